@@ -34,7 +34,7 @@ from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.inject.deadlines import every, with_deadlines
 from pybatsched.workload.inject.moldable import TYPES, with_types
 from pybatsched.workload.inject.steps import Urgent
-from pybatsched.workload.merge import Part, merged
+from pybatsched.workload.merge import ClusterLog, merged
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
@@ -90,7 +90,7 @@ def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
         ("DWD", "DWD-SXO-2020-urgentq.swf.gz", 1024, Urgent(queues=("sx_rout",)), None),
     ):
         if (traces / file).exists():
-            options = swf.Options(Walltimes.parse("exact"), n_procs=n_procs)
+            options = swf.SwfOptions(Walltimes.parse("exact"), n_procs=n_procs)
             log = swf.to_workload(swf.read_swf(traces / file), options, Selection(max_jobs=n_jobs))[0]
             jobs = step.applied(log, seed=1)
             rows.append(row(name, jobs, n_procs, "conservative"))
@@ -121,8 +121,10 @@ def grid_rows(traces: Path) -> list[tuple[str, ...]]:
     platform, rows = names.find("grid-pwa").read(), []
     for case, first, last in (("month 1", 0, 30), ("month 3", 60, 90), ("six months", 0, 182)):
         window = Selection(from_at=first * DAY_S, to_at=last * DAY_S, clock="first")
-        options = swf.Options(Walltimes.parse("requested"))
-        parts = [Part(name, swf.to_workload(swf.read_swf(file), options, window)[0]) for name, file in files.items()]
+        options = swf.SwfOptions(Walltimes.parse("requested"))
+        parts = [
+            ClusterLog(name, swf.to_workload(swf.read_swf(file), options, window)[0]) for name, file in files.items()
+        ]
         jobs = with_types(merged(parts), TYPES, seed=1)
         for algorithm, heuristic in (
             ("regular", "mct"),
@@ -151,7 +153,7 @@ def main() -> None:
         ("random, urgent", Urgent(every_s=DAY_S, kinds=((64, 600.0),)).applied(jobs_256, seed=1), "ujfb"),
     ):
         rows.append(row(case, workload, 302 if policy in {"easy", "redirection"} else 256, policy))
-    exact = swf.Options(Walltimes.parse("exact"))
+    exact = swf.SwfOptions(Walltimes.parse("exact"))
     blue = Path(args.traces) / "SDSC-BLUE-2000-4.2-cln.swf.gz"
     if blue.exists() and not args.quick:
         jobs = swf.to_workload(swf.read_swf(blue), exact, Selection())[0]

@@ -1,34 +1,33 @@
-"""``python -m pybatsched`` is the pybatsched command, and this is where it begins.
+"""Entry point of the pybatsched command, also for ``python -m pybatsched``.
 
-A signal may come before anything of ours is loaded, and loading is most of what a short command does. So this module
-begins with next to nothing, and loads the rest with a handler in place: all that is imported here is part of the
-interpreter, and there before this module is.
+Loading modules takes most of the time of a short command, and a signal may arrive meanwhile. So this module sets a
+handler for SIGINT before it loads the rest. It imports only modules that the interpreter has loaded already.
 """
 
 import os
 import sys
 
-TYPE_CHECKING = False  # as in typing, which takes its time
+TYPE_CHECKING = False  # as in typing, which is slow to import
 if TYPE_CHECKING:
     import signal
     from types import FrameType
     from typing import NoReturn
 else:
-    import _signal as signal  # what `signal` is made of; the module itself loads more
+    import _signal as signal  # the C part of `signal`; the module itself imports more
 
 
 def main() -> int:
-    """Run the command line of this process and give its exit code."""
-    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else somebody has said to ignore it
+    """Run the command line of this process and return its exit code."""
+    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else the parent process ignores SIGINT
     if is_ours:
-        signal.signal(signal.SIGINT, _leave)
+        signal.signal(signal.SIGINT, _exit_at_once)
     from pybatsched.cli.common import process  # noqa: PLC0415  see above
 
     return process.run(is_ours)
 
 
-def _leave(signum: int, _frame: "FrameType | None") -> "NoReturn":
-    """End at once: there is nothing yet that must be put away."""
+def _exit_at_once(signum: int, _frame: "FrameType | None") -> "NoReturn":
+    """Exit without any clean-up: no file is open yet."""
     try:
         os.write(2, f"pybatsched: interrupted by signal {int(signum)}\n".encode())
     finally:

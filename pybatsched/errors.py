@@ -1,16 +1,16 @@
-"""What can go wrong, and whose fault it is.
+"""All errors that pybatsched explains to the user, with their exit codes.
 
     PybatschedError                    exit code
-    ├── InputError                     2   the user's input: a file, an option, a plugin that does not load
-    │   └── UntrustedFileError         2   a Python file that somebody else than the owner has named
-    ├── RemoteProtocolError            3   the peer (Batsim) sent something it must not send
-    ├── PeerLostError                  4   the peer fell silent or vanished
-    ├── UnfinishedError                5   the simulation ended with jobs left over
-    ├── PolicyError                    6   a policy asked for something illegal, or raised
-    └── BrokenPromiseError             7   something that should hold does not (a replay that differs, …)
+    ├── InputError                     2   the user's input: a file, an option, a plugin that cannot be loaded
+    │   └── UntrustedFileError         2   a Python file that was named by the peer or a journal, not by the user
+    ├── RemoteProtocolError            3   the peer (Batsim) broke the protocol
+    ├── PeerLostError                  4   the peer stopped responding or closed its connection
+    ├── UnfinishedError                5   the simulation ended with unfinished jobs
+    ├── PolicyError                    6   a policy broke a rule or raised an exception
+    └── BrokenPromiseError             7   a promised result does not hold (a replay that differs, …)
 
-Rule of the house: raise the error where the blame is known, and say who, where and what was expected.
-Everything else that escapes is a bug of ours: exit code 1, with a traceback.
+Raise an error where its cause is known. Its text names the file, option or peer, the place, and what was expected.
+Any other exception is a bug of pybatsched: exit code 1, with a traceback.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CONTROL: Final = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""Write what a stranger says so that a terminal takes none of it for an order, and any file can hold it.
+    r"""Escape control characters of untrusted text, so that terminals and files can take it.
 
-    Lines stay lines. Half a character, as a byte of a file's name that is no UTF-8, is written out as well.
+    Line ends stay. Surrogates, such as a byte of a file name that is not UTF-8, are escaped as well.
 
     >>> printable("\x1b[31mred\x07\n")
     '\\x1b[31mred\\x07\n'
@@ -40,7 +40,7 @@ def printable(text: str) -> str:
 
 
 def quantity(n: int, noun: str) -> str:
-    """Write a number of things in words.
+    """Write a count with its noun, in the singular or plural.
 
     >>> quantity(1, "job"), quantity(0, "job"), quantity(1234, "bad line")
     ('1 job', '0 jobs', '1,234 bad lines')
@@ -48,47 +48,47 @@ def quantity(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def told(error: BaseException) -> str:
-    """Say what was raised, and the file and line of the plugin's own code that led to it.
+def describe_error(error: BaseException) -> str:
+    """Describe an exception with the file and line of the plugin code that caused it.
 
-    Where a plugin calls our code or Python's own and that raises, the line with the call is the one to look at.
+    If the plugin calls pybatsched or the standard library and that call raises, the line of the call is shown.
     """
     text = f"{type(error).__name__}: {error}"
     frames = list(traceback.walk_tb(error.__traceback__))
-    if not frames or isinstance(error, SyntaxError):  # which tells its own place
+    if not frames or isinstance(error, SyntaxError):  # its text has the file and line
         return text
-    strange = _OURS | sys.stdlib_module_names
+    not_plugin = _OURS | sys.stdlib_module_names
     packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames]
-    own = [place for place, package in zip(frames, packages, strict=True) if package not in strange]
+    own = [frame for frame, package in zip(frames, packages, strict=True) if package not in not_plugin]
     frame, line = (own or frames)[-1]
     return f"{text} ({frame.f_code.co_filename}, line {line})"
 
 
 class PybatschedError(Exception):
-    """Base of all errors that are explained to the user without a traceback."""
+    """Base class of all errors that are reported without a traceback."""
 
     exit_code: ClassVar[int] = 1
 
 
 class InputError(PybatschedError):
-    """The user's input is wrong; the text names the file or option and what was expected."""
+    """The user's input is wrong. The text names the file or option and what was expected."""
 
     exit_code = 2
 
 
 class NotSimulatedError(InputError):
-    """The input is right, but it takes the real Batsim."""
+    """The input is valid, but only the real Batsim can run it."""
 
 
 class UntrustedFileError(InputError):
-    """A Python file was to be run that its owner did not name: the peer did, or a journal."""
+    """The peer or a journal, not the user, named a Python file to run."""
 
 
 class RemoteProtocolError(PybatschedError):
     """The peer broke the protocol.
 
-    `field` is the path of the culprit inside the message, as in ``events[3].data.job_id``;
-    `message_number` counts the peer's messages from 1 and is filled in by the session, which does the counting.
+    `field` is the path of the wrong value in the message, as in ``events[3].data.job_id``. `message_number` counts
+    the peer's messages from 1. The session sets it.
     """
 
     exit_code = 3
@@ -109,13 +109,13 @@ class RemoteProtocolError(PybatschedError):
 
 
 class PeerLostError(PybatschedError):
-    """The peer fell silent past the time-out, or its connection is gone; the text is a diagnosis."""
+    """The peer did not respond before the time-out, or its connection was closed. The text has the diagnosis."""
 
     exit_code = 4
 
 
 class UnfinishedError(PybatschedError):
-    """The simulation is over but some jobs are neither completed, killed nor rejected."""
+    """The simulation ended, but some jobs are neither completed, killed nor rejected."""
 
     exit_code = 5
 
@@ -123,8 +123,8 @@ class UnfinishedError(PybatschedError):
 class PolicyError(PybatschedError):
     """A policy broke a rule or raised an exception.
 
-    `rule` is a short name of the broken rule (see `pybatsched.core.rules`), `job_id` and `story` tell about the job
-    the decision was for, where there is one.
+    `rule` is the short name of the broken rule (see `pybatsched.core.rules`). `job_id` and `story` are the id and the
+    history of the decision's job, if there is one.
     """
 
     exit_code = 6
@@ -145,22 +145,22 @@ class PolicyError(PybatschedError):
 
 
 class NotIntegerError(TypeError):
-    """A policy gave a processor id, or a number of processors, that is no integer."""
+    """A policy used a processor id, or a number of processors, that is not an integer."""
 
 
-class Interrupted(BaseException):  # like KeyboardInterrupt: not an error of anybody
-    """A signal asks the process to stop."""
+class Interrupted(BaseException):  # not an error, like KeyboardInterrupt
+    """A signal requests the process to stop."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(f"signal {signum}")
         self.signum = signum
 
 
-#: What passes through a plugin's code without being the plugin's own exception.
+#: Exceptions that may pass through plugin code but are not the plugin's own.
 NOT_THE_PLUGINS = (PybatschedError, Interrupted, KeyboardInterrupt)
 
 
 class BrokenPromiseError(PybatschedError):
-    """A result that was promised did not come about, as a replay that differs from its recording."""
+    """A promised result does not hold, such as a replay that differs from its journal."""
 
     exit_code = 7

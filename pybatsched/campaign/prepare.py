@@ -125,7 +125,7 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
     if spec.generate is not None:
         yield "", generate(_recipe(spec.generate, walltimes, seed))
         return
-    options = swf.Options(
+    options = swf.SwfOptions(
         walltimes,
         size=spec.size or "allocated",
         run_times=spec.run_times or "logged",
@@ -143,13 +143,13 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
     yield "", reading.read(source, options, replace(spec.window, max_jobs=spec.max_jobs))[0]
 
 
-def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.Options, seed: int) -> Workload:
+def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.SwfOptions, seed: int) -> Workload:
     parts = []
     for log, source in zip(spec.merge, sources, strict=True):
         try:
             _check_format(spec, source)
             own = replace(options, n_procs=log.procs)
-            parts.append(merge.Part(log.name, reading.read(source, own, spec.window)[0]))
+            parts.append(merge.ClusterLog(log.name, reading.read(source, own, spec.window)[0]))
         except InputError as error:
             raise InputError(f"{log.name}: {error}") from None
     whole = merge.merged(parts, spec.external, seed)
@@ -169,7 +169,7 @@ def _check_format(spec: WorkloadSpec, source: Path) -> None:
             raise InputError(f"{name}: expected a log in SWF, found {found}, which needs none")
 
 
-def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.Options) -> Iterator[tuple[str, Workload]]:
+def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOptions) -> Iterator[tuple[str, Workload]]:
     trace = swf.read_swf(source)
     if spec.partitions:
         trace = trace.of_partitions(spec.partitions)

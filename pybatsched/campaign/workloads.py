@@ -153,7 +153,7 @@ class WorkloadSpec(Part):
     def draws(self) -> bool:
         """Whether another seed may give another workload."""
         is_mixed = self.external is not None and 0 < self.external < 1
-        return self.generate is not None or is_mixed or any(step.draws for step in self.injections)
+        return self.generate is not None or is_mixed or any(step.is_random for step in self.injections)
 
     @field_validator("partitions", mode="before")
     @classmethod

@@ -1,6 +1,6 @@
 """Batsim's own command line, in front of the embedded simulator: for programs that start a batsim.
 
-Options, defaults, files and exit codes are those of Batsim 4.2.1, not those of our other commands.
+Options, defaults, files and exit codes are those of Batsim 4.2.1, not those of the other commands.
 """
 
 from __future__ import annotations
@@ -30,49 +30,51 @@ from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.simulator.outputs.paje import ScheduleTrace
 
-#: By this line one of ours is known.
-_OURS: Final = "# Batsim's command line in front of pybatsched's embedded simulator; made by: pybatsched batsim --link"
+#: This line marks an executable that `--link` has written.
+_LINK_MARK: Final = (
+    "# Batsim's command line in front of pybatsched's embedded simulator; made by: pybatsched batsim --link"
+)
 
 
 def link(directory: Path) -> int:
-    """Put an executable named `batsim` into a directory. One that is there already is replaced only if it is ours.
+    """Write an executable named `batsim` into a directory. It starts the Python interpreter that has written it.
 
-    It starts the very Python that has made it. Raises InputError.
+    Raises InputError if the directory has a `batsim` that was not written by this command.
     """
     place = directory / "batsim"
     if (place.exists() or place.is_symlink()) and not _is_ours(place):
         raise InputError(
-            f"--link {directory}: {place} is there already, and it is not ours; expected another directory"
+            f"--link {directory}: {place} exists and was not written by pybatsched; expected another directory"
         )
-    # -P: a directory `pybatsched` where it is started must not be taken for the package.
-    text = f'#!/bin/sh\n{_OURS}\nexec {shlex.quote(sys.executable)} -P -m pybatsched batsim "$@"\n'
+    # -P: a directory `pybatsched` in the working directory must not be imported as the package.
+    text = f'#!/bin/sh\n{_LINK_MARK}\nexec {shlex.quote(sys.executable)} -P -m pybatsched batsim "$@"\n'
     with whole(place) as half:
         half.write_text(text)
         half.chmod(0o755)
-    print(f"{place} is there. Put its directory first: PATH={shlex.quote(str(directory.absolute()))}:$PATH")
+    print(f"wrote {place}; put its directory first in the PATH: PATH={shlex.quote(str(directory.absolute()))}:$PATH")
     return 0
 
 
 def _is_ours(place: Path) -> bool:
     try:
         with place.open("rb") as file:
-            return _OURS.encode() in file.read(4096)
+            return _LINK_MARK.encode() in file.read(4096)
     except OSError:
         return False
 
 
-#: The engine under the Batsim whose behaviour this is.
+#: The version of SimGrid that this Batsim uses.
 SIMGRID_VERSION: Final = "3.32.0"
 BAD_USAGE: Final = 255
 NO_PLATFORM, NO_WORKLOAD, NO_WORKFLOW, NO_CUT_WORKFLOW = 0x01, 0x02, 0x04, 0x10
 
 _LEVELS: Final = ("quiet", "network-only", "information", "debug")
-#: Beginnings of SimGrid's options that concern nothing that is simulated here.
+#: Prefixes of SimGrid options that have no effect on this simulator.
 _NO_EFFECT: Final = ("host/model:ptask_L07", "network/", "smpi/", "contexts/", "debug/", "exception/", "path:", "bmf/")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what Batsim would do with these arguments, and end as it would."""
+    """Run as Batsim would with these arguments. Returns Batsim's exit code."""
     try:
         given = read(args.arguments)
     except UsageError as error:
@@ -92,10 +94,10 @@ def _run(given: Given) -> int:
     log = _Log(given)
     code, errors = _mistakes(given)
     for text in errors:
-        log.wrong(text)
+        log.print_error(text)
     for roles in given.all("--add-role-to-hosts"):
         if roles.count(":") != 1:
-            log.wrong(f"--add-role-to-hosts {roles}: expected one ':', as in host1,host2:storage")
+            log.print_error(f"--add-role-to-hosts {roles}: expected one ':', as in host1,host2:storage")
             _abort()
     if given.has("--dump-execution-context"):
         print(_context(given))
@@ -103,19 +105,19 @@ def _run(given: Given) -> int:
     if errors:
         return code
     try:
-        _refuse(given)
+        _check_simulated(given)
         _simulate(given, log)
     except (NotSimulatedError, PeerLostError, UnfinishedError) as error:
-        log.wrong(str(error))
+        log.print_error(str(error))
         return error.exit_code
     except (InputError, RemoteProtocolError) as error:
-        log.wrong(str(error))
+        log.print_error(str(error))
         _abort()
     return 0
 
 
 class _Log:
-    """What is said on standard error, in the form of Batsim's own lines, at the level that was asked for."""
+    """The log on standard error, in the form of Batsim's own lines, at the chosen verbosity."""
 
     def __init__(self, given: Given) -> None:
         level = "quiet" if given.has("--quiet") else given.one("--verbosity")
@@ -124,31 +126,31 @@ class _Log:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether only errors are told."""
+        """Whether only errors are printed."""
         return self._level < _LEVELS.index("information")
 
-    def wrong(self, text: str) -> None:
-        """Tell what is wrong, at any level."""
+    def print_error(self, text: str) -> None:
+        """Print an error, at any verbosity."""
         print(f"[0.000000] [batsim/ERROR] {text}", file=sys.stderr, flush=True)
 
     def info(self, text: str) -> None:
-        """Tell something of use."""
+        """Print an informational message."""
         if not self.is_quiet:
             print(f"[0.000000] [batsim/INFO] {text}", file=sys.stderr, flush=True)
 
-    def heard(self, now: float, is_sent: bool, raw: bytes) -> None:
-        """Tell a message as it is on the wire."""
+    def message(self, now: float, is_sent: bool, raw: bytes) -> None:
+        """Print a message of the protocol."""
         if self._level:
             what = "Sending" if is_sent else "Received"
-            who = f"{self._master}:Scheduler REQ-REP:(0) {now:.6f}"
+            sender = f"{self._master}:Scheduler REQ-REP:(0) {now:.6f}"
             text = raw.decode("utf-8", "replace")
-            print(f"[{who}] [network/INFO] {what} '{text}'", file=sys.stderr, flush=True)
+            print(f"[{sender}] [network/INFO] {what} '{text}'", file=sys.stderr, flush=True)
 
 
 def _mistakes(given: Given) -> tuple[int, list[str]]:
-    """Give Batsim's exit code for files that are not there and values that are none, and what is wrong with them.
+    """Return Batsim's exit code for missing files and invalid values, and the error messages.
 
-    Values that are none do not change the exit code: with nothing else wrong, it is 0 and nothing is run.
+    Invalid values do not change the exit code: if only values are wrong, it is 0 and nothing is run.
     """
     code, errors = 0, []
     files = (
@@ -160,7 +162,7 @@ def _mistakes(given: Given) -> tuple[int, list[str]]:
     )
     for option, what, bit in files:
         for path in given.all(option):
-            if not path or not _is_there(path):
+            if not path or not _exists(path):
                 code |= bit
                 errors.append(f"{what} file '{path}' cannot be read.")
     errors += [
@@ -177,8 +179,8 @@ def _mistakes(given: Given) -> tuple[int, list[str]]:
     return code, errors
 
 
-def _is_there(path: str) -> bool:
-    """Tell whether a file can be found, for whatever reason it cannot."""
+def _exists(path: str) -> bool:
+    """Return whether a file exists. Any error means no."""
     try:
         Path(path).stat()
     except (OSError, ValueError):
@@ -186,8 +188,8 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def _refuse(given: Given) -> None:
-    """Raise NotSimulatedError if something is asked for that this simulator does not do."""
+def _check_simulated(given: Given) -> None:
+    """Raise NotSimulatedError for an option that this simulator does not support."""
     for option, why in (
         ("--enable-redis", "job descriptions in Redis"),
         ("--workflow", "workflows"),
@@ -232,47 +234,47 @@ def _simulate(given: Given, log: _Log) -> None:
     if given.has("--no-sched"):
         run_all_at_once(scenario, outputs)
         return
-    process.raise_interrupted()  # the first process of a container would not even hear SIGTERM
+    process.raise_interrupted()  # the first process of a container ignores SIGTERM by default
     result = runs.run_external(
         scenario,
         given.one("--socket-endpoint"),
         outputs,
-        on_message=log.heard,
-        # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
-        before_last=process.overlook_one,
+        on_message=log.message,
+        # A container may be stopped when the scheduler exits; the files must be complete even so.
+        before_last=process.ignore_next_signal,
         keys=keys.read_client(given.one("--curve")) if given.has("--curve") else None,
     )
     if result.stopped:
         raise UnfinishedError(result.stopped)
     if not result.finished:
-        _tell_deadlock(result, log, dynamic_jobs=scenario.options.dynamic_jobs)
+        _log_deadlock(result, log, dynamic_jobs=scenario.options.dynamic_jobs)
 
 
-def _tell_deadlock(result: Result, log: _Log, *, dynamic_jobs: bool) -> None:
+def _log_deadlock(result: Result, log: _Log, *, dynamic_jobs: bool) -> None:
     if dynamic_jobs and not result.stuck:
-        log.wrong(f"Oops! Deadlock detected: {run_end.NOT_CLOSED}")
+        log.print_error(f"Oops! Deadlock detected: {run_end.NOT_CLOSED}")
         return
-    log.wrong("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
+    log.print_error("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
     for stuck in result.stuck[: run_end.N_SHOWN]:
-        log.wrong(f"job {stuck.job_id}: {stuck.why}")
+        log.print_error(f"job {stuck.job_id}: {stuck.why}")
     if len(result.stuck) > run_end.N_SHOWN:
-        log.wrong(f"and {len(result.stuck) - run_end.N_SHOWN:,} more")
+        log.print_error(f"and {len(result.stuck) - run_end.N_SHOWN:,} more")
 
 
 def _scenario(given: Given, log: _Log) -> Scenario:
-    """Read all inputs. `simulate` reads the same ones by the same names."""
+    """Read all inputs, which have the same names as those of `simulate`."""
     for i, path in enumerate(given.all("--workload")):
         log.info(f"Workload 'w{i}' corresponds to workload file '{Path(path).resolve()}'.")
     parser = argparse.ArgumentParser()
     simulate.add_arguments(parser)
     args = parser.parse_args(["--external", "--allow-empty"])
     args.quiet = log.is_quiet
-    args.platform = str(Path(given.one("--platform")).absolute())  # a file, whatever machines are known by name
+    args.platform = str(Path(given.one("--platform")).absolute())  # always a file, never the name of a machine
     args.workload = given.all("--workload")
     args.events = given.all("--events")
     args.add_role_to_hosts = given.all("--add-role-to-hosts")
     args.master_host = given.one("--master-host")
-    args.mmax = max(given.integer("--mmax") or 0, 0)  # less is no limit either
+    args.mmax = max(given.integer("--mmax") or 0, 0)  # a negative value is no limit either
     args.sched_cfg = given.one("--sched-cfg") or None
     args.sched_cfg_file = given.one("--sched-cfg-file") or None
     for name in (
@@ -294,7 +296,7 @@ def _scenario(given: Given, log: _Log) -> Scenario:
 
 
 def _abort() -> NoReturn:
-    """End as Batsim does when it cannot go on: by SIGABRT, which a shell shows as 134."""
+    """End as Batsim does after a fatal error: by SIGABRT, which a shell shows as 134."""
     sys.stdout.flush()
     sys.stderr.flush()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -19,7 +19,7 @@ from pybatsched.errors import InputError, quantity
 EPILOG: Final = """\
 examples:
   pybatsched campaign run study.toml --output out/study          all cores of this machine
-  pybatsched campaign run study.toml --output out/study --resume after an interruption, whatever it was
+  pybatsched campaign run study.toml --output out/study --resume continue after an interruption
   pybatsched campaign run study.toml --dask tcp://head:8786      on a Dask cluster
   pybatsched campaign status out/study
   pybatsched campaign table out/study --by policy,options --format markdown
@@ -27,8 +27,8 @@ examples:
 docs/campaigns.md describes the file.
 """
 _RUN: Final = """\
-A cell is done once and for all: its address is a digest of all that its result depends on, our own code included.
-exit codes: 0 all cells are done; 7 some failed (pybatsched campaign status tells which and why)
+A cell is run once: its address is a digest of everything that its result depends on, including pybatsched's code.
+exit codes: 0 all cells are done; 7 some failed (pybatsched campaign status shows which and why)
 """
 _N_LINES_SHOWN: Final = 3
 _TABLE: Final = """\
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         (
             Command("run", "Run all cells of a campaign that are not done yet.", _RUN, _run_arguments, _run),
-            Command("status", "Tell how far a campaign is, and what failed.", "", _status_arguments, _status),
+            Command("status", "Show the progress of a campaign and its failed cells.", "", _status_arguments, _status),
             Command("table", "Print the results.", _TABLE, _table_arguments, _table),
         ),
     )
@@ -61,24 +61,26 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("spec", metavar="SPEC.toml", help="the description of the campaign")
     add("--output", metavar="DIR", help="where results are kept (default out/NAME)")
-    add("--resume", action="store_true", help="go on with a campaign that was begun there")
+    add("--resume", action="store_true", help="continue the campaign in this directory")
     campaign_runner.add_arguments(parser)
-    add("--traces", metavar="DIR", help=f"where logs are looked for, too (default: ${TRACES})")
+    add("--traces", metavar="DIR", help=f"another directory to search for logs (default: ${TRACES})")
 
 
 def _run(args: argparse.Namespace) -> int:
     spec = read_spec(args.spec)
     folder = args.output or f"out/{spec.name}"
-    places = [Path(args.spec).parent, *(Path(place) for place in (args.traces, os.environ.get(TRACES)) if place)]
+    folders = [Path(args.spec).parent, *(Path(path) for path in (args.traces, os.environ.get(TRACES)) if path)]
     process.raise_interrupted()
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
-            raise InputError(f"{folder}: a campaign was begun there; go on with --resume, or take another --output")
-        campaign_runner.refuse_another(store, spec)
+            raise InputError(
+                f"{folder}: a campaign was started there; continue it with --resume, or use another --output"
+            )
+        campaign_runner.check_same_campaign(store, spec)
         command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
-        progress = campaign_runner.run(args, spec, store, places, command, beside=Path(args.spec).parent)
+        progress = campaign_runner.run(args, spec, store, folders, command, beside=Path(args.spec).parent)
     if not args.quiet:
-        arguments.say(campaign_runner.told(progress, folder))
+        arguments.say(campaign_runner.outcome_text(progress, folder))
     return 7 if progress.n_failed else 0
 
 
@@ -101,10 +103,10 @@ def _status(args: argparse.Namespace) -> int:
     for address, error in failed.items():
         point = points[address]
         where = f"{point['workload']} {point['platform']} {point['policy']} {point['options']} seed {point['seed']}"
-        first, *more = error.splitlines() or ["no word why"]
+        first, *more = error.splitlines() or ["no error message"]
         print(f"failed: {where}: {first}", *(f"    {line}" for line in more[-_N_LINES_SHOWN:]), sep="\n")
         if len(more) > _N_LINES_SHOWN:
-            print(f"    (the whole of it is in {args.folder}/cells/{address}.json)")
+            print(f"    (the whole error is in {args.folder}/cells/{address}.json)")
     return 7 if failed else 0
 
 
@@ -114,9 +116,18 @@ def _status(args: argparse.Namespace) -> int:
 def _table_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="DIR", help="the campaign's directory")
-    add("--by", default="", metavar="COLUMNS", help=f"means over groups of points, by some of {', '.join(table.POINT)}")
+    add(
+        "--by",
+        default="",
+        metavar="COLUMNS",
+        help=f"print means of groups of points, by some of {', '.join(table.POINT)}",
+    )
     usual = ", ".join(table.SHOWN)
-    add("--figures", metavar="NAMES", help=f"which figures, or all (default: {usual}; and what was rejected or broken)")
+    add(
+        "--figures",
+        metavar="NAMES",
+        help=f"which figures, or all (default: {usual}; and rejected jobs or broken promises, if any)",
+    )
     add("--format", choices=("text", "csv", "markdown", "latex"), default="text", help="(default %(default)s)")
 
 

@@ -22,7 +22,7 @@ EPILOG: Final = """\
 examples:
   pybatsched metrics out/easy                              every measure over all jobs
   pybatsched metrics out/easy --by user --measure wait_s   one measure by class: kind, size, state, or a job's field
-  pybatsched metrics out/easy --against out/fcfs           job by job: who ends earlier, who later
+  pybatsched metrics out/easy --against out/fcfs           job by job: which jobs end earlier or later
   pybatsched metrics out/easy out/fcfs --json
 
 PREFIX is what -e was: PREFIX_jobs.csv is read, of the embedded simulator or of Batsim. docs/metrics.md has definitions.

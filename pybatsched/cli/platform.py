@@ -9,7 +9,7 @@ from typing import Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.machines.catalogue import MACHINES
 from pybatsched.machines.write import NEW_SPELLING, OLD_SPELLING, Variant, platform_xml
@@ -25,8 +25,8 @@ examples:
   pybatsched platform show curie                                  hosts, speeds, classes, power
   pybatsched platform generate curie --unit node --output curie.xml
   pybatsched platform generate intrepid --unit pset --alpha 0.15 --output wide.xml
-  pybatsched platform check my_platform.xml                       what Batsim would refuse, with line numbers
-  pybatsched platform check --for batsim5 my_platform.xml         what Batsim 5 would
+  pybatsched platform check my_platform.xml                       what Batsim would reject, with line numbers
+  pybatsched platform check --for batsim5 my_platform.xml         what Batsim 5 would reject
 
 A name works wherever a platform file does: pybatsched simulate -p curie-node -w w.json --policy easy
 """
@@ -38,8 +38,8 @@ examples:
   pybatsched platform generate intrepid --unit pset --alpha 0.15 --output wide.xml
   pybatsched platform generate sx-aurora --energy --batsim 4.0 --output power.xml
 
-The network is free: Batsim's messages take no simulated time, and jobs communicate at no cost. With --network real,
-links have the machine's speed, and messages take time too.
+By default the network takes no simulated time, neither for Batsim's messages nor for the communication of jobs. With
+--network real, links have the machine's speed, and messages take time too.
 """
 
 
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             Command("list", "List the machines that are known by name.", "", _list_arguments, _list),
             Command("show", "Show a platform in a table.", "", _show_arguments, _show),
             Command("generate", "Write a machine as a platform file.", _GENERATE, _generate_arguments, _generate),
-            Command("check", "Tell what Batsim would refuse about a platform file.", _CHECK, _check_arguments, _check),
+            Command("check", "Report what Batsim would reject in a platform file.", _CHECK, _check_arguments, _check),
         ),
     )
 
@@ -75,9 +75,7 @@ def _list(args: argparse.Namespace) -> int:
         units = ", ".join(f"{unit.name} {machine.n_hosts(unit):,}" for unit in machine.units)
         rows.append((machine.name, units, f"{machine.n_cores:,}", "yes" if machine.has_power else "-", machine.title))
     print("\n".join(aligned(rows, "llrll")))
-    print(
-        "\nA name alone is in its first unit; NAME-UNIT and NAME-UNIT-energy are the others, as in curie-node-energy."
-    )
+    print("\nNAME uses the first unit. NAME-UNIT and NAME-UNIT-energy select other variants, as in curie-node-energy.")
     return 0
 
 
@@ -101,8 +99,8 @@ def _show(args: argparse.Namespace) -> int:
     known = names.variant_of(args.platform) if source.path is None else None
     if known is not None:
         print(known[0].title)
-    print("\n".join(map(_clean, describe.table(platform))))
-    notes = [*platform.remarks, *(f"{text} (Batsim refuses this)" for text in platform.refused), platform.network_note]
+    print("\n".join(map(_printable, describe.table(platform))))
+    notes = [*platform.remarks, *(f"{text} (Batsim rejects this)" for text in platform.refused), platform.network_note]
     warning = check.many_hosts(platform)
     if warning and known is not None:
         coarser = [unit.name for unit in known[0].units if known[0].n_hosts(unit) <= check.MANY_HOSTS]
@@ -113,8 +111,8 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _clean(text: str) -> str:
-    """Keep what a file says from playing tricks on a terminal."""
+def _printable(text: str) -> str:
+    """Replace characters of a file that could control a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
@@ -124,7 +122,7 @@ def _clean(text: str) -> str:
 def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     machines = ", ".join(machine.name for machine in MACHINES)
-    add("name", metavar="NAME", help=f"a machine: {machines}; or all, to write those we ship into a directory")
+    add("name", metavar="NAME", help=f"a machine: {machines}; or all, to write all included platforms into a directory")
     add("--unit", default="", metavar="UNIT", help="what a host is: core, node, … (default: the machine's first unit)")
     add(
         "--alpha",
@@ -134,15 +132,20 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
         help="add hosts, last in the order of ids, until they are this share of all, as for a redirection group",
     )
     add("--scale", type=_number, default=1.0, metavar="K", help="K times the nodes of each class, at least one of each")
-    add("--energy", action="store_true", help="say what hosts draw, where that is known")
+    add("--energy", action="store_true", help="add the power of hosts, where it is known")
     add(
         "--batsim",
         default="",
         metavar="VERSION",
-        help=f"the version it is for: it spells wattages {', '.join(OLD_SPELLING)} or {', '.join(NEW_SPELLING)}'s way "
-        "(default: both)",
+        help=f"write power properties for this version: {', '.join(OLD_SPELLING)} or {', '.join(NEW_SPELLING)} "
+        "(default: for both)",
     )
-    add("--network", choices=("free", "real"), default="free", help="free (default) or as the machine's links are")
+    add(
+        "--network",
+        choices=("free", "real"),
+        default="free",
+        help="free: no simulated time (default); real: the machine's links",
+    )
     add("--output", required=True, metavar="FILE", help="the file to write, - for standard output")
 
 
@@ -151,7 +154,7 @@ def _generate(args: argparse.Namespace) -> int:
         return _generate_all(args)
     machine, named = names.machine_of(args.name)
     if named.unit and args.unit not in {"", named.unit}:
-        raise InputError(f"{args.name} is in units of {named.unit}; expected no other --unit, got {args.unit}")
+        raise InputError(f"{args.name}: its unit is {named.unit}; expected no other --unit, found {args.unit}")
     variant = Variant(
         unit=args.unit or named.unit,
         alpha=args.alpha,
@@ -181,7 +184,7 @@ def _generate_all(args: argparse.Namespace) -> int:
 
 
 def _version(text: str) -> str:
-    """Keep what matters of a version: 4.2.1 is a 4.2, and 4.x the newest of them."""
+    """Return the major and minor part of a version: 4.2 for 4.2.1, and the newest known one for 4.x."""
     major, _, minor = text.removeprefix("v").partition(".")
     if minor in {"", "x"}:
         return max((known for known in (*OLD_SPELLING, *NEW_SPELLING) if known.startswith(f"{major}.")), default=text)
@@ -192,25 +195,23 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
 
 
 # -------------------------------------------------------------------------------------------------------------- check
 
-_N_TOLD: Final = 50
+_N_SHOWN: Final = 50
 _CHECK: Final = """\
-exit codes: 0 Batsim would take it, notes or not; 7 it would not; 2 the file cannot be opened
+exit codes: 0 Batsim would accept it, with or without notes; 7 it would not; 2 the file cannot be opened
 """
 
 
 def _check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="SimGrid platform files, or names of machines")
-    arguments.add_for_batsim(
-        parser, "who is to take it (default: batsim4): Batsim 4 on SimGrid 3, or Batsim 5 on SimGrid 4"
-    )
-    energy = "it must also have what batsim -E needs (Batsim 5: --energy-host)"
+    arguments.add_for_batsim(parser, "check for Batsim 4 on SimGrid 3 (default), or for Batsim 5 on SimGrid 4")
+    energy = "check also what batsim -E needs (Batsim 5: --energy-host)"
     parser.add_argument("-E", "--energy", action="store_true", help=energy)
-    parser.add_argument("-q", "--quiet", action="store_true", help="print only what Batsim would refuse")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only what Batsim would reject")
     _add_roles(parser)
 
 
@@ -225,15 +226,15 @@ def _check(args: argparse.Namespace) -> int:
             energy=args.energy,
             batsim5=args.batsim == "batsim5",
         )
-        told = [finding for finding in found if finding.is_refused or not args.quiet]
-        for finding in told[:_N_TOLD]:
-            print(f"{_clean(finding.text)} ({'refused' if finding.is_refused else 'note'})")
-        if len(told) > _N_TOLD:
-            print(f"{name}: and {len(told) - _N_TOLD:,} more")
+        shown = [finding for finding in found if finding.is_refused or not args.quiet]
+        for finding in shown[:_N_SHOWN]:
+            print(f"{_printable(finding.text)} ({'rejected' if finding.is_refused else 'note'})")
+        if len(shown) > _N_SHOWN:
+            print(f"{name}: and {len(shown) - _N_SHOWN:,} more")
         refused = sum(finding.is_refused for finding in found)
         n_refused += refused
         if not args.quiet:
-            things = "a thing" if refused == 1 else f"{refused:,} things"
-            whose = "Batsim 5" if args.batsim == "batsim5" else "Batsim"
-            print(f"{name}: {f'{things} that {whose} refuses' if refused else f'{whose} would take it'}")
+            batsim = "Batsim 5" if args.batsim == "batsim5" else "Batsim"
+            errors = f"{quantity(refused, 'error')}, {batsim} rejects it"
+            print(f"{name}: {errors if refused else f'{batsim} would accept it'}")
     return 7 if n_refused else 0

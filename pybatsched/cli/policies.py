@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `policies`."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a policy, or path/to/file.py:Class")
     parser.add_argument(
-        "--batsim-args", action="store_true", help="print only the options that Batsim must be started with for it"
+        "--batsim-args", action="store_true", help="print only the Batsim options that the policy needs"
     )
 
 
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
         print(" ".join(registry.find(args.name, trusted=True).batsim_args))
         return 0
     if args.name is not None:
-        print("\n".join(described(registry.find(args.name, trusted=True))))
+        print("\n".join(description(registry.find(args.name, trusted=True))))
         return 0
     broken = 0
     for name in registry.available():
@@ -44,13 +44,13 @@ def run(args: argparse.Namespace) -> int:
     return broken
 
 
-def described(source: registry.PolicySource) -> list[str]:
-    """Give a policy's description in lines."""
+def description(source: registry.PolicySource) -> list[str]:
+    """Return a policy's description, line by line."""
     lines = [f"{source.name}: {_summary(source.cls)}", f"  from {source.origin}"]
     if source.cls.needs:
         lines.append(f"  Batsim must be started with {' '.join(source.batsim_args)}")
     if source.job_fields:
-        lines.append("reads of jobs:")
+        lines.append("reads these fields of jobs:")
         lines += [f"  {name}" + f": {text}" * bool(text) for name, text in source.job_fields.items()]
     fields = source.option_fields
     lines.append("options:" if fields else "no options")

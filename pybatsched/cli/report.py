@@ -16,7 +16,7 @@ from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
 from pybatsched.report.provenance import labels_of
 from pybatsched.results.run_state import RunState
-from pybatsched.workload.formats.conversion import uncollected
+from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.formats.files import write_text
 
 EPILOG: Final = """\
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and say where it is."""
-    with uncollected():
+    with gc_paused():
         return _write(args, *_pages())
 
 

@@ -1,4 +1,4 @@
-"""Run a published study again, and say of each number whether it holds."""
+"""Run a published study again and check each of its numbers."""
 
 from __future__ import annotations
 
@@ -20,25 +20,31 @@ from pybatsched.workload.formats.files import write_text
 
 EPILOG: Final = """\
 examples:
-  pybatsched reproduce backfilling --quick                   on drawn workloads, in under a minute
+  pybatsched reproduce backfilling --quick                   on random workloads, in less than a minute
   pybatsched reproduce backfilling --traces ~/traces         on the logs of the study
   pybatsched reproduce backfilling --traces ~/traces --dask tcp://head:8786   on a Dask cluster
   pybatsched traces get all --output ~/traces                download them first
 
-What was done before is kept in --output and not done again: after an interruption, give the same command. Cells that
-failed are run again with --retry-failed.
-exit codes: 0 all that should hold does; 7 something does not. What cannot be reproduced is measured all the same.
+Finished cells are kept in --output and are not run again: after an interruption, repeat the command. Failed cells are
+run again with --retry-failed.
+exit codes: 0 all claims hold; 7 a claim does not hold, or a cell failed. Claims that cannot be reproduced are measured
+but do not count.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `reproduce`."""
     add = parser.add_argument
-    add("study", nargs="?", metavar="STUDY", help=f"one of {', '.join(studies.names())}; without one they are listed")
-    add("--list", action="store_true", help="list the studies, as without one")
+    add(
+        "study",
+        nargs="?",
+        metavar="STUDY",
+        help=f"one of {', '.join(studies.names())}; without it, all studies are listed",
+    )
+    add("--list", action="store_true", help="list the studies")
     add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
-    add("--quick", action="store_true", help="a small version on drawn workloads, without logs")
-    add("--output", metavar="DIR", help="where results are kept and found again (default out/reproduce-STUDY)")
+    add("--quick", action="store_true", help="run a small version on random workloads, without logs")
+    add("--output", metavar="DIR", help="directory of the results (default out/reproduce-STUDY)")
     campaign_runner.add_arguments(parser)
 
 
@@ -52,18 +58,18 @@ def run(args: argparse.Namespace) -> int:
     spec = study.quick_campaign if args.quick else study.campaign
     claims = study.quick_claims if args.quick else study.claims
     folder = args.output or f"out/reproduce-{study.name}{'-quick' if args.quick else ''}"
-    places = [Path(args.traces)] if args.traces else []
-    _look_for_logs(study, places, quick=args.quick)
-    lacking = {} if args.quick else _left_out(spec, places)
+    folders = [Path(args.traces)] if args.traces else []
+    _check_logs(study, folders, quick=args.quick)
+    lacking = {} if args.quick else _missing_logs(spec, folders)
     process.raise_interrupted()
     with Store(folder) as store:
-        campaign_runner.refuse_another(store, spec)
+        campaign_runner.check_same_campaign(store, spec)
         progress = campaign_runner.run(
-            args, spec, store, places, f"pybatsched reproduce {study.name}{' --quick' * args.quick}"
+            args, spec, store, folders, f"pybatsched reproduce {study.name}{' --quick' * args.quick}"
         )
         rows = table.frame(store)
     if not args.quiet:
-        arguments.say(campaign_runner.told(progress, folder))
+        arguments.say(campaign_runner.outcome_text(progress, folder))
     verdicts = [studies.judge(claim, rows, lacking) for claim in claims]
     lines = [("claim", "published", "measured", "verdict")]
     lines += [(one.claim.says, one.claim.expected, _shown(one.value), one.word) for one in verdicts]
@@ -72,41 +78,43 @@ def run(args: argparse.Namespace) -> int:
     for why, n in Counter(one.claim.why for one in verdicts if one.claim.why).items():
         print(f"not reproducible ({n}): {why}")
     for name, n in Counter(one.claim.needs for one in verdicts if one.lacking).items():
-        print(f"not measured ({n}): {' '.join(lacking[name])} is not at hand")
+        print(f"not measured ({n}): {' '.join(lacking[name])} is missing")
     write_text(store.folder / "verdicts.md", [_as_markdown(study, verdicts)])
     if not rows.is_empty():
         _write_page(store)
     if progress.n_failed:
-        arguments.say(f"pybatsched campaign status {folder} tells why; --retry-failed runs what failed again")
+        arguments.say(
+            f"pybatsched campaign status {folder} shows the errors; --retry-failed runs the failed cells again"
+        )
     return 7 if progress.n_failed or not all(one.holds for one in verdicts) else 0
 
 
-def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> None:
-    """Say which logs are missing and how to get them, before anything runs."""
+def _check_logs(study: studies.Study, folders: list[Path], *, quick: bool) -> None:
+    """Raise InputError that names missing logs and how to get them, before anything runs."""
     parts = () if quick else [part for part in study.campaign.workload if not part.optional]
     wanted = dict.fromkeys(file for part in parts for file in part.sources)
-    for place in places if wanted else ():
-        if not place.is_dir():
-            raise InputError(f"--traces {place}: there is no such directory")
+    for folder in folders if wanted else ():
+        if not folder.is_dir():
+            raise InputError(f"--traces {folder}: there is no such directory")
         for file in wanted:
-            if (place / file).is_file():
+            if (folder / file).is_file():
                 try:
-                    archive.check(place / file)
+                    archive.check(folder / file)
                 except BrokenPromiseError as error:
                     raise InputError(str(error)) from None
-    missing = [file for file in wanted if not any((place / file).is_file() for place in places)]
+    missing = [file for file in wanted if not any((folder / file).is_file() for folder in folders)]
     if missing:
         names = " ".join(missing)
         raise InputError(
-            f"study {study.name}: {quantity(len(missing), 'log')} missing: {names}. Give --traces DIR or set {TRACES}; "
-            f"with a network, pybatsched traces get {names} --output DIR. Without logs: --quick"
+            f"study {study.name}: {quantity(len(missing), 'log')} missing: {names}. Use --traces DIR or set {TRACES}. "
+            f"Download them with: pybatsched traces get {names} --output DIR. Run without logs: --quick"
         )
 
 
-def _left_out(spec: Spec, places: list[Path]) -> dict[str, list[str]]:
-    """Give the optional workloads whose logs are not at hand, each with the files that are missing."""
+def _missing_logs(spec: Spec, folders: list[Path]) -> dict[str, list[str]]:
+    """Return the missing files of each optional workload whose logs are not all available."""
     missing = {
-        part.name: [file for file in part.sources if not any((place / file).is_file() for place in places)]
+        part.name: [file for file in part.sources if not any((folder / file).is_file() for folder in folders)]
         for part in spec.workload
         if part.optional
     }
@@ -119,8 +127,8 @@ def _as_markdown(study: studies.Study, verdicts: list[studies.Verdict]) -> str:
     lines += ["|---|---|---|---|---|"]
     for one in verdicts:
         claim = one.claim
-        said = f"{one.word}: {claim.why}" if claim.why else one.word
-        lines.append(f"| {claim.says} | {claim.source} | {claim.expected} | {_shown(one.value)} | {said} |")
+        verdict = f"{one.word}: {claim.why}" if claim.why else one.word
+        lines.append(f"| {claim.says} | {claim.source} | {claim.expected} | {_shown(one.value)} | {verdict} |")
     return "\n".join([*lines, ""])
 
 

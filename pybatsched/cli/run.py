@@ -1,4 +1,4 @@
-"""Run a policy with a real Batsim: both are started, watched and ended together."""
+"""Run a policy with a real Batsim: start both, supervise them and stop both together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli.common import arguments, inputs, inputs as command_line, process, run_end
-from pybatsched.cli.common.progress import ProgressLine, narrate
+from pybatsched.cli.common import arguments, inputs, process, run_end
+from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.live import batsim, batsim5
@@ -38,13 +38,13 @@ examples:
   pybatsched run -p platform.xml -w log.swf.gz --walltimes exact --policy conservative -e out/cons
   pybatsched run -p platform.xml -w w.json --policy easy -e out/easy --image oarteam/batsim:4.0.0
   pybatsched run -p platform.xml -w w.json --policy easy -e out/easy -- -E --disable-schedule-tracing
-  pybatsched run -p platform.xml -w w.json --policy easy -e out/easy --batsim batsim5       (Batsim 5 speaks another
-                                                              protocol and reads other files: both are seen to)
+  pybatsched run -p platform.xml -w w.json --policy easy -e out/easy --batsim batsim5       (its other protocol and
+                                                              file formats are used automatically)
 
-What follows -- goes to Batsim as it is; options that the policy needs are given to Batsim by themselves. Batsim writes
-PREFIX_jobs.csv, PREFIX_schedule.csv, …; its output goes to PREFIX_batsim.log. While the run goes on they are
-PREFIX.part_*. Existing results are replaced only when the new run has finished; a line says so if they are of another
-policy or of other inputs. PREFIX_state.json says whether the run is running, was interrupted, failed or finished.
+Arguments after -- are passed to Batsim. Options that the policy needs are added automatically. Batsim writes
+PREFIX_jobs.csv, PREFIX_schedule.csv, …; its output goes to PREFIX_batsim.log. During the run their names are
+PREFIX.part_*. Existing results are replaced only when the new run has finished, with a note if they had another policy
+or other inputs. PREFIX_state.json holds the state of the run: running, interrupted, failed or finished.
 A machine given by name is written to PREFIX_platform.xml, a log to PREFIX_w0.json.
 """
 
@@ -55,14 +55,14 @@ _FIRST_TIMEOUT_S: Final = 1800.0  # Batsim takes minutes to load the largest mac
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the options of `run`. What is behind a ``--`` has been split off before, as `for_batsim`."""
+    """Describe the options of `run`. `main` has moved the arguments after ``--`` to `for_batsim`."""
     parser.usage = "pybatsched run -p PLATFORM -w WORKLOAD --policy NAME -e PREFIX [options] [-- BATSIM ARGS]"
     add = parser.add_argument
     add("-p", "--platform", required=True, metavar="FILE|NAME", help=inputs.PLATFORM_HELP)
     inputs.add_workloads(parser)
     arguments.add_policy(parser, required=True)
-    add("--seed", type=int, metavar="N", help="seed for policies that draw random numbers (their option seed)")
-    add("-e", "--export", default="out", metavar="PREFIX", help="begin of the names of all files (default %(default)s)")
+    add("--seed", type=int, metavar="N", help="seed of policies that use random numbers (their option seed)")
+    add("-e", "--export", default="out", metavar="PREFIX", help="prefix of all output files (default %(default)s)")
     add("--journal", metavar="FILE", help="record the run for replay and explain")
     arguments.add_tau(parser)
     which = parser.add_mutually_exclusive_group()
@@ -73,22 +73,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.timeout_s,
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="give up on a Batsim that is silent for so long after the start (default %(default)g, 0 = never)",
+        help="fail if Batsim sends nothing for this time after the start (default %(default)g, 0 = never)",
     )
     add(
         "--first-timeout",
         type=arguments.timeout_s,
         default=_FIRST_TIMEOUT_S,
         metavar="SECONDS",
-        help="give up on a Batsim that has not begun within so long (default %(default)g, 0 = never)",
+        help="fail if Batsim has not started within this time (default %(default)g, 0 = never)",
     )
     add("-q", "--quiet", action="store_true", help="print nothing but errors")
-    add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
+    add("-v", "--verbose", action="store_true", help="print every message and decision, and tracebacks of plugins")
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """A run that is ready to start: what goes in, and how Batsim is told, but for where its files go."""
+class _PreparedRun:
+    """A run that is ready to start: its inputs, and Batsim's arguments except for the prefix of its files."""
 
     plan: registry.PolicyPlan
     workloads: Mapping[str, Workload]
@@ -100,45 +100,45 @@ class _Job:
     flags: list[str]
     options: Mapping[str, list[str]]
 
-    def told_with(self, prefix: str) -> list[str]:
-        """Give Batsim's arguments, with the prefix of the files it shall write."""
+    def batsim_arguments(self, prefix: str) -> list[str]:
+        """Return Batsim's arguments, with the prefix of its output files."""
         words = [*self.reads, "-e", batsim5.prefix_of(prefix) if self.is_five else prefix]
-        if self.launcher.container:  # in there, only whole paths mean the same
-            words = [word if word[0] == "-" else str(_place(word)).removesuffix(_MARK) for word in words]
+        if self.launcher.container:  # only absolute paths are the same in the container
+            words = [word if word[0] == "-" else str(_absolute(word)).removesuffix(_MARK) for word in words]
         return words + self.flags
 
 
 def run(args: argparse.Namespace) -> int:
     """Run both to the end, and print the closing table."""
     with contextlib.ExitStack() as stack:
-        job, results = _ready(args, stack)
+        job, results = _prepare(args, stack)
         result, engine = _supervised(args, job, results)
-        how_read = {**inputs.how_read(args), **not_evaluated(job.workloads), **_command(args)}
-        extra = {**how_read, "seed": args.seed, "batsim_args": job.told_with(args.export)}
-        made = summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version})
-        run_end.put_in_place(results, made, quiet=args.quiet)
+        how_read = {**inputs.reading_options(args), **not_evaluated(job.workloads), **_command(args)}
+        extra = {**how_read, "seed": args.seed, "batsim_args": job.batsim_arguments(args.export)}
+        about = summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version})
+        run_end.put_in_place(results, about, quiet=args.quiet)
     dynamic_jobs = bool(engine.cluster.config.get("dynamic-jobs-enabled"))
-    return run_end.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
+    return run_end.print_result(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
 
 
-def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[summary.Result, Engine]:
+def _supervised(args: argparse.Namespace, job: _PreparedRun, results: Results) -> tuple[summary.Result, Engine]:
     process.raise_interrupted()
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
 
-        def heard(message: Message[e.Event], reply: Reply) -> None:
-            progress.heard(message.now, sum(session.engine.jobs.n_over.values()))
+        def show(message: Message[e.Event], reply: Reply) -> None:
+            progress.update(message.now, sum(session.engine.jobs.n_over.values()))
             if args.verbose:
-                narrate(message, reply)
+                print_exchange(message, reply)
 
-        session = Session(job.plan, watch=heard, say=_say(args), keeps_notes=True)
+        session = Session(job.plan, watch=show, say=_say(args), keeps_notes=True)
         if args.journal:
             session.record_in(JournalWriter(args.journal))
-        log, told = Path(f"{results.part}{run_state.LOG}"), job.told_with(results.part)
+        log = Path(f"{results.part}{run_state.LOG}")
         supervisor = Supervisor(
             session,
             job.launcher,
-            told,
+            job.batsim_arguments(results.part),
             log,
             args.timeout,
             _say(args),
@@ -164,8 +164,8 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
     return result, session.engine
 
 
-def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job, Results]:
-    """Read and check all inputs, find Batsim, keep others from our files, and write the files that Batsim reads.
+def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_PreparedRun, Results]:
+    """Read and check all inputs, find Batsim, lock the output files and write the files that Batsim reads.
 
     Errors of the input are reported before a missing Batsim. With arguments for Batsim, its version is needed before
     the platform and the workloads are read, because Batsim 4 and Batsim 5 have different options.
@@ -185,37 +185,37 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
     workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
-    for remark in inputs.endless(plan.reserving(), workloads.values()):
+    for remark in inputs.planning_warnings(plan.reserving(), workloads.values()):
         _say(args)(remark)
-    for remark in inputs.too_small(platform, workloads.values()):
+    for remark in inputs.size_warnings(platform, workloads.values()):
         _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     clusters = inputs.clusters_of(platform)
     about = {
         "inputs": digests,
         "tau_s": args.tau,
-        **inputs.how_read(args),
+        **inputs.reading_options(args),
         **not_evaluated(workloads),
         **_command(args),
     }
     about |= {"clusters": clusters} if clusters else {}
     version = version or _version(args)
     is_five = batsim5.is_five(version)
-    results = stack.enter_context(run_end.kept(Results(args.export, about, args.journal)))
+    results = stack.enter_context(run_end.keep_files(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     own_files = [
         _as_file(args, path, f"{args.export}_{name}.json", workload, five_as=name if is_five else None)
         for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
     ]
-    launcher = _launcher(args, [platform_file, *own_files], _place(args.export).parent)
+    launcher = _launcher(args, [platform_file, *own_files], _absolute(args.export).parent)
     reads = ["-p", platform_file, *(word for path in own_files for word in ("-w", path))]
     wanted = [] if is_five else plan.source.batsim_args
     flags = [flag for flag in wanted if flag not in options]
     flags += args.for_batsim
     if not {"--quiet", "--verbosity"} & options.keys():
         flags.append("-q")
-    told = f"{args.image} ({version})" if args.image else version
-    return _Job(plan, workloads, digests, launcher, told, is_five, reads, flags, options), results
+    shown_version = f"{args.image} ({version})" if args.image else version
+    return _PreparedRun(plan, workloads, digests, launcher, shown_version, is_five, reads, flags, options), results
 
 
 def _refuse_to_overwrite(args: argparse.Namespace, given: Sequence[str]) -> None:
@@ -233,7 +233,7 @@ def _launcher(args: argparse.Namespace, readable: Sequence[str], writable: str |
 
 
 def _version(args: argparse.Namespace) -> str:
-    """Ask Batsim for its version. Raises InputError if it is missing."""
+    """Return the version of Batsim. Raises InputError if Batsim is missing."""
     return _launcher(args, (), ".").version()
 
 
@@ -255,13 +255,13 @@ def _roles(options: Mapping[str, list[str]]) -> list[str]:
 
 
 def _command(args: argparse.Namespace) -> dict[str, str]:
-    return {"command": command_line.to_repeat("run", add_arguments, args)}
+    return {"command": inputs.command_to_repeat("run", add_arguments, args)}
 
 
-def _setting(job: _Job, engine: Engine) -> summary.Setting:
-    """Say what the run was made of, as Batsim itself has told it."""
+def _setting(job: _PreparedRun, engine: Engine) -> summary.Setting:
+    """Return the inputs and options of the run, as Batsim has sent them."""
     cluster = engine.cluster
-    told = dict(cluster.config) | {
+    options = dict(cluster.config) | {
         "energy": _has_energy(job.options),
         "compute-sharing": cluster.allow_sharing,
         "storage-sharing": "--disable-storage-sharing" not in job.options,
@@ -271,7 +271,7 @@ def _setting(job: _Job, engine: Engine) -> summary.Setting:
     policy: dict[str, Any] = {"name": source.name, "origin": source.origin, "options": chosen}
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
     clusters = summary.clusters_told(cluster.groups("cluster"))
-    return summary.Setting(job.digests, cluster.n_procs, n_jobs, told, policy, clusters)
+    return summary.Setting(job.digests, cluster.n_procs, n_jobs, options, policy, clusters)
 
 
 def _say(args: argparse.Namespace) -> Callable[[str], None]:
@@ -279,11 +279,11 @@ def _say(args: argparse.Namespace) -> Callable[[str], None]:
 
 
 def _say_nothing(_text: str) -> None:
-    """Be quiet."""
+    """Print nothing."""
 
 
-def _place(prefix: str) -> Path:
-    """Give the whole path of a prefix with a mark behind it: ``out/`` is the begin of names in out, not out itself."""
+def _absolute(prefix: str) -> Path:
+    """Return the absolute path of a prefix, with a mark at its end: the prefix ``out/`` is not the directory out."""
     return Path(f"{prefix}{_MARK}").resolve()
 
 
@@ -293,11 +293,11 @@ def _written(path: str, text: str) -> str:
 
 
 def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload, *, five_as: str | None) -> str:
-    """Give a file that Batsim reads: the user's own, if it is what Batsim shall see.
+    """Return a workload file for Batsim: the user's own file, if nothing has to be changed, else a copy.
 
-    `five_as` is the name by which a Batsim 5 knows the workload, None for an older Batsim.
+    `five_as` is the name of the workload in Batsim 5, None for an older Batsim.
     """
-    is_own = inputs.are_as_files_say(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path)
+    is_own = inputs.files_are_unchanged(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path)
     made = workload
     if five_as is not None:
         used = prepare.without_unused(workload)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from pybatsched.cli.common import arguments, process, run_end
-from pybatsched.cli.common.progress import narrate
+from pybatsched.cli.common.progress import print_exchange
 from pybatsched.core import decisions as d
 from pybatsched.errors import BrokenPromiseError, InputError, Interrupted, quantity
 from pybatsched.live import keys
@@ -17,7 +17,7 @@ from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import MAX_MESSAGE_BYTES, Session
 
 EPILOG: Final = """\
-options of a policy, strongest first: -o KEY=VALUE, Batsim's --sched-cfg (a JSON object), [policy.NAME] in --config.
+options of a policy, highest priority first: -o KEY=VALUE, Batsim's --sched-cfg (JSON), [policy.NAME] in --config.
 --policy FILE.py:CLASS runs the code of that file. -o and --config may name such files, too; --sched-cfg may not.
 
 When a run ends early while Batsim waits for a reply, the reply tells Batsim to abort, so that it does not hang.
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.timeout_s,
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="give up on a peer that is silent for so long after the start (default %(default)g, 0 = never)",
+        help="fail if the peer sends nothing for this time after the start (default %(default)g, 0 = never)",
     )
     arguments.add_first_timeout(add)
     add(
@@ -51,21 +51,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MIB",
         help=f"largest message to accept, in MiB (default {MAX_MESSAGE_BYTES // 2**20})",
     )
-    add("--fixed-options", action="store_true", help="refuse a Batsim that has options for the policy (--sched-cfg)")
+    add("--fixed-options", action="store_true", help="reject a Batsim that sends options of the policy (--sched-cfg)")
     add(
         "--allow",
         action="append",
         type=arguments.ip_address,
         default=[],
         metavar="ADDRESS",
-        help="let nobody in but a Batsim at this IP address; repeatable (default: whoever comes first)",
+        help="accept only a Batsim at this IP address; repeatable (default: accept the first peer)",
     )
     add(
         "--curve",
         metavar="DIR",
-        help="let nobody in but who has a key that is known in DIR (`pybatsched keys DIR` makes it; Batsim has none)",
+        help="accept only peers whose public key is in DIR/clients (see `pybatsched keys`; Batsim needs `relay`)",
     )
-    add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
+    add("-v", "--verbose", action="store_true", help="print every message and decision, and tracebacks of plugins")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,20 +75,20 @@ def run(args: argparse.Namespace) -> int:
     if args.journal is not None:
         arguments.refuse_to_overwrite(args.journal, arguments.files_of_policy(plan, args.config))
     if args.allow and not args.endpoint.startswith("tcp://"):
-        raise InputError(f"--allow is for tcp://; who may open a file as {args.endpoint} is the file system's matter")
+        raise InputError(f"--allow: expected a tcp:// endpoint, found {args.endpoint}; use file permissions for ipc://")
     own_keys = None if args.curve is None else keys.read_server(args.curve)
     process.raise_interrupted()
-    watch = narrate if args.verbose else None
+    watch = print_exchange if args.verbose else None
     session = Session(plan, watch=watch, max_bytes=args.max_message, say=arguments.say)
 
     def ready(endpoint: str) -> None:
-        # Only now: a second start that cannot have the port must not touch the journal of the first.
+        # Not earlier: a second server that cannot bind the port must not overwrite the journal of the first.
         if args.journal is not None:
             session.record_in(JournalWriter(args.journal))
         if is_wide(endpoint) and not args.allow and own_keys is None:
             arguments.say(
-                f"warning: {endpoint} can be reached from other machines, and whoever comes first is taken for Batsim; "
-                "say --allow ADDRESS or --curve DIR to let in no other"
+                f"warning: {endpoint} can be reached from other machines, and the first peer is accepted as Batsim; "
+                "use --allow ADDRESS or --curve DIR to reject other peers"
             )
         arguments.say(f"policy {args.policy}, waiting for Batsim at {endpoint}")
 
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         if not session.finished or session.engine.jobs.alive:
             stop.add_note(f"after message {session.n_messages}")
             raise
-        # Batsim is through: there is nothing left to interrupt.
+        # The simulation has ended: there is nothing left to interrupt.
     process.ignore()
     arguments.say(_summary(session))
     promises = session.engine.broken_promises
@@ -114,10 +114,10 @@ def _summary(session: Session) -> str:
     jobs = session.engine.jobs
     n_jobs = sum(jobs.n_over.values())
     counts = ", ".join(f"{n} {state.removeprefix('COMPLETED_').lower()}" for state, n in sorted(jobs.n_final.items()))
-    told = f"simulation ended at {session.engine.now}: {quantity(n_jobs, 'job')} ({counts})"
-    told += f" in {quantity(session.n_messages, 'message')}"
+    text = f"simulation ended at {session.engine.now}: {quantity(n_jobs, 'job')} ({counts})"
+    text += f" in {quantity(session.n_messages, 'message')}"
     for n, reason in session.engine.rejections.values():
-        why = d.reason_text(reason) or "no reason was given"
-        told += f"\n  {n} rejected: {why}" + (" (the first of them)" if n > 1 else "")
+        why = d.reason_text(reason) or "no reason"
+        text += f"\n  {n} rejected: {why}" + (" (the first of them)" if n > 1 else "")
     figures = [f"{name} {value:g}" for name, value in session.engine.figures.items()]
-    return "\n  ".join((told, *filter(None, [", ".join(figures)]), *session.engine.remarks))
+    return "\n  ".join((text, *filter(None, [", ".join(figures)]), *session.engine.remarks))

@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli.common import arguments, inputs, inputs as command_line, process, run_end
-from pybatsched.cli.common.progress import ProgressLine, narrate
+from pybatsched.cli.common import arguments, inputs, process, run_end
+from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.errors import InputError
 from pybatsched.live import keys
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
@@ -30,65 +30,66 @@ EPILOG: Final = """\
 examples:
   pybatsched simulate --procs 128 -w SDSC-SP2.swf.gz --policy easy -e out/easy
   pybatsched simulate -p platform.xml -w a.json -w b.json --policy conservative -o compression=false -e out/run
-  pybatsched simulate -p platform.xml -w a.json --external -s tcp://127.0.0.1:28000    play Batsim for any scheduler
+  pybatsched simulate -p platform.xml -w a.json --external -s tcp://127.0.0.1:28000    act as Batsim for any scheduler
 
 writes PREFIX_jobs.csv, PREFIX_schedule.csv and PREFIX_machine_states.csv with Batsim's columns, and PREFIX_summary.json
-with figures, versions, options and digests of the inputs. While the run goes on they are PREFIX.part_*. Existing
-results are replaced only when the new run has finished; a line says so if they are of another policy or other inputs.
-PREFIX_state.json says whether the run is running, was interrupted, failed or finished.
+with figures, versions, options and digests of the inputs. During the run their names are PREFIX.part_*. Existing
+results are replaced only when the new run has finished, with a note if they had another policy or other inputs.
+PREFIX_state.json holds the state of the run: running, interrupted, failed or finished.
 Options that Batsim has too have Batsim's names.
-Profiles that need a network model (communication, storage, MPI) are refused: run those with Batsim.
+Profiles that need a network model (communication, storage, MPI) are rejected: run them with Batsim.
 """
 
-_N_REFUSED_SHOWN: Final = 3
+_N_REJECTED_SHOWN: Final = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `simulate`."""
     _add_inputs(parser.add_argument_group("inputs"))
-    who = parser.add_argument_group("scheduler")
-    arguments.add_policy(who, required=False)
-    add = who.add_argument
-    add("--external", action="store_true", help="play Batsim for a scheduler that waits at an endpoint")
+    scheduler = parser.add_argument_group("scheduler")
+    arguments.add_policy(scheduler, required=False)
+    add = scheduler.add_argument
+    add("--external", action="store_true", help="act as Batsim for an external scheduler")
     add(
         "-s",
         "--socket-endpoint",
         default=None,
         metavar="ENDPOINT",
-        help=f"where the external scheduler waits (default {DEFAULT_ENDPOINT})",
+        help=f"endpoint of the external scheduler (default {DEFAULT_ENDPOINT})",
     )
     add(
         "--curve",
         metavar="DIR",
-        help="speak CURVE with it, with the keys in DIR, made by `pybatsched keys DIR`",
+        help="encrypt the connection by CURVE, with the keys in DIR (see `pybatsched keys`)",
     )
     add(
         "--protocol",
         choices=["v4", "v5"],
         default="v4",
-        help="whose language to speak with it: that of Batsim 3.1 to 4.2 (default), or of Batsim 5",
+        help="protocol of the external scheduler: that of Batsim 3.1 to 4.2 (default), or of Batsim 5",
     )
     add(
         "--timeout",
         type=arguments.timeout_s,
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="give up on an external scheduler that does not answer for so long (default %(default)g, 0 = never)",
+        help="fail if the external scheduler does not reply within this time (default %(default)g, 0 = never)",
     )
     add(
-        "--farewell",
+        "--send-end",
         action="store_true",
-        help="tell an external scheduler SIMULATION_ENDS after a deadlock; Batsim stays silent, and it would wait",
+        help="send SIMULATION_ENDS to an external scheduler after a deadlock (Batsim sends nothing)",
     )
-    add("--seed", type=int, metavar="N", help="seed for policies that draw random numbers (their option seed)")
+    arguments.add_old_names(scheduler, "--farewell", dest="send_end", action="store_true")
+    add("--seed", type=int, metavar="N", help="seed of policies that use random numbers (their option seed)")
     out = parser.add_argument_group("output")
     add = out.add_argument
-    add("-e", "--export", default="out", metavar="PREFIX", help="begin of the names of all files (default %(default)s)")
+    add("-e", "--export", default="out", metavar="PREFIX", help="prefix of all output files (default %(default)s)")
     add("--journal", metavar="FILE", help="record the run for replay and explain")
-    add("--disable-machine-state-tracing", action="store_true", help="write no PREFIX_machine_states.csv")
+    add("--disable-machine-state-tracing", action="store_true", help="do not write PREFIX_machine_states.csv")
     arguments.add_tau(out)
     add("-q", "--quiet", action="store_true", help="print nothing but errors")
-    add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
+    add("-v", "--verbose", action="store_true", help="print every message and decision, and tracebacks of plugins")
     _add_batsim(parser.add_argument_group("options of Batsim"))
 
 
@@ -97,25 +98,30 @@ def _add_inputs(group: arguments.Group) -> None:
     add("-p", "--platform", metavar="FILE|NAME", help=inputs.PLATFORM_HELP)
     add("--procs", type=int, metavar="N", help="instead of a platform: N equal processors of 1 Gflop/s")
     inputs.add_workloads(group)
-    add("--events", action="append", default=[], metavar="FILE", help="external events, one JSON object a line")
+    add("--events", action="append", default=[], metavar="FILE", help="external events, one JSON object per line")
     add("-m", "--master-host", default=model.DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
     add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
     add("--mmax", type=int, default=0, metavar="N", help="keep the first N processors only")
-    add("--mmax-workload", action="store_true", help="keep as many processors as the workloads say (nb_res)")
-    add("--until-time", metavar="T", help="end simulated time at T (seconds, or 12h, 3d, 2w), whatever is left by then")
+    add("--mmax-workload", action="store_true", help="keep as many processors as the workloads have (nb_res)")
+    add("--stop-at", metavar="T", help="end the simulation at time T (seconds, or 12h, 3d, 2w), even with jobs left")
+    arguments.add_old_names(group, "--until-time", dest="stop_at")
 
 
 def _add_batsim(group: arguments.Group) -> None:
     add = group.add_argument
     flag = "store_true"
     add("-E", "--energy", action=flag, help="simulate energy and pstates; writes two more files")
-    add("--enable-dynamic-jobs", action=flag, help="let the scheduler register jobs (policies that need it get it)")
-    add("--acknowledge-dynamic-jobs", action=flag, help="tell the scheduler of each job it has registered")
+    add(
+        "--enable-dynamic-jobs",
+        action=flag,
+        help="allow the scheduler to register jobs (on by default for policies that need it)",
+    )
+    add("--acknowledge-dynamic-jobs", action=flag, help="send an event to the scheduler for each job it has registered")
     add("--enable-profile-reuse", action=flag, help="keep profiles whose jobs have ended")
-    add("--forward-profiles-on-submission", action=flag, help="tell the profile with each job")
-    add("--enable-compute-sharing", action=flag, help="let several jobs compute on one processor")
+    add("--forward-profiles-on-submission", action=flag, help="send the profile with each job")
+    add("--enable-compute-sharing", action=flag, help="allow several jobs to compute on one processor")
     add("--disable-storage-sharing", action=flag, help="one job at a time on a storage host")
-    add("--forward-unknown-events", action=flag, help="pass events of your own kinds on to the scheduler")
+    add("--forward-unknown-events", action=flag, help="forward events of unknown types to the scheduler")
     add("--sched-cfg", metavar="TEXT", help="configuration for the scheduler, sent to it at the start")
     add("--sched-cfg-file", metavar="FILE", help="the same from a file")
 
@@ -123,9 +129,9 @@ def _add_batsim(group: arguments.Group) -> None:
 def run(args: argparse.Namespace) -> int:
     """Simulate, write the files and print the closing table."""
     if bool(args.policy) == args.external:
-        raise InputError("give either --policy NAME or --external")
+        raise InputError("expected either --policy NAME or --external")
     if (args.platform is None) == (args.procs is None):
-        raise InputError("give either -p PLATFORM or --procs N")
+        raise InputError("expected either -p PLATFORM or --procs N")
     if args.energy and args.platform is None:
         raise InputError("-E, --energy: expected -p PLATFORM with watts; the processors of --procs N have none")
     process.raise_interrupted()
@@ -134,30 +140,32 @@ def run(args: argparse.Namespace) -> int:
         plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
         plan.check_early()
     elif args.options or args.config or args.journal:
-        raise InputError("-o, --config and --journal are for --policy; the external scheduler has its own")
+        raise InputError(
+            "-o, --config and --journal: expected with --policy; an external scheduler has its own options"
+        )
     elif args.curve is not None:
-        keys.read_client(args.curve)  # before a run is begun
+        keys.read_client(args.curve)  # before the run starts
     if args.curve is not None and plan is not None:
-        raise InputError("--curve is for --external; a policy in this process is spoken to by nobody else")
+        raise InputError("--curve: expected with --external; a policy in this process has no connection")
     _refuse_to_overwrite(args, plan)
     if args.protocol == "v5":
         _check_batsim5(args)
     scenario = read_scenario(args, plan)
     options = scenario.options
-    policy = None if plan is None else inputs.described(plan, options)
+    policy = None if plan is None else inputs.policy_description(plan, options)
     files = inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
     setting = inputs.setting_of(scenario, files, policy)
-    how_read = {**inputs.how_read(args), **not_evaluated(scenario.workloads)}
-    how_read["command"] = command_line.to_repeat("simulate", add_arguments, args)
+    how_read = {**inputs.reading_options(args), **not_evaluated(scenario.workloads)}
+    how_read["command"] = inputs.command_to_repeat("simulate", add_arguments, args)
     about = {"inputs": setting.inputs, "policy": policy, "tau_s": args.tau, **how_read}
     about |= {"clusters": setting.clusters} if setting.clusters else {}
-    with run_end.kept(Results(args.export, about, args.journal)) as results:
+    with run_end.keep_files(Results(args.export, about, args.journal)) as results:
         result = _simulate(args, scenario, plan, results)
         results.cut_at = result.cut_at
         extra = {**how_read, "seed": args.seed}
-        made = summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)})
-        run_end.put_in_place(results, made, quiet=args.quiet)
-    return run_end.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
+        about = summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)})
+        run_end.put_in_place(results, about, quiet=args.quiet)
+    return run_end.print_result(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 
 
 def _refuse_to_overwrite(args: argparse.Namespace, plan: registry.PolicyPlan | None) -> None:
@@ -170,8 +178,8 @@ def _refuse_to_overwrite(args: argparse.Namespace, plan: registry.PolicyPlan | N
         arguments.refuse_journal_among(args.journal, args.export)
 
 
-#: Options that only Batsim 4 has: a scheduler of Batsim 5 asks for these itself.
-_ASKED_FOR: Final = (
+#: Options that only Batsim 4 has: a scheduler of Batsim 5 requests these features itself.
+_BATSIM4_ONLY: Final = (
     "enable_dynamic_jobs",
     "acknowledge_dynamic_jobs",
     "enable_profile_reuse",
@@ -185,11 +193,13 @@ def _version(args: argparse.Namespace) -> str:
 
 def _check_batsim5(args: argparse.Namespace) -> None:
     if not args.external:
-        raise InputError("--protocol v5 is for --external; a policy in this process speaks no protocol")
-    for name in _ASKED_FOR:
+        raise InputError("--protocol v5: expected with --external; a policy in this process uses no protocol")
+    for name in _BATSIM4_ONLY:
         if getattr(args, name):
             option = name.replace("_", "-")
-            raise InputError(f"--{option} with --protocol v5: schedulers of Batsim 5 ask for it themselves")
+            raise InputError(
+                f"--{option}: expected without --protocol v5; schedulers of Batsim 5 request it themselves"
+            )
 
 
 def _simulate(
@@ -205,20 +215,20 @@ def _simulate(
                 plan,
                 outputs,
                 journal=JournalWriter(args.journal) if args.journal else None,
-                watch=narrate if args.verbose else None,
-                progress=progress.heard,
+                watch=print_exchange if args.verbose else None,
+                progress=progress.update,
                 tau_s=args.tau,
             )
         endpoint = args.socket_endpoint or DEFAULT_ENDPOINT
         if not args.quiet:
-            arguments.say(f"asking the scheduler at {endpoint}")
+            arguments.say(f"connecting to the scheduler at {endpoint}")
         return runs.run_external(
             scenario,
             endpoint,
             outputs,
             timeout_s=args.timeout,
-            farewell=args.farewell,
-            progress=progress.heard,
+            farewell=args.send_end,
+            progress=progress.update,
             tau_s=args.tau,
             batsim=5 if args.protocol == "v5" else 4,
             keys=None if args.curve is None else keys.read_client(args.curve),
@@ -229,13 +239,13 @@ def _options(args: argparse.Namespace) -> SimulationOptions:
     text = args.sched_cfg or ""
     if args.sched_cfg_file is not None:
         if args.sched_cfg is not None:
-            raise InputError("give --sched-cfg or --sched-cfg-file, not both")
+            raise InputError("expected either --sched-cfg or --sched-cfg-file, found both")
         try:
             text = Path(args.sched_cfg_file).read_text(encoding="utf-8-sig")
         except OSError as error:
             raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: expected a text in UTF-8") from None
+            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: expected text in UTF-8") from None
     return SimulationOptions(
         dynamic_jobs=args.enable_dynamic_jobs,
         acknowledge_dynamic_jobs=args.acknowledge_dynamic_jobs,
@@ -244,15 +254,15 @@ def _options(args: argparse.Namespace) -> SimulationOptions:
         compute_sharing=args.enable_compute_sharing,
         storage_sharing=not args.disable_storage_sharing,
         energy=args.energy,
-        forward_unknown_events=args.forward_unknown_events or args.protocol == "v5",  # Batsim 5 passes all on
+        forward_unknown_events=args.forward_unknown_events or args.protocol == "v5",  # Batsim 5 forwards all events
         sched_config=text,
     )
 
 
 def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = None) -> Scenario:
-    """Read all inputs that the arguments name, with the options a policy needs turned on."""
+    """Read all inputs of the arguments. Turns on the options that the policy needs."""
     options = _options(args)
-    ends_at = math.inf if args.until_time is None else seconds_of(args.until_time, "--until-time")
+    ends_at = math.inf if args.stop_at is None else seconds_of(args.stop_at, "--stop-at")
     if plan is not None:
         options = runs.with_needs(options, plan)
     platform = _platform(args)
@@ -263,13 +273,14 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     if options.energy:
         model.check_energy(platform)
     if not args.quiet:
-        refused = [
-            f"{text} (Batsim refuses this; here it means nothing)" for text in platform.refused[:_N_REFUSED_SHOWN]
+        rejected = [
+            f"{text} (Batsim rejects this; the embedded simulator ignores it)"
+            for text in platform.refused[:_N_REJECTED_SHOWN]
         ]
-        small = inputs.too_small(platform, workloads.values())
-        idle = inputs.endless(None if plan is None else runs.reserving(plan, options), workloads.values())
-        unloaded = inputs.unloaded(workloads.values()) if options.energy else []
-        for remark in (*unloaded, *idle, *platform.remarks, *refused, platform.network_note, *small):
+        sizes = inputs.size_warnings(platform, workloads.values())
+        planning = inputs.planning_warnings(None if plan is None else runs.reserving(plan, options), workloads.values())
+        energy = inputs.energy_warnings(workloads.values()) if options.energy else []
+        for remark in (*energy, *planning, *platform.remarks, *rejected, platform.network_note, *sizes):
             if remark:
                 arguments.say(remark)
     n_hosts = len(platform.hosts)

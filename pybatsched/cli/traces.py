@@ -1,4 +1,4 @@
-"""Get logs from the Parallel Workloads Archive, checked by their digests."""
+"""Download logs of the Parallel Workloads Archive and check their digests."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_commands(
         parser,
         (
-            Command("list", "List the logs that are known.", "", lambda _parser: None, _list),
-            Command("get", "Download logs, unless they are there, and make sure of them.", "", _get_arguments, _get),
+            Command("list", "List the known logs.", "", lambda _parser: None, _list),
+            Command("get", "Download logs, unless they exist, and check their digests.", "", _get_arguments, _get),
         ),
     )
 
@@ -43,8 +43,13 @@ def _list(_args: argparse.Namespace) -> int:
 
 def _get_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("logs", nargs="+", metavar="LOG", help="files of the list, or all")
-    add("--output", default=os.environ.get(TRACES), metavar="DIR", help=f"where they go (default: ${TRACES})")
+    add("logs", nargs="+", metavar="LOG", help="names of `traces list`, or all")
+    add(
+        "--output",
+        default=os.environ.get(TRACES),
+        metavar="DIR",
+        help=f"the directory to write to (default: ${TRACES})",
+    )
     add(
         "--from",
         dest="base",

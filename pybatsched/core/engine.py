@@ -25,7 +25,14 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.rules import Validator, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, NotIntegerError, PolicyError, RemoteProtocolError, told
+from pybatsched.errors import (
+    NOT_THE_PLUGINS,
+    InputError,
+    NotIntegerError,
+    PolicyError,
+    RemoteProtocolError,
+    describe_error,
+)
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
@@ -51,7 +58,7 @@ class PolicyCaller:
     def raised(self, hook: str, error: BaseException) -> PolicyError:
         """Return the error to raise for an exception of the policy's code."""
         rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
-        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule=rule)
+        return PolicyError(f"{hook} raised {describe_error(error)}", policy=self._name, rule=rule)
 
     def lines(self, hook: str) -> tuple[str, ...]:
         """Return the lines of text that a method of the policy returns."""

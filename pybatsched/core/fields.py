@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from pybatsched.errors import NOT_THE_PLUGINS, PolicyError, told
+from pybatsched.errors import NOT_THE_PLUGINS, PolicyError, describe_error
 
 #: Stands for a missing value.
 NOTHING: Final = object()
@@ -124,7 +124,7 @@ class FieldCheck:
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
-            text = f"{self._model.__name__} raised {told(error)}"
+            text = f"{self._model.__name__} raised {describe_error(error)}"
             raise PolicyError(text, policy=self._owner, rule="no exception") from error
 
     def _has_none(self, fields: Mapping[str, Any]) -> bool:

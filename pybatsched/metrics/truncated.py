@@ -1,4 +1,4 @@
-"""What a run whose simulated time was ended (``--until-time``) had left over: it counts over time, up to the cut."""
+"""What a run whose simulated time was ended (``--stop-at``) had left over: it counts over time, up to the cut."""
 
 from __future__ import annotations
 

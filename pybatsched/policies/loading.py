@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from pybatsched.core.policy import TrustedFiles
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, told
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
 
 
 def names_file(name: str) -> bool:
@@ -103,4 +103,4 @@ def _run(code: Callable[[], Any], who: str) -> Any:
     except NOT_THE_PLUGINS:
         raise
     except BaseException as error:
-        raise InputError(f"{who} cannot be loaded: {told(error)}") from error
+        raise InputError(f"{who} cannot be loaded: {describe_error(error)}") from error

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from pybatsched.core.fields import JobFields, field_descriptions
 from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, told
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
 from pybatsched.policies.loading import module_of, names_file, split
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
 
@@ -202,7 +202,7 @@ class PolicyPlan:
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
-            raise InputError(f"policy {self.source.name} cannot be created: {told(error)}") from error
+            raise InputError(f"policy {self.source.name} cannot be created: {describe_error(error)}") from error
         return policy
 
     def _merged(self, begins: SimulationBegins | None) -> dict[str, tuple[Any, _Layer]]:
@@ -267,7 +267,7 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
     except NOT_THE_PLUGINS:
         raise
     except BaseException as error:
-        raise InputError(f"policy {name!r} ({entry.value}) cannot be loaded: {told(error)}") from error
+        raise InputError(f"policy {name!r} ({entry.value}) cannot be loaded: {describe_error(error)}") from error
     return PolicySource(name, _checked(found, name), entry.value)
 
 

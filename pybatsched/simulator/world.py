@@ -19,7 +19,7 @@ from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, WorkTable, resolve
 from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
-from pybatsched.workload.formats.conversion import uncollected
+from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.jobs import name_in
 
 
@@ -97,7 +97,7 @@ class World:
                     work.rank_counts = frozenset().union(*(part.rank_counts for part in work.parts))
             refused = {work.name: work.refusal for work in table.known() if work.refusal is not None}
             jobs = self._by_workload[name] = []
-            with uncollected():
+            with gc_paused():
                 for fields in workload.jobs:
                     profile = fields["profile"]
                     if profile in refused:

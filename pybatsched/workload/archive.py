@@ -1,6 +1,6 @@
-"""Logs of the Parallel Workloads Archive: where they are, and how to be sure of them.
+"""Logs of the Parallel Workloads Archive: their addresses and digests.
 
-A log is known by the SHA-256 of its text, uncompressed, so that it may be packed anew.
+The digest is the SHA-256 of the uncompressed text, so that a log may be compressed again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
 from pybatsched.results.atomic_files import whole
-from pybatsched.workload.formats.files import Unpacked
+from pybatsched.workload.formats.files import LimitedGzipReader
 
 ARCHIVE: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
 _MAX_BYTES: Final = 1 << 28
@@ -67,44 +67,44 @@ LOGS: Final = {
 
 
 def get(file: str, folder: str | Path, base: str = ARCHIVE) -> Path:
-    """Download a log into a directory, unless it is there. Gives its path; the file is there whole and right, or not.
+    """Download a log into a directory, unless it exists, and return its path. The file is written only if it is valid.
 
-    Raises InputError for an unknown log, PeerLostError if the archive cannot be reached, BrokenPromiseError if what
-    comes is something else.
+    Raises InputError for an unknown log, PeerLostError if the archive cannot be reached, BrokenPromiseError if the
+    digest is wrong.
     """
     log = LOGS.get(file)
     if log is None:
-        raise InputError(f"there is no log {file!r:.80}; expected one of {', '.join(LOGS)}")
+        raise InputError(f"unknown log {file!r:.80}; expected one of {', '.join(LOGS)}")
     path = Path(folder) / file
     if path.exists():
         check(path)
         return path
     address = f"{base}/{log.page}/{file}"
     try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:  # noqa: S310  the address is ours or the user's
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:  # noqa: S310  the default address, or the user's
             content = answer.read(_MAX_BYTES)
     except (OSError, urllib.error.URLError, ValueError, http.client.HTTPException) as error:
         raise PeerLostError(f"{address}: cannot be reached: {getattr(error, 'reason', error)}") from None
-    _make_sure(content, log, address)
-    with whole(path) as place:
-        place.write_bytes(content)
+    _check_digest(content, log, address)
+    with whole(path) as temporary:
+        temporary.write_bytes(content)
     return path
 
 
 def check(path: Path) -> None:
-    """Make sure that a file is the log of its name. Raises BrokenPromiseError."""
+    """Raise BrokenPromiseError if a file is not the log of its name."""
     log = LOGS.get(path.name)
     if log is not None:
-        _make_sure(path.read_bytes(), log, str(path))
+        _check_digest(path.read_bytes(), log, str(path))
 
 
-def _make_sure(content: bytes, log: Log, where: str) -> None:
+def _check_digest(content: bytes, log: Log, where: str) -> None:
     try:
         text = content
         if content[:2] == b"\x1f\x8b":
-            text = Unpacked(gzip.GzipFile(fileobj=io.BytesIO(content)), lambda: len(content), where).readall()
+            text = LimitedGzipReader(gzip.GzipFile(fileobj=io.BytesIO(content)), lambda: len(content), where).readall()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BrokenPromiseError(f"{where}: the gzip data is damaged: {error}") from None
     found = hashlib.sha256(text).hexdigest()
     if found != log.sha256:
-        raise BrokenPromiseError(f"{where}: not the log we know: SHA-256 {found}, expected {log.sha256}")
+        raise BrokenPromiseError(f"{where}: not the expected log: SHA-256 is {found}, expected {log.sha256}")

@@ -1,7 +1,7 @@
-"""Planned areas: what the jobs of each memory class ask for of each node of that class.
+"""Planned areas: core seconds that the jobs of each memory class request per node of the class.
 
-The area of a job is its cores times its walltime; that of a class is the sum over its jobs, over the nodes of the
-class. Policies that fill bigger nodes with smaller jobs compare classes by it.
+The area of a job is its cores times its walltime. The area of a class is the sum over its jobs, divided by the nodes
+of the class. Policies that run jobs of small classes on larger nodes compare classes by it.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import tidy
 
-_END_OF_TIME_S: Final = 1 << 53  # as in a log
+_END_OF_TIME_S: Final = 1 << 53  # as in logs
 
 
 class Areas(NamedTuple):
-    """Core seconds a node by memory class, in ascending order, and the ids of jobs that no class can hold."""
+    """Core seconds per node by memory class, in ascending order, and the ids of jobs that fit no class."""
 
     by_class: dict[float, int | float]
     left_out: list[Any]
 
 
 def planned_areas(workload: Workload, n_nodes: Mapping[float, int]) -> Areas:
-    """Give the areas of a workload on so many nodes of each memory. O(n log classes).
+    """Return the areas of a workload; `n_nodes` is the number of nodes by memory. O(n log classes).
 
-    A job's class is the smallest memory that holds what it needs. Raises InputError for a job without a walltime
-    (or one beyond all times), and for a need that is none.
+    A job's class is the smallest memory that is large enough. Raises InputError for a job without a walltime (or with
+    one of 2^53 s or more), and for invalid memory.
     """
     classes = sorted(n_nodes)
-    asked: dict[float, list[float]] = {memory_gb: [] for memory_gb in classes}
+    requested: dict[float, list[float]] = {memory_gb: [] for memory_gb in classes}
     left_out = []
     for job in workload.jobs:
         memory_gb = memory_class(_need_gb(job, workload.source), classes)
         if memory_gb is None:
             left_out.append(job["id"])
             continue
-        asked[memory_gb].append(job["res"] * _walltime_s(job, workload.source))
-    by_class = {memory_gb: tidy(math.fsum(asked[memory_gb]) / n_nodes[memory_gb]) for memory_gb in classes}
+        requested[memory_gb].append(job["res"] * _walltime_s(job, workload.source))
+    by_class = {memory_gb: tidy(math.fsum(requested[memory_gb]) / n_nodes[memory_gb]) for memory_gb in classes}
     return Areas(by_class, left_out)
 
 

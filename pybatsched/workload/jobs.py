@@ -1,4 +1,4 @@
-"""The names of jobs: in their workload, and in a whole run."""
+"""Ids of jobs in their workload and in a run, and checks of job fields."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from pybatsched.core.fields import NOTHING, FieldCheck, FieldModel
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.checks import Place, shown
+from pybatsched.workload.formats.checks import FileLocation, shown
 from pybatsched.workload.model import Workload
 
-#: Batsim aborts on these in an id, or its files could not be read again; it cuts an id at a NUL.
+#: Characters that ids must not have: Batsim aborts, writes files that cannot be read, or cuts the id at a NUL.
 FORBIDDEN_IN_IDS: Final = '!,"\\\r\n\0'
 _FORBIDDEN: Final = re.compile(f"[{re.escape(FORBIDDEN_IN_IDS)}]")
 
 
 def full_id(workload: str, given: Any) -> str:
-    """Give a job's id in a run.
+    """Return a job's id in a run.
 
     >>> full_id("w0", 12), full_id("w0", "w0!12")
     ('w0!12', 'w0!12')
@@ -27,26 +27,26 @@ def full_id(workload: str, given: Any) -> str:
 
 
 def check_ids(workloads: Mapping[str, Workload]) -> None:
-    """Raise InputError that names file, job and field for the first id that Batsim does not take in a run. O(jobs)."""
+    """Raise InputError for the first id that Batsim rejects in a run. It names file, job and field. O(jobs)."""
     for workload, content in workloads.items():
         ids = [job["id"] for job in content.jobs]
         text = " ".join([given for given in ids if isinstance(given, str)])
         if workload not in text and _FORBIDDEN.search(text) is None:
-            continue  # nearly all files: nothing to look for, one by one
+            continue  # nearly all files need no check of each id
         names: dict[str, int | str] = {}
         for given in ids:
-            place = f"{content.source}: job {shown(given)}, field id"
+            where = f"{content.source}: job {shown(given)}, field id"
             try:
                 name = name_in(workload, given)
             except InputError as error:
                 what = str(error).removeprefix(f"workload {workload}: ")
-                raise InputError(f"{place}: as the workload {workload} of a run, {what}") from None
+                raise InputError(f"{where}: as the workload {workload} of a run, {what}") from None
             if names.setdefault(name, given) != given:
-                raise InputError(f"{place}: it is another way to write {shown(names[name])} in the workload {workload}")
+                raise InputError(f"{where}: it means the same as {shown(names[name])} in the workload {workload}")
 
 
 def name_in(workload: str, given: Any) -> str:
-    """Give a job's name in its workload. As in Batsim, an id that contains the workload's name must be a full one."""
+    """Return a job's name in its workload. As in Batsim, an id with the workload's name must be WORKLOAD!JOB."""
     name = text = str(given)
     if workload in text:
         prefix, mark, name = text.partition("!")
@@ -57,8 +57,8 @@ def name_in(workload: str, given: Any) -> str:
             )
     if _FORBIDDEN.search(name) is not None:
         raise InputError(
-            f"workload {workload}: job id {text!r}: Batsim takes no '!', commas, quotes, backslashes, line ends or NUL "
-            "characters in ids"
+            f"workload {workload}: job id {text!r}: expected an id without '!', commas, quotes, backslashes, line ends "
+            "or NUL characters, which Batsim rejects"
         )
     return name
 
@@ -68,10 +68,10 @@ def check_fields(
     models: Mapping[str, type[FieldModel]],
     context: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Raise InputError that names file, job and field for the first that one of its readers refuses. O(jobs * models).
+    """Raise InputError for the first field that a model rejects. It names file, job and field. O(jobs * models).
 
-    `models` are by the names of those who read. All workloads are checked as those of one run, of which `context` is
-    what is known already.
+    `models` are by the names of the policies that read the fields. All workloads are checked as those of one run, and
+    `context` has known facts about that run.
     """
     loaded = list(workloads)
     for reader, model in models.items():
@@ -79,7 +79,7 @@ def check_fields(
         for workload in loaded:
             for job in workload.jobs:
                 for fault in faults_of(job):
-                    place = Place(workload.source, f"job {shown(job['id'])}")
+                    place = FileLocation(workload.source, f"job {shown(job['id'])}")
                     if not fault.field:
                         raise InputError(f"{place}: {fault.wrong}")
                     found = "nothing" if fault.found is NOTHING else shown(fault.found)

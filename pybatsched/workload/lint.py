@@ -1,6 +1,6 @@
-"""What is odd about a workload, and what becomes of it: each finding with its count and the first places.
+"""Find problems in a workload. Each finding has a count, the first lines or jobs, and how a conversion handles it.
 
-Nothing is changed here. A log is read leniently, so that one bad line does not hide the others.
+Nothing is changed here. A log is read leniently, so that one invalid line does not hide the others.
 """
 
 from __future__ import annotations
@@ -18,149 +18,149 @@ from pybatsched.errors import InputError
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
-from pybatsched.workload.formats.rackham_file import Kind, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.rackham_file import JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
-from pybatsched.workload.report import PLACES_KEPT, Finding, Linted, Tally
+from pybatsched.workload.report import PLACES_KEPT, Finding, LintReport, Tally
 
 Where = TypeVar("Where", int, str)
 
-OTHER_ORDER: Final = "instants whose jobs Batsim takes in another order than the file's: by id as text"
+OTHER_ORDER: Final = "submission times whose jobs Batsim takes in another order than the file: by id as text"
 
 
-def out_of_turn(jobs: Iterable[tuple[float, str, Where]]) -> Iterator[Where]:
-    """Give, for each instant at which the order differs, the place of the first job that another one overtakes.
+def overtaken_jobs(jobs: Iterable[tuple[float, str, Where]]) -> Iterator[Where]:
+    """Yield, for each submission time at which the order differs, the place of the first overtaken job. O(n log n).
 
-    Jobs are (submission, id as text, place) in the order of their file. O(n log n).
+    Jobs are (submission, id as text, place) in the order of their file.
     """
-    in_turn = sorted(jobs, key=itemgetter(0))  # stable: equal times stay in the order of the file
-    for _, group in groupby(in_turn, key=itemgetter(0)):
+    ordered = sorted(jobs, key=itemgetter(0))  # stable: equal times stay in the order of the file
+    for _, group in groupby(ordered, key=itemgetter(0)):
         yield from next(([place] for (_, a, place), (_, b, _) in pairwise(group) if b < a), ())
 
 
-def see_order(jobs: Iterable[tuple[float, str, Any]], found: Linted) -> None:
-    """Count the instants at which jobs are taken in another order than the file has them in. O(n log n)."""
-    for place in out_of_turn(jobs):
-        found.see(OTHER_ORDER, "kept; ids with as many digits each would be taken in turn", place, "note")
+def check_order(jobs: Iterable[tuple[float, str, Any]], found: LintReport) -> None:
+    """Count the submission times whose jobs Batsim takes in another order than the file. O(n log n)."""
+    for place in overtaken_jobs(jobs):
+        found.add(OTHER_ORDER, "kept; ids with the same number of digits would keep the order", place, "note")
 
 
-def lint_rackham(trace: RackhamTrace, n_procs: int | None = None) -> Linted:
-    """Look at a file, line by line. O(n)."""
-    found = Linted(trace.source, "Rackham", len(trace.jobs), n_procs or N_NODES * NODE_CORES)
-    found.see_bad_lines(trace.bad)
-    zero_at = _see_time_zero(trace, found)
+def lint_rackham(trace: RackhamTrace, n_procs: int | None = None) -> LintReport:
+    """Check a Rackham log, line by line. O(n)."""
+    found = LintReport(trace.source, "Rackham", len(trace.jobs), n_procs or N_NODES * NODE_CORES)
+    found.add_bad_lines(trace.bad)
+    zero_at = _check_time_zero(trace, found)
     seen: set[int] = set()
     sizes: dict[str, float] = {}
     latest_at = -1.0
     for job in trace.jobs:
         if 0 <= job.submitted_at < latest_at:
-            found.see("submitted before the job above it", "put in order of submission", job.line)
+            found.add("submitted before the job above it", "put in order of submission", job.line)
         latest_at = max(latest_at, job.submitted_at)
         if job.number in seen:
-            found.see("id given before", "renumbered (or --duplicates error)", job.line)
+            found.add("id given before", "renumbered (or --duplicates error)", job.line)
         seen.add(job.number)
         if sizes.setdefault(job.file, job.size_gb) != job.size_gb:
-            found.see("data_size is not that of the same data above", "kept; locality refuses it", job.line)
-        _see_rackham_times(job, found)
-        _see_cores(job, found)
+            found.add("data_size is not that of the same data above", "kept; the policy locality rejects it", job.line)
+        _check_rackham_times(job, found)
+        _check_cores(job, found)
         if zero_at is not None:
-            _see_class(job, zero_at, found)
+            _check_class(job, zero_at, found)
     if zero_at is not None:
-        _see_turns(trace, zero_at, found)
+        _check_rackham_order(trace, zero_at, found)
     return found
 
 
-def _see_turns(trace: RackhamTrace, zero_at: float, found: Linted) -> None:
-    """Count instants whose jobs are not in the order of their ids, which all have as many digits in the workload."""
+def _check_rackham_order(trace: RackhamTrace, zero_at: float, found: LintReport) -> None:
+    """Count the submission times whose jobs are not in the order of their ids. A conversion pads ids with zeros."""
     n_digits = len(str(max(job.number for job in trace.jobs)))
     runnable = (job for job in trace.jobs if job.submitted_at >= 0 and job.run_s > 0 and job.n_cores > 0)
-    see_order(((submitted_at(job, zero_at), f"{job.number:0{n_digits}}", job.line) for job in runnable), found)
+    check_order(((submitted_at(job, zero_at), f"{job.number:0{n_digits}}", job.line) for job in runnable), found)
 
 
-def _see_time_zero(trace: RackhamTrace, found: Linted) -> float | None:
+def _check_time_zero(trace: RackhamTrace, found: LintReport) -> float | None:
     try:
         zero_at, remark = time_zero(trace)
     except InputError:
-        found.see("no job of class 0, 1 or 2, whose submission is time 0", "an error", trace.jobs[0].line)
+        found.add("no job of class 0, 1 or 2, whose submission is time 0", "an error", trace.jobs[0].line)
         return None
     if remark:
-        found.see("no job of class 0", "time 0 is the first submission of class 1 or 2", trace.jobs[0].line, "note")
+        found.add("no job of class 0", "time 0 is the first submission of class 1 or 2", trace.jobs[0].line, "note")
     return zero_at
 
 
-def _see_rackham_times(job: RackhamJob, found: Linted) -> None:
+def _check_rackham_times(job: RackhamJob, found: LintReport) -> None:
     if job.submitted_at < 0:
-        found.see("subtime unknown or negative", "dropped", job.line)
+        found.add("subtime unknown or negative", "dropped", job.line)
     if job.run_s <= 0:
-        found.see("delay of 0, unknown or negative", "dropped (or --min-runtime S)", job.line)
+        found.add("delay of 0, unknown or negative", "dropped (or --min-runtime S)", job.line)
     if job.walltime_s <= 0:
-        found.see("walltime of 0, unknown or negative", "kept without a walltime", job.line)
+        found.add("walltime of 0, unknown or negative", "kept without a walltime", job.line)
     elif job.run_s >= job.walltime_s:
-        found.see("ran at least as long as its walltime", "kept; it will be killed", job.line)
+        found.add("ran at least as long as its walltime", "kept; it will be killed", job.line)
 
 
-def _see_cores(job: RackhamJob, found: Linted) -> None:
+def _check_cores(job: RackhamJob, found: LintReport) -> None:
     if job.n_cores <= 0:
-        found.see("no cores", "dropped", job.line)
+        found.add("no cores", "dropped", job.line)
     elif job.n_cores > found.n_procs:
         remedy = "kept, schedulers reject it (or --max-size)"
-        found.see(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
+        found.add(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
     elif job.n_cores > NODE_CORES:
         remedy = "kept; schedulers of single nodes reject it"
-        found.see(f"larger than a node of {NODE_CORES} cores", remedy, job.line)
+        found.add(f"larger than a node of {NODE_CORES} cores", remedy, job.line)
 
 
-def _see_class(job: RackhamJob, zero_at: float, found: Linted) -> None:
-    """Tell what history is not as time 0 wants it."""
-    if job.kind >= Kind.WARM_UP:
+def _check_class(job: RackhamJob, zero_at: float, found: LintReport) -> None:
+    """Find jobs whose history contradicts their class at time 0."""
+    if job.kind >= JobClass.WARM_UP:
         if 0 <= job.submitted_at < zero_at:
-            found.see("of class 0, 1 or 2, but submitted before time 0", "submitted at time 0", job.line)
+            found.add("of class 0, 1 or 2, but submitted before time 0", "submitted at time 0", job.line)
         return
-    if job.kind != Kind.RUNNING:
+    if job.kind != JobClass.RUNNING:
         return
     if job.started_at > zero_at:
-        found.see("ran at time 0, but was started later", "taken to start at time 0", job.line)
+        found.add("ran at time 0, but was started later", "taken to start at time 0", job.line)
     elif is_over(job.run_s, job.walltime_s, zero_at - job.started_at):
-        found.see("ran at time 0, but its run time or walltime was over", "1 s is left", job.line, "note")
+        found.add("ran at time 0, but its run time or walltime was over", "1 s is left", job.line, "note")
     if job.node > N_NODES:
         remedy = "kept; schedulers take it modulo their nodes"
-        found.see(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
+        found.add(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
 
 
-__all__ = ["Linted", "lint", "lint_trace", "lint_workload"]
+__all__ = ["LintReport", "lint", "lint_trace", "lint_workload"]
 
 Readers = Mapping[str, type[FieldModel]]
-#: The reader of fields that is no policy.
+#: The name of the metrics among the readers of fields.
 METRICS: Final = "metrics"
-#: What every policy reads, for who knows of no policy in particular.
+#: The fields that every policy reads.
 SCHEDULERS: Final[Readers] = {"schedulers": JobFields}
 
 _CANCELLED: Final = 5
 _PARTS: Final = frozenset({2, 3, 4})
-#: Fields that no simulation needs: that they are unknown is worth a note only.
+#: Fields that no simulation needs: unknown values are only a note.
 _OPTIONAL: Final = (2, 5, 6, 9, 10, 11, 12, 13, 14, 15)
 
 
-def lint(path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> Linted:
-    """Look at a workload file of any format. O(n log n). Raises InputError when it cannot be read at all.
+def lint(path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> LintReport:
+    """Check a workload file of any format. O(n log n). Raises InputError if it cannot be read at all.
 
-    `readers` are those who read fields of jobs, by name, with the models of what they read.
+    `readers` are the field models of policies and metrics, by name.
     """
     match files.format_of(path):
         case "Batsim JSON":
             return lint_workload(batsim4.read(path), n_procs, readers)
         case "Rackham":
             log = read_rackham(path, lenient=True)
-            _need_a_job(path, log.jobs, log.bad)
+            _check_has_jobs(path, log.jobs, log.bad)
             return lint_rackham(log, n_procs)
         case "SWF":
             trace = read_swf(path, lenient=True)
-            _need_a_job(path, trace, trace.bad)
+            _check_has_jobs(path, trace, trace.bad)
             return lint_trace(trace, n_procs)
 
 
-def _need_a_job(path: str | Path, jobs: Sized, bad: Mapping[str, Tally]) -> None:
+def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally]) -> None:
     if bad and not len(jobs):
         first = next(iter(bad.values()))
         raise InputError(f"{path}: line {first.places[0]}: {first.rule}; no line of the file is a job")
@@ -169,44 +169,44 @@ def _need_a_job(path: str | Path, jobs: Sized, bad: Mapping[str, Tally]) -> None
 # ------------------------------------------------------------------------------------------------------------- logs
 
 
-def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> Linted:
-    """Look at a log. O(n log n) for the processors in use at one time, the rest is linear."""
+def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
+    """Check a log in SWF. O(n log n) for the processors in use at one time, the rest is linear."""
     largest = max((size_of(job.allocated_procs, job.requested_procs) for job in trace), default=0)
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
-    found = Linted(trace.source, "SWF", len(trace), known or max(largest, 1))
-    found.see_bad_lines(trace.bad)
+    found = LintReport(trace.source, "SWF", len(trace), known or max(largest, 1))
+    found.add_bad_lines(trace.bad)
     if not len(trace):
-        found.see("no line is a job", "an error: no job is left", 1)
+        found.add("no line is a job", "an error: no job is left", 1)
     if known is None:
-        found.see(
+        found.add(
             "header: no MaxProcs or MaxNodes", f"the largest job, {largest:,}, is taken (or --procs N)", 1, "note"
         )
     records = trace.header_count("MaxRecords")
     if records is not None and records != len(trace) + trace.n_bad:
         what = f"header: MaxRecords is {records:,}, the file has {len(trace) + trace.n_bad:,} jobs"
-        found.see(what, "nothing: a part of a log, or a cleaned one", 1, "note")
+        found.add(what, "nothing: a part of a log, or a cleaned one", 1, "note")
     if len(partitions := trace.partitions) > 1:
         what = f"jobs of {len(partitions):,} partitions, the largest {partitions.most_common(1)[0][0]}"
-        found.see(what, "all are taken (or --partition P)", trace.lines[0], "note")
-    _see_order_and_numbers(trace, found)
+        found.add(what, "all are taken (or --partition P)", trace.lines[0], "note")
+    _check_order_and_numbers(trace, found)
     for job in trace:
-        _see_times(job, found)
-        _see_sizes(job, found)
-    see_order(_runnable(trace), found)
-    _see_unknown(trace, found)
-    if known is not None:  # a machine that is a guess is too small for what ran at one time, and nobody's mistake
-        _see_crowd(trace, found)
+        _check_times(job, found)
+        _check_sizes(job, found)
+    check_order(_runnable(trace), found)
+    _check_unknown(trace, found)
+    if known is not None:  # a guessed machine size would only cause false findings
+        _check_overload(trace, found)
     return found
 
 
 def _runnable(trace: SwfTrace) -> Iterator[tuple[float, str, int]]:
-    """Give submission, id and line of those that become jobs."""
+    """Yield submission, id and line of each line that becomes a job."""
     for job in trace:
         if job.submitted_at >= 0 and job.run_s > 0 and size_of(job.allocated_procs, job.requested_procs) > 0:
             yield job.submitted_at, str(job.number), job.line
 
 
-def _see_order_and_numbers(trace: SwfTrace, found: Linted) -> None:
+def _check_order_and_numbers(trace: SwfTrace, found: LintReport) -> None:
     numbers = set(trace.numbers[0])
     seen: set[float] = set()
     latest_at = -1.0
@@ -214,75 +214,75 @@ def _see_order_and_numbers(trace: SwfTrace, found: Linted) -> None:
         trace.numbers[1], trace.numbers[0], trace.numbers[10], trace.numbers[16], trace.lines, strict=True
     ):
         if 0 <= at < latest_at:
-            found.see("submitted before the job above it", "put in order of submission", line)
+            found.add("submitted before the job above it", "put in order of submission", line)
         latest_at = max(latest_at, at)
         if status in _PARTS:
-            found.see("a part of a job (status 2, 3 or 4)", "dropped if the whole job has a line too", line)
+            found.add("a part of a job (status 2, 3 or 4)", "dropped if the whole job has a line too", line)
         elif number in seen:
-            found.see("job number given before", "renumbered (or --duplicates error)", line)
+            found.add("job number given before", "renumbered (or --duplicates error)", line)
         seen.add(number)
         if preceding > 0 and preceding not in numbers:
-            found.see("depends on a job that is not in the log", "the dependency is removed", line)
+            found.add("depends on a job that is not in the log", "the dependency is removed", line)
         elif preceding > 0 and preceding not in seen:
-            found.see("depends on a job that comes later", "kept", line)
+            found.add("depends on a job that comes later", "kept", line)
         elif preceding > 0 and preceding == number:
-            found.see("depends on itself", "kept", line)
+            found.add("depends on itself", "kept", line)
 
 
-def _see_times(job: SwfJob, found: Linted) -> None:
+def _check_times(job: SwfJob, found: LintReport) -> None:
     if job.submitted_at < 0:
-        found.see("submit time unknown or negative", "dropped", job.line)
+        found.add("submit time unknown or negative", "dropped", job.line)
     if job.run_s == 0:
-        found.see("run time 0", "dropped (or --min-runtime S)", job.line)
+        found.add("run time 0", "dropped (or --min-runtime S)", job.line)
     elif job.run_s < 0:
-        found.see("run time unknown or negative", "dropped (or --min-runtime S)", job.line)
+        found.add("run time unknown or negative", "dropped (or --min-runtime S)", job.line)
     if job.requested_s <= 0:
-        found.see("requested time unknown, 0 or negative", "planned with its run time", job.line)
+        found.add("requested time unknown, 0 or negative", "planned with its run time", job.line)
     elif job.run_s > job.requested_s:
         remedy = "walltime is raised, the request stays the estimate (or --walltimes requested-strict: killed)"
-        found.see("ran longer than requested", remedy, job.line)
+        found.add("ran longer than requested", remedy, job.line)
     elif job.run_s == job.requested_s:
-        found.see("ran exactly as long as requested", "walltime is raised by 1 s, so that it can end", job.line, "note")
+        found.add("ran exactly as long as requested", "walltime is raised by 1 s, so that it can end", job.line, "note")
 
 
-def _see_sizes(job: SwfJob, found: Linted) -> None:
+def _check_sizes(job: SwfJob, found: LintReport) -> None:
     allocated, requested = job.allocated_procs, job.requested_procs
     n = size_of(allocated, requested)
     if n == 0:
-        found.see("no processors, neither allocated nor requested", "dropped", job.line)
+        found.add("no processors, neither allocated nor requested", "dropped", job.line)
     elif allocated <= 0:
-        found.see("allocated processors unknown, 0 or negative", "the requested ones are taken", job.line)
+        found.add("allocated processors unknown, 0 or negative", "the requested ones are taken", job.line)
     elif requested <= 0:
-        found.see("requested processors unknown, 0 or negative", "the allocated ones are taken", job.line, "note")
+        found.add("requested processors unknown, 0 or negative", "the allocated ones are taken", job.line, "note")
     elif allocated != requested:
         remedy = "the allocated ones are taken (or --size requested)"
-        found.see("allocated other processors than requested", remedy, job.line)
+        found.add("allocated other processors than requested", remedy, job.line)
     if n > found.n_procs:
-        found.see(
+        found.add(
             f"larger than the machine of {found.n_procs:,}", "kept, schedulers reject it (or --max-size)", job.line
         )
     if job.status == _CANCELLED:
-        found.see("cancelled (status 5)", "kept as it ran, dropped if it did not run", job.line, "note")
+        found.add("cancelled (status 5)", "kept as it ran, dropped if it did not run", job.line, "note")
 
 
-def _see_unknown(trace: SwfTrace, found: Linted) -> None:
-    """Note what no simulation needs and the log does not know, field by field."""
+def _check_unknown(trace: SwfTrace, found: LintReport) -> None:
+    """Note unknown values of fields that no simulation needs, field by field."""
     for index in _OPTIONAL:
         name = f"field {index + 1} ({FIELDS[index]})"
         column: Sequence[Any] = trace.labels[index] or trace.numbers[index]
-        _see_where(column, trace, found, lambda value: value == -1, Finding(f"{name} unknown", "left out", "note"))
+        _add_matching(column, trace, found, lambda value: value == -1, Finding(f"{name} unknown", "left out", "note"))
         names = Finding(f"{name} is a name, not a number", "kept as text", "note")
-        _see_where(column, trace, found, lambda value: isinstance(value, str), names)
+        _add_matching(column, trace, found, lambda value: isinstance(value, str), names)
         negative = Finding(f"{name} negative", "left out")
-        _see_where(
+        _add_matching(
             column, trace, found, lambda value: not isinstance(value, str) and value < 0 and value != -1, negative
         )
 
 
-def _see_where(
-    column: Sequence[Any], trace: SwfTrace, found: Linted, is_it: Callable[[Any], bool], finding: Finding
+def _add_matching(
+    column: Sequence[Any], trace: SwfTrace, found: LintReport, is_it: Callable[[Any], bool], finding: Finding
 ) -> None:
-    """Add a finding for the values a test is true of. Tests each different value once: logs repeat themselves."""
+    """Add a finding for the values that pass a test. Each different value is tested once."""
     values = {value for value in set(column) if is_it(value)}
     if values:
         finding.count = sum(map(column.count, values)) if len(values) < 4 else sum(value in values for value in column)
@@ -291,8 +291,8 @@ def _see_where(
         found.findings[finding.what] = finding
 
 
-def _see_crowd(trace: SwfTrace, found: Linted) -> None:
-    """Find jobs that, by the log, started when the machine had no room for them."""
+def _check_overload(trace: SwfTrace, found: LintReport) -> None:
+    """Find jobs that, by the log, started when the machine had too few free processors."""
     changes: list[tuple[float, int, int, int]] = []
     for job in trace:
         n = size_of(job.allocated_procs, job.requested_procs)
@@ -300,80 +300,80 @@ def _see_crowd(trace: SwfTrace, found: Linted) -> None:
             starts_at = job.submitted_at + job.wait_s
             changes += [(starts_at, 1, n, job.line), (starts_at + job.run_s, 0, -n, job.line)]
     changes.sort()  # at one instant ends come before starts
-    crowded: list[int] = []
+    overloaded: list[int] = []
     used = most = 0
     for _, _, n, line in changes:
         used += n
         most = max(most, used)
         if n > 0 and used > found.n_procs:
-            crowded.append(line)
-    what = f"started while the log has more than the machine in use (up to {most:,} of {found.n_procs:,}: "
-    for line in sorted(crowded):
-        found.see(f"{what}{most / found.n_procs:.0%})", "kept; the logged utilisation passes 100 %", line)
+            overloaded.append(line)
+    what = f"started while more processors than the machine has were in use (up to {most:,} of {found.n_procs:,}: "
+    for line in sorted(overloaded):
+        found.add(f"{what}{most / found.n_procs:.0%})", "kept; the logged utilisation exceeds 100 %", line)
 
 
 # ------------------------------------------------------------------------------------------------------ Batsim files
 
 
-def lint_workload(workload: Workload, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> Linted:
-    """Look at a Batsim file that has passed Batsim's own checks, for those who read fields of its jobs. O(n)."""
-    found = Linted(workload.source, "Batsim JSON", len(workload.jobs), n_procs or workload.n_procs)
+def lint_workload(workload: Workload, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> LintReport:
+    """Check a Batsim file that has passed Batsim's own checks, with the field models of `readers`. O(n)."""
+    found = LintReport(workload.source, "Batsim JSON", len(workload.jobs), n_procs or workload.n_procs)
     ids = {str(job["id"]) for job in workload.jobs}
     latest_at = 0.0
     for job in workload.jobs:
         if job["subtime"] < latest_at:
-            found.see("submitted before the job above it", "put in order of submission", job["id"])
+            found.add("submitted before the job above it", "put in order of submission", job["id"])
         latest_at = max(latest_at, job["subtime"])
-        _see_job(job, found)
-        _see_job_times(job, delay_of(workload.profiles[job["profile"]], workload.profiles), found)
+        _check_job(job, found)
+        _check_job_times(job, delay_of(workload.profiles[job["profile"]], workload.profiles), found)
         if "depends_on" in job and not all(str(name) in ids for name in as_list(job["depends_on"])):
-            found.see("depends on a job that is not in the file", "the dependency is removed", job["id"])
-    see_order(((job["subtime"], str(job["id"]), job["id"]) for job in workload.jobs), found)
-    _see_fields(workload, readers, found)
+            found.add("depends on a job that is not in the file", "the dependency is removed", job["id"])
+    check_order(((job["subtime"], str(job["id"]), job["id"]) for job in workload.jobs), found)
+    _check_fields(workload, readers, found)
     for name in _unused(workload):
-        found.see("a profile no job uses", "left out", f"profile {name}", "note")
+        found.add("a profile that no job uses", "left out", f"profile {name}", "note")
     return found
 
 
-def _see_job(job: dict[str, Any], found: Linted) -> None:
+def _check_job(job: dict[str, Any], found: LintReport) -> None:
     if job["res"] == 0:
-        found.see("no processors", "kept; Batsim can start it on nothing", job["id"])
+        found.add("no processors", "kept; Batsim can start it on no processors", job["id"])
     if job["res"] > found.n_procs:
         remedy = "kept, schedulers reject it (or --max-size)"
-        found.see(f"larger than the machine of {found.n_procs:,}", remedy, job["id"])
+        found.add(f"larger than the machine of {found.n_procs:,}", remedy, job["id"])
     if "!" in str(job["id"]):
-        found.see("an id with a !, which divides workload and job on the wire", "kept", job["id"])
+        found.add("an id with a !, which separates workload and job in messages", "kept", job["id"])
 
 
-def _see_fields(workload: Workload, readers: Readers, found: Linted) -> None:
-    """Tell which fields of jobs somebody refuses who reads them, and who. O(jobs * different models)."""
+def _check_fields(workload: Workload, readers: Readers, found: LintReport) -> None:
+    """Find fields of jobs that a model rejects, and name the policies. O(jobs * different models)."""
     by_model: dict[type[FieldModel], list[str]] = {}
     for reader, model in readers.items():
         by_model.setdefault(model, []).append(reader)
-    refused_by: dict[str, dict[str, None]] = {}
+    rejected_by: dict[str, dict[str, None]] = {}
     checks = [(FieldCheck(model, names[0]), names) for model, names in by_model.items()]
     for job in workload.jobs:
         seen: dict[str, None] = {}
         for check, names in checks:
             for fault in check.faults(job):
                 seen[fault.what] = None
-                refused_by.setdefault(fault.what, {}).update(dict.fromkeys(names))
+                rejected_by.setdefault(fault.what, {}).update(dict.fromkeys(names))
         for what in seen:
-            found.see(what, "", job["id"])
-    for what, by_whom in refused_by.items():
-        told = "schedulers" if all(name in by_whom for name in readers if name != METRICS) else ", ".join(by_whom)
-        found.findings[what].remedy = f"kept; refused by {told}"
+            found.add(what, "", job["id"])
+    for what, by_names in rejected_by.items():
+        by = "schedulers" if all(name in by_names for name in readers if name != METRICS) else ", ".join(by_names)
+        found.findings[what].remedy = f"kept; rejected by {by}"
 
 
-def _see_job_times(job: dict[str, Any], run_s: float | None, found: Linted) -> None:
+def _check_job_times(job: dict[str, Any], run_s: float | None, found: LintReport) -> None:
     walltime_s = job.get("walltime", -1)
     estimate_s = job.get("estimate")
     if walltime_s == -1 and estimate_s is None:
-        found.see("neither walltime nor estimate", "kept; backfilling plans it as endless", job["id"])
+        found.add("neither walltime nor estimate", "kept; backfilling plans it without an end", job["id"])
     if is_number(estimate_s) and estimate_s > walltime_s > 0:
-        found.see("estimate above the walltime", "kept", job["id"])
+        found.add("estimate above the walltime", "kept", job["id"])
     if run_s is not None and 0 < walltime_s <= run_s:
-        found.see("runs at least as long as its walltime", "kept; it will be killed", job["id"])
+        found.add("runs at least as long as its walltime", "kept; it will be killed", job["id"])
 
 
 def _unused(workload: Workload) -> Iterable[str]:

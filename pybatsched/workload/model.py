@@ -1,7 +1,7 @@
-"""A workload in memory, in the words of Batsim's own workload files.
+"""A workload in memory, with the fields of Batsim's workload files.
 
-Jobs and profiles stay plain dictionaries: Batsim forwards members it does not know, and so do we. What is read has
-been checked once, when it was read (`formats.batsim4`, `formats.swf`), and is not checked again.
+Jobs and profiles are plain dictionaries, because Batsim forwards unknown fields to the scheduler. A workload is checked
+once, when it is read (`formats.batsim4`, `formats.swf`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pybatsched.errors import quantity
 class Workload:
     """Jobs and profiles as a Batsim workload file holds them.
 
-    `jobs` are in the file's order, each with `id` (text or integer), `subtime`, `res`, `profile` and whatever else the
-    user put there; `n_procs` is the file's `nb_res`, the machine it was made for. `source` names the file in messages,
-    and `about` keeps the file's other top-level members. `batsim` is the Batsim whose file it was read from, 4 or
-    5, and 0 if there is none that says the same.
+    `jobs` are in the order of the file, each with `id` (text or integer), `subtime`, `res`, `profile` and any other
+    fields. `n_procs` is the file's `nb_res`, the size of its machine. `source` names the file in messages, and `about`
+    holds the other top-level members of the file. `batsim` is the version of the file's format, 4 or 5; it is 0 if
+    the workload is not the unchanged content of such a file.
     """
 
     jobs: list[dict[str, Any]]
@@ -31,7 +31,7 @@ class Workload:
 
     @property
     def why_empty(self) -> str:
-        """What became of its jobs if it has none: those that were dropped, by rule, as far as it is known."""
+        """Why the workload has no jobs: the number of dropped jobs by rule, if known."""
         report = self.about.get("report")
         rules = report.get("rules") if isinstance(report, dict) else None
         dropped = [
@@ -39,4 +39,4 @@ class Workload:
             for rule, what in (rules.items() if isinstance(rules, dict) else ())
             if isinstance(what, dict) and what.get("fate") == "dropped" and isinstance(what.get("count"), int)
         ]
-        return ", ".join(dropped) or "no jobs in it"
+        return ", ".join(dropped) or "the file has no jobs"

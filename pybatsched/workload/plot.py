@@ -1,4 +1,4 @@
-"""One picture of a workload: when jobs come, how large they are, what load they make.
+"""Plot a workload: arrivals, sizes and load.
 
 Drawing needs matplotlib, an extra (`pip install 'pybatsched[plot]'`); nothing else of pybatsched does.
 """
@@ -22,13 +22,13 @@ _INK: Final = "#2b2b2b"
 _BLUE: Final = "#3b6ea8"
 _ORANGE: Final = "#d9822b"
 _PALE: Final = "#c9d7e8"
-_BURST: Final = 20  # times the median, from where on an axis goes by powers of ten
+_BURST: Final = 20  # times the median: above it, the axis is logarithmic
 
 
 def draw(of: Sample, path: str | Path) -> None:
-    """Draw four panels to a file: arrivals by hour of the day and over time, sizes, load. The same data, same bytes.
+    """Write a figure of four panels: arrivals by hour of the day and over time, sizes, load. Equal data is equal bytes.
 
-    Raises InputError when matplotlib is missing, the format is unknown or the file cannot be written.
+    Raises InputError if matplotlib is missing, the format is unknown or the file cannot be written.
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
@@ -40,7 +40,7 @@ def draw(of: Sample, path: str | Path) -> None:
     except ImportError as error:
         raise InputError(f"drawing needs matplotlib: pip install 'pybatsched[plot]' ({error})") from error
     style = {
-        "svg.hashsalt": "pybatsched",  # else the names inside of a picture are new each time
+        "svg.hashsalt": "pybatsched",  # else ids in the figure are random
         "font.size": 9.5,
         "axes.edgecolor": "#888888",
         "axes.spines.top": False,
@@ -58,7 +58,7 @@ def draw(of: Sample, path: str | Path) -> None:
         figure.suptitle(
             f"{name}: {sizes}, {of.span_s / DAY_S:,.1f} days",
             fontsize=12.5,
-            parse_math=False,  # a name is a name, whatever dollars are in it
+            parse_math=False,  # a name may contain dollar signs
         )
         (hours, days), (sizes, load) = figure.subplots(2, 2)
         _draw_hours(hours, of)
@@ -71,10 +71,10 @@ def draw(of: Sample, path: str | Path) -> None:
             axes.set_ylim(bottom=0)
         ending = Path(path).suffix.lower()[1:]
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-        content = io.BytesIO()  # so that a disk that is full is met by one who can tell it
+        content = io.BytesIO()  # errors of the file are reported by `whole`
         figure.savefig(content, format=ending, dpi=130, metadata=metadata)
-        with whole(path) as place:
-            place.write_bytes(content.getvalue())
+        with whole(path) as temporary:
+            temporary.write_bytes(content.getvalue())
 
 
 def _thousands(axis: Any) -> None:
@@ -89,7 +89,7 @@ def _draw_hours(axes: Any, of: Sample) -> None:
 
 
 def _over_time(axes: Any, of: Sample) -> list[float]:
-    """Label the axis of time, in days or hours, and give the borders of the periods on it."""
+    """Label the time axis, in days or hours, and return the borders of the periods."""
     unit_s, unit = (DAY_S, "days") if of.span_s >= 2 * DAY_S else (3600, "hours")
     borders = [index * of.period_s / unit_s for index in range(of.n_periods + 1)]
     axes.set_xlabel(f"{unit} since the first submission")
@@ -110,7 +110,7 @@ def _draw_days(axes: Any, of: Sample) -> None:
 
 
 def has_bursts(counts: Sequence[int]) -> bool:
-    """Whether most periods would be next to nothing beside the busiest: it has over 20 times what the median one has.
+    """Return whether the busiest period has more than 20 times the jobs of the median one.
 
     Periods without jobs do not count.
 
@@ -163,7 +163,7 @@ def _draw_load(axes: Any, of: Sample) -> None:
     axes.axhline(100, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)))
     axes.set(title="Load", ylabel="share of the machine [%]")
     _thousands(axes.yaxis)
-    # A day with weeks of work in it would press everything else flat; the title says what was cut.
+    # One extreme day would make the rest unreadable, so the axis is cut. The title has the maximum.
     top = max(1.25 * sorted(needed)[int(0.98 * (len(needed) - 1))], 1.1 * max(used, default=0), 110)
     if max(needed) > top:
         axes.set_title(f"Load (needed: up to {max(needed):,.0f} %)")

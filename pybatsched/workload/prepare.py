@@ -1,7 +1,7 @@
-"""Cutting a Batsim workload to what a study needs, and giving it other walltimes.
+"""Select jobs of a Batsim workload, and change its walltimes, sizes and profiles.
 
-Everything here takes a workload and a report and gives new ones; what is left out or changed is counted in the report.
-(A log is cut while it is converted, by `formats.conversion`, so that its report is about the jobs kept.)
+Functions return a new workload and a new report. The report counts dropped and changed jobs.
+(Jobs of a log are selected during its conversion, by `formats.conversion`.)
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from pybatsched.workload.report import Report
 from pybatsched.workload.selection import TOO_MANY, Selection
 from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
-#: Fields of jobs that are instants, besides the submission.
+#: Fields of jobs that are points in time, besides the submission.
 _INSTANTS: Final = ("deadline", "history_start")
-#: Fields of a receiving profile that name others: what it goes on with.
+#: Fields of a `recv` profile that name the next profile.
 RECEIVED: Final = ("success", "failure", "timeout")
 
 
 def select(workload: Workload, selection: Selection, report: Report | None = None) -> tuple[Workload, Report]:
-    """Give the jobs a selection keeps, in order of submission, with the profiles they use. O(n log n).
+    """Return the jobs that a selection keeps, in order of submission, with their profiles. O(n log n).
 
-    The report goes on from the one given (a new one counts the workload's jobs as read). Neither the workload nor its
-    jobs are changed. Raises InputError when no job is left, unless there may be none.
+    The report continues the given one; a new one counts all jobs of the workload as read. Neither the workload nor its
+    jobs are changed. Raises InputError if no job is left, unless the selection `may_be_empty`.
     """
     report = copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs))
     kept: list[dict[str, Any]] = []
     origin_at = selection.origin(job["subtime"] for job in workload.jobs)
     wanted = _partitions(workload, selection)
     for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
-        refusal = None if wanted is None or _partition(job) in wanted else OTHER_PARTITION
-        refusal = refusal or selection.refusal(job["subtime"], job["res"], origin_at)
-        if refusal is None and selection.max_jobs is not None and len(kept) >= selection.max_jobs:
-            refusal = TOO_MANY
-        if refusal is None:
+        dropped_by = None if wanted is None or _partition(job) in wanted else OTHER_PARTITION
+        dropped_by = dropped_by or selection.drop_reason(job["subtime"], job["res"], origin_at)
+        if dropped_by is None and selection.max_jobs is not None and len(kept) >= selection.max_jobs:
+            dropped_by = TOO_MANY
+        if dropped_by is None:
             kept.append(job)
         else:
-            report.count("dropped", refusal, job["id"], "job")
+            report.count("dropped", dropped_by, job["id"], "job")
     report.n_kept = len(kept)
     if workload.jobs and not kept and not selection.may_be_empty:
-        raise selection.nothing_left(workload.source, [job["subtime"] for job in workload.jobs])
+        raise selection.no_jobs_error(workload.source, [job["subtime"] for job in workload.jobs])
     by_s = selection.moved_by(origin_at, kept[0]["subtime"]) if kept else 0
     ids = {str(job["id"]) for job in kept}
     jobs = [_moved(job, by_s, ids, report) for job in kept]
@@ -62,14 +62,14 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
 
 
 def _partitions(workload: Workload, selection: Selection) -> set[str] | None:
-    """Give the partitions whose jobs are kept, None for all. Raises InputError for one that has none."""
+    """Return the partitions whose jobs are kept, None for all. Raises InputError for a partition without jobs."""
     if not selection.partitions:
         return None
-    there = sorted({str(job["partition"]) for job in workload.jobs if "partition" in job})
+    present = sorted({str(job["partition"]) for job in workload.jobs if "partition" in job})
     for name in selection.partitions:
-        if name not in there:
-            known = ", ".join(there) or "none"
-            raise InputError(f"{workload.source}: partition {name!r:.40}: expected one of the jobs', who have {known}")
+        if name not in present:
+            known = ", ".join(present) or "none"
+            raise InputError(f"{workload.source}: partition {name!r:.40}: expected a partition of the jobs: {known}")
     return set(selection.partitions)
 
 
@@ -78,7 +78,7 @@ def _partition(job: Mapping[str, Any]) -> str | None:
 
 
 def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> dict[str, Any]:
-    """Give a job with its times moved, and without a dependency on a job that is not there."""
+    """Return a job with its times moved, and without dependencies on missing jobs."""
     loose = "depends_on" in job and not all(str(name) in ids for name in as_list(job["depends_on"]))
     if not by_s and not loose:
         return job
@@ -96,46 +96,46 @@ def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> d
 
 
 def as_list(value: Any) -> list[Any]:
-    """Give one thing or several as a list: `depends_on` may be written either way."""
+    """Return a value as a list: `depends_on` may be one id or a list."""
     return value if isinstance(value, list) else [value]
 
 
 def used_profiles(
     jobs: Iterable[Mapping[str, Any]], profiles: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Give the profiles that jobs use, directly or as parts, in their old order. O(profiles)."""
+    """Return the profiles that jobs use, directly or as parts, in the same order. O(profiles)."""
     wanted = with_parts({job["profile"] for job in jobs}, profiles)
     return {name: profile for name, profile in profiles.items() if name in wanted}
 
 
 def with_parts(names: Iterable[str], profiles: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Give the names of profiles, and of all that they are made of. O(profiles)."""
+    """Return these names of profiles and the names of all their parts. O(profiles)."""
     found = set(names)
-    to_see = list(found)
-    while to_see:
-        new = {name for name in parts_of(profiles[to_see.pop()]) if name in profiles} - found
+    to_visit = list(found)
+    while to_visit:
+        new = {name for name in parts_of(profiles[to_visit.pop()]) if name in profiles} - found
         found |= new
-        to_see += new
+        to_visit += new
     return found
 
 
 def users_of(names: Iterable[str], profiles: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Give the names of profiles, and of all that have one of them in them. O(profiles)."""
+    """Return these names of profiles and the names of all profiles that contain one of them. O(profiles)."""
     users: dict[str, list[str]] = {}
     for name, profile in profiles.items():
         for part in parts_of(profile):
             users.setdefault(part, []).append(name)
     found = set(names)
-    to_see = list(found)
-    while to_see:
-        new = set(users.get(to_see.pop(), ())) - found
+    to_visit = list(found)
+    while to_visit:
+        new = set(users.get(to_visit.pop(), ())) - found
         found |= new
-        to_see += new
+        to_visit += new
     return found
 
 
 def parts_of(profile: Mapping[str, Any]) -> list[str]:
-    """Give the names of the profiles that one is made of: in sequence, or what it goes on with when it has received."""
+    """Return the names of the parts of a profile: its sequence, or the next profiles of a `recv`."""
     if profile["type"] == "composed":
         return list(profile["seq"])
     if profile["type"] == "recv":
@@ -144,9 +144,9 @@ def parts_of(profile: Mapping[str, Any]) -> list[str]:
 
 
 def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | None = None) -> tuple[Workload, Report]:
-    """Give the jobs of a Batsim file other estimates and walltimes; `requested` leaves them as the file has them.
+    """Set estimates and walltimes of a Batsim file by a rule; `requested` does not change them.
 
-    Run times are known of profiles made of delays; another profile is an InputError, unless the rule needs no run time.
+    The run time is known only for profiles made of delays. Other profiles raise InputError if the rule needs it.
     """
     report = (
         copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
@@ -178,13 +178,13 @@ def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | No
     return Workload(jobs, workload.profiles, workload.n_procs, workload.source, about), report
 
 
-#: What sizes may be in.
+#: Units of sizes.
 UNITS: Final = ("core", "node", "pset")
-#: Types of profiles that fewer processors cannot do in the same time, and why.
+#: Types of profiles whose duration depends on the number of processors, and why.
 _BOUND: Final = {
     "parallel": "it has an amount for each processor",
     "parallel_homogeneous_total": "its amounts are shared among the processors",
-    "parallel_homogeneous_pfs": "it depends on who reads and writes",
+    "parallel_homogeneous_pfs": "it depends on the hosts that read and write",
     "smpi": "its ranks are written for a number of hosts",
     "usage_trace": "it is written for a number of hosts",
 }
@@ -193,16 +193,15 @@ _BOUND: Final = {
 def in_hosts(
     workload: Workload, unit: str, n_cores: int, report: Report | None = None, n_procs: int | None = None
 ) -> tuple[Workload, Report]:
-    """Give jobs as many hosts as their cores need, rounded up, with a report that counts them. O(n).
+    """Convert sizes from cores to hosts, rounded up. The report counts them. O(n).
 
-    A host is a `unit` of `n_cores`; the machine has `n_procs` of them, else as many as its cores fill. What jobs say of
-    one processor (`memory_gb`) is then said of a host. The report goes on from the one given.
-    Raises InputError for jobs whose work would take another time then, or is written processor by processor, and for
-    sizes that are none of cores.
+    A host is a `unit` of `n_cores`. The machine has `n_procs` hosts, by default as many as its cores fill. `memory_gb`,
+    which is per processor, becomes memory per host. The report continues the given one.
+    Raises InputError for jobs whose work depends on the number of processors, and for sizes that are not in cores.
     """
     if (now := workload.about.get("units")) is not None:
         unit_now = now.get("unit") if isinstance(now, dict) else now
-        raise InputError(f"{workload.source}: expected sizes in cores, found what was made sizes in {unit_now}s before")
+        raise InputError(f"{workload.source}: expected sizes in cores, found sizes that were converted to {unit_now}s")
     report = copy.deepcopy(report) if report else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
     bound = users_of((name for name, one in workload.profiles.items() if one["type"] in _BOUND), workload.profiles)
     jobs = [_in_hosts(job, n_cores, workload, bound) for job in workload.jobs]
@@ -216,13 +215,13 @@ def in_hosts(
 
 
 def n_rounded(workload: Workload, n_cores: int) -> int:
-    """Count the jobs whose cores do not fill hosts of so many. O(n)."""
+    """Return the number of jobs whose cores do not fill their last host. O(n)."""
     return sum(job["res"] % n_cores > 0 for job in workload.jobs)
 
 
 def _in_hosts(job: Mapping[str, Any], n_cores: int, workload: Workload, bound: set[str]) -> dict[str, Any]:
     if job["profile"] in bound or "smpi_ranks_to_hosts_mapping" in job:
-        raise _refused(job, workload)
+        raise _not_convertible(job, workload)
     made = dict(job)
     made["res"] = -(-job["res"] // n_cores)
     if is_number(memory_gb := job.get("memory_gb")) and made["res"]:
@@ -230,17 +229,17 @@ def _in_hosts(job: Mapping[str, Any], n_cores: int, workload: Workload, bound: s
     return made
 
 
-def _refused(job: Mapping[str, Any], workload: Workload) -> InputError:
-    """Make the error for a job whose work fewer processors cannot do in the same time."""
-    place = f"{workload.source}: job {shown(job['id'])}"
+def _not_convertible(job: Mapping[str, Any], workload: Workload) -> InputError:
+    """Return the error for a job whose work depends on the number of processors."""
+    where = f"{workload.source}: job {shown(job['id'])}"
     if "smpi_ranks_to_hosts_mapping" in job:
-        what = "field smpi_ranks_to_hosts_mapping: expected none, since sizes become numbers of hosts"
-        return InputError(f"{place}, {what}")
+        what = "field smpi_ranks_to_hosts_mapping: expected none, because sizes are converted to hosts"
+        return InputError(f"{where}, {what}")
     kinds = {part: workload.profiles[part]["type"] for part in with_parts([job["profile"]], workload.profiles)}
     part, kind = min(one for one in kinds.items() if one[1] in _BOUND)
     return InputError(
-        f"{place}, field profile: expected work that fewer processors do in the same time, found {shown(part)}, "
-        f"which is {kind}: {_BOUND[kind]}"
+        f"{where}, field profile: expected a duration that does not depend on the processors, found {shown(part)} "
+        f"of type {kind}: {_BOUND[kind]}"
     )
 
 
@@ -248,10 +247,10 @@ LOADED: Final = "a delay: now work that takes as long on processors of {:g} flop
 
 
 def with_load(workload: Workload, speed_flops: float, report: Report | None = None) -> tuple[Workload, Report]:
-    """Give delays as `parallel_homogeneous` work of the same duration on processors of this speed. O(n).
+    """Replace delays by `parallel_homogeneous` work of the same duration on processors of this speed. O(n).
 
-    Other profiles stay as they are, composed ones with their parts. The report counts jobs and goes on from the one
-    given.
+    Other profiles do not change, except for the parts of composed ones. The report counts jobs and continues the given
+    one.
     """
     report = copy.deepcopy(report) if report else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
     profiles = {name: _loaded(profile, speed_flops) for name, profile in workload.profiles.items()}
@@ -273,34 +272,34 @@ _COMPUTING: Final = frozenset(("parallel", "parallel_homogeneous", "parallel_hom
 
 
 def without_unused(workload: Workload) -> Workload:
-    """Leave out the profiles that no job uses, neither by itself nor as a part: 5.0.0-rc2 may end of one. O(size)."""
+    """Remove the profiles that no job uses, directly or as a part: Batsim 5.0.0-rc2 may crash on them. O(size)."""
     profiles = used_profiles(workload.jobs, workload.profiles)
     return workload if len(profiles) == len(workload.profiles) else replace(workload, profiles=profiles)
 
 
 def check_work(workload: Workload) -> None:
-    """Raise InputError for a parallel task without any work: 5.0.0-rc2 ends when it begins one. O(profiles)."""
+    """Raise InputError for a parallel task without work: Batsim 5.0.0-rc2 crashes when it starts one. O(profiles)."""
     for name, profile in workload.profiles.items():
-        if profile["type"] in _COMPUTING and not any(map(_is_some, (profile.get("cpu", 0), profile.get("com", 0)))):
+        if profile["type"] in _COMPUTING and not any(map(_has_amount, (profile.get("cpu", 0), profile.get("com", 0)))):
             raise InputError(
-                f"{workload.source}: profile {shown(name)} computes and sends nothing; expected some work for Batsim 5 "
-                "(its 5.0.0-rc2 ends when it begins such a job)"
+                f"{workload.source}: profile {shown(name)} has no work; expected computation or communication "
+                "(Batsim 5.0.0-rc2 crashes when it starts such a job)"
             )
 
 
-def _is_some(amounts: Any) -> bool:
+def _has_amount(amounts: Any) -> bool:
     return any(amount > 0 for amount in amounts) if type(amounts) is list else amounts > 0
 
 
 def check_names(workload: Workload, name: str) -> None:
-    """Raise InputError for a profile that 5.0.0-rc2 does not find in a workload of a name such as w0. O(profiles).
+    """Raise InputError for a profile that Batsim 5.0.0-rc2 does not find in a workload of this name. O(profiles).
 
-    It takes the name of a profile with that name in it for a whole id. (With ids of jobs Batsim 4 does the same, and
-    they are told when a workload is read.)
+    It reads a profile name that contains the name of the workload, such as w0, as a full id. (Batsim 4 does the same
+    with ids of jobs, which `jobs.check_ids` checks.)
     """
     for one in workload.profiles:
         if name in one:
             raise InputError(
-                f"{workload.source}: profile {shown(one)}: expected a name without {name!r} in it, which is what the "
-                "workload is called in this run: Batsim 5 would not find it"
+                f"{workload.source}: profile {shown(one)}: expected a name without {name!r}, the name of the "
+                "workload in this run: Batsim 5 would not find it"
             )

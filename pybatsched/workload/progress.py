@@ -1,7 +1,7 @@
-"""Telling whoever waits how far long work is, without its doer knowing who that is.
+"""Report the progress of long work, such as reading a log, to a callback.
 
-A command listens (`heard_by`); what reads or makes jobs says which part of the work it does (`part`) and how far that
-is (`tell`, or `counted` items). While nobody listens nothing is told, and it costs next to nothing.
+A command sets the callback (`report_to`). Functions that read or convert jobs declare their part of the work (`part`)
+and report its progress (`report`, or `with_progress` for items). Without a callback this costs almost nothing.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-_EVERY: Final = 4096  # items between two words
-_HEAR: ContextVar[Callable[[float], None] | None] = ContextVar("hear", default=None)
+_EVERY: Final = 4096  # items between two reports
+_CALLBACK: ContextVar[Callable[[float], None] | None] = ContextVar("callback", default=None)
 _PART: ContextVar[tuple[float, float] | None] = ContextVar("part", default=None)
 
 
 @contextmanager
-def heard_by(hear: Callable[[float], None]) -> Iterator[None]:
-    """Let somebody hear how far what is done meanwhile is, from 0 to 1."""
-    token = _HEAR.set(hear)
+def report_to(callback: Callable[[float], None]) -> Iterator[None]:
+    """Report progress, from 0 to 1, to a callback inside the `with` block."""
+    token = _CALLBACK.set(callback)
     try:
         yield
     finally:
-        _HEAR.reset(token)
+        _CALLBACK.reset(token)
 
 
 @contextmanager
 def part(begin: float, end: float) -> Iterator[None]:
-    """Say that what is done meanwhile is this part of the whole; outside of parts nothing is told."""
+    """Declare that the `with` block does this part of the whole work. Nothing is reported outside of parts."""
     token = _PART.set((begin, end))
     try:
         yield
@@ -38,26 +38,26 @@ def part(begin: float, end: float) -> Iterator[None]:
         _PART.reset(token)
 
 
-def is_heard() -> bool:
-    """Tell whether somebody listens to what is done now."""
-    return _HEAR.get() is not None and _PART.get() is not None
+def is_reporting() -> bool:
+    """Return whether there is a callback and a current part."""
+    return _CALLBACK.get() is not None and _PART.get() is not None
 
 
-def tell(share: float) -> None:
-    """Say how far the part is that is being done, from 0 to 1."""
-    hear, place = _HEAR.get(), _PART.get()
-    if hear is not None and place is not None:
-        begin, end = place
-        hear(begin + min(share, 1.0) * (end - begin))
+def report(share: float) -> None:
+    """Report the progress of the current part, from 0 to 1."""
+    callback, current = _CALLBACK.get(), _PART.get()
+    if callback is not None and current is not None:
+        begin, end = current
+        callback(begin + min(share, 1.0) * (end - begin))
 
 
-def counted(items: Iterable[T], n: int) -> Iterable[T]:
-    """Give n items as they are, and tell how far they are. If nobody listens, they are not touched."""
-    return _counted(items, n) if is_heard() else items
+def with_progress(items: Iterable[T], n: int) -> Iterable[T]:
+    """Return n items, and report the progress of iterating them. Without a callback, the iterable is not wrapped."""
+    return _with_progress(items, n) if is_reporting() else items
 
 
-def _counted(items: Iterable[T], n: int) -> Iterator[T]:
+def _with_progress(items: Iterable[T], n: int) -> Iterator[T]:
     for i, item in enumerate(items):
         if not i % _EVERY:
-            tell(i / n)
+            report(i / n)
         yield item

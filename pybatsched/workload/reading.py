@@ -1,4 +1,4 @@
-"""Workload files of every format, read with the same options: what commands and campaigns begin with."""
+"""Read workload files of any format with the same options."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.walltimes import Walltimes
 
 
 def read(
-    path: str | Path, options: swf.Options, selection: Selection, *, lenient: bool = False
+    path: str | Path, options: swf.SwfOptions, selection: Selection, *, lenient: bool = False
 ) -> tuple[Workload, Report]:
-    """Read a file and make a workload of the jobs that a selection keeps, with a report of what became of the others.
+    """Read the jobs of a file that a selection keeps, and report dropped and changed jobs. Up to 20 µs per job.
 
-    Of the options, a file takes those that mean something for its format: a Batsim file its walltimes and the machine's
-    size, the Rackham format all but `size`, `run_times` and `memory_unit`. Costs up to 20 µs a job. Raises InputError.
+    Options that do not apply to the format are ignored: a Batsim file uses the walltimes and the size of the machine,
+    the Rackham format all but `size`, `run_times` and `memory_unit`. Raises InputError.
     """
     match files.format_of(path):
         case "Batsim JSON":
@@ -37,7 +38,43 @@ def read(
                 log = rackham.read_rackham(path, lenient=lenient)
             return rackham.to_workload(log, LogOptions(**own), selection)
         case "SWF":
-            with progress.part(0, 0.5):  # as the times of both are
+            with progress.part(0, 0.5):  # reading takes about as long as the conversion
                 trace = swf.read_swf(path, lenient=lenient)
-            with progress.part(0.5, 0.8):  # what the log knows besides takes the rest
+            with progress.part(0.5, 0.8):  # adding the other fields takes the rest
                 return swf.to_workload(trace, options, selection)
+
+
+def load(
+    path: str | Path,
+    *,
+    walltimes: str = "requested",
+    size: swf.Size = "allocated",
+    run_times: swf.RunTimes = "logged",
+    min_runtime_s: float | None = None,
+    n_procs: int | None = None,
+    n_procs_else: int | None = None,
+    memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
+    selection: Selection | None = None,
+    lenient: bool = False,
+) -> Workload:
+    """Load a workload for a simulation: Batsim JSON or a log (SWF or Rackham), plain or gzip. Up to 20 µs per job.
+
+    `walltimes` is a rule of `pybatsched.workload.walltimes`. Walltimes of a Batsim file are its requested times. The
+    other options are for logs, as in `swf.SwfOptions`; `size`, `run_times` and `memory_unit` are for SWF only.
+    `selection` keeps some of the jobs. A `lenient` reading skips invalid lines of a log. `about["report"]` of the
+    result counts dropped and changed jobs. Raises InputError.
+    """
+    rule = Walltimes.parse(walltimes)
+    if files.format_of(path) == "Batsim JSON":
+        workload = prepare.with_walltimes(batsim4.read(path), rule)[0]
+        return workload if selection is None else prepare.select(workload, selection)[0]
+    options = swf.SwfOptions(
+        rule,
+        size=size,
+        run_times=run_times,
+        min_runtime_s=min_runtime_s,
+        n_procs=n_procs,
+        n_procs_else=n_procs_else,
+        memory_unit=memory_unit,
+    )
+    return read(path, options, selection or Selection(), lenient=lenient)[0]

@@ -1,4 +1,4 @@
-"""What was counted while a workload was read, checked or changed: nothing happens to a job without a line in here."""
+"""Reports of conversions and checks: every dropped or changed job, and every finding, is counted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from pybatsched.errors import quantity
 from pybatsched.workload.formats.files import Format
 
-#: So many places are kept of each rule; the count has no limit.
+#: Number of places that are kept for each rule. The count has no limit.
 PLACES_KEPT: Final = 5
 
 Fate = Literal["dropped", "changed", "noted"]
@@ -17,7 +17,7 @@ Fate = Literal["dropped", "changed", "noted"]
 
 @dataclass(slots=True)
 class Tally:
-    """How often a rule applied, and the first places where it did (`where` says what they are: lines or jobs)."""
+    """How often a rule applied, and the first places, which are lines or jobs, as `where` says."""
 
     rule: str
     fate: Fate
@@ -32,7 +32,7 @@ class Tally:
             self.places.append(place)
 
     def shown(self) -> str:
-        """Give it as text: count, rule and first places."""
+        """Return the tally as text: count, rule and first places."""
         if not self.places:
             return f"{self.count:>9,}  {self.rule}"
         more = ", ..." if self.count > len(self.places) else ""
@@ -40,14 +40,14 @@ class Tally:
         return f"{self.count:>9,}  {self.rule} ({self.where}{plural} {', '.join(map(str, self.places))}{more})"
 
     def as_json(self) -> dict[str, Any]:
-        """Give it for the file: count, fate and first places."""
+        """Return the tally for the file: count, fate and first places."""
         places = {"first_" + self.where + "s": list(self.places)} if self.places else {}
         return {"fate": self.fate, "count": self.count, **places}
 
 
 @dataclass(slots=True)
 class Report:
-    """The story of a preparation: jobs read, jobs kept, and a tally for each rule that applied.
+    """The result of a conversion: jobs read, jobs kept, and a tally for each rule that applied.
 
     A job that is dropped is counted by exactly one rule, so `n_read == n_kept + n_dropped` always holds. Rules that
     change a job, or only note something about it, may count the same job more than once.
@@ -72,20 +72,20 @@ class Report:
             self.tallies[rule].count += len(places) - PLACES_KEPT
 
     def note(self, rule: str) -> None:
-        """Note something that is about no job in particular."""
+        """Add a note that is not about a single job."""
         self.tallies[rule] = Tally(rule, "noted", 1)
 
     def of(self, fate: Fate) -> Iterator[Tally]:
-        """Give the tallies of one fate, in the order in which they first applied."""
+        """Return the tallies of one fate, in the order in which they first applied."""
         return (tally for tally in self.tallies.values() if tally.fate == fate)
 
     @property
     def n_dropped(self) -> int:
-        """Jobs that were read and are not in the workload."""
+        """The number of jobs that were read and are not in the workload."""
         return sum(tally.count for tally in self.of("dropped"))
 
     def lines(self) -> list[str]:
-        """Give the report as text, line by line."""
+        """Return the report as text, line by line."""
         text = [f"{quantity(self.n_read, 'job')} read, {self.n_kept:,} kept, {self.n_dropped:,} dropped"]
         for fate in ("dropped", "changed", "noted"):
             tallies = list(self.of(fate))
@@ -94,7 +94,7 @@ class Report:
         return text
 
     def as_json(self) -> dict[str, Any]:
-        """Give the report as the member `report` of a prepared workload file."""
+        """Return the report as the member `report` of a workload file."""
         return {
             "read": self.n_read,
             "kept": self.n_kept,
@@ -108,7 +108,7 @@ Level = Literal["odd", "note"]
 
 @dataclass(slots=True)
 class Finding:
-    """Something odd, or worth a note: how often, where first, and what a conversion does about it."""
+    """A problem or a note: its count, its first places, and how a conversion handles it."""
 
     what: str
     remedy: str
@@ -117,14 +117,14 @@ class Finding:
     places: list[int | str] = field(default_factory=list)
 
     def add(self, place: int | str) -> None:
-        """Count a place."""
+        """Count one place."""
         self.count += 1
         if len(self.places) < PLACES_KEPT:
             self.places.append(place)
 
 
 @dataclass(slots=True)
-class Linted:
+class LintReport:
     """All findings about a file; `places` are lines of a log, or ids of the jobs in a Batsim file."""
 
     source: str
@@ -133,15 +133,15 @@ class Linted:
     n_procs: int
     findings: dict[str, Finding] = field(default_factory=dict)
 
-    def see(self, what: str, remedy: str, place: int | str, level: Level = "odd") -> None:
+    def add(self, what: str, remedy: str, place: int | str, level: Level = "odd") -> None:
         """Count one place of a finding. O(1)."""
         finding = self.findings.get(what)
         if finding is None:
             finding = self.findings[what] = Finding(what, remedy, level)
         finding.add(place)
 
-    def see_bad_lines(self, bad: Mapping[str, Tally]) -> None:
-        """Take over what a lenient reading left out."""
+    def add_bad_lines(self, bad: Mapping[str, Tally]) -> None:
+        """Add the lines that a lenient reading has skipped."""
         for rule, tally in bad.items():
             finding = Finding(f"bad line: {rule}", "an error, or dropped (--lenient)", "odd", tally.count)
             finding.places += tally.places
@@ -149,16 +149,16 @@ class Linted:
 
     @property
     def is_odd(self) -> bool:
-        """Whether there is more than notes."""
+        """Whether there are problems other than notes."""
         return any(finding.level == "odd" for finding in self.findings.values())
 
     @property
     def where(self) -> str:
-        """What places are."""
+        """The kind of places: jobs or lines."""
         return "job" if self.format == "Batsim JSON" else "line"
 
     def as_json(self) -> dict[str, Any]:
-        """Give the findings for machines."""
+        """Return the findings as JSON."""
         return {
             "version": 1,
             "file": self.source,

@@ -1,4 +1,4 @@
-"""Which jobs of a workload to keep: a time window, sizes, the first so many."""
+"""Which jobs of a workload to keep: by submission time, size, partition and number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def seconds_of(text: str, what: str) -> float:
-    """Read a time as people write it: 86400, 90m, 12h, 3d, 2w. Raises InputError that begins with `what`."""
+    """Read a time such as 86400, 90m, 12h, 3d or 2w. Raises InputError; its text starts with `what`."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)([smhdw]?)", text.strip())
     seconds = float(match[1]) * _UNITS_S[match[2]] if match else math.inf
     if not math.isfinite(seconds):
@@ -30,18 +30,18 @@ def seconds_of(text: str, what: str) -> float:
     return seconds
 
 
-class NothingLeftError(InputError):
-    """A selection has left out all jobs of a workload that has some."""
+class NoJobsLeftError(InputError):
+    """A selection keeps no job of a workload that has jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which jobs to keep. A window includes its begin, not its end; `partitions` are those of a log, by name.
+    """Which jobs to keep. A window includes its start, not its end. `partitions` are those of a log, by name.
 
-    `clock` says what its times count from: the 0 of the workload's own clock (`log`), or the first submission of a job
-    that can run (`first`). `shift` moves all times so that the first job kept is submitted at 0; None means: if there
-    is a window. Counted from the first submission, a window begins at 0 instead, so that several logs stay in step.
-    That no job is left is an InputError, unless it `may_be_empty`.
+    `clock` is the origin of the times: time 0 of the workload (`log`), or the first submission of a job that can run
+    (`first`). `shift` moves all times so that the first kept job is submitted at 0; None means: if there is a window.
+    With the clock `first`, the start of the window becomes time 0 instead, so that several logs stay synchronous.
+    If no job is left, that is an InputError, unless it `may_be_empty`.
     """
 
     from_at: float | None = None
@@ -67,18 +67,18 @@ class Selection:
             raise InputError(f"sizes: expected a greatest size of {self.min_size} or more, found {self.max_size}")
 
     def origin(self, submissions: Iterable[float]) -> float:
-        """Give the instant of the workload's own clock that the window counts from; these are all submissions. O(n)."""
+        """Return the time of the workload that the window counts from, given all submission times. O(n)."""
         return min(submissions, default=0) if self.clock == "first" else 0
 
     def moved_by(self, origin_at: float, first_kept_at: float) -> float:
-        """Give what all times are less in the end, so that the first job kept, or the window, begins at 0."""
+        """Return what is subtracted from all times, so that the first kept job, or the window, starts at 0."""
         if self.clock == "first" and self.shift is None:
             return origin_at + (self.from_at or 0)
         shifts = (self.from_at is not None or self.to_at is not None) if self.shift is None else self.shift
         return first_kept_at if shifts else 0
 
     def as_json(self) -> dict[str, Any]:
-        """Give the limits that are set, for the file that is made with them."""
+        """Return the limits that are set, for the workload file."""
         names = {"from_at": "from", "to_at": "to"}
         made: dict[str, Any] = {
             names.get(name, name): tidy(value)
@@ -90,9 +90,9 @@ class Selection:
 
     @classmethod
     def from_json(cls, content: Any, n_workloads: int) -> Selection:
-        """Give the selection that `as_json` has told, of one of so many workloads of a run. Raises InputError.
+        """Return the selection that `as_json` has written, for a run with `n_workloads`. Raises InputError.
 
-        One is moved as `shift` says. Several keep their times, so that they stay in step.
+        A single workload is moved as `shift` says. Several keep their times, so that they stay synchronous.
         """
         names = {"from": "from_at", "to": "to_at", "max_jobs": "max_jobs"}
         numbers = dict(content) if isinstance(content, dict) else {"": content}
@@ -100,20 +100,20 @@ class Selection:
         are_numbers = all(key in names and isinstance(value, int | float) for key, value in numbers.items())
         are_names = isinstance(partitions, list) and all(isinstance(name, str) for name in partitions)
         if not (are_numbers and are_names):
-            expected = f"numbers called {', '.join(names)}, and names of partitions"
+            expected = f"numbers named {', '.join(names)}, and names of partitions"
             raise InputError(f"selection: expected {expected}, found {content!r:.80}")
         chosen = {names[key]: value for key, value in numbers.items()}
         shift = None if n_workloads == 1 else False
         return cls(**chosen, partitions=tuple(partitions), shift=shift, may_be_empty=True)
 
     @property
-    def looks_at_jobs(self) -> bool:
-        """Whether `refusal` may ever leave a job out."""
+    def filters_jobs(self) -> bool:
+        """Whether `drop_reason` can drop any job."""
         limits = (self.from_at, self.to_at, self.min_size, self.max_size)
         return any(limit is not None for limit in limits)
 
-    def refusal(self, submitted_at: float, size: int, origin_at: float = 0) -> str | None:
-        """Give the one rule by which a job is left out for itself, if any; `max_jobs` is for who counts the others."""
+    def drop_reason(self, submitted_at: float, size: int, origin_at: float = 0) -> str | None:
+        """Return the rule that drops a job, None to keep it. `max_jobs` is applied by the caller."""
         at = tidy(submitted_at - origin_at) if origin_at else submitted_at
         if self.from_at is not None and at < self.from_at:
             return OUTSIDE
@@ -123,15 +123,15 @@ class Selection:
             return TOO_SMALL
         return TOO_LARGE if self.max_size is not None and size > self.max_size else None
 
-    def nothing_left(self, source: str, times: Sequence[float]) -> InputError:
-        """Make the error to raise when jobs submitted at these times were all left out."""
-        chosen = ", ".join(f"{name.replace('_', ' ')} {_told(value)}" for name, value in self.as_json().items())
-        return NothingLeftError(
+    def no_jobs_error(self, source: str, times: Sequence[float]) -> InputError:
+        """Return the error for a selection that keeps none of the jobs submitted at these times."""
+        chosen = ", ".join(f"{name.replace('_', ' ')} {_text_of(value)}" for name, value in self.as_json().items())
+        return NoJobsLeftError(
             f"{source}: no job is left: {quantity(len(times), 'job')} submitted from {seconds_text(min(times))} s to "
             f"{seconds_text(max(times))} s, and the selection is: {chosen}"
         )
 
 
-def _told(value: Any) -> str:
-    """Write a limit of a selection for people."""
+def _text_of(value: Any) -> str:
+    """Return a limit of a selection as text."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,6 +1,6 @@
-"""A workload in figures: how many jobs, how large, how long, how well estimated, when they come and what load they are.
+"""Statistics of a workload: number of jobs, sizes, run times, estimates, arrivals and load.
 
-Works on logs and on Batsim files alike; what only a log knows (waits, requests) is left out where it is not known.
+For logs and Batsim files. Waits and requests are left out if the file does not have them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pybatsched.workload.model import Workload
 DAY_S: Final = 86_400
 _PERIODS: Final[dict[float, str]] = {60: "minute", 600: "10 minutes", 3600: "hour", 21_600: "6 hours", DAY_S: "day"}
 _MANY_PERIODS: Final = 200
-_MOST_PERIODS: Final = 500  # of days, which are seen as a shape
+_MOST_PERIODS: Final = 500  # of days
 _PERCENTILES: Final = (5, 25, 50, 75, 95)
 
 
@@ -33,8 +33,8 @@ _PERCENTILES: Final = (5, 25, 50, 75, 95)
 class Sample:
     """The jobs of a workload, column by column, in order of submission; those that cannot run are only counted.
 
-    `request_s` is what a job asked for (NaN: unknown), `wait_s` its logged wait (None: not a log). `clock` tells the
-    time of day of an instant, and `clock_name` by which clock.
+    `request_s` is the requested time of a job (NaN: unknown), `wait_s` its logged wait (None: not a log). `clock`
+    converts a time to local time, and `clock_name` describes it.
     """
 
     source: str
@@ -51,12 +51,12 @@ class Sample:
 
     @property
     def span_s(self) -> float:
-        """From the first submission to the last."""
+        """The time from the first submission to the last."""
         return self.submitted_at[-1] - self.submitted_at[0] if self.submitted_at else 0.0
 
     @property
     def period_s(self) -> float:
-        """By what time is divided where something is shown over time: minutes to days, as many as a picture takes."""
+        """The length of a period in plots over time: a minute to days, depending on the span."""
         for period_s in _PERIODS:
             if self.span_s <= (_MANY_PERIODS if period_s < DAY_S else _MOST_PERIODS) * period_s:
                 return period_s
@@ -64,23 +64,23 @@ class Sample:
 
     @property
     def period_name(self) -> str:
-        """The period in words, as in "jobs each hour"."""
+        """The name of the period, as in "jobs each hour"."""
         return _PERIODS.get(self.period_s) or f"{self.period_s / DAY_S:,.0f} days"
 
     @property
     def n_periods(self) -> int:
-        """Periods from the first submission to the one with the last."""
+        """The number of periods from the first submission to the last."""
         return int(self.span_s // self.period_s) + 1 if self.submitted_at else 0
 
 
 def sample(path: str | Path, n_procs: int | None = None, partitions: Sequence[str] = ()) -> Sample:
-    """Read a workload file of any format for its figures, or those of some partitions of it. Raises InputError."""
+    """Read a sample from a workload file of any format, or from some of its partitions. Raises InputError."""
     if partitions and files.format_of(path) != "SWF":
         raise InputError(f"{path}: partitions: expected a log in SWF, found {files.format_of(path)}")
     match files.format_of(path):
         case "Batsim JSON":
             return sample_workload(batsim4.read(path), n_procs)
-        case "Rackham":  # as it is simulated: by itself, its clock begins long before most of its jobs
+        case "Rackham":  # converted: time 0 of the log is long before most of its jobs
             workload, report = rackham.to_workload(rackham.read_rackham(path), LogOptions(n_procs=n_procs))
             made = sample_workload(workload)
             made.n_left_out += report.n_dropped
@@ -91,7 +91,7 @@ def sample(path: str | Path, n_procs: int | None = None, partitions: Sequence[st
 
 
 def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
-    """Take the figures of a log. O(n log n)."""
+    """Return the sample of a log. O(n log n)."""
     rows = []
     users: Counter[Any] = Counter()
     for job in trace:
@@ -102,14 +102,14 @@ def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
             if job.user != -1:
                 users[job.user] += 1
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
-    made = _made(trace.source, rows, known, len(trace) - len(rows), users)
+    made = _build_sample(trace.source, rows, known, len(trace) - len(rows), users)
     made.wait_s = [row[4] for row in rows] if trace.knows_waits else None
     made.clock, made.clock_name = _clock(trace.header, 0.0)
     return made
 
 
 def sample_workload(workload: Workload, n_procs: int | None = None) -> Sample:
-    """Take the figures of a Batsim file; jobs whose run time the file does not tell are left out. O(n log n)."""
+    """Return the sample of a Batsim file, without jobs of unknown run time. O(n log n)."""
     durations = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
     rows = []
     users: Counter[Any] = Counter()
@@ -122,14 +122,14 @@ def sample_workload(workload: Workload, n_procs: int | None = None) -> Sample:
             if "user" in job:
                 users[str(job["user"])] += 1
     n_left_out = len(workload.jobs) - len(rows)
-    made = _made(workload.source, rows, n_procs or workload.n_procs, n_left_out, users)
+    made = _build_sample(workload.source, rows, n_procs or workload.n_procs, n_left_out, users)
     header, shift = workload.about.get("swf_header"), workload.about.get("shifted_by", 0)
     if isinstance(header, dict):
         made.clock, made.clock_name = _clock(header, shift if is_number(shift) else 0.0)
     return made
 
 
-def _made(source: str, rows: list[Any], n_procs: int | None, n_left_out: int, users: Counter[Any]) -> Sample:
+def _build_sample(source: str, rows: list[Any], n_procs: int | None, n_left_out: int, users: Counter[Any]) -> Sample:
     rows.sort(key=lambda row: row[0])
     made = Sample(source, n_procs or max((row[2] for row in rows), default=1), users=users, n_left_out=n_left_out)
     made.submitted_at = [row[0] for row in rows]
@@ -140,7 +140,7 @@ def _made(source: str, rows: list[Any], n_procs: int | None, n_left_out: int, us
 
 
 def _clock(header: dict[str, Any], shift_s: float) -> tuple[Callable[[float], float], str]:
-    """Find out what time of day an instant of a log was, by the time zone of its header."""
+    """Return a function from times of a log to local time, by the time zone in its header, and its name."""
     try:
         began_at = float(str(header["UnixStartTime"]).split()[0]) + shift_s
         datetime.fromtimestamp(began_at, UTC)
@@ -180,7 +180,7 @@ def _zone(header: dict[str, Any]) -> tuple[tzinfo, str]:
 
 
 def percentiles(values: Iterable[float], wanted: Sequence[float] = _PERCENTILES) -> dict[str, float]:
-    """Give percentiles, between neighbours where they fall between, with least, mean and most. O(n log n)."""
+    """Return percentiles, interpolated linearly, with minimum, maximum and mean. O(n log n)."""
     ordered = sorted(values)
     if not ordered:
         return {}
@@ -194,7 +194,7 @@ def percentiles(values: Iterable[float], wanted: Sequence[float] = _PERCENTILES)
 
 
 def summary(of: Sample) -> dict[str, Any]:
-    """Give the figures of a sample, for people and machines alike. O(n log n)."""
+    """Return the figures of a sample. O(n log n)."""
     n = len(of.size)
     span_s = of.span_s
     work = math.fsum(run * size for run, size in zip(of.run_s, of.size, strict=True))
@@ -226,7 +226,7 @@ def summary(of: Sample) -> dict[str, Any]:
 
 
 def _logged_utilisation(of: Sample) -> float | None:
-    """Give the mean share of the machine in use, by the log, from the first submission to the last."""
+    """Return the logged mean utilisation from the first submission to the last."""
     if not of.span_s or of.wait_s is None:
         return None
     last_at = of.submitted_at[-1]
@@ -255,18 +255,18 @@ def arrivals_over_time(of: Sample) -> list[int]:
 
 
 def needed_over_time(of: Sample) -> list[float]:
-    """Give the share of the machine that would be in use in each period if no job ever waited; may pass 1."""
+    """Return the utilisation of each period if no job had to wait. It may exceed 1."""
     return _used_over_time(of, [0.0] * len(of.size))
 
 
 def utilisation_over_time(of: Sample) -> list[float]:
-    """Give the share of the machine in use, by the log, in each period up to the last submission; empty without one."""
+    """Return the logged utilisation of each period up to the last submission; empty if the sample is not a log."""
     return [] if of.wait_s is None else _used_over_time(of, of.wait_s)
 
 
 def _used_over_time(of: Sample, wait_s: Sequence[float]) -> list[float]:
     n, period_s = of.n_periods, of.period_s
-    used = [0.0] * (n + 1)  # the last one is for all that comes after
+    used = [0.0] * (n + 1)  # the last one is for later times
     for at, wait, run, size in zip(of.submitted_at, wait_s, of.run_s, of.size, strict=True):
         start = at - of.submitted_at[0] + wait
         end = start + run
@@ -290,7 +290,7 @@ def sizes_by_power(of: Sample) -> list[tuple[str, int]]:
 
 
 def run_times_by_scale(of: Sample) -> list[tuple[str, int]]:
-    """Count the jobs by the scale people think in: up to a minute, ten, an hour, four, twelve, a day, and more."""
+    """Count the jobs by run time: up to 1 min, 10 min, 1 h, 4 h, 12 h, 1 d, and longer."""
     steps = ((60, "to 1 min"), (600, "to 10 min"), (3600, "to 1 h"), (14_400, "to 4 h"), (43_200, "to 12 h"))
     scales = (*steps, (DAY_S, "to 1 d"), (math.inf, "longer"))
     counts = Counter(next(name for most, name in scales if run <= most) for run in of.run_s)
@@ -302,7 +302,7 @@ _ROWS: Final = 14  # of the histogram over time, however long the workload
 
 
 def lines(of: Sample, figures: Mapping[str, Any]) -> list[str]:
-    """Give a sample and its summary (`summary`) as lines of text."""
+    """Return a sample and its summary (`summary`) as lines of text."""
     text = [Path(of.source).name, *_summary(of, figures)]
     if of.size:
         hours = [(f"{hour:02} h", count) for hour, count in enumerate(per_hour_of_day(of))]
@@ -370,7 +370,7 @@ def _spread(of: Mapping[str, float], shown: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Give a time as people say it: 45 s, 12 min, 3.5 h, 21 d."""
+    """Write a duration with a suitable unit: 45 s, 12 min, 3.5 h, 21 d."""
     for unit_s, unit in ((DAY_S, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * unit_s:
             return f"{seconds / unit_s:,.1f} {unit}"
@@ -378,7 +378,7 @@ def duration(seconds: float) -> str:
 
 
 def _over_time(of: Sample, values: Sequence[float], per_s: float) -> list[tuple[str, float]]:
-    """Put the periods of a sample together to a few rows, each the mean for a span of `per_s` seconds."""
+    """Merge the periods of a sample into a few rows. Each row has the mean per `per_s` seconds."""
     step = max(1, -(-len(values) // _ROWS))
     unit_s, unit = (DAY_S, "day") if of.span_s >= 2 * DAY_S else (3600, "hour")
     rows = []

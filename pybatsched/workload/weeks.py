@@ -1,8 +1,8 @@
-"""The weeks of a log and how busy the machine was in them, as the studies choose them.
+"""The weeks of a log and their utilisation, by which studies select weeks.
 
-A week is 168 hours; the first one begins with the first submission. How busy the machine was is what the log says:
-every job occupies its processors from its logged start (submission + wait) to its end, whatever week it was submitted
-in. A study takes the jobs *submitted* in a week, so jobs carried over from the week before are not in it.
+A week has 168 hours. The first one starts with the first submission. The utilisation is that of the log: every job
+occupies its processors from its logged start (submission + wait) to its end, whenever it was submitted. A workload of
+a week has the jobs *submitted* in that week, not those that still run from the week before.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.swf import Options, SwfTrace, size_of, to_workload
+from pybatsched.workload.formats.swf import SwfOptions, SwfTrace, size_of, to_workload
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
 
 WEEK_S: Final = 7 * 24 * 3600
-_MOST_WEEKS: Final = 100_000  # two thousand years: a time in it is wrong
+_MOST_WEEKS: Final = 100_000  # two thousand years: the log is wrong
 
 
 class Week(NamedTuple):
     """One week of a log, counted from 1.
 
-    `utilisation` is the mean share of the machine that was in use, None where the log tells no waits and so no starts.
+    `utilisation` is the mean utilisation of the machine, None if the log has no waits and so no start times.
     """
 
     number: int
@@ -34,14 +34,14 @@ class Week(NamedTuple):
 
     @property
     def ends_at(self) -> float:
-        """The first instant that is not in the week any more."""
+        """The end of the week, which is not part of it."""
         return self.starts_at + WEEK_S
 
 
 def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Week]:
-    """Give the weeks of a log, up to the one with the last submission. O(jobs + weeks that jobs run through).
+    """Return the weeks of a log, up to the last submission. O(jobs + weeks in which jobs run).
 
-    Jobs of no size or run time occupy nothing and submit nothing. An unknown wait is none, unless all are unknown.
+    Jobs without size or run time do not count. An unknown wait counts as 0, unless all are unknown.
     """
     jobs = [
         (submit, submit + max(wait, 0.0), run, n)
@@ -75,14 +75,14 @@ def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Wee
 def busy_weeks(
     weeks: Sequence[Week], least: float = 0.7, most: float = float("inf"), *, keep_ends: bool = False
 ) -> list[Week]:
-    """Give the weeks with a utilisation in a range, both ends included; not the first and last week of the log.
+    """Return the weeks with a utilisation in a range, both ends included, without the first and last week.
 
-    These two are cut by the log itself: a machine that fills up, and an incomplete week. Raises InputError where the
-    log does not tell how busy its machine was.
+    In the first week the machine fills up, and the last one is incomplete. Raises InputError if the utilisation is
+    unknown.
     """
     if any(week.utilisation is None for week in weeks):
         raise InputError(
-            "the log has no waits (field 3 is -1 for all jobs), so nobody knows how busy its weeks were; expected a "
+            "the log has no waits (field 3 is -1 for all jobs), so the utilisation of its weeks is unknown; expected a "
             "log with waits, or one week by its number"
         )
     inner = weeks if keep_ends else weeks[1:-1]
@@ -90,9 +90,9 @@ def busy_weeks(
 
 
 def workloads_of(
-    trace: SwfTrace, weeks: Sequence[Week], options: Options, selection: Selection
+    trace: SwfTrace, weeks: Sequence[Week], options: SwfOptions, selection: Selection
 ) -> Iterator[tuple[Week, Workload, Report]]:
-    """Make a workload of the jobs submitted in each of these weeks; its `about` says which week it is. O(n) each."""
+    """Yield a workload of the jobs submitted in each of these weeks, with the week in its `about`. O(n) each."""
     for week in weeks:
         window = dataclasses.replace(selection, from_at=week.starts_at, to_at=week.ends_at)
         workload, report = to_workload(trace, options, window)
@@ -103,12 +103,12 @@ def workloads_of(
 
 
 def range_of(text: str) -> tuple[float, float]:
-    """Read a range of utilisation: 0.7:1.0, or 0.7: for no upper end. Raises InputError."""
+    """Read a range of utilisation: 0.7:1.0, or 0.7: for no upper limit. Raises InputError."""
     low, colon, high = text.partition(":")
     try:
         least, most = float(low or 0), float(high or "inf")
     except ValueError:
         least, most = 1.0, 0.0
     if not colon or not 0 <= least <= most:
-        raise InputError(f"utilisation: expected a range as 0.7:1.0 or 0.7:, found {text}")
+        raise InputError(f"utilisation: expected a range such as 0.7:1.0 or 0.7:, found {text}")
     return least, most

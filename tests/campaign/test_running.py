@@ -198,7 +198,7 @@ def test_nothing_is_begun_anew_by_accident(tmp_path: Path) -> None:
     assert campaign(spec, tmp_path / "out").returncode == 0
     again = campaign(spec, tmp_path / "out")
     assert again.returncode == 2
-    assert "a campaign was begun there; go on with --resume" in again.stderr
+    assert "a campaign was started there; go on with --resume" in again.stderr
 
 
 def test_the_directory_of_another_campaign_is_not_resumed(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_the_directory_of_another_campaign_is_not_resumed(tmp_path: Path) -> Non
     spec.write_text(spec.read_text().replace('"trial"', '"other"'))
     done = campaign(spec, folder, "--resume")
     assert done.returncode == 2
-    assert "expected results of other, found those of the campaign 'trial'; take another --output" in done.stderr
+    assert "expected results of other, found those of the campaign 'trial'; use another --output" in done.stderr
     assert (folder / "manifest.json").read_bytes() == before
 
 

@@ -116,7 +116,10 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ),
         (
             {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, 0], [4, 60]]}}]},
-            "workload.0.urgent.jobs.1: expected [processors, seconds, instant], as [256, 390, 86400], found [4, 60]",
+            (
+                "workload.0.urgent.jobs.1: expected [processors, seconds, instant], such as [256, 390, 86400], "
+                "found [4, 60]"
+            ),
         ),
         (
             {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, "soon"]]}}]},
@@ -132,7 +135,7 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ),
         (
             {"workload": [{"name": "w", "merge": [{"name": "w1", "file": "f"}]}]},
-            'workload.0.merge.0.name: name "w1": expected one without w1, as Batsim calls workloads',
+            'workload.0.merge.0.name: name "w1": expected a name without w1, as Batsim calls workloads',
         ),
         (
             {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f", "size": 3}]}]},

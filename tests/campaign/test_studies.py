@@ -377,7 +377,7 @@ def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.skipif(not (TRACES / CTC).exists(), reason=f"{CTC} is not in {TRACES}")
 def test_easy_with_exact_run_times_is_the_published_one_to_the_last_digit(tmp_path: Path) -> None:
-    """And a log that is not at hand is told, and no failure: KTH-SP2 here."""
+    """And a log that is missing is told, and no failure: KTH-SP2 here."""
     (tmp_path / CTC).symlink_to(TRACES / CTC)
     study = studies.read_study("easy")
     small = study.campaign.model_copy(
@@ -394,4 +394,4 @@ def test_easy_with_exact_run_times_is_the_published_one_to_the_last_digit(tmp_pa
         ["77199", "77199", "holds"],
         ["5e-05", "37.1654", "holds"],
     ]
-    assert "not measured (2): KTH-SP2-1996-2.swf.gz is not at hand" in done.stdout
+    assert "not measured (2): KTH-SP2-1996-2.swf.gz is missing" in done.stdout

@@ -302,7 +302,7 @@ def test_link_never_takes_the_place_of_another(tmp_path: Path) -> None:
     real.write_text("#!/bin/sh\necho real\n")
     done = run_cli("batsim", "--link", str(tmp_path))
     assert done.returncode == 2
-    assert f"{real} is there already, and it is not ours" in done.stderr
+    assert f"{real} exists and was not written by pybatsched" in done.stderr
     assert real.read_text() == "#!/bin/sh\necho real\n"
 
 

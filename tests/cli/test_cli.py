@@ -79,17 +79,17 @@ def test_policies() -> None:
         (["--policy", "easy", "-o", "order=random"], "option order (from -o)"),
         (["--policy", "easy", "-o", "ordre=sjf"], "unknown option 'ordre'"),
         (["--policy", "easy", "--config", "gone.toml"], "--config gone.toml: No such file"),
-        (["--policy", "easy", "--timeout", "-1"], "is no number of seconds from 0"),
+        (["--policy", "easy", "--timeout", "-1"], "expected a number of seconds, 0 or more"),
         (["--policy", "easy", "--timeout", "soon"], "--timeout"),
-        (["--policy", "easy", "--max-message", "0"], "is no size in MiB"),
+        (["--policy", "easy", "--max-message", "0"], "expected a size in MiB"),
         (["--policy", "easy", "--journal", "no/such/dir/x"], "cannot be written"),
         (["--policy"], "expected one argument"),
         (["--endpoint", "tcp://127.0.0.1:1"], "--policy"),
         (["policies", "nope"], "unknown policy 'nope'"),
         (["replay", "gone.pbj"], "cannot be read: No such file"),
         (["explain", "gone.pbj", "w0!1"], "cannot be read: No such file"),
-        (["replay", "n\0"], "argument 'n\\x00': no name has a NUL character in it"),
-        (["keys", "n\0"], "argument 'n\\x00': no name has a NUL character in it"),
+        (["replay", "n\0"], "argument 'n\\x00': expected text without NUL characters"),
+        (["keys", "n\0"], "argument 'n\\x00': expected text without NUL characters"),
         (["dance"], "invalid choice"),
         ([], "required: COMMAND"),
     ],
@@ -124,26 +124,26 @@ def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, words: 
     [
         (
             ("--policy", "easy", "--order", "sjf"),
-            "--order sjf; order is an option of the policy easy: give it with -o order=sjf",
+            "--order sjf; order is an option of the policy easy: use -o order=sjf",
         ),
         (
             ("simulate", "--policy", "easy", "--order=a b", "--assume-walltime", "60"),
             (
-                "--order=a b --assume-walltime 60; order is an option of the policy easy: give it with -o 'order=a b'; "
-                "assume_walltime is an option of the policy easy: give it with -o assume_walltime=60"
+                "--order=a b --assume-walltime 60; order is an option of the policy easy: use -o 'order=a b'; "
+                "assume_walltime is an option of the policy easy: use -o assume_walltime=60"
             ),
         ),
         (
             ("simulate", "--policy", "easy", "--order", "--no-such"),
-            "--order --no-such; order is an option of the policy easy: give it with -o order=VALUE",
+            "--order --no-such; order is an option of the policy easy: use -o order=VALUE",
         ),
         (
             ("simulate", "--theta", "3"),
-            "--theta 3; theta is an option of the policy redirection: give it with -o theta=3",
+            "--theta 3; theta is an option of the policy redirection: use -o theta=3",
         ),
         (
             ("replay", "run.pbj", "--theta", "-1"),
-            "--theta -1; theta is an option of the policy redirection: give it with -o theta=-1",
+            "--theta -1; theta is an option of the policy redirection: use -o theta=-1",
         ),
         (("simulate", "--policy", "fcfs", "--compression", "false"), "--compression false"),
         (("simulate", "--policy", "no-such", "--order", "sjf"), "--order sjf"),
@@ -159,7 +159,7 @@ def test_an_option_of_a_policy_as_a_flag_is_told_as_that(words: tuple[str, ...],
 def test_all_policies_with_an_option_are_named_where_none_is_given() -> None:
     said = run_cli("simulate", "--order", "sjf").stderr
     assert "; order is an option of the policies conservative, dbf, easy, fcfs, " in said
-    assert said.endswith(": give it with -o order=sjf\n")
+    assert said.endswith(": use -o order=sjf\n")
 
 
 @pytest.mark.parametrize(

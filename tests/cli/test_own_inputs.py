@@ -34,7 +34,7 @@ def refused(folder: Path, name: str, *args: str) -> None:
     """Check that a command refuses to write the file of this name, and changes no file."""
     before = content(folder)
     done = run_cli(*args, cwd=folder)
-    assert f"{name} is to be read; expected another file to write" in done.stderr
+    assert f"{name} is an input of this command; expected another output file" in done.stderr
     assert done.returncode == 2
     assert content(folder) == before
 

@@ -44,7 +44,7 @@ def test_delays_put_no_load_on_hosts_and_what_does_is_named(place: Path) -> None
     hint = "all profiles are delays, which put no load on hosts"
     told = said(place, "-p", platform, "-E", code=0)
     assert hint in told
-    assert "`pybatsched workload convert --load` writes profiles that do" in told
+    assert "use `pybatsched workload convert --cpu-load` to write profiles that do" in told
     assert hint not in said(place, "-p", platform, code=0)
 
 
@@ -53,7 +53,7 @@ def test_delays_put_no_load_on_hosts_and_what_does_is_named(place: Path) -> None
 
 def test_a_selection_is_told_in_words_with_the_way_out(place: Path) -> None:
     text = said(place, "--procs", "8", "--from", "9000d")
-    assert text.endswith("the selection is: from 777600000; expected some, or --allow-empty for none\n")
+    assert text.endswith("the selection is: from 777600000; expected at least one job, or --allow-empty\n")
     assert "{" not in text
     assert "from 777600000; expected" not in said(place, "--procs", "8", "--from", "9000d", "--allow-empty", code=0)
     done = run_cli("workload", "convert", "log.swf", "w.json", "--from", "9000d", cwd=place)
@@ -62,10 +62,10 @@ def test_a_selection_is_told_in_words_with_the_way_out(place: Path) -> None:
 
 def test_times_that_cannot_be_are_told_by_their_options_before_anything_is_read(place: Path) -> None:
     (place / "log.swf").unlink()
-    assert "--until, --to 7d: expected a time after --from 8d" in said(
-        place, "--procs", "8", "--from", "8d", "--until", "7d"
+    assert "--submitted-before 7d: expected a time after --from 8d" in said(
+        place, "--procs", "8", "--from", "8d", "--submitted-before", "7d"
     )
-    assert "--until-time: expected seconds" in said(place, "--procs", "8", "--until-time=-5")
+    assert "--stop-at: expected seconds" in said(place, "--procs", "8", "--stop-at=-5")
 
 
 # --- options of others, paths ---

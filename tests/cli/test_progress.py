@@ -23,7 +23,7 @@ from pybatsched import cli
 from pybatsched.cli.common import progress
 from pybatsched.cli.common.progress import CLEARED, Bar, ProgressLine, doing, loading
 from pybatsched.session.journal import JournalReader
-from pybatsched.workload import load, progress as hearing
+from pybatsched.workload import load, progress as reporting
 
 _EMPTY_BAR = f"[{'':30}] 0 of 1,000 jobs, simulated 00:00:00"
 
@@ -76,12 +76,12 @@ def test_the_rate_is_without_the_loading_and_the_time_left_is_told(monkeypatch: 
     clock = Clock(monkeypatch)
     with redirect_stderr(_Terminal()) as terminal, ProgressLine(1000) as line:
         clock.now = 200.0  # the jobs are ready
-        line.heard(0.0, 0)
+        line.update(0.0, 0)
         clock.now = 300.0  # the machine and the policy, too
-        line.heard(0.0, 0)
+        line.update(0.0, 0)
         clock.now = 310.0
         for _ in range(254):
-            line.heard(3600.0, 250)
+            line.update(3600.0, 250)
     shown = terminal.getvalue().split("\r")[-2]
     assert shown == f"[{'#' * 7:30}] 250 of 1,000 jobs, simulated 01:00:00, 25 jobs/s, 00:00:30 left\x1b[K"
 
@@ -101,9 +101,9 @@ def test_a_run_ends_with_its_jobs_or_with_its_time(ends_at: float, now: float, n
 def test_a_bar_of_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with redirect_stderr(_Terminal()) as terminal, Bar("reading a.swf") as bar:
-        bar.heard(0.1)  # too early to be worth a word
+        bar.update(0.1)  # too early to be worth a word
         clock.now += 30.0
-        bar.heard(0.5)
+        bar.update(0.5)
     assert terminal.getvalue().split("\r") == [
         "reading a.swf ...",
         f"reading a.swf [{'#' * 15:30}] 50%, 00:00:30 left\x1b[K",
@@ -114,7 +114,7 @@ def test_a_bar_of_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 def shares_of(path: Path) -> list[float]:
     """Load a workload and give the shares that are told."""
     told: list[float] = []
-    with hearing.heard_by(told.append), hearing.part(0, 1):
+    with reporting.report_to(told.append), reporting.part(0, 1):
         load(path)
     return told
 
@@ -139,23 +139,23 @@ def test_loading_tells_how_far_it_is(kind: str, tmp_path: Path) -> None:
 
 
 def test_nothing_is_told_when_nobody_listens() -> None:
-    assert not hearing.is_heard()
+    assert not reporting.is_reporting()
     items = [1, 2]
-    assert hearing.counted(items, 2) is items
+    assert reporting.with_progress(items, 2) is items
     told: list[float] = []
-    with hearing.heard_by(told.append):
-        hearing.tell(0.5)  # of no part
+    with reporting.report_to(told.append):
+        reporting.report(0.5)  # of no part
     assert told == []
 
 
 def test_parts_of_parts_take_their_place() -> None:
     told: list[float] = []
-    with hearing.heard_by(told.append), hearing.part(0, 1):
-        with hearing.part(0.5, 0.75):
-            hearing.tell(0.5)
-            hearing.tell(7.0)
-        hearing.tell(1.0)
-        assert list(hearing.counted("ab", 2)) == ["a", "b"]
+    with reporting.report_to(told.append), reporting.part(0, 1):
+        with reporting.part(0.5, 0.75):
+            reporting.report(0.5)
+            reporting.report(7.0)
+        reporting.report(1.0)
+        assert list(reporting.with_progress("ab", 2)) == ["a", "b"]
     assert told == [0.625, 0.75, 1.0, 0.0]
 
 

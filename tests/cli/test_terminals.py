@@ -27,7 +27,7 @@ def test_what_is_for_a_terminal_alone_is_written_out() -> None:
 )
 def test_a_terminal_gets_no_orders_but_our_own(text: str, shown: str) -> None:
     ours, theirs = os.openpty()
-    with os.fdopen(theirs, "wb", buffering=0) as raw, process._Shown(io.BufferedWriter(raw), "utf-8") as stream:
+    with os.fdopen(theirs, "wb", buffering=0) as raw, process._SafeTerminal(io.BufferedWriter(raw), "utf-8") as stream:
         assert stream.write(text) == len(text)
         stream.flush()
         assert os.read(ours, 1000).decode() == shown
@@ -36,7 +36,7 @@ def test_a_terminal_gets_no_orders_but_our_own(text: str, shown: str) -> None:
 
 def test_a_file_gets_all_as_it_is() -> None:
     buffer = io.BytesIO()
-    stream = process._Shown(buffer, "utf-8", newline="")
+    stream = process._SafeTerminal(buffer, "utf-8", newline="")
     print(EVIL, file=stream, flush=True)
     assert buffer.getvalue().decode() == f"{EVIL}\n"
 

@@ -39,7 +39,7 @@ def test_which_endpoints_can_be_reached_from_elsewhere(endpoint: str, wide: bool
 def test_a_server_that_can_be_reached_from_elsewhere_says_so() -> None:
     with Server("--policy", "easy", endpoint="tcp://0.0.0.0:*") as server:
         server.wait_ready()
-        assert "can be reached from other machines, and whoever comes first is taken for Batsim" in server.errors
+        assert "can be reached from other machines, and the first peer is accepted as Batsim" in server.errors
     with Server("--policy", "easy") as server:
         server.wait_ready()
         assert "warning" not in server.errors

@@ -41,7 +41,7 @@ def test_a_batsim_without_keys_comes_in_by_the_relay(made: Path, tmp_path: Path,
     with Server("--policy", "easy", "--curve", str(made)) as server, Relay(server.wait_ready(), made) as relay:
         assert simulate(relay.wait_ready(), cwd=tmp_path) == (0, "")
         assert (server.finish(), relay.finish()) == (0, 0)
-        assert re.search(r"Batsim has left after \d+ messages", relay.errors)
+        assert re.search(r"Batsim has disconnected after \d+ messages", relay.errors)
     assert schedule(tmp_path, "out") == plain
 
 

@@ -407,7 +407,7 @@ def test_inputs_are_never_overwritten(suffix: str, place: Path) -> None:
     for command in ("run", "simulate")[: 1 if suffix == "_w0.json" else 2]:
         done = run_cli(command, "-p", "sx-ace", "-w", path.name, "--policy", "easy", "-e", "x", cwd=place)
         assert done.returncode == 2
-        assert f"x{suffix} is to be read; expected another file to write" in done.stderr
+        assert f"x{suffix} is an input of this command; expected another output file" in done.stderr
         assert path.read_text() == WORKLOAD.read_text()
 
 
@@ -451,7 +451,7 @@ def test_a_part_of_a_workload_is_what_batsim_gets(place: Path) -> None:
         (("--", "-wx.json"), "arguments for Batsim: '-wx.json' is not allowed; give -w before the --"),
         (("--batsim", "/nowhere/batsim"), "--batsim /nowhere/batsim: expected an executable program"),
         (("stray.json",), "unrecognized arguments: stray.json"),
-        (("--journal", str(WORKLOAD)), "is to be read; expected another file to write"),
+        (("--journal", str(WORKLOAD)), "is an input of this command; expected another output file"),
     ],
 )
 def test_usage_errors(args: tuple[str, ...], said: str, place: Path) -> None:
@@ -477,7 +477,7 @@ def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (("--policy", "no-such"), "no-such"),
         (("-p", "no-such.xml"), "no-such.xml"),
         (("-w", "no-such.json"), "no-such.json"),
-        (("--journal", str(WORKLOAD)), "is to be read; expected another file to write"),
+        (("--journal", str(WORKLOAD)), "is an input of this command; expected another output file"),
     ],
 )
 def test_wrong_input_is_reported_before_a_missing_program(

@@ -34,7 +34,7 @@ def place(tmp_path: Path) -> Path:
     """Have a platform of 20 cores that draw 4.5 W idle and 12.5 W at work, and the log as delays and as work."""
     (tmp_path / "p.xml").write_text(names.find("rackham-128gb-core-energy@0.002").text)
     log(tmp_path, *LOG)
-    for name, more in (("delays", ()), ("work", ("--load",))):
+    for name, more in (("delays", ()), ("work", ("--cpu-load",))):
         done = run_cli("workload", "convert", "log.swf", f"{name}.json", "--platform", "p.xml", *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     return tmp_path
@@ -103,11 +103,11 @@ def test_a_damaged_table_is_told(tmp_path: Path) -> None:
     assert energy.read(tmp_path / "none.csv", tmp_path / "none.csv") is None
 
 
-# --------------------------------------------------------------------------------------------------- convert --load
+# --------------------------------------------------------------------------------------------------- convert --cpu-load
 
 
 def test_convert_says_what_becomes_of_delays(place: Path) -> None:
-    done = run_cli("workload", "convert", "log.swf", "w.json", "--load", "--platform", "p.xml", cwd=place)
+    done = run_cli("workload", "convert", "log.swf", "w.json", "--cpu-load", "--platform", "p.xml", cwd=place)
     assert done.stdout.splitlines() == [
         "3 jobs read, 3 kept, 0 dropped",
         "changed:",
@@ -122,7 +122,7 @@ def test_convert_says_what_becomes_of_delays(place: Path) -> None:
 
 
 def test_hosts_of_several_speeds_and_cores_are_noted(place: Path) -> None:
-    args = ("--load", "--platform", "curie-node-energy@0.002")
+    args = ("--cpu-load", "--platform", "curie-node-energy@0.002")
     said = run_cli("workload", "convert", "log.swf", "w.json", *args, cwd=place).stdout
     assert "2 of 12 hosts are not as fast as most (2.16e+10 flop/s): there jobs take other times" in said
     assert "hosts have 16 cores, and work on a host keeps one of them busy: a load of 1/16" in said
@@ -131,8 +131,8 @@ def test_hosts_of_several_speeds_and_cores_are_noted(place: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--load",), "--load: expected --platform FILE|NAME, which tells the speed of hosts"),
-        (("--load", "--platform", "p.xml", "--profile", "delay"), "--load: expected without --profile"),
+        (("--cpu-load",), "--cpu-load: expected --platform FILE|NAME, which tells the speed of hosts"),
+        (("--cpu-load", "--platform", "p.xml", "--profile", "delay"), "--cpu-load: expected without --profile"),
     ],
 )
 def test_what_load_needs(args: tuple[str, ...], said: str, place: Path) -> None:
@@ -176,7 +176,7 @@ def test_work_takes_as_long_as_the_delay_did(delay_s: float, speed: float) -> No
 def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, watts: float, tmp_path: Path) -> None:
     """As docs/platforms.md says: of a host of several cores, one is kept busy."""
     log(tmp_path, line(1, 0, run=100, allocated=16), header="; MaxProcs: 64\n")
-    convert = ("workload", "convert", "log.swf", "w.json", "--load", "--platform", f"{platform}-energy")
+    convert = ("workload", "convert", "log.swf", "w.json", "--cpu-load", "--platform", f"{platform}-energy")
     assert run_cli(*convert, cwd=tmp_path).returncode == 0
     simulate = ("simulate", "-p", f"{platform}-energy", "-w", "w.json", "--policy", "fcfs", "-E", "-q")
     assert run_cli(*simulate, cwd=tmp_path).returncode == 0

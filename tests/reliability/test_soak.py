@@ -324,7 +324,7 @@ def test_no_runs_are_not_a_success(n: str, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit) as ended:
         soak.main(["--runs", n])
     assert ended.value.code == 2
-    assert f"argument --runs: expected a whole number from 1 on, got '{n}'" in capsys.readouterr().err
+    assert f"argument --runs: expected a whole number, 1 or more, found '{n}'" in capsys.readouterr().err
 
 
 def test_one_scene_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

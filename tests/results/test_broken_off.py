@@ -121,7 +121,7 @@ def test_a_run_that_is_stopped(
         code, out, err = said("metrics", "out/a", capsys=capsys)
         if is_first:
             assert (code, out.splitlines()[0]) == (7, f"out/a: {notice}")
-            assert err == f"pybatsched: out/a: {notice} (expected whole runs, or --partial)\n"
+            assert err == f"pybatsched: out/a: {notice} (expected complete runs, or --partial)\n"
         else:
             assert (code, "still running" in out) == (0, False)
             assert "out/a: results of an earlier run; the last one: still running (out/a.part_*, shown by" in err
@@ -214,9 +214,9 @@ def test_what_is_replaced_is_told(tmp_path: Path) -> None:
     assert told(policy="fcfs") == replaced("policy easy on b.json", fcfs, "policy, options, workloads")
     assert told("--walltimes", "exact", procs="8", policy="fcfs") == replaced(fcfs, fcfs, "walltimes, processors")
     assert told("-q") == ""
-    assert told("--until-time", "0.5", code=5) == replaced(easy, easy, "cut_at")
-    assert told("--until-time", "0.5", code=5) == ""
-    assert told("--until-time", "0.25", code=5) == told() == replaced(easy, easy, "cut_at")
+    assert told("--stop-at", "0.5", code=5) == replaced(easy, easy, "cut_at")
+    assert told("--stop-at", "0.5", code=5) == ""
+    assert told("--stop-at", "0.25", code=5) == told() == replaced(easy, easy, "cut_at")
     for damaged in ("{", "[]", '{"format": "pybatsched-summary", "inputs": 3, "policy": [4]}'):
         (tmp_path / "out" / "x_summary.json").write_text(damaged)
         assert ("replaced the results of an external scheduler with " in told()) == ("inputs" in damaged)
@@ -424,7 +424,7 @@ def test_compare(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = said(*summaries, capsys=capsys)
     lines = out.splitlines()
     assert (code, lines[0]) == (7, f"out/a: {NOTICE}")
-    assert err == f"pybatsched: out/a: {NOTICE} (expected whole runs, or --partial)\n"
+    assert err == f"pybatsched: out/a: {NOTICE} (expected complete runs, or --partial)\n"
     assert ["n_completed", "1,200", "40", "-96.67%"] in [line.split() for line in lines]
     assert ["utilisation", "1", "1", "="] in [line.split() for line in lines]
     code, out, err = said(*summaries, "--partial", capsys=capsys)

@@ -171,7 +171,7 @@ def test_who_held_the_processors_is_told(journal: Path) -> None:
         "started on 0-3 at 8, 7 s later: head of the queue",
         "never 4 were free meanwhile, but 0 to 1",
         "held by  processors  from  to  of its wait",
-        "w0!a              3     0   8          7 s  was there before it came",
+        "w0!a              3     0   8          7 s  was running when it was submitted",
         "w0!c              1     2   6          4 s  overtook it: backfilled: ends by the shadow time 10.0 of w0!b",
         "(the run ended)",
     ]
@@ -195,11 +195,14 @@ def test_processors_that_were_free_in_vain_are_told(journal: Path) -> None:
     done = run_cli("explain", str(journal), "w0!d", "--why-not-earlier")
     assert done.stdout.splitlines()[1:] == [
         "started on 0 at 13, 10 s later: head of the queue",
-        "1 or more were free for 2 s of that, first from 6 to 8: others were before it then; its story says why",
+        (
+            "1 or more were free for 2 s of that, first from 6 to 8: other jobs were before it in the queue; its "
+            "history shows why"
+        ),
         "held by  processors  from  to  of its wait",
-        "w0!b              4     8  13          5 s  came before it: head of the queue",
-        "w0!a              3     0   8          5 s  was there before it came",
-        "w0!c              1     2   6          3 s  was there before it came",
+        "w0!b              4     8  13          5 s  submitted before it: head of the queue",
+        "w0!a              3     0   8          5 s  was running when it was submitted",
+        "w0!c              1     2   6          3 s  was running when it was submitted",
         "(the run ended)",
     ]
 
@@ -325,7 +328,7 @@ def test_only_the_partition_counts_that_it_waited_in(tmp_path: Path) -> None:
         "started on 0-1 at 30, 29 s later: head of the queue",
         "never 2 were free meanwhile, but 1 to 1",
         "held by  processors  from  to  of its wait",
-        "w0!a              3     0  30         29 s  was there before it came",
+        "w0!a              3     0  30         29 s  was running when it was submitted",
         "(the run ended)",
     ]
 
@@ -344,7 +347,7 @@ def test_what_is_held_for_it_is_not_free_for_it(tmp_path: Path) -> None:
     lines = run_cli("explain", str(path), "w0!u", "--why-not-earlier").stdout.splitlines()
     assert lines[1].startswith("started on 0-3 at 23, 3 s later")
     assert lines[2:] == [
-        "processors were held for it for 3 s of that, first from 20 to 23; its story says why",
+        "processors were held for it for 3 s of that, first from 20 to 23; its history shows why",
         "never 4 were free meanwhile, but 0 to 0",
         "(the run ended)",
     ]

@@ -62,7 +62,7 @@ def test_a_part_for_another_number_of_processors(tmp_path: Path) -> None:
 def test_two_ways_to_write_one_id(tmp_path: Path) -> None:
     done = simulate(tmp_path, {"p": DELAY}, {"id": "1"}, {"id": "w0!1"})
     assert done.returncode == 2
-    assert 'w.json: job "w0!1", field id: it is another way to write "1" in the workload w0' in done.stderr
+    assert 'w.json: job "w0!1", field id: it means the same as "1" in the workload w0' in done.stderr
 
 
 def test_a_member_called_report_is_nobodys_business(tmp_path: Path) -> None:
@@ -128,7 +128,10 @@ def test_times_beyond_the_end_of_time(job: dict[str, Any], tmp_path: Path) -> No
 def test_ids_that_batsim_or_its_files_cannot_take(name: str, tmp_path: Path) -> None:
     done = simulate(tmp_path, {"p": DELAY}, {"id": name})
     assert done.returncode == 2
-    assert "Batsim takes no '!', commas, quotes, backslashes, line ends or NUL characters in ids" in done.stderr
+    expected = (
+        "expected an id without '!', commas, quotes, backslashes, line ends or NUL characters, which Batsim rejects"
+    )
+    assert expected in done.stderr
 
 
 @pytest.mark.parametrize(("job", "profiles"), [({"id": "\ud800"}, {}), ({"id": "a"}, {"\ud800": DELAY})])

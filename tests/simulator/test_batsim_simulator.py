@@ -168,7 +168,7 @@ def test_converted_jobs_take_as_long_with_load_and_draw_as_much_as_in_batsim(loa
         for k in range(1, 40)
     ]
     log(tmp_path, *lines, header="; MaxProcs: 40\n")
-    more = ("--load",) if load else ()
+    more = ("--cpu-load",) if load else ()
     assert (
         run_cli("workload", "convert", "log.swf", "w.json", "--platform", "p.xml", *more, cwd=tmp_path).returncode == 0
     )

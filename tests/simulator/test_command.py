@@ -147,10 +147,10 @@ def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
 
 @pytest.mark.parametrize("farewell", [False, True])
 def test_a_deadlock_over_the_wire(farewell: bool, inputs: Path) -> None:
-    """Batsim stays silent then, so the scheduler sees its connection close; with --farewell it is told."""
+    """Batsim stays silent then, so the scheduler sees its connection close; with --send-end it is told."""
     write_workload(inputs, jobs((2, 5.0)))
     with Server("--policy", f"{PUSHY}:Lazy") as server:
-        flags = ["--farewell"] if farewell else []
+        flags = ["--send-end"] if farewell else []
         stuck = simulate(inputs, "--external", "-s", server.wait_ready(), *flags)
         code = server.finish()
     assert stuck.returncode == 5
@@ -339,10 +339,10 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ([], "give either --policy NAME or --external"),
-        (["--policy", "easy", "--external"], "give either --policy NAME or --external"),
+        ([], "expected either --policy NAME or --external"),
+        (["--policy", "easy", "--external"], "expected either --policy NAME or --external"),
         (["--policy", "nobody"], "unknown policy 'nobody'"),
-        (["--policy", "easy", "--procs", "4"], "give either -p PLATFORM or --procs N"),
+        (["--policy", "easy", "--procs", "4"], "expected either -p PLATFORM or --procs N"),
         (["--policy", "easy", "--mmax", "99"], "cannot keep 99 compute hosts"),
         (["--policy", "easy", "-w", "absent.json"], "absent.json"),
         (["--policy", "easy", "--events", "absent.txt"], "cannot read absent.txt"),

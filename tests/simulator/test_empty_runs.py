@@ -29,12 +29,15 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-EXPECTED = "expected a workload with jobs, or --allow-empty for none"
+EXPECTED = "expected a workload with jobs, or --allow-empty"
 CASES = {
     "no workload": ((), "no -w"),
-    "an empty one": (("-w", "none.json"), "none.json: no jobs in it"),
+    "an empty one": (("-w", "none.json"), "none.json: the file has no jobs"),
     "all dropped": (("-w", "none.swf"), "none.swf: 3 jobs: run time of 0 or unknown: dropped"),
-    "two of them": (("-w", "none.json", "-w", "none.json"), "none.json: no jobs in it; none.json: no jobs in it"),
+    "two of them": (
+        ("-w", "none.json", "-w", "none.json"),
+        "none.json: the file has no jobs; none.json: the file has no jobs",
+    ),
 }
 
 
@@ -44,7 +47,7 @@ def test_a_run_without_a_job_is_refused_before_anything_is_written(case: str, pl
     before = {*place.iterdir()}
     done = run_cli("simulate", "--procs", "4", *given, "--policy", "easy", "-e", "out", "-q", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"pybatsched: there is no job to run ({why}); {EXPECTED}\n"
+    assert done.stderr == f"pybatsched: no job to run ({why}); {EXPECTED}\n"
     assert {*place.iterdir()} == before
 
 
@@ -65,21 +68,21 @@ def test_one_job_is_enough(place: Path) -> None:
 def test_a_run_with_batsim_is_refused_too(place: Path) -> None:
     done = run_cli("run", "-p", "curie-node", "-w", "none.json", "--policy", "easy", "-e", "out", cwd=place)
     assert done.returncode == 2
-    assert f"there is no job to run (none.json: no jobs in it); {EXPECTED}" in done.stderr
+    assert f"no job to run (none.json: the file has no jobs); {EXPECTED}" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("file", "why"),
-    [("none.json", "no jobs in it"), ("none.swf", "3 jobs: run time of 0 or unknown: dropped")],
+    [("none.json", "the file has no jobs"), ("none.swf", "3 jobs: run time of 0 or unknown: dropped")],
 )
 def test_a_campaign_has_nothing_to_measure(file: str, why: str, place: Path) -> None:
     with pytest.raises(InputError) as error:
         Preparer(place, [place]).prepare(WorkloadSpec(name="idle", file=file), 0)
-    assert str(error.value) == f"workload idle: there is no job to run ({why})"
+    assert str(error.value) == f"workload idle: no job to run ({why})"
 
 
 @pytest.mark.parametrize("report", [None, 3, {"rules": 3}, {"rules": {"x": 3}}, {"rules": {"x": {"fate": "dropped"}}}])
 def test_a_file_may_say_anything_of_its_jobs(report: object, place: Path) -> None:
     (place / "none.json").write_text(json.dumps({"nb_res": 4, "jobs": [], "profiles": {}, "report": report}))
     done = run_cli("simulate", "--procs", "4", "-w", "none.json", "--policy", "easy", cwd=place)
-    assert (done.returncode, "none.json: no jobs in it" in done.stderr) == (2, True)
+    assert (done.returncode, "none.json: the file has no jobs" in done.stderr) == (2, True)

@@ -59,8 +59,8 @@ def summary(place: Path, prefix: str) -> Any:
     "cut",
     [
         ("--max-jobs", "7"),
-        ("--from", "10m", "--until", "2000"),
-        ("--until", "0.5h"),
+        ("--from", "10m", "--submitted-before", "2000"),
+        ("--submitted-before", "0.5h"),
         ("--from", "900", "--max-jobs", "3"),
     ],
 )
@@ -95,7 +95,10 @@ def test_fields_are_read_back_as_the_run_has_read_them(place: Path, monkeypatch:
 
 def test_parts_of_several_workloads_stay_in_step(place: Path) -> None:
     assert (
-        simulate(place, "-w", "log.swf", "-w", "w.json", "--from", "600", "--until", "1500", "-e", "a").returncode == 0
+        simulate(
+            place, "-w", "log.swf", "-w", "w.json", "--from", "600", "--submitted-before", "1500", "-e", "a"
+        ).returncode
+        == 0
     )
     times = {row["workload_name"]: float(row["submission_time"]) for row in reversed(rows(place / "a_jobs.csv"))}
     assert {name: 600 <= at < 1500 for name, at in times.items()} == {"w0": True, "w1": True}
@@ -113,11 +116,11 @@ def test_a_part_without_a_job(place: Path) -> None:
     ("args", "said"),
     [
         (("--from", "monday"), "--from: expected seconds, or a number with m, h, d or w as in 12h, found monday"),
-        (("--until", "-5"), "--until, --to: expected seconds"),
-        (("--from", "2h", "--until", "1h"), "--until, --to 1h: expected a time after --from 2h"),
-        (("--max-jobs", "0"), "argument --max-jobs: expected a whole number from 1 on, got '0'"),
-        (("--until-time", "never"), "--until-time: expected seconds, or a number with m, h, d or w"),
-        (("--tau", "-1"), "argument --tau: '-1' is no number of seconds from 0"),
+        (("--submitted-before", "-5"), "--submitted-before: expected seconds"),
+        (("--from", "2h", "--submitted-before", "1h"), "--submitted-before 1h: expected a time after --from 2h"),
+        (("--max-jobs", "0"), "argument --max-jobs: expected a whole number, 1 or more, found '0'"),
+        (("--stop-at", "never"), "--stop-at: expected seconds, or a number with m, h, d or w"),
+        (("--tau", "-1"), "argument --tau: '-1' expected a number of seconds, 0 or more"),
         (("--lenient",), "--lenient: expected a log among the workloads; a Batsim file is read as a whole"),
     ],
 )
@@ -170,7 +173,7 @@ def jobs_until(place: Path, prefix: str, at: float) -> list[str]:
 def test_time_ends(until: str, place: Path) -> None:
     """What is over by then is as in the whole run, at the very instant included; the rest is told."""
     assert simulate(place, "-w", "log.swf", "-e", "whole").returncode == 0
-    done = simulate(place, "-w", "log.swf", "--until-time", until, "-e", "cut")
+    done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     assert done.returncode == 5
     at = 1200 if until == "20m" else float(until)
     expected = jobs_until(place, "whole", at)
@@ -182,11 +185,11 @@ def test_time_ends(until: str, place: Path) -> None:
     assert told["n_unfinished"] == 40 - n_over - n_to_come
     n_jobs = "1 job" if told["n_unfinished"] == 1 else f"{told['n_unfinished']} jobs"
     head = f"pybatsched: the simulation stopped at {at:g} with {n_jobs} unfinished and {n_to_come} "
-    assert done.stderr.splitlines()[0] == f"{head}still to come: the simulation was stopped at {at:g} (--until-time)"
+    assert done.stderr.splitlines()[0] == f"{head}still to come: the simulation was stopped at {at:g} (--stop-at)"
 
 
 def test_what_is_left_is_told(place: Path) -> None:
-    done = simulate(place, "-w", "log.swf", "--until-time", "600", "-e", "cut")
+    done = simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut")
     assert done.stderr.splitlines()[1:3] == [
         "  w0!4 (5 processors, submitted at 400): it has been running since 550",
         (
@@ -199,7 +202,7 @@ def test_what_is_left_is_told(place: Path) -> None:
 
 def test_it_is_the_same_over_the_wire(place: Path) -> None:
     with Server("--policy", "easy") as server:
-        args = ("simulate", "--procs", "8", "-w", "log.swf", "--until-time", "600", "-e", "cut", "--farewell")
+        args = ("simulate", "--procs", "8", "-w", "log.swf", "--stop-at", "600", "-e", "cut", "--send-end")
         done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=place)
         assert server.finish() == 5
     assert done.returncode == 5
@@ -214,7 +217,7 @@ def test_it_is_the_same_over_the_wire(place: Path) -> None:
 def test_a_run_that_is_over_before_does_not_notice(place: Path) -> None:
     assert simulate(place, "-w", "log.swf", "-e", "a").returncode == 0
     ended_at = summary(place, "a")["ended_at"]
-    assert simulate(place, "-w", "log.swf", "--until-time", f"{ended_at}", "-e", "b").returncode == 0
+    assert simulate(place, "-w", "log.swf", "--stop-at", f"{ended_at}", "-e", "b").returncode == 0
     for suffix in OUTPUTS:
         assert (place / f"b{suffix}").read_text() == (place / f"a{suffix}").read_text()
     assert summary(place, "b") | {"command": ""} == summary(place, "a") | {"command": ""}
@@ -222,7 +225,7 @@ def test_a_run_that_is_over_before_does_not_notice(place: Path) -> None:
 
 
 def test_readers_say_that_it_was_cut_and_take_it(place: Path) -> None:
-    assert simulate(place, "-w", "log.swf", "--until-time", "600", "-e", "cut").returncode == 5
+    assert simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut").returncode == 5
     done = run_cli("metrics", "cut", cwd=place)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "cut: cut at 600 s after 3 of 40 jobs")
     standing = read_run(str(place / "cut")).standing
@@ -245,7 +248,7 @@ def machine_seconds(place: Path, prefix: str, until: float) -> float:
 @pytest.mark.parametrize("until", ["150", "600", "1000"])
 def test_processors_that_jobs_hold_at_the_cut_are_in_use(until: str, place: Path) -> None:
     """Table, summary, metrics and page say the same, and what the states of the machines say."""
-    done = simulate(place, "-w", "log.swf", "--until-time", until, "-e", "cut")
+    done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     at = float(until)
     first = 100.0  # the log's first submission
     expected = machine_seconds(place, "cut", at) / (8 * (at - first))
@@ -263,7 +266,7 @@ def test_processors_that_jobs_hold_at_the_cut_are_in_use(until: str, place: Path
 
 
 def test_of_an_older_summary_of_a_cut_the_use_is_not_known(place: Path) -> None:
-    simulate(place, "-w", "log.swf", "--until-time", "600", "-e", "cut")
+    simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut")
     told = summary(place, "cut")
     kept = [{"job": one["job"], "why": one["why"]} for one in told["unfinished"]]
     (place / "cut_summary.json").write_text(json.dumps(told | {"unfinished": kept}))
@@ -305,7 +308,7 @@ def test_a_policy_that_calls_itself_for_ever_with_nothing_left(two: Path) -> Non
 
 def test_so_does_one_over_the_wire(two: Path) -> None:
     with Server("--policy", CALLING) as server:
-        args = ("simulate", "--procs", "8", "-w", "two.swf", "-e", "a", "--farewell", "-q")
+        args = ("simulate", "--procs", "8", "-w", "two.swf", "-e", "a", "--send-end", "-q")
         done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=two)
         server.finish()
     assert (done.returncode, TOLD in done.stderr) == (5, True)

@@ -81,7 +81,7 @@ def test_an_archive_that_does_not_answer(mirror: tuple[str, Path], tmp_path: Pat
 def test_the_command_lists_and_refuses(tmp_path: Path) -> None:
     assert "SDSC-DS-2004-2.1-cln.swf.gz" in run_cli("traces", "list").stdout
     done = run_cli("traces", "get", "nothing.swf", "--output", str(tmp_path))
-    assert (done.returncode, "there is no log" in done.stderr) == (2, True)
+    assert (done.returncode, "unknown log" in done.stderr) == (2, True)
     offline = run_cli("traces", "get", "RICC-2010-2.swf.gz", "--output", str(tmp_path), "--from", "http://127.0.0.1:9")
     assert (offline.returncode, "cannot be reached" in offline.stderr) == (4, True)
 

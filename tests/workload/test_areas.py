@@ -107,7 +107,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = run_cli("workload", "areas", str(file), "-p", str(platform(tmp_path, *hosts)))
     assert (done.returncode, done.stdout) == (0, '{"0.5": 25, "1": 10}\n')
     assert done.stderr.endswith(
-        f"{file}: 2 jobs left out for needing more than the 1 GB of the largest node (job 3, ...)\n"
+        f"{file}: 2 jobs left out, which need more than the 1 GB of the largest node (job 3, ...)\n"
     )
 
 

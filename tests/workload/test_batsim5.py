@@ -159,13 +159,13 @@ def test_sizes_are_those_of_all_jobs_also_through_sequences() -> None:
 @pytest.mark.parametrize(
     ("profile", "expected"),
     [
-        ({"type": "send", "msg": {}}, "field type: expected a profile that Batsim 5 can run (it sends a message"),
-        ({"type": "recv"}, "field type: expected a profile that Batsim 5 can run (it waits for a message"),
+        ({"type": "send", "msg": {}}, "field type: expected a profile that Batsim 5 supports (it sends a message"),
+        ({"type": "recv"}, "field type: expected a profile that Batsim 5 supports (it waits for a message"),
         (
             {"type": "parallel_homogeneous_total", "cpu": 1, "com": 1},
             (
-                "field com: expected jobs of one size for Batsim 5, which spreads it over n*(n-1) transfers, not over "
-                "n; make a profile for each size; found jobs of 2, 3 processors"
+                "field com: expected jobs of one size for Batsim 5, which divides it by n*(n-1) transfers, not by "
+                "n; write a profile for each size; found jobs of 2, 3 processors"
             ),
         ),
         (
@@ -174,11 +174,11 @@ def test_sizes_are_those_of_all_jobs_also_through_sequences() -> None:
         ),
         (
             {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1},
-            "field bytes_to_write: expected jobs of one size, or as many as bytes_to_read, for Batsim 5",
+            "field bytes_to_write: expected jobs of one size, or the same as bytes_to_read, because Batsim 5",
         ),
         (
             {"type": "data_staging", "nb_bytes": 4, "from": "a", "to": "b"},
-            "field nb_bytes: expected 0 for Batsim 5 (its 5.0.0-rc2 ends when it begins such a transfer), found 4",
+            "field nb_bytes: expected 0 for Batsim 5 (5.0.0-rc2 crashes when it starts such a transfer), found 4",
         ),
         ({"type": "data_staging", "nb_bytes": 0, "from": "a"}, "field to: expected a text, found nothing"),
         ({"type": "data_staging"}, "field nb_bytes: expected a number of bytes, 0 or more, found nothing"),
@@ -203,7 +203,9 @@ def test_what_batsim_5_cannot_do_is_told_with_the_profile(profile: dict[str, Any
 
 
 def test_an_amount_beyond_numbers_is_told() -> None:
-    with pytest.raises(InputError, match=r"field com: expected an amount that a computer can hold 2 times"):
+    with pytest.raises(
+        InputError, match=r"field com: expected an amount that is finite after multiplication by 2, found"
+    ):
         profile5({"type": "parallel_homogeneous_total", "cpu": 1, "com": 1.7e308}, 3)
 
 
@@ -348,8 +350,8 @@ def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path
     with pytest.raises(InputError) as caught:
         batsim4.text_of(found)
     assert str(caught.value).endswith(
-        'profile "t", field generation_strategy: expected jobs of one size for Batsim 4, which spreads amounts '
-        "otherwise; found jobs of 3, 4 processors"
+        'profile "t", field generation_strategy: expected jobs of one size, because Batsim 4 divides amounts '
+        "differently; found jobs of 3, 4 processors"
     )
     found.jobs.pop()
     assert json.loads(batsim4.text_of(found))["profiles"]["t"]["com"] == 4
@@ -358,15 +360,18 @@ def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path
 @pytest.mark.parametrize(
     ("profile", "expected"),
     [
-        ({"type": "delay", "delay": 3}, "field type: expected one that Batsim 5 can run beside others"),
-        ({"type": "ForkJoinCompositionProfile"}, "field type: expected one that Batsim 5 can run beside others"),
+        ({"type": "delay", "delay": 3}, "field type: expected a type of Batsim 5, as in other profiles of this file"),
+        (
+            {"type": "ForkJoinCompositionProfile"},
+            "field type: expected a type of Batsim 5, as in other profiles of this file",
+        ),
         ({"type": 3}, "field type: expected one of delay"),
         ({}, "field type: expected one of delay"),
         ([], ": expected an object"),
         ({"type": "TraceReplayProfile"}, "field trace_type: expected one of FractionalComputation, SMPI"),
         (
             {"type": "TraceReplayProfile", "trace_type": "SMPI", "trace": "t"},
-            "field filename: expected the name of a file of traces",
+            "field filename: expected the name of a trace file",
         ),
         (
             {"type": "ParallelTaskHomogeneousProfile", "generation_strategy": 1},
@@ -376,7 +381,7 @@ def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path
         ({"type": "ParallelTaskProfile"}, "field cpu: expected an array"),
         ({"type": "ParallelTaskProfile", "cpu": [0] * 4000}, "field com: expected amounts, for more than 3,162"),
         ({"type": "DelayProfile", "delay": 5, "extra_data": 5}, "field extra_data: expected a text, an object or an"),
-        ({"type": "SequentialCompositionProfile", "seq": ["p"]}, "field seq: expected no circle"),
+        ({"type": "SequentialCompositionProfile", "seq": ["p"]}, "field seq: expected no cycle"),
     ],
 )
 def test_bad_profiles_are_told_by_name(profile: Any, expected: str, tmp_path: Path) -> None:

@@ -142,7 +142,9 @@ def test_convert_tells_what_it_changed_and_what_it_cannot(tmp_path: Path) -> Non
     batsim4.write(workload({"s": {"type": "send", "msg": {}}}, sizes=(4,)), tmp_path / "w.json")
     done = run_cli("workload", "convert", "w.json", "w6.json", "--for", "batsim5", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith('pybatsched: w.json: profile "s", field type: expected a profile that Batsim 5 can')
+    assert done.stderr.startswith(
+        'pybatsched: w.json: profile "s", field type: expected a profile that Batsim 5 supports'
+    )
     assert not (tmp_path / "w6.json").exists()
 
 

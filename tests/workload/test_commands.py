@@ -71,7 +71,7 @@ def test_convert_is_the_same_each_time(run: Run, tmp_path: Path) -> None:
         ([], [(1, 0, 1), (2, 100, 2), (3, 86_400, 4), (4, 90_000, 8)]),
         (["--shift-to-zero", "--min-size", "2"], [(2, 0, 2), (3, 86_300, 4), (4, 89_900, 8)]),
         (["--from", "1d"], [(3, 0, 4), (4, 3600, 8)]),
-        (["--from", "100", "--to", "24h", "--no-shift"], [(2, 100, 2)]),
+        (["--from", "100", "--submitted-before", "24h", "--no-shift"], [(2, 100, 2)]),
         (["--max-size", "4", "--max-jobs", "2"], [(1, 0, 1), (2, 100, 2)]),
     ],
 )
@@ -93,10 +93,13 @@ def test_windows_sizes_and_counts(
     ("options", "expected"),
     [
         ([], [(2, 0, 2), (3, 86_300, 4), (4, 89_900, 8)]),
-        (["--to", "1d"], [(2, 0, 2), (3, 86_300, 4)]),
-        (["--from", "86299", "--to", "25h"], [(3, 1, 4), (4, 3601, 8)]),  # the window begins at 0, not the first job
+        (["--submitted-before", "1d"], [(2, 0, 2), (3, 86_300, 4)]),
+        (
+            ["--from", "86299", "--submitted-before", "25h"],
+            [(3, 1, 4), (4, 3601, 8)],
+        ),  # the window begins at 0, not the first job
         (["--from", "86299", "--shift-to-zero"], [(3, 0, 4), (4, 3600, 8)]),
-        (["--from", "86300", "--to", "86301", "--no-shift"], [(3, 86_400, 4)]),
+        (["--from", "86300", "--submitted-before", "86301", "--no-shift"], [(3, 86_400, 4)]),
     ],
 )
 @pytest.mark.parametrize("kind", ["log", "Batsim"])
@@ -117,7 +120,7 @@ def test_windows_from_the_first_submission(
 
 def test_fractions_of_seconds_from_the_first_submission(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, line(1, 0.1), line(2, 0.3), line(3, 0.4))  # 0.3 - 0.1 is less than 0.2 in floating point
-    run("convert", file, tmp_path / "cut.json", "--clock", "first", "--from", "0.2", "--to", "0.3")
+    run("convert", file, tmp_path / "cut.json", "--clock", "first", "--from", "0.2", "--submitted-before", "0.3")
     assert [(job["id"], job["subtime"]) for job in jobs(tmp_path / "cut.json")] == [(2, 0)]
 
 
@@ -146,7 +149,7 @@ def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
         "profile": "parallel",
         "speed": 1e6,
     }
-    with pytest.raises(InputError, match="found 1 again"):
+    with pytest.raises(InputError, match="found 1, which is also on line 3"):
         run("convert", file, out, "--lenient", "--min-runtime", 1, "--duplicates", "error")
 
 
@@ -193,11 +196,14 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
         (["--week", 5], "--week 5: expected 1 to 4"),
         (
             ["--weeks", "--utilisation", "0.1:0.2"],
-            r"no week has a logged utilisation of 0.1 to 0.2: 100%, 75%, 25%, 100%",
+            r"expected a week with a logged utilisation of 0.1 to 0.2, found 100%, 75%, 25%, 100%",
         ),
         (["--utilisation", "0.7:"], "expected together with --weeks"),
         (["--weeks", "--from", "3d"], "expected without --weeks"),
-        (["--week", 1, "--clock", "first"], "^--from, --to and --clock: expected without --weeks or --week"),
+        (
+            ["--week", 1, "--clock", "first"],
+            "^--from, --submitted-before and --clock: expected without --weeks or --week",
+        ),
         (["--weeks", "--utilisation", "x"], "expected a range"),
         (["--walltimes", "exakt"], "walltimes: expected one of exact, requested"),
         (["--from", "yesterday"], "^--from: expected seconds"),
@@ -298,7 +304,7 @@ def test_lint(run: Run, tmp_path: Path) -> None:
 def test_lint_of_a_clean_file(run: Run, tmp_path: Path) -> None:
     run("generate", "poisson", "--jobs", 5, "--procs", 4, "--output", tmp_path / "w.json")
     code, said = run("lint", tmp_path / "w.json", "--strict")
-    assert (code, said.splitlines()[1:]) == (0, ["nothing odd"])
+    assert (code, said.splitlines()[1:]) == (0, ["no problems found"])
 
 
 # ------------------------------------------------------------------------------------------------------ generate, stats
@@ -334,7 +340,7 @@ def test_stats(run: Run, tmp_path: Path) -> None:
     assert said.startswith("log.swf\n  jobs               2\n  processors         8\n")
     assert json.loads(run("stats", file, "--json", "--procs", 4)[1])["processors"] == 4
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
-    assert run("stats", file, "--plot", tmp_path / "w.svg")[1].endswith(f"drew {tmp_path / 'w.svg'}\n")
+    assert run("stats", file, "--plot", tmp_path / "w.svg")[1].endswith(f"wrote {tmp_path / 'w.svg'}\n")
     assert (tmp_path / "w.svg").read_text().startswith("<?xml")
 
 
@@ -445,11 +451,11 @@ def test_lines_may_end_in_a_carriage_return(end: str, tmp_path: Path) -> None:
 def test_a_log_without_a_job_is_an_error_and_a_finding(tmp_path: Path) -> None:
     file = log(tmp_path)
     done = run_cli("workload", "convert", file.name, "w.json", cwd=tmp_path)
-    assert done.stderr == "pybatsched: log.swf: no job is left (no jobs in it); expected at least one\n"
+    assert done.stderr == "pybatsched: log.swf: no job is left (the file has no jobs); expected at least one\n"
     assert (done.returncode, (tmp_path / "w.json").exists()) == (2, False)
     done = run_cli("workload", "lint", file.name, "--strict", cwd=tmp_path)
     assert "1  no line is a job" in done.stdout
-    assert (done.returncode, "nothing odd" in done.stdout) == (7, False)
+    assert (done.returncode, "no problems found" in done.stdout) == (7, False)
 
 
 def test_an_empty_workload_of_batsim_is_converted(tmp_path: Path) -> None:

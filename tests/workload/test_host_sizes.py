@@ -57,18 +57,18 @@ def test_memory_of_a_processor_becomes_that_of_a_host() -> None:
 
 def test_what_cannot_be_divided() -> None:
     once, _ = in_hosts(workload(16), "node", 16)
-    with pytest.raises(InputError, match="expected sizes in cores, found what was made sizes in nodes before"):
+    with pytest.raises(InputError, match="expected sizes in cores, found sizes that were converted to nodes"):
         in_hosts(once, "node", 16)
 
 
 @pytest.mark.parametrize(
     ("profile", "found"),
     [
-        ("parallel", '"parallel", which is parallel: it has an amount for each processor'),
-        ("total", '"total", which is parallel_homogeneous_total: its amounts are shared among the processors'),
-        ("smpi", '"smpi", which is smpi: its ranks are written for a number of hosts'),
-        ("twice", '"total", which is parallel_homogeneous_total: its amounts are shared among the processors'),
-        ("hears", '"parallel", which is parallel: it has an amount for each processor'),
+        ("parallel", '"parallel", of type parallel: it has an amount for each processor'),
+        ("total", '"total" of type parallel_homogeneous_total: its amounts are shared among the processors'),
+        ("smpi", '"smpi" of type smpi: its ranks are written for a number of hosts'),
+        ("twice", '"total" of type parallel_homogeneous_total: its amounts are shared among the processors'),
+        ("hears", '"parallel", of type parallel: it has an amount for each processor'),
     ],
 )
 def test_work_that_would_take_another_time_is_refused(profile: str, found: str, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_work_that_would_take_another_time_is_refused(profile: str, found: str, 
 
 
 def test_ranks_on_hosts_are_refused() -> None:
-    with pytest.raises(InputError, match="^w.json: job 0, field smpi_ranks_to_hosts_mapping: expected none, since"):
+    with pytest.raises(InputError, match="^w.json: job 0, field smpi_ranks_to_hosts_mapping: expected none, because"):
         in_hosts(workload(1, smpi_ranks_to_hosts_mapping=[0]), "node", 16)
 
 
@@ -124,7 +124,7 @@ def test_convert_by_the_name_of_a_platform(tmp_path: Path) -> None:
     twice = run_cli(
         *["workload", "convert", "w.json", "v.json", "--platform", "curie-node", "--units", "node"], cwd=tmp_path
     )
-    assert (twice.returncode, "made sizes in nodes before" in twice.stderr) == (2, True)
+    assert (twice.returncode, "found sizes that were converted to nodes" in twice.stderr) == (2, True)
     week = run_cli(
         *["workload", "convert", "log.swf", "k.json", "--week", "1", "--platform", "intrepid-pset"], cwd=tmp_path
     )
@@ -142,14 +142,14 @@ def sizes(directory: Path, *args: str) -> tuple[list[int], str]:
 def test_simulate_takes_the_unit_of_the_platforms_name(tmp_path: Path) -> None:
     log(tmp_path, *LOG[:3], header="")
     said = (
-        "log.swf: sizes in cores become sizes in nodes of 16 (2 of 3 jobs rounded up), since a host of curie-node is "
-        "one; --units core takes them as they are\n"
+        "log.swf: converted sizes from cores to nodes of 16 cores (2 of 3 jobs rounded up), the hosts of curie-node; "
+        "use --units core for no conversion\n"
     )
     found, errors = sizes(tmp_path, "-p", "curie-node")
     assert (found, said in errors) == ([1, 2, 1], True)
     assert sizes(tmp_path, "-p", "curie-node", "--units", "core")[0] == [16, 17, 1]
     found, errors = sizes(tmp_path, "-p", "sx-ace")  # whose logs count in nodes
-    assert (found, "sizes in" in errors) == ([16, 17, 1], False)
+    assert (found, "converted sizes" in errors) == ([16, 17, 1], False)
     assert sizes(tmp_path, "--procs", "32")[0] == [16, 17, 1]
 
 
@@ -158,7 +158,7 @@ def test_simulate_takes_the_cores_of_hosts(tmp_path: Path) -> None:
     log(tmp_path, *LOG[:3])
     found, errors = sizes(tmp_path, "-p", "mine.xml", "--units", "node")
     assert found == [2, 3, 1]
-    assert "log.swf: sizes in cores become sizes in nodes of 8 (2 of 3 jobs rounded up)\n" in errors
+    assert "log.swf: converted sizes from cores to nodes of 8 cores (2 of 3 jobs rounded up)\n" in errors
     assert json.loads((tmp_path / "out_summary.json").read_text())["units"] == "node"
     assert run_cli(*["workload", "convert", "log.swf", "w.json"], cwd=tmp_path).returncode == 0
     args = ["simulate", "-w", "w.json", "--policy", "fcfs", "-p", "mine.xml"]
@@ -169,8 +169,11 @@ def test_simulate_takes_the_cores_of_hosts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ("-p curie --units node", "--units node: expected a platform whose hosts are a node each, curie has a core"),
-        ("--procs 8 --units node", "--units node: expected a platform whose hosts tell their cores (property cores)"),
+        (
+            "-p curie --units node",
+            "--units node: expected a platform with a node per host, found curie, with a core per host",
+        ),
+        ("--procs 8 --units node", "--units node: expected a platform whose hosts have the property cores"),
     ],
 )
 def test_units_that_hosts_are_not(args: str, said: str, tmp_path: Path) -> None:
@@ -183,7 +186,7 @@ def test_convert_needs_a_platform(tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli(*["workload", "convert", "log.swf", "w.json", "--units", "node"], cwd=tmp_path)
     assert done.returncode == 2
-    assert "--units: expected --platform FILE|NAME, which tells the cores of a host" in done.stderr
+    assert "--units: expected --platform FILE|NAME, which has the cores of a host" in done.stderr
 
 
 def test_a_platform_on_which_most_jobs_are_rejected_names_the_option(tmp_path: Path) -> None:
@@ -191,13 +194,13 @@ def test_a_platform_on_which_most_jobs_are_rejected_names_the_option(tmp_path: P
     done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "--procs", "8", cwd=tmp_path)
     assert (
         "log.swf: 3 of 4 jobs are larger than the platform's 8 processors and will be rejected; if their sizes are "
-        "cores and its hosts are not, take a platform whose hosts tell their cores (-p NAME-node or NAME-pset of "
-        "`pybatsched platform list`, or the property cores) and say what a host is: --units node or --units pset\n"
+        "cores and the hosts are not, use a platform whose hosts have the property cores (such as NAME-node or "
+        "NAME-pset of `pybatsched platform list`) and use --units node or --units pset\n"
     ) in done.stderr
     xml = run_cli("platform", "generate", "ricc-node@0.001", "--output", "mine.xml", cwd=tmp_path)
     assert xml.returncode == 0, xml.stderr
     mine = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "-p", "mine.xml", cwd=tmp_path)
-    assert "are cores and its hosts are not, say what a host is: --units node or --units pset\n" in mine.stderr
+    assert "are cores and the hosts are not, use --units node or --units pset\n" in mine.stderr
     some = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "--procs", "17", cwd=tmp_path)
     assert "made for 5,000 processors, the platform has 17; larger jobs are rejected" in some.stderr
     assert "will be rejected" not in some.stderr

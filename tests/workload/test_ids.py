@@ -13,7 +13,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload import jobs as ids
 from pybatsched.workload.model import Workload
 
-NONE = "Batsim takes no '!', commas, quotes, backslashes, line ends or NUL characters in ids"
+NONE = "expected an id without '!', commas, quotes, backslashes, line ends or NUL characters, which Batsim rejects"
 INSIDE = "contains the workload's name, so Batsim reads it as WORKLOAD!JOB"
 
 
@@ -29,8 +29,8 @@ def workload(*names: int | str) -> Workload:
         (("a,b",), f"""job "a,b", field id: as the workload w0 of a run, job id 'a,b': {NONE}"""),
         (("a\0b",), f"""job "a\\u0000b", field id: as the workload w0 of a run, job id 'a\\x00b': {NONE}"""),
         ((1, "w0"), f"""job "w0", field id: as the workload w0 of a run, job id 'w0' {INSIDE}"""),
-        (("a", "w0!a"), 'job "w0!a", field id: it is another way to write "a" in the workload w0'),
-        (("w0!a", "a"), 'job "a", field id: it is another way to write "w0!a" in the workload w0'),
+        (("a", "w0!a"), 'job "w0!a", field id: it means the same as "a" in the workload w0'),
+        (("w0!a", "a"), 'job "a", field id: it means the same as "w0!a" in the workload w0'),
     ],
 )
 @pytest.mark.parametrize("command", [["simulate", "--procs", "2"], ["run", "-p", "curie", "--batsim", "true"]], ids=str)

@@ -175,7 +175,9 @@ def test_offered_load() -> None:
     before.profiles["100"] = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}
     assert offered_load(before, [150]) == [0.5]  # nothing but the walltime, 101 s, is known
     del before.jobs[1]["walltime"]
-    with pytest.raises(InputError, match="here: job 2: no delay or walltime"):
+    with pytest.raises(
+        InputError, match="here: job 2: expected a delay or a walltime for the offered load, found none"
+    ):
         offered_load(before, [0])
 
 
@@ -212,7 +214,9 @@ def test_ids_and_profiles_that_are_taken() -> None:
 
 def test_urgent_jobs_that_are_too_large() -> None:
     before = workload((0, 1, 60), procs=300)
-    with pytest.raises(InputError, match=r"here: urgent jobs of 512 processors: expected at most 300, the machine's"):
+    with pytest.raises(
+        InputError, match=r"here: urgent jobs of 512 processors: expected at most 300, the size of the machine"
+    ):
         Urgent(every_s=DAY).applied(before, 0)
 
 
@@ -221,7 +225,7 @@ def test_jobs_of_queues_are_marked() -> None:
     assert places(step_of(Urgent, {"queues": ["sx_rout"]}).applied(before, 0), "urgent") == [0]
     made = step_of(Urgent, {"queues": ["sx_rout", 7]}).applied(before, 0)
     assert (places(made, "urgent"), made.jobs[1]["urgent"]) == ([0, 1], True)
-    with pytest.raises(InputError, match=r"no job of the queue 'dwd'; queues: 7, other, sx_rout"):
+    with pytest.raises(InputError, match=r"expected a queue of the jobs \(7, other, sx_rout\), found 'dwd'"):
         step_of(Urgent, {"queues": ["dwd"]}).applied(before, 0)
 
 
@@ -267,7 +271,7 @@ def test_jobs_by_name() -> None:
 
 def test_jobs_by_name_are_not_drawn() -> None:
     step = step_of(Urgent, {"jobs": [[128, 600, 7200]]})
-    assert not step.draws
+    assert not step.is_random
     assert step.applied(steady(20), 1) == step.applied(steady(20), 2)
     again = step_of(Urgent, json.loads(step.model_dump_json(exclude_unset=True)))
     assert again == step
@@ -295,7 +299,7 @@ def test_jobs_by_name_are_there_as_given(jobs: list[tuple[float, int, float]], u
 
 def test_a_job_by_name_that_is_too_large() -> None:
     step = step_of(Urgent, {"jobs": [[300, 60, 0], [301, 60, "2h"]]})
-    said = r"^here: urgent job 2 of 2, at 7,200 s, has 301 processors: expected at most 300, the machine's$"
+    said = r"^here: urgent job 2 of 2, at 7,200 s, has 301 processors: expected at most 300, the size of the machine$"
     with pytest.raises(InputError, match=said):
         step.applied(workload((0, 1, 60), procs=300), 0)
 
@@ -331,12 +335,32 @@ def test_types_of_ones_own() -> None:
         (Deadlines, {}, "expected either every or share"),
         (Deadlines, {"share": 0.5, "first": 2}, "first: expected together with every"),
         (Deadlines, {"every": 3, "of": "luck"}, "of: Input should be 'estimate', 'walltime' or 'runtime'"),
-        (Urgent, {}, "expected every_s, probability, jobs, or queues and share"),
-        (Urgent, {"every_s": 60, "share": 0.1}, "one of the four ways"),
-        (Urgent, {"every_s": 60, "jobs": [[1, 1, 1]]}, "one of the four ways"),
-        (Urgent, {"probability": 0.1, "jobs": [[1, 1, 1]]}, "one of the four ways"),
-        (Urgent, {"queues": ["a"], "jobs": [[1, 1, 1]]}, "one of the four ways"),
-        (Urgent, {"share": 0.1, "jobs": [[1, 1, 1]]}, "one of the four ways"),
+        (Urgent, {}, "expected exactly one of: every_s; probability; jobs; queues and share"),
+        (
+            Urgent,
+            {"every_s": 60, "share": 0.1},
+            "expected exactly one of: every_s; probability; jobs; queues and share",
+        ),
+        (
+            Urgent,
+            {"every_s": 60, "jobs": [[1, 1, 1]]},
+            "expected exactly one of: every_s; probability; jobs; queues and share",
+        ),
+        (
+            Urgent,
+            {"probability": 0.1, "jobs": [[1, 1, 1]]},
+            "expected exactly one of: every_s; probability; jobs; queues and share",
+        ),
+        (
+            Urgent,
+            {"queues": ["a"], "jobs": [[1, 1, 1]]},
+            "expected exactly one of: every_s; probability; jobs; queues and share",
+        ),
+        (
+            Urgent,
+            {"share": 0.1, "jobs": [[1, 1, 1]]},
+            "expected exactly one of: every_s; probability; jobs; queues and share",
+        ),
         (Urgent, {"jobs": [[1, 1, 1]], "busy": 0.5}, "busy: expected with every_s or probability"),
         (Urgent, {"jobs": [[1, 1, 1]], "kinds": [[1, 1]]}, "kinds: expected with every_s or probability"),
         (Urgent, {"jobs": []}, "jobs: Tuple should have at least 1 item"),
@@ -344,13 +368,13 @@ def test_types_of_ones_own() -> None:
         (
             Urgent,
             {"jobs": [5, 60, 0]},
-            "jobs.0: expected [processors, seconds, instant], as [256, 390, 86400], found 5",
+            "jobs.0: expected [processors, seconds, instant], such as [256, 390, 86400], found 5",
         ),
         (Urgent, {"jobs": [[1, 1, 1, 1]]}, "jobs.0: expected [processors, seconds, instant]"),
         (
             Urgent,
             {"jobs": ["256:390:1d"]},
-            'jobs.0: expected [processors, seconds, instant], as [256, 390, 86400], found "256',
+            'jobs.0: expected [processors, seconds, instant], such as [256, 390, 86400], found "256',
         ),
         (
             Urgent,
@@ -391,7 +415,7 @@ def test_types_of_ones_own() -> None:
         (Urgent, {"every_s": 60, "kinds": []}, "kinds: Tuple should have at least 1 item"),
         (Urgent, {"every_s": 60, "kinds": [[0, 5]]}, "kinds.0.0: Input should be greater than 0"),
         (Urgent, {"probability": 1.5}, "probability: Input should be less than or equal to 1"),
-        (Moldable, {"types": [{"fraction": 0.5, "limit": 4, "share": 0.6}] * 2}, "shares of at most 1 together"),
+        (Moldable, {"types": [{"fraction": 0.5, "limit": 4, "share": 0.6}] * 2}, "a sum of shares of at most 1"),
         (Moldable, {"colour": 1}, "colour: Extra inputs are not permitted"),
     ],
 )
@@ -440,7 +464,10 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
     ("args", "said"),
     [
         (("deadlines", "--every", "3", "--output", "o.xml"), "expected a file name that ends in .json"),
-        (("urgent", "--output", "o.json"), "urgent: expected every_s, probability, jobs, or queues and share"),
+        (
+            ("urgent", "--output", "o.json"),
+            "urgent: expected exactly one of: every_s; probability; jobs; queues and share",
+        ),
         (("urgent", "--every", "soon", "--output", "o.json"), "--every: expected seconds"),
         (("urgent", "--every", "1h", "--kind", "big", "--output", "o.json"), "--kind big: expected PROCESSORS:SECONDS"),
         (("urgent", "--every", "1h", "--kind", "999:1", "--output", "o.json"), "urgent jobs of 999 processors"),
@@ -456,7 +483,7 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
         (("urgent", "--at", "8:60:1e99", "--output", "o.json"), "--at 8:60:1e99: instant: expected seconds, 0 or more"),
         (("urgent", "--at", "999:60:5", "--output", "o.json"), "w.json: urgent job 1 of 1, at 5 s, has 999 processors"),
         (("moldable", "--type", "1:2", "--output", "o.json"), "--type 1:2: expected FRACTION:LIMIT:SHARE"),
-        (("moldable", "--seed", "-1", "--output", "o.json"), "a whole number from 0 on"),
+        (("moldable", "--seed", "-1", "--output", "o.json"), "a whole number, 0 or more"),
     ],
 )
 def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
@@ -464,7 +491,7 @@ def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -
     code, _, errors = inject(tmp_path, *args)
     assert (code, said in errors) == (2, True), errors
     code, _, errors = inject(tmp_path, "moldable", "--output", str(tmp_path / "w.json"))
-    assert (code, "is to be read; expected another file" in errors) == (2, True)
+    assert (code, "is an input of this command; expected another output file" in errors) == (2, True)
 
 
 @pytest.mark.parametrize(

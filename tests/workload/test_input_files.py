@@ -203,7 +203,7 @@ def test_jobs_without_a_user(user: Any, found: str) -> None:
         ({"sizes_gb": [0, 1]}, "sizes_gb.0: Input should be greater than or equal to"),
         ({"sizes_gb": [1, 1e300]}, "sizes_gb.1: Input should be less than or equal to"),
         ({"classes": [[128, 0.5], [128.0, 0.5]]}, "classes: expected each memory once"),
-        ({"classes": [[128, 0.9], [256, 0.2]]}, "classes: expected shares of at most 1 together"),
+        ({"classes": [[128, 0.9], [256, 0.2]]}, "classes: expected a sum of shares of at most 1"),
         ({"classes": [[128, 0]]}, "classes.0.1: Input should be greater than 0"),
         ({"gap_s": -1}, "gap_s: Input should be greater than or equal to 0"),
         ({"gap_s": math.inf}, "gap_s: Input should be a finite number"),
@@ -244,7 +244,7 @@ def test_the_command_and_the_step_of_a_campaign_are_the_same(
     assert done.returncode == 0, done.stderr
     made = step.applied(before, seed)
     n_files = len(set(names(made)))
-    dice = f", seed {seed}" if step.draws else ""
+    dice = f", seed {seed}" if step.is_random else ""
     assert done.stdout.startswith(f"files: 200 jobs with {n_files} input files{dice}\nwrote {out}: 200 jobs")
     assert out.read_text() == batsim4.text_of(made)
     given_ = {"name": "w", "file": "w.json", "files": json.loads(step.model_dump_json(exclude_unset=True))}
@@ -253,7 +253,7 @@ def test_the_command_and_the_step_of_a_campaign_are_the_same(
     (one,) = preparer.prepare(WorkloadSpec.model_validate(given_), seed)
     assert json.loads(Path(one.path).read_text())["jobs"] == made.jobs
     (other,) = preparer.prepare(WorkloadSpec.model_validate(given_), seed + 1)
-    assert (other.digest == one.digest) == (not step.draws)
+    assert (other.digest == one.digest) == (not step.is_random)
 
 
 def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> None:
@@ -267,13 +267,13 @@ def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--sizes", "5"), "files: --sizes 5: expected LO:HI, as 1:100"),
+        (("--sizes", "5"), "files: --sizes 5: expected LO:HI, such as 1:100"),
         (("--sizes", "5:x"), "files: sizes_gb.1: Input should be a valid number"),
         (("--sizes", "5:4"), "files: sizes_gb: expected the smallest size first"),
         (("--sizes", "1:5", "--per-core", "1"), "not allowed with argument"),
-        (("--classes", "128"), "files: --classes 128: expected GB:SHARE,…, as 128:0.9,256:0.1"),
+        (("--classes", "128"), "files: --classes 128: expected GB:SHARE,…, such as 128:0.9,256:0.1"),
         (("--classes", "128:0.9,"), "files: --classes : expected GB:SHARE"),
-        (("--classes", "128:0.9,256:0.2"), "files: classes: expected shares of at most 1 together"),
+        (("--classes", "128:0.9,256:0.2"), "files: classes: expected a sum of shares of at most 1"),
         (("--gap", "soon"), "files: --gap: expected seconds"),
         (("--per-core", "0"), "files: per_core_gb: Input should be greater"),
         (("--bandwidth", "nan"), "files: bandwidth_gbps: Input should be"),

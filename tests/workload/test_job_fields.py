@@ -120,11 +120,11 @@ def test_lint_knows_what_installed_policies_read(tmp_path: Path) -> None:
         (found["what"], found["count"], found["first_jobs"], found["remedy"])
         for found in json.loads(done.stdout)["findings"]
     ] == [
-        ("field project: expected the name of a project", 2, ["a", "b"], "kept; refused by projects"),
-        ("field deadline: expected seconds from 0", 1, ["b"], "kept; refused by metrics, dbf"),
+        ("field project: expected the name of a project", 2, ["a", "b"], "kept; rejected by projects"),
+        ("field deadline: expected seconds from 0", 1, ["b"], "kept; rejected by metrics, dbf"),
     ]
     assert "policy 'broken' (no_such_module:Policy) cannot be loaded" in done.stderr
-    assert "what it reads of jobs is not checked" in done.stderr
+    assert "the job fields of this policy are not checked" in done.stderr
 
 
 @pytest.mark.usefixtures("installed")
@@ -140,8 +140,8 @@ def test_what_policies_read_that_an_option_names(tmp_path: Path) -> None:
 def test_policies_are_shown_with_what_they_read() -> None:
     shown = run_cli("policies", "projects").stdout
     read = ["estimate: more than 0 seconds", "urgent: true or false", "project: the name of a project"]
-    assert "reads of jobs:\n" + "".join(f"  {one}\n" for one in read) in shown
-    assert "reads of jobs:\n  estimate: more than 0 seconds\n" in run_cli("policies", "locality").stdout
+    assert "reads these fields of jobs:\n" + "".join(f"  {one}\n" for one in read) in shown
+    assert "reads these fields of jobs:\n  estimate: more than 0 seconds\n" in run_cli("policies", "locality").stdout
 
 
 def test_readers_of_a_run_refuse_what_they_cannot_tell_a_class_by(tmp_path: Path) -> None:

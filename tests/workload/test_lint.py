@@ -15,7 +15,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.fields import MetricFields
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
-from pybatsched.workload.lint import METRICS, OTHER_ORDER, Linted, lint, out_of_turn
+from pybatsched.workload.lint import METRICS, OTHER_ORDER, LintReport, lint, overtaken_jobs
 
 SHIPPED = ("conservative", "dbf", "easy", "fcfs", "locality", "reallocation", "redirection", "ujf", "ujfb")
 READERS: dict[str, type[FieldModel]] = {
@@ -30,11 +30,11 @@ def good(*args: Any, **fields: Any) -> str:
     return line(*args, **{**CLEAN, **fields})
 
 
-def odd(found: Linted) -> dict[str, tuple[int, list[int | str]]]:
+def odd(found: LintReport) -> dict[str, tuple[int, list[int | str]]]:
     return {f.what: (f.count, f.places) for f in found.findings.values() if f.level == "odd"}
 
 
-def notes(found: Linted) -> dict[str, tuple[int, list[int | str]]]:
+def notes(found: LintReport) -> dict[str, tuple[int, list[int | str]]]:
     return {f.what: (f.count, f.places) for f in found.findings.values() if f.level == "note"}
 
 
@@ -67,7 +67,7 @@ def test_nothing_odd(tmp_path: Path) -> None:
         (["1 2 3", good(1)], {"bad line: expected 18 fields, found 3": (1, [3])}),
         (
             [good(k, wait=k, allocated=3, requested=3) for k in range(1, 6)],
-            {"started while the log has more than the machine in use (up to 15 of 8: 188%)": (3, [5, 6, 7])},
+            {"started while more processors than the machine has were in use (up to 15 of 8: 188%)": (3, [5, 6, 7])},
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_ends_make_room_before_starts(tmp_path: Path) -> None:
     assert not odd(lint(log(tmp_path, *lines)))
     assert odd(lint(log(tmp_path, *lines), n_procs=7)).keys() == {
         "larger than the machine of 7",
-        "started while the log has more than the machine in use (up to 8 of 7: 114%)",
+        "started while more processors than the machine has were in use (up to 8 of 7: 114%)",
     }
 
 
@@ -93,7 +93,7 @@ def test_a_machine_that_is_a_guess_is_not_crowded(tmp_path: Path) -> None:
     path = log(tmp_path, *lines, header="")
     assert not lint(path).is_odd
     assert [*odd(lint(path, n_procs=8))] == [
-        "started while the log has more than the machine in use (up to 15 of 8: 188%)"
+        "started while more processors than the machine has were in use (up to 15 of 8: 188%)"
     ]
 
 
@@ -143,7 +143,7 @@ def test_the_count_is_that_of_the_instants_at_which_the_simulator_has_another_or
         if [f"w0!{number}" for when, number in jobs if when == at]
         != [job.id for job in taken if job.fields["subtime"] == at]
     }
-    assert len(list(out_of_turn((at, str(number), number) for at, number in jobs))) == len(differ)
+    assert len(list(overtaken_jobs((at, str(number), number) for at, number in jobs))) == len(differ)
 
 
 def test_a_file_with_no_job_in_it_is_no_log(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
         ([{"estimate": 10}], {"estimate above the walltime": (1, [1])}),
         ([{"estimate": 0}, {"estimate": "x"}], {"field estimate: expected more than 0 seconds": (2, [1, 2])}),
         ([{"depends_on": [2]}, {"depends_on": 9}], {"depends on a job that is not in the file": (1, [2])}),
-        ([{"id": "w0!a"}], {"an id with a !, which divides workload and job on the wire": (1, ["w0!a"])}),
+        ([{"id": "w0!a"}], {"an id with a !, which separates workload and job in messages": (1, ["w0!a"])}),
         ([{"deadline": 5, "max_stay": 5}], {"both deadline and max_stay; expected one of them": (1, [1])}),
         (
             [{"input_file": "a"}, {"input_size_gb": 0}, {"input_file": "b", "input_size_gb": 6.4}],
@@ -253,7 +253,7 @@ def test_what_is_odd_in_a_batsim_file(tmp_path: Path, jobs: list[dict[str, Any]]
 
 def test_profiles_nobody_uses(tmp_path: Path) -> None:
     found = lint(workload(tmp_path, {}, six={"type": "delay", "delay": 6}))
-    assert notes(found) == {"a profile no job uses": (1, ["profile six"])}
+    assert notes(found) == {"a profile that no job uses": (1, ["profile six"])}
 
 
 def test_a_broken_batsim_file_cannot_be_linted(tmp_path: Path) -> None:
@@ -265,12 +265,12 @@ def test_who_refuses_a_field_is_told(tmp_path: Path) -> None:
     jobs = ({"deadline": "soon"}, {"memory_gb": -1}, {"estimate": 0}, {"urgent": "yes"}, {"alone_s": 0})
     found = lint(workload(tmp_path, *jobs), readers=READERS)
     assert {what: finding.remedy for what, finding in found.findings.items()} == {
-        "field deadline: expected seconds from 0": "kept; refused by metrics, dbf",
-        "field memory_gb: expected gigabytes per processor from 0": "kept; refused by ujfb",
-        "field estimate: expected more than 0 seconds": "kept; refused by schedulers",
+        "field deadline: expected seconds from 0": "kept; rejected by metrics, dbf",
+        "field memory_gb: expected gigabytes per processor from 0": "kept; rejected by ujfb",
+        "field estimate: expected more than 0 seconds": "kept; rejected by schedulers",
         "field urgent: expected true or false": (
-            "kept; refused by metrics, conservative, easy, fcfs, redirection, ujf, dbf, reallocation, ujfb"
+            "kept; rejected by metrics, conservative, easy, fcfs, redirection, ujf, dbf, reallocation, ujfb"
         ),
-        "field alone_s: expected more than 0 seconds": "kept; refused by metrics",
+        "field alone_s: expected more than 0 seconds": "kept; rejected by metrics",
     }
     assert not lint(workload(tmp_path, {"deadline": "soon"})).findings  # nobody who reads it is known

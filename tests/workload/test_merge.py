@@ -17,7 +17,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload import prepare
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.inject.steps import Moldable
-from pybatsched.workload.merge import Part, merged
+from pybatsched.workload.merge import ClusterLog, merged
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import OVERRAN
@@ -54,7 +54,7 @@ def test_three_logs_by_hand(tmp_path: Path) -> None:
     c = tmp_path / "c.json"
     batsim4.write(workload({"subtime": 9, "id": "x"}, {"subtime": 129, "id": "y", "res": 4, "walltime": 70}), c)
     out = tmp_path / "m.json"
-    window = ("--from", "100", "--to", "200s", "--output", str(out))
+    window = ("--from", "100", "--submitted-before", "200s", "--output", str(out))
     done = run_cli("workload", "merge", f"a={a}", f"b={b}", f"c={c}", *window, "--procs", "c=32")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -141,26 +141,32 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["log.swf"], "log.swf: expected NAME=FILE, as ctc=CTC-SP2.swf.gz"),
+        (["log.swf"], "log.swf: expected NAME=FILE, such as ctc=CTC-SP2.swf.gz"),
         (["=log.swf"], "=log.swf: expected NAME=FILE"),
-        (["a=log.swf", "a=log.swf"], "a=log.swf: expected another name, a is given twice"),
+        (["a=log.swf", "a=log.swf"], "a=log.swf: expected different names, found a twice"),
         (["a!=log.swf"], 'name "a!": expected letters, digits and . _ + -'),
-        (["w0=log.swf"], 'name "w0": expected one without w0, as Batsim calls workloads'),
-        (["raw12=log.swf"], 'name "raw12": expected one without w1'),
+        (["w0=log.swf"], 'name "w0": expected a name without w0, which is a workload\'s name in Batsim'),
+        (["raw12=log.swf"], 'name "raw12": expected a name without w1'),
         (["a=none.swf"], "a: none.swf: cannot be read: No such file"),
         (["a=bad.swf", "--lenient"], "a: bad.swf: no job is left (1 job: bad line, field 4 (run time): "),
         (["a=bad.swf"], "a: bad.swf: line 2: field 4 (run time): expected a number, found x"),
-        (["a=log.swf", "--to", "soon"], "--to: expected seconds, or a number with m, h, d or w"),
-        (["a=log.swf", "--from", "3d", "--to", "2d"], "--until, --to 2d: expected a time after --from 3d"),
+        (
+            ["a=log.swf", "--submitted-before", "soon"],
+            "--submitted-before: expected seconds, or a number with m, h, d or w",
+        ),
+        (
+            ["a=log.swf", "--from", "3d", "--submitted-before", "2d"],
+            "--submitted-before 2d: expected a time after --from 3d",
+        ),
         (["a=log.swf", "--from", "3d"], "a: log.swf: no job is left: 1 job submitted from 5 s to 5 s"),
         (["a=log.swf", "--external", "1.5"], "external: expected a share from 0 to 1, found 1.5"),
         (["a=log.swf", "--external", "nan"], "external: expected a share from 0 to 1, found nan"),
         (["a=log.swf", "--procs", "b=3"], "--procs b: expected one of a"),
         (["a=log.swf", "--procs", "3"], "3: expected --procs NAME=N"),
-        (["a=log.swf", "--procs", "a=0"], "--procs a=0: expected a whole number from 1 on, got '0'"),
+        (["a=log.swf", "--procs", "a=0"], "--procs a=0: expected a whole number, 1 or more, found '0'"),
         (["a=log.swf", "--speed", "3"], "a: --speed: expected together with --profile parallel"),
         (["a=log.swf", "--output", "m.txt"], "m.txt: expected a file name that ends in .json or .json.gz"),
-        (["a=w.json", "--output", "w.json"], "w.json is to be read; expected another file to write"),
+        (["a=w.json", "--output", "w.json"], "w.json is an input of this command; expected another output file"),
     ],
 )
 def test_what_merge_refuses(tmp_path: Path, given: list[str], said: str) -> None:
@@ -188,7 +194,7 @@ def test_profiles_of_one_name_stay_apart_if_they_differ() -> None:
         talk=talk,
     )
     b.profiles["b-part"] = {"type": "delay", "delay": 1}
-    whole = merged([Part("a", a), Part("b", b)])
+    whole = merged([ClusterLog("a", a), ClusterLog("b", b)])
     assert told(whole, "id", "profile") == [
         ("a-1", "twice"),
         ("a-2", "60"),
@@ -209,7 +215,7 @@ def test_profiles_of_one_name_stay_apart_if_they_differ() -> None:
 
 def test_dependencies_are_those_of_the_same_log() -> None:
     a = workload({}, {"depends_on": 1, "think_time": 5}, {"depends_on": [1, "2"]})
-    whole = merged([Part("a", a), Part("b", a)])
+    whole = merged([ClusterLog("a", a), ClusterLog("b", a)])
     assert told(whole, "id", "depends_on") == [
         ("a-1", None),
         ("a-2", "a-1"),
@@ -222,26 +228,26 @@ def test_dependencies_are_those_of_the_same_log() -> None:
 
 def test_names_that_cannot_be_told_apart_are_refused() -> None:
     a, b = workload({"id": "b-1"}), workload({"id": 1})
-    with pytest.raises(InputError, match=r'^job "a-b-1": expected an id of its own, found one of a and one of a-b$'):
-        merged([Part("a", a), Part("a-b", b)])
-    with pytest.raises(InputError, match=r'^job "a-1": expected an id of its own, found one of a and one of a$'):
-        merged([Part("a", workload({"id": "v!1"}, {"id": 1}))])
-    with pytest.raises(InputError, match=r'^name "a": expected another one for each log, found it twice$'):
-        merged([Part("a", a), Part("a", b)])
+    with pytest.raises(InputError, match=r'^job "a-b-1": expected a unique id, found one of a and one of a-b$'):
+        merged([ClusterLog("a", a), ClusterLog("a-b", b)])
+    with pytest.raises(InputError, match=r'^job "a-1": expected a unique id, found one of a and one of a$'):
+        merged([ClusterLog("a", workload({"id": "v!1"}, {"id": 1}))])
+    with pytest.raises(InputError, match=r'^name "a": expected a different name for each log, found it twice$'):
+        merged([ClusterLog("a", a), ClusterLog("a", b)])
 
 
 def test_dice_are_not_the_same_for_each_log() -> None:
     jobs = workload(*({"subtime": at} for at in range(40)))
-    whole = merged([Part("a", jobs), Part("b", jobs)], 0.5, seed=1)
+    whole = merged([ClusterLog("a", jobs), ClusterLog("b", jobs)], 0.5, seed=1)
     drawn = {name: [job.get("external") for job in whole.jobs if job["cluster"] == name] for name in "ab"}
     assert drawn["a"] != drawn["b"]
 
 
 def test_who_is_external_already_stays_so_unless_dice_are_thrown() -> None:
     a = workload({"external": True, "cluster": "old"}, {"external": False})
-    assert told(merged([Part("a", a)]), "external", "cluster") == [(True, "a"), (False, "a")]
-    assert told(merged([Part("a", a)], 0.0), "external") == [(None,), (None,)]
-    whole = merged([Part("a", a)], 1.0)
+    assert told(merged([ClusterLog("a", a)]), "external", "cluster") == [(True, "a"), (False, "a")]
+    assert told(merged([ClusterLog("a", a)], 0.0), "external") == [(None,), (None,)]
+    whole = merged([ClusterLog("a", a)], 1.0)
     assert told(whole, "external") == [(True,), (True,)]
     assert whole.about == {"merged": [{"name": "a", "nb_res": 8, "jobs": 2, "external": 2, "note": "kept"}]}
 
@@ -252,7 +258,7 @@ _DELAYS = st.sampled_from((30, 60))
 _JOBS = st.lists(st.tuples(st.integers(0, 400), st.integers(1, 8), _DELAYS), min_size=1, max_size=12)
 
 
-def _part(name: str, jobs: list[tuple[int, int, int]]) -> Part:
+def _part(name: str, jobs: list[tuple[int, int, int]]) -> ClusterLog:
     """Jobs at some time, of some size, for so long; the profile b is not the same in all logs."""
     names = ["a" if s < 60 else "b" for _, _, s in jobs]
     rows: list[dict[str, Any]] = [
@@ -260,7 +266,7 @@ def _part(name: str, jobs: list[tuple[int, int, int]]) -> Part:
     ]
     times = {"a": 30, "b": 60 if name < "m" else 61}
     profiles: dict[str, dict[str, Any]] = {key: {"type": "delay", "delay": times[key]} for key in sorted(set(names))}
-    return Part(name, Workload(rows, profiles, 8, f"{name}.json"))
+    return ClusterLog(name, Workload(rows, profiles, 8, f"{name}.json"))
 
 
 @given(
@@ -273,7 +279,7 @@ def test_every_job_of_the_window_once(
     logs: list[list[tuple[int, int, int]]], window: tuple[int, int], share: float | None, seed: int
 ) -> None:
     begin, end = window[0], sum(window)
-    parts: list[Part] = []
+    parts: list[ClusterLog] = []
     expected: list[tuple[int, int, int, str, int, str]] = []
     for name, jobs in zip(("hpc2n", "sdsc", "ctc"), logs, strict=False):
         part, first = _part(name, jobs), min(job[0] for job in jobs)
@@ -287,7 +293,7 @@ def test_every_job_of_the_window_once(
             with pytest.raises(InputError, match="no job is left"):
                 prepare.select(part.workload, selection)
             continue
-        parts.append(Part(name, prepare.select(part.workload, selection)[0]))
+        parts.append(ClusterLog(name, prepare.select(part.workload, selection)[0]))
         expected += own
     before = copy.deepcopy(parts)
     whole = merged(parts, share, seed)
@@ -335,7 +341,7 @@ def test_the_first_half_year_of_three_real_logs(tmp_path: Path) -> None:
     }
     out = tmp_path / "grid.json"
     named = [f"{name}={path}" for name, path in logs.items()]
-    options = ("--to", "182d", "--external", "0.667", "--seed", "1", "--output", str(out))
+    options = ("--submitted-before", "182d", "--external", "0.667", "--seed", "1", "--output", str(out))
     done = run_cli("workload", "merge", *named, *options, "--procs", "ctc=430")
     assert done.returncode == 0, done.stderr
     whole = batsim4.read(out)

@@ -71,11 +71,11 @@ def test_a_partition_that_is_not_there(tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("workload", "convert", "log.swf", "w.json", "--partition", "3", cwd=tmp_path)
     assert done.returncode == 2
-    said = "log.swf: partition '3': expected one of the log, which has 1 (2 jobs), 2 (1 job), gpu (1 job)"
+    said = "log.swf: partition '3': expected a partition of the log: 1 (2 jobs), 2 (1 job), gpu (1 job)"
     assert said in done.stderr
     run_cli("workload", "convert", "log.swf", "w.json", cwd=tmp_path)
     done = run_cli("workload", "convert", "w.json", "v.json", "--partition", "3", cwd=tmp_path)
-    assert (done.returncode, "partition '3': expected one of the jobs', who have 1, 2, gpu" in done.stderr) == (2, True)
+    assert (done.returncode, "partition '3': expected a partition of the jobs: 1, 2, gpu" in done.stderr) == (2, True)
 
 
 def test_simulations_stats_and_campaigns_take_partitions(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from pybatsched.workload.formats.conversion import (
     LogOptions,
 )
 from pybatsched.workload.formats.rackham import EARLY, LATE, NO_CORES, OUT_OF_TURN, OVER, RUNNING, WAITING, to_workload
-from pybatsched.workload.formats.rackham_file import Kind, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.rackham_file import JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import OUTSIDE, TOO_MANY, Selection
@@ -204,14 +204,16 @@ def test_ids_given_twice(tmp_path: Path) -> None:
     workload, report = made(tmp_path, *lines)
     assert [job["id"] for job in workload.jobs] == ["09", "10", "08", "11"]
     assert counts(report) == {RENUMBERED: (2, [2, 4]), OUT_OF_TURN: (1, [3])}
-    with pytest.raises(InputError, match=r"line 2, field id: expected a number of its own, found 9 again, .* line 1$"):
+    with pytest.raises(
+        InputError, match=r"line 2, field id: expected a unique number, found 9, which is also on line 1$"
+    ):
         made(tmp_path, *lines, options=LogOptions(duplicates="error"))
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=120), st.integers(0, 2000))
 def test_texts_of_ids_are_in_the_order_of_the_file(times: list[int], first: int) -> None:
     jobs = [
-        RackhamJob(first + k, at, 60, 600, 1, "ann", "1", 6.4, Kind.WARM_UP, 0, 1, k + 1)
+        RackhamJob(first + k, at, 60, 600, 1, "ann", "1", 6.4, JobClass.WARM_UP, 0, 1, k + 1)
         for k, at in enumerate(sorted(times))
     ]
     workload, _ = to_workload(RackhamTrace("here", jobs))

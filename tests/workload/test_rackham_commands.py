@@ -18,7 +18,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload import load, stats
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.rackham import OVER, RUNNING, WAITING, time_zero, to_workload
-from pybatsched.workload.formats.rackham_file import Kind, read_rackham
+from pybatsched.workload.formats.rackham_file import JobClass, read_rackham
 from pybatsched.workload.lint import OTHER_ORDER, lint
 from pybatsched.workload.walltimes import OVERRAN_STRICT
 
@@ -224,8 +224,8 @@ def test_real_files(
     """All jobs are kept; time 0 is where the first line of class 0 is; texts of ids are in the order of the file."""
     trace = read_rackham(real(name))
     assert time_zero(trace) == (zero_at, "")
-    assert next(job.submitted_at for job in trace.jobs if job.kind == Kind.WARM_UP) == zero_at
-    assert all((job.submitted_at < zero_at) == (job.kind < Kind.WARM_UP) for job in trace.jobs)
+    assert next(job.submitted_at for job in trace.jobs if job.kind == JobClass.WARM_UP) == zero_at
+    assert all((job.submitted_at < zero_at) == (job.kind < JobClass.WARM_UP) for job in trace.jobs)
     workload, report = to_workload(trace)
     assert (report.n_read, report.n_kept, len(workload.jobs), workload.n_procs) == (n_jobs, n_jobs, n_jobs, 9720)
     assert {rule: tally.count for rule, tally in report.tallies.items()} == {
@@ -242,9 +242,9 @@ def test_real_files(
     assert sum(delays[job["profile"]] > job["walltime"] for job in jobs) == n_overran
     assert all(job["input_size_gb"] == pytest.approx(6.4 * job["res"]) for job in jobs)
     for row, job in zip(trace.jobs, jobs, strict=True):
-        passed = zero_at - row.started_at if row.kind == Kind.RUNNING else 0
+        passed = zero_at - row.started_at if row.kind == JobClass.RUNNING else 0
         assert delays[job["profile"]] == max(row.run_s - passed, 1)
         assert job["walltime"] == job["estimate"] == row.walltime_s - passed
         assert job["alone_s"] == pytest.approx(row.run_s + row.size_gb / 0.1, abs=1e-6)
-        assert job.get("history_start") == (-passed if row.kind == Kind.RUNNING else None)
-        assert job.get("history_node") == (row.node - 1 if row.kind == Kind.RUNNING else None)
+        assert job.get("history_start") == (-passed if row.kind == JobClass.RUNNING else None)
+        assert job.get("history_node") == (row.node - 1 if row.kind == JobClass.RUNNING else None)

@@ -14,7 +14,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.formats import files
 from pybatsched.workload.formats.rackham import to_workload
-from pybatsched.workload.formats.rackham_file import FIELDS, Kind, RackhamJob, read_rackham
+from pybatsched.workload.formats.rackham_file import FIELDS, JobClass, RackhamJob, read_rackham
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n   \n"])
@@ -24,8 +24,8 @@ def test_all_fields_of_a_line(tmp_path: Path, end: str, packed: bool) -> None:
     (tmp_path / "w").write_bytes(gzip.compress(text) if packed else text)
     trace = read_rackham(tmp_path / "w")
     assert files.format_of(tmp_path / "w") == "Rackham"
-    assert trace.jobs[0] == RackhamJob(7, 5, 500, 9000, 20, "eve", "3", 128, Kind.WAITING, 1500, 12, 1)
-    assert trace.jobs[1][:-1] == (8, 900, 300, 400, 4, "ann", "4", 25.6, Kind.RUNNING, 950, 338)
+    assert trace.jobs[0] == RackhamJob(7, 5, 500, 9000, 20, "eve", "3", 128, JobClass.WAITING, 1500, 12, 1)
+    assert trace.jobs[1][:-1] == (8, 900, 300, 400, 4, "ann", "4", 25.6, JobClass.RUNNING, 950, 338)
 
 
 @pytest.mark.parametrize(

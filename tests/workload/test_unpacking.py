@@ -28,14 +28,14 @@ def test_a_bomb_is_told_before_it_is_unpacked(tmp_path: Path) -> None:
         path.write_bytes(gzip.compress(begin + b"a" * 5_000_000))
         done = run_cli("workload", "lint", str(path))
         assert done.returncode == 2
-        assert f"{path}: the gzip data unpacks to more than 200 times its size" in done.stderr
+        assert f"{path}: the gzip data decompresses to more than 200 times its size" in done.stderr
 
 
 def test_no_more_than_the_limit_is_ever_held() -> None:
     packed = gzip.compress(bytes(2_000_000))
     content = gzip.GzipFile(fileobj=io.BytesIO(packed))
     with pytest.raises(InputError):
-        files.Unpacked(content, lambda: 0, "bomb").read(1_000_000)
+        files.LimitedGzipReader(content, lambda: 0, "bomb").read(1_000_000)
     assert content.tell() <= 1_000_000
 
 
@@ -62,7 +62,7 @@ def test_a_bomb_from_a_pipe_is_told_as_well(tmp_path: Path, *, is_bomb: bool) ->
     writing = threading.Thread(target=write, daemon=True)
     writing.start()
     if is_bomb:
-        with pytest.raises(InputError, match="unpacks to more than 200 times its size"):
+        with pytest.raises(InputError, match="decompresses to more than 200 times its size"):
             files.read_bytes(pipe)
     else:
         assert files.read_bytes(pipe) == gzip.decompress(packed)

@@ -62,7 +62,7 @@ def test_ranges() -> None:
     assert range_of("0.7:") == (0.7, float("inf"))
     assert range_of(":0.5") == (0, 0.5)
     for text in ("0.7", "1:0.5", "a:b", "-1:2", "nan:", ""):
-        with pytest.raises(InputError, match=r"utilisation: expected a range as 0\.7:1\.0"):
+        with pytest.raises(InputError, match=r"utilisation: expected a range such as 0\.7:1\.0"):
             range_of(text)
 
 

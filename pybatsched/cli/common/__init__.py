@@ -1,1 +1,1 @@
-"""What several commands share: arguments, inputs, progress, signals and the end of a run."""
+"""Code that several commands share: arguments, inputs, progress, signals and the end of a run."""

@@ -1,4 +1,4 @@
-"""What several commands have in common: the policy and its options, numbers, and how they speak."""
+"""Options that several commands share: policies, numbers, time windows and output files."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Group(Protocol):
-    """What options are added to: a parser, or a group of one."""
+    """A parser, or a group of a parser, to which options are added."""
 
     def add_argument(self, *names: str, **how: Any) -> argparse.Action:
         """Add an option."""
 
 
 class Command(NamedTuple):
-    """A command below a command: what it is called, what it does, more to read, its options, and what runs it."""
+    """A sub-command: its name, summary, epilog of the help, options, and the function that runs it."""
 
     name: str
     summary: str
@@ -46,7 +46,7 @@ class Command(NamedTuple):
 
 
 def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command]) -> None:
-    """Describe the commands below a command; `run_chosen` runs the one that was given."""
+    """Add sub-commands to a command. `run_chosen` runs the chosen one."""
     below = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     for command in commands:
         sub = below.add_parser(
@@ -61,7 +61,7 @@ def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command]) -
 
 
 def run_chosen(args: argparse.Namespace) -> int:
-    """Run the command below a command, and give its exit code."""
+    """Run the chosen sub-command and return its exit code."""
     return int(args.run_subcommand(args))
 
 
@@ -78,13 +78,18 @@ def add_options(parser: Group, help_text: str) -> None:
     parser.add_argument("-o", dest="options", action="append", default=[], metavar="KEY=VALUE", help=help_text)
 
 
+def add_old_names(parser: Group, *names: str, **how: Any) -> None:
+    """Add former names of an option. They work, but `--help` does not show them."""
+    parser.add_argument(*names, **how, help=argparse.SUPPRESS)
+
+
 def say(text: str) -> None:
-    """Tell people something, on standard error."""
+    """Print a message for the user on standard error."""
     print(f"pybatsched {__version__}: {text}", file=sys.stderr, flush=True)
 
 
 def policy_plan(name: str, given: list[str], config: str | None, seed: int | None = None) -> registry.PolicyPlan:
-    """Find a policy and gather the options the user gave for it; a seed goes to one that has an option of that name."""
+    """Find a policy and collect the user's options. The seed is used if the policy has an option of that name."""
     source = registry.find(name, trusted=True)
     from_file: Mapping[str, Any] = {}
     if config is not None:
@@ -96,11 +101,11 @@ def policy_plan(name: str, given: list[str], config: str | None, seed: int | Non
 
 
 def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
-    """Say how options of policies are given, for those that were given as options of a command, which are unknown.
+    """Yield a hint for each unknown option that is an option of the policy: use ``-o``.
 
-    Where no policy is chosen, it may be any of the installed ones.
+    If no policy is chosen, all installed policies are searched.
     """
-    if "options" not in args:  # the command takes no options of policies
+    if "options" not in args:  # the command has no options of policies
         return
     names = [args.policy] if args.policy else registry.available()
     for word, after in zip(unknown, [*unknown[1:], "--"], strict=True):
@@ -110,23 +115,23 @@ def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
         if owners:
             given = value if equals else "VALUE" if after.startswith("--") else after
             which = f"policy {owners[0]}" if len(owners) == 1 else f"policies {', '.join(owners)}"
-            yield f"{key} is an option of the {which}: give it with -o {shlex.quote(f'{key}={given}')}"
+            yield f"{key} is an option of the {which}: use -o {shlex.quote(f'{key}={given}')}"
 
 
 def _has_option(policy: str, key: str) -> bool:
     try:
         return key in registry.find(policy, trusted=True).option_fields
-    except InputError:  # told when there is nothing else wrong
+    except InputError:  # reported later
         return False
 
 
 def options_given(texts: Iterable[str]) -> dict[str, Any]:
-    """Read what was given with ``-o``. Raises InputError."""
+    """Read the options given with ``-o``. Raises InputError."""
     return dict(map(_option, texts))
 
 
 def add_for_batsim(parser: argparse.ArgumentParser, help_text: str, *, required: bool = False) -> None:
-    """Describe ``--for``, which Batsim something is for (`args.batsim`): 4, unless it is `required` to be said."""
+    """Add ``--for``, the version of Batsim (`args.batsim`). The default is 4, unless the option is `required`."""
     parser.add_argument(
         "--for",
         dest="batsim",
@@ -138,13 +143,13 @@ def add_for_batsim(parser: argparse.ArgumentParser, help_text: str, *, required:
 
 
 def add_first_timeout(add: Callable[..., object]) -> None:
-    """Describe ``--first-timeout``, for whoever waits for a Batsim; `add` is the parser's, or a group's."""
+    """Add ``--first-timeout``, for commands that wait for a Batsim. `add` is the method of a parser or a group."""
     add(
         "--first-timeout",
         type=timeout_s,
         default=0.0,
         metavar="SECONDS",
-        help="give up if no Batsim has come within so long (default: wait for ever)",
+        help="fail if no Batsim connects within this time (default: no limit)",
     )
 
 
@@ -153,7 +158,7 @@ def ip_address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected an IP address such as 192.0.2.7, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected an IP address such as 192.0.2.7, found {text!r}") from None
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -171,15 +176,15 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"--config {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of thousands of digits
         raise InputError(f"--config {path}: {error}") from None
-    strange = [key for key in content if key != "policy"]
-    if strange:
-        raise InputError(f"--config {path}: unknown key {strange[0]!r}; expected tables [policy.NAME]")
+    unknown = [key for key in content if key != "policy"]
+    if unknown:
+        raise InputError(f"--config {path}: unknown key {unknown[0]!r}; expected tables [policy.NAME]")
     tables = content.get("policy", {})
     for other in tables if isinstance(tables, dict) else ():
         if other != name and other not in registry.available():
-            raise InputError(f"--config {path}: there is no policy {other!r} for the table [policy.{other}]")
+            raise InputError(f"--config {path}: unknown policy {other!r} in the table [policy.{other}]")
     table = tables.get(name, {}) if isinstance(tables, dict) else None
     if not isinstance(table, dict):
         raise InputError(f"--config {path}: expected a table [policy.{name}]")
@@ -189,7 +194,7 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
 def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
     """Raise InputError if a file to write is one of those to read."""
     if Path(output).resolve() in {Path(path).resolve() for path in inputs}:
-        raise InputError(f"{output} is to be read; expected another file to write")
+        raise InputError(f"{output} is an input of this command; expected another output file")
 
 
 def refuse_to_overwrite_runs(output: str, runs: Iterable[Run], inputs: Iterable[str] = ()) -> None:
@@ -206,15 +211,15 @@ def refuse_to_overwrite_runs(output: str, runs: Iterable[Run], inputs: Iterable[
 
 
 def files_of_policy(plan: registry.PolicyPlan | None, config: str | None) -> list[str]:
-    """Give the files that a policy and its options are read from: Python files and the configuration file."""
+    """Return the Python files and the configuration file of a policy."""
     named = [] if plan is None else [plan.source.name, *plan.trusted_files(None).names]
     return [*(str(split(name)[0]) for name in named if names_file(name)), *([config] if config else [])]
 
 
 def _files_of_run(prefix: str, more_suffixes: Iterable[str]) -> list[str]:
-    """Give the names of all files that a run may write, the journal aside."""
-    aside = [f"{prefix}{run_state.PART}{suffix}" for suffix in (*run_state.SUFFIXES, run_state.MARK)]
-    return [*aside, *(f"{prefix}{suffix}" for suffix in (*run_state.SUFFIXES, run_state.MARK, *more_suffixes))]
+    """Return the names of all files that a run may write, except for the journal."""
+    partial = [f"{prefix}{run_state.PART}{suffix}" for suffix in (*run_state.SUFFIXES, run_state.MARK)]
+    return [*partial, *(f"{prefix}{suffix}" for suffix in (*run_state.SUFFIXES, run_state.MARK, *more_suffixes))]
 
 
 def refuse_outputs_over(prefix: str, inputs: Iterable[str], more_suffixes: Iterable[str] = ()) -> None:
@@ -227,14 +232,14 @@ def refuse_outputs_over(prefix: str, inputs: Iterable[str], more_suffixes: Itera
 def refuse_journal_among(journal: str, prefix: str, more_suffixes: Iterable[str] = ()) -> None:
     """Raise InputError if the journal has the name of another file of the run."""
     if Path(journal).resolve() in {Path(name).resolve() for name in _files_of_run(prefix, more_suffixes)}:
-        raise InputError(f"--journal {journal} is a file of the run itself (-e {prefix}); expected another name")
+        raise InputError(f"--journal {journal} is an output file of the run (-e {prefix}); expected another name")
 
 
 def timeout_s(text: str) -> float:
-    """Read a number of seconds from 0."""
+    """Read a number of seconds, 0 or more."""
     seconds = _number(text)
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, 0 or more, found {text!r}")
     return seconds
 
 
@@ -242,19 +247,19 @@ def add_workers(parser: Group) -> None:
     """Describe the option for the number of processes."""
     n_cores = os.cpu_count() or 1
     parser.add_argument(
-        "--workers", type=n_workers, default=n_cores, metavar="N", help="processes (default: all cores)"
+        "--workers", type=n_workers, default=n_cores, metavar="N", help="number of processes (default: all cores)"
     )
 
 
 def add_fields_from(parser: argparse.ArgumentParser) -> None:
-    """Describe the option that names the workloads of a run that has been made."""
+    """Describe the option that names the workloads of a finished run."""
     parser.add_argument(
         "-w",
         "--workload",
         action="append",
         default=[],
         metavar="FILE",
-        help="where jobs have their fields (repeatable)",
+        help="a workload of the run, to read fields of jobs from (repeatable)",
     )
 
 
@@ -265,68 +270,71 @@ def add_tau(parser: Group) -> None:
 
 
 def add_own_tau(parser: Group) -> None:
-    """Describe the same option for readers of runs, which have one of their own."""
+    """Describe the same option for commands that read runs. The default is the bound of the run."""
     name = f"bound of bounded slowdowns (default: the run's own, or {DEFAULT_TAU_S:g})"
     parser.add_argument("--tau", type=timeout_s, metavar="SECONDS", help=name)
 
 
 def add_procs(parser: Group) -> None:
-    """Describe the option for the size of a machine that no file of a run tells."""
-    text = "the machine's processors, for runs with nothing but a _jobs.csv, which does not say"
+    """Describe the option for the size of a machine that is not in the files of a run."""
+    text = "processors of the machine, for runs that have only a _jobs.csv"
     parser.add_argument("--procs", type=positive, metavar="N", help=text)
 
 
 def add_max_jobs(parser: Group) -> None:
     """Describe the option for a number of jobs."""
-    parser.add_argument("--max-jobs", type=positive, metavar="N", help="the first N jobs of what is kept")
+    parser.add_argument(
+        "--max-jobs", type=positive, metavar="N", help="keep at most N jobs: the first ones of the selection"
+    )
 
 
 def add_lenient(parser: Group) -> None:
     """Describe the option for logs with bad lines."""
-    text = "leave out bad lines of logs, counted, instead of stopping at one"
+    text = "skip and count invalid lines of logs instead of failing"
     parser.add_argument("--lenient", action="store_true", help=text)
 
 
 def add_window(parser: Group) -> None:
-    """Describe the window of time whose jobs are kept; `window` reads it."""
+    """Describe the window of submission times whose jobs are kept. `window` reads it."""
     add = parser.add_argument
-    add("--from", dest="from_at", metavar="T", help="jobs submitted from T on: seconds, or 12h, 3d, 2w")
-    add("--to", "--until", dest="to_at", metavar="T", help="jobs submitted before T")
+    add("--from", dest="from_at", metavar="T", help="keep jobs submitted at T or later (seconds, or 12h, 3d, 2w)")
+    add("--submitted-before", dest="to_at", metavar="T", help="keep jobs submitted before T")
+    add_old_names(parser, "--to", "--until", dest="to_at")
 
 
 def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
-    """Give the begin and the end of the window in seconds."""
+    """Return the start and the end of the window in seconds. Raises InputError."""
     begin = None if args.from_at is None else seconds_of(args.from_at, "--from")
-    end = None if args.to_at is None else seconds_of(args.to_at, "--until, --to")
+    end = None if args.to_at is None else seconds_of(args.to_at, "--submitted-before")
     if begin is not None and end is not None and begin >= end:
-        raise InputError(f"--until, --to {args.to_at}: expected a time after --from {args.from_at}")
+        raise InputError(f"--submitted-before {args.to_at}: expected a time after --from {args.from_at}")
     return begin, end
 
 
 def add_memory_unit(parser: Group) -> None:
     """Describe the option for the unit of memory in logs."""
-    text = "what logs count memory a processor in (default: KB, as the format says)"
+    text = "unit of memory per processor in logs (default: KB, as in the SWF standard)"
     parser.add_argument("--memory-unit", choices=MEMORY_UNITS, help=text)
 
 
 def add_partition(parser: Group) -> None:
     """Describe the option for the partitions of logs."""
-    text = "jobs of this partition of the log alone (field 16 of SWF; repeatable)"
+    text = "keep only jobs of this partition (field 16 of SWF; repeatable)"
     parser.add_argument("--partition", action="append", default=[], metavar="P", help=text)
 
 
 def n_workers(text: str) -> int:
     """Read a number of processes."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 4096:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
+        raise argparse.ArgumentTypeError(f"expected a number of processes from 1 to 4096, found {text!r}")
     return int(text)
 
 
 def megabytes(text: str) -> int:
-    """Read a size in MiB; gives bytes."""
+    """Read a size in MiB and return it in bytes."""
     size = _number(text)
     if not (math.isfinite(size) and 0 < size <= 2**20):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size in MiB")
+        raise argparse.ArgumentTypeError(f"expected a size in MiB, found {text!r}")
     return int(size * 2**20)
 
 
@@ -334,16 +342,16 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
 
 
 def positive(text: str) -> int:
-    """Read a whole number from 1 on."""
+    """Read a whole number, 1 or more."""
     return _whole(text, 1)
 
 
 def natural(text: str) -> int:
-    """Read a whole number from 0 on."""
+    """Read a whole number, 0 or more."""
     return _whole(text, 0)
 
 
@@ -353,5 +361,5 @@ def _whole(text: str, least: int) -> int:
     except ValueError:
         number = least - 1
     if number < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, got {text!r:.40}")
+        raise argparse.ArgumentTypeError(f"expected a whole number, {least} or more, found {text!r:.40}")
     return number

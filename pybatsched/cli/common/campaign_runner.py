@@ -1,4 +1,4 @@
-"""Running the cells of a campaign, as `campaign run` and `reproduce` do: who works, and what is shown meanwhile."""
+"""Run the cells of a campaign, for `campaign run` and `reproduce`: workers and the progress line."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pybatsched.errors import InputError, quantity
 
 
 def add_arguments(parser: arguments.Group) -> None:
-    """Describe the options that say who runs cells, and which of them."""
+    """Describe the options for workers and for failed cells."""
     add = parser.add_argument
-    add("--retry-failed", action="store_true", help="run cells again that failed")
+    add("--retry-failed", action="store_true", help="run failed cells again")
     arguments.add_workers(parser)
-    add("--dask", metavar="ADDRESS", help="run on a Dask cluster instead, by its scheduler's address")
+    add("--dask", metavar="ADDRESS", help="run on a Dask cluster, given by the address of its scheduler")
     add("-q", "--quiet", action="store_true", help="print nothing but errors and results")
 
 
@@ -33,14 +33,14 @@ def run(
     args: argparse.Namespace,
     spec: Spec,
     store: Store,
-    places: Sequence[Path],
+    folders: Sequence[Path],
     command: str,
     *,
     beside: Path | None = None,
 ) -> Progress:
-    """Run what is not done yet, with a line that tells how far it is. The store must be open.
+    """Run the cells that are not done yet, with a progress line. The store must be open.
 
-    `command` is what makes the campaign again, which its page tells.
+    `command` is the command line that repeats the campaign. The page of the campaign shows it.
     """
     line = CampaignLine(quiet=args.quiet)
 
@@ -49,39 +49,39 @@ def run(
             return DaskWorkers(args.dask, store.run_folder, spec.timeout_s)
         return LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
 
-    line.begin()
+    line.start()
     try:
         return run_campaign(
             spec,
             store,
-            places,
+            folders,
             workers,
             beside=beside,
             retry_failed=args.retry_failed,
-            heard=line.heard,
+            heard=line.update,
             command=command,
         )
     finally:
         line.end()
 
 
-def refuse_another(store: Store, spec: Spec) -> None:
+def check_same_campaign(store: Store, spec: Spec) -> None:
     """Raise InputError if the directory holds the results of a campaign with another name."""
     if store.has_manifest and store.manifest().get("name") != spec.name:
         raise InputError(
             f"{store.folder}: expected results of {spec.name}, found those of the campaign "
-            f"{store.manifest().get('name')!r:.60}; take another --output"
+            f"{store.manifest().get('name')!r:.60}; use another --output"
         )
 
 
 def say_missing(folder: str, n_missing: int) -> None:
-    """Say how many points of a campaign are not shown, because they failed or were not run."""
+    """Print how many points of a campaign are not shown, because they failed or were not run."""
     if n_missing:
-        arguments.say(f"not in it: {quantity(n_missing, 'point')}; pybatsched campaign status {folder} tells why")
+        arguments.say(f"{quantity(n_missing, 'point')} not included; pybatsched campaign status {folder} shows why")
 
 
-def told(progress: Progress, folder: str) -> str:
-    """Say how it went, in a line."""
+def outcome_text(progress: Progress, folder: str) -> str:
+    """Return the outcome of a campaign in one line."""
     done = progress.n_before + progress.n_done
     return (
         f"{done:,} of {progress.n_cells:,} cells done ({progress.n_before:,} before), {progress.n_failed:,} failed; "
@@ -90,42 +90,42 @@ def told(progress: Progress, folder: str) -> str:
 
 
 class CampaignLine:
-    """One line that tells how far a campaign is, on a terminal; now and then a line elsewhere."""
+    """The progress of a campaign: one line that is updated on a terminal, else a new line every 30 seconds."""
 
     _EVERY_S: Final = 0.5
-    _ELSEWHERE_S: Final = 30.0
+    _NO_TERMINAL_S: Final = 30.0
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._live = not quiet and sys.stderr.isatty()
-        self._began_at = self._told_at = time.monotonic()
+        self._started_at = self._shown_at = time.monotonic()
 
-    def begin(self) -> None:
-        """Say what comes first."""
+    def start(self) -> None:
+        """Show the first line."""
         if self._live:
-            print("making the workloads ready ...", end="", file=sys.stderr, flush=True)
+            print("preparing the workloads ...", end="", file=sys.stderr, flush=True)
 
-    def heard(self, progress: Progress) -> None:
-        """Take note of the progress; show it if it is time."""
+    def update(self, progress: Progress) -> None:
+        """Show the progress, unless the last line is too recent."""
         now = time.monotonic()
-        if self._quiet or now - self._told_at < (self._EVERY_S if self._live else self._ELSEWHERE_S):
+        if self._quiet or now - self._shown_at < (self._EVERY_S if self._live else self._NO_TERMINAL_S):
             return
-        self._told_at = now
-        text = self.text(progress, now - self._began_at)
+        self._shown_at = now
+        text = self.text(progress, now - self._started_at)
         print(f"\r{text}\x1b[K" if self._live else text, end="" if self._live else "\n", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._live:
             print(CLEARED, end="", file=sys.stderr, flush=True)
 
     @staticmethod
     def text(progress: Progress, wall_s: float) -> str:
-        """Give the line."""
+        """Return the text of the line."""
         n_now = progress.n_done + progress.n_failed_now
         rate = n_now / wall_s if wall_s > 0 else 0.0
         eta = span(progress.n_left / rate) if rate > 0 else "?"
         return (
             f"{progress.n_before + progress.n_done:,} of {progress.n_cells:,} cells done, {progress.n_failed:,} failed,"
-            f" {progress.n_running:,} running, {rate:.2f} a second, {eta} left"
+            f" {progress.n_running:,} running, {rate:.2f} per second, {eta} left"
         )

@@ -1,6 +1,6 @@
-"""The command as a process of its own: its signals, and standard streams that may be full or closed.
+"""The process of the command: its signals, and standard streams that may be full or closed.
 
-What `pybatsched.cli.main` does is the same in any process; what is here holds for the one that was started for it.
+`pybatsched.cli.main` works in any process. This module is for the process that runs only the command.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def raise_interrupted() -> None:
-    """Let SIGINT and SIGTERM raise `Interrupted`, so that files are closed and peers are told."""
+    """Let SIGINT and SIGTERM raise `Interrupted`, so that files are closed and peers are notified."""
 
     def stop(signum: int, _frame: FrameType | None) -> NoReturn:
         raise Interrupted(signum)
@@ -31,28 +31,28 @@ def raise_interrupted() -> None:
     signal.signal(signal.SIGTERM, stop)
 
 
-def overlook_one() -> None:
-    """Let the next SIGINT or SIGTERM do nothing, and the one after it raise `Interrupted`.
+def ignore_next_signal() -> None:
+    """Ignore the next SIGINT or SIGTERM. The one after it raises `Interrupted`.
 
-    For a last wait: who stops everything because somebody else is through must not disturb it, who wants to end it can.
+    For the last wait of a run: a container that is stopped because its scheduler has exited must not interrupt it.
     """
 
-    def overlook(_signum: int, _frame: FrameType | None) -> None:
+    def ignore_one(_signum: int, _frame: FrameType | None) -> None:
         raise_interrupted()
 
-    signal.signal(signal.SIGINT, overlook)
-    signal.signal(signal.SIGTERM, overlook)
+    signal.signal(signal.SIGINT, ignore_one)
+    signal.signal(signal.SIGTERM, ignore_one)
 
 
 def ignore() -> None:
-    """Let SIGTERM and SIGINT do nothing any more: all is done, and how it went must not change on the way out."""
+    """Ignore SIGTERM and SIGINT from now on: the command is done, and its exit code must not change."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let SIGTERM and SIGINT do nothing while something takes a moment that must not be left half done."""
+def signals_ignored() -> Iterator[None]:
+    """Ignore SIGTERM and SIGINT during a short operation that must be completed."""
     before = [(signum, signal.getsignal(signum)) for signum in (signal.SIGINT, signal.SIGTERM)]
     ignore()
     try:
@@ -66,14 +66,14 @@ _SIGNALLED: Final = 128
 
 
 class _StandardOutput(io.RawIOBase):
-    """File descriptor 1, or none if it was closed. Only the first failure raises; what is written later is dropped.
+    """File descriptor 1, or none if it was closed. Only the first failure raises; later output is dropped.
 
-    So neither a command nor the interpreter on its way out stumbles over it a second time. A failure is an InputError.
-    If the reader of a pipe has gone, it is `Interrupted` by SIGPIPE, which ends a command without a message.
+    So neither the command nor the interpreter at exit fails a second time. A failure is an InputError. If the reader
+    of a pipe has closed it, it is `Interrupted` by SIGPIPE, which ends a command without a message.
     """
 
     def __init__(self, fd: int | None) -> None:
-        self.exit_code = 0  # another one after a failure
+        self.exit_code = 0  # not 0 after a failure
         self._fd = fd
 
     def writable(self) -> bool:
@@ -102,7 +102,7 @@ class _StandardOutput(io.RawIOBase):
 
 
 class _StandardError(io.RawIOBase):
-    """File descriptor 2. What cannot be written there is lost: no run ends because nobody hears a word of it."""
+    """File descriptor 2. Text that cannot be written is dropped: no run fails because of its messages."""
 
     def writable(self) -> bool:
         return True
@@ -119,23 +119,23 @@ class _StandardError(io.RawIOBase):
         return memoryview(data).nbytes
 
 
-class _Shown(io.TextIOWrapper):
-    """Text for people. What is not for print is escaped on a terminal, which would take it for orders to itself.
+class _SafeTerminal(io.TextIOWrapper):
+    """A text stream that escapes control characters on a terminal. Files and pipes get the text unchanged.
 
-    Names and reasons come from workloads, journals and peers. A file or a pipe gets all as it is.
+    Names and reasons come from workloads, journals and peers, and could control the terminal.
     """
 
     def write(self, text: str, /) -> int:
         if self.isatty():
-            is_ours = text.startswith("\r") and text.endswith("\x1b[K")  # a line of progress, written over the last one
+            is_ours = text.startswith("\r") and text.endswith("\x1b[K")  # a progress line, which replaces the last one
             super().write(f"\r{printable(text[1:-3])}\x1b[K" if is_ours else printable(text))
         else:
             super().write(text)
         return len(text)
 
 
-def _hear_all() -> None:
-    """Put a standard error in its place that is always there, so that no file of ours gets its number either."""
+def _open_standard_error() -> None:
+    """Replace standard error by a stream that is always open, so that no other file gets descriptor 2."""
     given = sys.stderr
     if given is None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -145,43 +145,43 @@ def _hear_all() -> None:
         os.set_inheritable(2, True)
     encoding = given.encoding if given else "utf-8"
     buffer = io.BufferedWriter(_StandardError())
-    sys.stderr = _Shown(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
+    sys.stderr = _SafeTerminal(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
 
 
 def run(may_be_interrupted: bool = True) -> int:
-    """Run the command line of this process and give its exit code. `pybatsched.__main__` has set a handler for SIGINT.
+    """Run the command line of this process and return its exit code. `pybatsched.__main__` has set a SIGINT handler.
 
-    A command whose output was lost ends with 2, or with 141 if the reader of a pipe has gone, unless a signal ended it.
+    If output was lost, the code is 2, or 141 if the reader has closed the pipe, unless a signal ended the command.
     """
-    _hear_all()
+    _open_standard_error()
     given = sys.stdout
     raw = _StandardOutput(None if given is None else given.fileno())
-    sys.stdout = _Shown(
+    sys.stdout = _SafeTerminal(
         io.BufferedWriter(raw),
         encoding=given.encoding if given else "utf-8",
-        # A character that the locale does not have is no reason to end.
+        # A character that the locale does not have must not end the command.
         errors=given.errors if given and given.errors != "strict" else "backslashreplace",
         line_buffering=raw.isatty(),
     )
     try:
         code = cli.main(begin=_interruptible if may_be_interrupted else None)
         ignore()
-    except SystemExit as stop:  # argparse has said what there is to say
+    except SystemExit as stop:  # argparse has printed its message
         code = stop.code if isinstance(stop.code, int) else 0
         ignore()
-    except (Interrupted, KeyboardInterrupt) as stop:  # between the command's last word and ours
+    except (Interrupted, KeyboardInterrupt) as stop:  # after the end of the command
         ignore()
         code = cli.interrupted(stop)
     try:
         sys.stdout.flush()
     except InputError as error:
         if code < _SIGNALLED:
-            cli.tell(str(error))
+            cli.print_error(str(error))
     except Interrupted:
-        pass  # the reader has gone
+        pass  # the reader has closed the pipe
     return raw.exit_code if raw.exit_code and code < _SIGNALLED else code
 
 
 def _interruptible() -> None:
-    """Let SIGINT raise KeyboardInterrupt again: from here on there may be something that must be put away."""
+    """Let SIGINT raise KeyboardInterrupt again: from here on there may be files to close."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

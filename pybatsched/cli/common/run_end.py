@@ -1,4 +1,4 @@
-"""The end of a run: its files in their places, the closing table, and the exit code that goes with it."""
+"""The end of a run: final file names, the closing table and the exit code."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pybatsched.results.writing import Results
 
 def add_partial(parser: arguments.Group) -> None:
     """Describe the option for runs that are not finished."""
-    text = "show the last run even if it still runs or broke off (without it: the last whole one, else exit code 7)"
+    text = "show the last run even if it is incomplete (default: the last complete run, else exit code 7)"
     parser.add_argument("--partial", action="store_true", help=text)
 
 
 def introduce(standings: Iterable[RunState], file: TextIO | None = None) -> None:
-    """Say on top of what is shown which of these runs are not whole, and on standard error which are not the last."""
+    """Print which of these runs are incomplete, and on standard error which are not the last run of their prefix."""
     for standing in {one.prefix: one for one in standings}.values():
         if standing.notice:
             print(f"{standing.prefix}: {standing.notice}", file=file or sys.stdout)
@@ -36,24 +36,24 @@ def introduce(standings: Iterable[RunState], file: TextIO | None = None) -> None
 
 
 def check(standings: Iterable[RunState], *, partial: bool) -> None:
-    """Raise BrokenPromiseError if one of these runs is not whole and nobody has asked for such."""
+    """Raise BrokenPromiseError if one of these runs is incomplete, unless `partial` is set."""
     each = {one.prefix: one for one in standings}.values()
     broken = [f"{one.prefix}: {one.notice}" for one in each if one.mark is not None]
     if broken and not partial:
-        raise BrokenPromiseError(f"{'; '.join(broken)} (expected whole runs, or --partial)")
+        raise BrokenPromiseError(f"{'; '.join(broken)} (expected complete runs, or --partial)")
 
 
-#: How many of a kind are told.
+#: Maximum number of jobs or promises that are listed.
 N_SHOWN: Final = 20
-#: Why a run is not over although its jobs are.
+#: Why a run has not ended although all its jobs have.
 NOT_CLOSED: Final = (
     "all jobs are over, but with --enable-dynamic-jobs the scheduler has to say registration_finished, and it did not"
 )
 
 
 @contextmanager
-def kept(results: Results) -> Iterator[Results]:
-    """Keep the files of a run; if it breaks off, say where there is what of it."""
+def keep_files(results: Results) -> Iterator[Results]:
+    """Keep the files of a run. If it does not finish, print which files there are."""
     try:
         with results:
             yield results
@@ -66,20 +66,20 @@ def kept(results: Results) -> Iterator[Results]:
                 + f" (pybatsched metrics {results.prefix} --partial)"
             )
             if results.state is run_state.State.INTERRUPTED:
-                error.add_note(where)  # which comes with the one line that tells of the signal
+                error.add_note(where)  # printed in one line with the signal
             else:
                 arguments.say(where)
         raise
 
 
 def put_in_place(results: Results, about: Mapping[str, Any], *, quiet: bool) -> None:
-    """Write the summary, and put all files of a run that is over in their places. Say it if they replace another run's.
+    """Write the summary and rename the files of a finished run. Print a note if they replace another run.
 
-    The same policy on the same inputs is the same run.
+    Runs of the same policy on the same inputs are the same run.
     """
     earlier = None if quiet else _summary_in_place(results.prefix)
     summary.write(f"{results.part}{run_state.SUMMARY}", about)
-    with process.undisturbed():
+    with process.signals_ignored():
         results.finish()
     if earlier is not None and (different := _different(earlier, about)):
         arguments.say(
@@ -89,7 +89,7 @@ def put_in_place(results: Results, about: Mapping[str, Any], *, quiet: bool) -> 
 
 
 def _summary_in_place(prefix: str) -> Mapping[str, Any] | None:
-    """Read the summary of the last finished run; None if there is none that can be read."""
+    """Read the summary of the last finished run; None if it is missing or cannot be read."""
     try:
         content = json.loads(Path(f"{prefix}{run_state.SUMMARY}").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -98,7 +98,7 @@ def _summary_in_place(prefix: str) -> Mapping[str, Any] | None:
 
 
 def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Name in what two runs differ, by their summaries."""
+    """Return what differs between the summaries of two runs."""
     (name, options), (other_name, other_options) = _policy(before), _policy(after)
     different = ["policy"] * (name != other_name) + ["options"] * (options != other_options)
     different += comparison.different_inputs(comparison.inputs_of(before), comparison.inputs_of(after))
@@ -107,22 +107,22 @@ def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]
 
 
 def _policy(about: Mapping[str, Any]) -> tuple[str, str]:
-    """Give the name of a run's policy, or nothing, and its options as text."""
+    """Return the name of a run's policy, or an empty text, and its options as text."""
     policy = about.get("policy")
     return (str(policy.get("name")), json.dumps(policy.get("options"))) if isinstance(policy, dict) else ("", "")
 
 
 def _named(about: Mapping[str, Any]) -> str:
-    """Name a run by its policy and its workloads."""
+    """Return a description of a run: its policy and its workloads."""
     inputs, (name, _) = about.get("inputs"), _policy(about)
     found = inputs.get("workloads") if isinstance(inputs, Mapping) else None
     files = [str(one.get("file")) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    who = f"policy {name}" if name else "an external scheduler"
-    return f"{who} on {', '.join(files)}" if files else who
+    scheduler = f"policy {name}" if name else "an external scheduler"
+    return f"{scheduler} on {', '.join(files)}" if files else scheduler
 
 
-def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
-    """Print the closing table, and on standard error what was left over. Gives the exit code: 0, 5 or 7."""
+def print_result(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
+    """Print the closing table, and unfinished jobs on standard error. Returns the exit code: 0, 5 or 7."""
     if not quiet:
         print("\n".join(summary.table(result)))
         for remark in result.remarks:
@@ -133,9 +133,9 @@ def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
         return BrokenPromiseError.exit_code if result.broken_promises else 0
     n = len(result.stuck)
     stopped = f"the simulation stopped at {seconds_text(result.ended_at)} with {quantity(n, 'job')} unfinished"
-    lines = [f"{stopped}: nothing can happen any more"]
+    lines = [f"{stopped}: there are no more events"]
     if result.cut_at is not None:
-        lines = [f"{stopped} and {result.n_to_come} still to come: {result.stopped} (--until-time)"]
+        lines = [f"{stopped} and {result.n_to_come} still to come: {result.stopped} (--stop-at)"]
     elif result.stopped:
         lines = [f"{stopped}: {result.stopped}"]
     lines += [
@@ -152,7 +152,7 @@ def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
 
 
 def broken(promises: Sequence[str]) -> list[str]:
-    """Tell the promises of a policy that did not hold, a line each, and not too many."""
+    """Return one line for each broken promise of a policy, at most `N_SHOWN`."""
     lines = [f"the policy broke {len(promises)} of its promises"]
     lines += [f"  {promise}" for promise in promises[:N_SHOWN]]
     if len(promises) > N_SHOWN:

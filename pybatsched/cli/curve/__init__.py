@@ -1,1 +1,1 @@
-"""Commands for CURVE encryption: make keys, and relay for a Batsim without keys."""
+"""Commands for CURVE encryption: generate keys, and relay for a Batsim without keys."""

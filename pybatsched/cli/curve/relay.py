@@ -1,4 +1,4 @@
-"""Stand beside a Batsim, which has no keys, and speak for it to a scheduler that wants some (--curve)."""
+"""Connect a Batsim, which has no keys, to a scheduler that requires them (--curve)."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ EPILOG: Final = """\
 examples:
   pybatsched relay --to tcp://scheduler.example.org:28000 --curve keys       then: batsim -s tcp://127.0.0.1:28000 …
 
-DIR has client.key_secret and server.key, as `pybatsched keys` makes them; the scheduler is started with --curve, too.
-One conversation, then it ends: 0 when Batsim has left with its last reply; 4 when no Batsim comes, the scheduler is
-gone, silent or does not let us in, or Batsim leaves without its reply or falls silent. A Batsim that waits then is told
-to stop.
+DIR contains client.key_secret and server.key of `pybatsched keys`. The scheduler must be started with --curve, too.
+The relay serves one simulation. Exit code 0: Batsim has received its last reply. Exit code 4: no Batsim connects, the
+scheduler is unreachable, does not reply or rejects the keys, or Batsim disconnects without its reply or sends nothing.
+A Batsim that still waits for a reply is stopped.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `relay`."""
     add = parser.add_argument
-    add("--to", required=True, metavar="ENDPOINT", help="where the scheduler waits")
-    add("--curve", required=True, metavar="DIR", help="the keys")
+    add("--to", required=True, metavar="ENDPOINT", help="endpoint of the scheduler")
+    add("--curve", required=True, metavar="DIR", help="directory of the keys")
     add(
         "--endpoint",
         "-s",
         default=DEFAULT_ENDPOINT,
-        help="where to wait for Batsim, on this machine (default %(default)s)",
+        help="endpoint for Batsim, on this machine (default %(default)s)",
     )
     add(
         "--timeout",
         type=arguments.timeout_s,
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="give up on a scheduler that does not reply, or a Batsim that says nothing, for so long "
+        help="fail if the scheduler does not reply, or Batsim sends nothing, for this time "
         "(default %(default)g, 0 = never)",
     )
     arguments.add_first_timeout(add)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Pass on one conversation."""
+    """Relay the messages of one simulation."""
     relay = Relay(args.endpoint, args.to, keys.read_client(args.curve), args.timeout, args.first_timeout)
     process.raise_interrupted()
     relay.run(lambda endpoint: arguments.say(f"relay to {args.to}, waiting for Batsim at {endpoint}"))
-    arguments.say(f"Batsim has left after {quantity(relay.n_messages, 'message')}")
+    arguments.say(f"Batsim has disconnected after {quantity(relay.n_messages, 'message')}")
     return 0

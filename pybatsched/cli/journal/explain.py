@@ -1,4 +1,4 @@
-"""Tell the story of a job from a journal: why it waited, started, was requeued and ended."""
+"""Show the history of a job from a journal: why it waited, started, was requeued and ended."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pybatsched.text_table import aligned
 
 EPILOG: Final = """\
 examples:
-  pybatsched explain run.pbj 'w0!42'                        its story
-  pybatsched explain run.pbj 'w0!42' --why-not-earlier      who held the processors while it waited
+  pybatsched explain run.pbj 'w0!42'                        its history
+  pybatsched explain run.pbj 'w0!42' --why-not-earlier      which jobs held the processors while it waited
 
-The policy is run again to find out why the job waited and which processors were meant for it. No Python file is run
-because a journal names it: --policy FILE.py:CLASS runs the code of that file.
+The policy is run again to find out why the job waited and which processors were reserved for it. A Python file that
+only the journal names is not run: --policy FILE.py:CLASS runs the code of that file.
 """
 
 
@@ -33,61 +33,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("journal", metavar="FILE", help="a journal written with --journal")
     parser.add_argument("job", metavar="JOB", help="the job's id as it was submitted, such as w0!42")
     parser.add_argument(
-        "--why-not-earlier", action="store_true", help="name the jobs that held the processors from its submission on"
+        "--why-not-earlier", action="store_true", help="list the jobs that held the processors while it waited"
     )
-    add_policy(parser, "ask this policy why the job waited, instead of the recorded one")
+    add_policy(parser, "run this policy instead of the recorded one to find out why the job waited")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the story."""
+    """Print the history."""
     with Bar(f"reading {args.journal}") as bar:
-        reader = JournalReader(args.journal, bar.heard if bar.is_shown else None, is_trusted=args.trust)
+        reader = JournalReader(args.journal, bar.update if bar.is_shown else None, is_trusted=args.trust)
         if args.why_not_earlier:
             waits = waits_of(reader, args.job, args.policy, arguments.options_given(args.options))
         else:
-            story = explain(reader, args.job, args.policy, arguments.options_given(args.options))
+            history = explain(reader, args.job, args.policy, arguments.options_given(args.options))
     if args.why_not_earlier:
         if waits[0].job_id != args.job:
             print(f"{args.job} is a part of {waits[0].job_id}")
         for wait in waits:
-            print("\n".join(_told(wait)))
+            print("\n".join(_lines(wait)))
         print(f"({waits[0].note})")
         return 0
     print(f"job {args.job}")
-    for at, text in story:
+    for at, text in history:
         print(f"{at:>14.6f}  {text}")
     return 0
 
 
-def _told(wait: Wait) -> list[str]:
-    """Tell who held the processors, those first that held most of them for longest."""
+def _lines(wait: Wait) -> list[str]:
+    """Return a table of the jobs that held the processors, by decreasing processor-seconds."""
     waited_s = wait.ended_at - wait.submitted_at
     why = f": {wait.why}" if wait.why else ""
     where = f" of partition {' and '.join(wait.partitions)}" if wait.partitions else ""
     size = f"{wait.n_procs:,} of {wait.n_machine:,} processors{where}"
-    begun = "killed, and requeued," if wait.is_requeued else "submitted"
+    event = "killed, and requeued," if wait.is_requeued else "submitted"
     lines = [
-        f"job {wait.job_id}: {begun} at {seconds_text(wait.submitted_at)} for {size}",
+        f"job {wait.job_id}: {event} at {seconds_text(wait.submitted_at)} for {size}",
         f"{wait.how} at {seconds_text(wait.ended_at)}, {seconds_text(waited_s)} s later{why}",
     ]
     if waited_s > 0 and not wait.is_asked:
-        lines.append("(the policy cannot be asked: free are those of the whole machine, whoever they were kept for)")
+        lines.append(
+            "(the policy cannot be run: free processors are those of the whole machine, including reserved ones)"
+        )
     if kept := wait.spans_kept():
         total = sum(end - begin for begin, end in kept)
         when = f"first from {seconds_text(kept[0][0])} to {seconds_text(kept[0][1])}"
-        lines.append(f"processors were held for it for {seconds_text(total)} s of that, {when}; its story says why")
+        lines.append(f"processors were held for it for {seconds_text(total)} s of that, {when}; its history shows why")
     counts = [n_free for _, n_free in wait.free]
     spans = wait.spans_with(wait.n_procs)
     if waited_s > 0 and spans:
         first, last = spans[0]
-        in_vain = "it was not started on these" if wait.is_requeued else "others were before it then"
+        why_not = "it was not started on these" if wait.is_requeued else "other jobs were before it in the queue"
         total = sum(end - begin for begin, end in spans)
         lines.append(
             f"{wait.n_procs:,} or more were free for {seconds_text(total)} s of that, first from "
-            f"{seconds_text(first)} to {seconds_text(last)}: {in_vain}; its story says why"
+            f"{seconds_text(first)} to {seconds_text(last)}: {why_not}; its history shows why"
         )
     elif waited_s > 0 and counts:
-        lines.append(f"never {wait.n_procs:,} were free meanwhile, but {min(counts):,} to {max(counts):,}")
+        lines.append(f"{wait.n_procs:,} were never free meanwhile: between {min(counts):,} and {max(counts):,} were")
     by_share = sorted(wait.holders, key=lambda one: (-one.n_procs * wait.held_s(one), one.started_at, one.job_id))
     if by_share:
         rows: list[tuple[str, ...]] = [("held by", "processors", "from", "to", "of its wait", "")]
@@ -101,9 +103,9 @@ def _told(wait: Wait) -> list[str]:
 
 def _row(wait: Wait, holder: Holder) -> tuple[str, ...]:
     if holder.started_at <= wait.submitted_at:
-        how = "was there before" if wait.is_requeued else "was there before it came"
+        how = "was running before" if wait.is_requeued else "was running when it was submitted"
     elif (holder.submitted_at, holder.job_id) < (wait.came_at, wait.job_id):
-        how = "came before it" + (f": {holder.how}" if holder.how else "")
+        how = "submitted before it" + (f": {holder.how}" if holder.how else "")
     else:
         how = "overtook it" + (f": {holder.how}" if holder.how else "")
     end = "" if math.isinf(holder.ended_at) else f"{seconds_text(holder.ended_at)}"

@@ -1,4 +1,4 @@
-"""Print the planned area of each memory class: what the option `areas` of policies for single nodes takes."""
+"""Print the planned area of each memory class, for the option `areas` of policies for single nodes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pybatsched.workload.walltimes import plain
 SUMMARY: Final = "Print the planned area of each memory class of a machine, as JSON."
 EPILOG: Final = """\
 examples:
-  pybatsched workload areas w.json -p rackham                prints {"128": 52093.1, "256": 12840, "1024": 0}, say
+  pybatsched workload areas w.json -p rackham         prints, for example, {"128": 52093.1, "256": 12840, "1024": 0}
   pybatsched workload areas w.json -p my_platform.xml > areas.json
 
-The area of a class is the sum of cores x walltime of its jobs, over its nodes. See docs/workloads.md.
+The area of a class is the sum of cores x walltime of its jobs, divided by its nodes. See docs/workloads.md.
 """
 
 
@@ -32,13 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; jobs that fit no class are counted on standard error."""
+    """Print the areas as JSON, and the number of jobs that fit no class on standard error."""
     n_nodes = nodes_by_memory(names.find(args.platform).read())
     areas = planned_areas(load(args.file), n_nodes)
     if areas.left_out:
         more = ", ..." if len(areas.left_out) > 1 else ""
         arguments.say(
-            f"{args.file}: {quantity(len(areas.left_out), 'job')} left out for needing more than the "
+            f"{args.file}: {quantity(len(areas.left_out), 'job')} left out, which need more than the "
             f"{max(n_nodes):g} GB of the largest node (job {areas.left_out[0]}{more})"
         )
     print(json.dumps({str(plain(memory_gb)): area for memory_gb, area in areas.by_class.items()}))

@@ -14,29 +14,29 @@ from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.fields import MetricFields
 from pybatsched.policies import registry
-from pybatsched.workload import plot, stats, stats as describe
+from pybatsched.workload import plot, stats
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
-from pybatsched.workload.lint import METRICS, Linted, lint
+from pybatsched.workload.lint import METRICS, LintReport, lint
 from pybatsched.workload.walltimes import Walltimes
 
 EPILOG: Final = """\
 examples:
-  pybatsched workload lint log.swf.gz                              what is odd in a log, and what becomes of it
+  pybatsched workload lint log.swf.gz                              problems in a log, and how convert handles them
   pybatsched workload convert log.swf.gz w.json --walltimes exact  a log as a workload for Batsim
   pybatsched workload convert log.swf.gz w.json --weeks            each week of 70 % utilisation or more
-  pybatsched workload merge ctc=CTC.swf.gz sdsc=SDSC.swf.gz --to 26w --output m.json   several logs as one
+  pybatsched workload merge ctc=CTC.swf.gz sdsc=SDSC.swf.gz --submitted-before 26w --output m.json
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
-  pybatsched workload areas w.json -p rackham                      planned areas, by memory of nodes
+  pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
-  pybatsched workload stats w.json --plot w.svg                    figures and a picture
+  pybatsched workload stats w.json --plot w.svg                    figures and a plot
 
 A log is a file in the Standard Workload Format, or of the Rackham format; every FILE may be plain or gzip.
 """
 
 _LINT: Final = """\
-exit codes: 0 read, whatever was found; 2 cannot be read; with --strict 7 when something is odd (notes are not)
+exit codes: 0 the file was read; 2 it cannot be read; with --strict 7 if there are problems other than notes
 """
 _GENERATE: Final = f"""\
 models:
@@ -46,7 +46,7 @@ examples:
   pybatsched workload generate lublin --jobs 5000 --procs 256 --seed 1 --load 0.8 --output w.json
   pybatsched workload generate poisson --days 7 --procs 64 --runtimes lognormal:1800:1.5 --output w.json
 
-The same options and seed give the same file, byte for byte.
+The same options and seed write the same file, byte for byte.
 """
 
 
@@ -55,12 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_commands(
         parser,
         (
-            Command("lint", "Tell what is odd about a workload.", _LINT, _lint_arguments, _lint),
+            Command("lint", "Report problems in a workload.", _LINT, _lint_arguments, _lint),
             Command("convert", convert.SUMMARY, convert.EPILOG, convert.add_arguments, convert.run),
             Command("merge", merge.SUMMARY, merge.EPILOG, merge.add_arguments, merge.run),
             Command(
                 "generate",
-                "Draw a workload at random, by a model and a seed.",
+                "Generate a random workload from a model and a seed.",
                 _GENERATE,
                 _generate_arguments,
                 _generate,
@@ -82,9 +82,9 @@ run = arguments.run_chosen
 def _lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
     parser.add_argument(
-        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
+        "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
     )
-    parser.add_argument("--strict", action="store_true", help="exit with 7 when something is odd")
+    parser.add_argument("--strict", action="store_true", help="exit with code 7 if there are problems other than notes")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
@@ -96,17 +96,17 @@ def _lint(args: argparse.Namespace) -> int:
 
 
 def _readers() -> dict[str, type[FieldModel]]:
-    """Give those who read fields of jobs: figures, and all installed policies; say which of these cannot be loaded."""
+    """Return the field models of the metrics and of all installed policies. Prints policies that cannot be loaded."""
     readers: dict[str, type[FieldModel]] = {METRICS: MetricFields}
     for name in registry.available():
         try:
             readers[name] = registry.find(name).cls.JobFields
         except InputError as error:
-            arguments.say(f"{error}; what it reads of jobs is not checked")
+            arguments.say(f"{error}; the job fields of this policy are not checked")
     return readers
 
 
-def _lint_lines(found: Linted) -> list[str]:
+def _lint_lines(found: LintReport) -> list[str]:
     lines = [f"{found.source}: {found.format}, {quantity(found.n_jobs, 'job')}, {quantity(found.n_procs, 'processor')}"]
     for level, title in (("odd", "odd:"), ("note", "notes:")):
         chosen = [finding for finding in found.findings.values() if finding.level == level]
@@ -116,7 +116,7 @@ def _lint_lines(found: Linted) -> list[str]:
             plural = "s" if finding.count > 1 else ""
             places = f"{found.where}{plural} {', '.join(map(str, finding.places))}{more}"
             lines += [f"{finding.count:>9,}  {finding.what}", f"{'':11}{places}", f"{'':11}convert: {finding.remedy}"]
-    return lines if found.findings else [*lines, "nothing odd"]
+    return lines if found.findings else [*lines, "no problems found"]
 
 
 # ----------------------------------------------------------------------------------------------------------- generate
@@ -124,15 +124,17 @@ def _lint_lines(found: Linted) -> list[str]:
 
 def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", choices=tuple(MODELS), help=f"one of {', '.join(MODELS)}")
-    much = parser.add_mutually_exclusive_group(required=True)
-    much.add_argument("--jobs", type=arguments.positive, metavar="N", help="so many jobs")
-    much.add_argument("--days", type=float, metavar="D", help="the jobs of so many days")
-    parser.add_argument("--procs", type=arguments.positive, metavar="N", required=True, help="the machine's processors")
-    parser.add_argument("--seed", type=int, metavar="S", default=0, help="where the random numbers begin (default: 0)")
-    parser.add_argument("--output", metavar="FILE", required=True, help="the file to write: .json or .json.gz")
-    parser.add_argument("--load", type=float, metavar="L", help="work over capacity, 0.8 for 80 %% (poisson: 0.7)")
+    amount = parser.add_mutually_exclusive_group(required=True)
+    amount.add_argument("--jobs", type=arguments.positive, metavar="N", help="number of jobs")
+    amount.add_argument("--days", type=float, metavar="D", help="number of days whose jobs are generated")
     parser.add_argument(
-        "--gap", type=float, metavar="S", help="poisson: mean seconds between arrivals, instead of a load"
+        "--procs", type=arguments.positive, metavar="N", required=True, help="processors of the machine"
+    )
+    parser.add_argument("--seed", type=int, metavar="S", default=0, help="seed of the random numbers (default: 0)")
+    parser.add_argument("--output", metavar="FILE", required=True, help="the file to write: .json or .json.gz")
+    parser.add_argument("--load", type=float, metavar="L", help="offered load, 0.8 for 80 %% (default of poisson: 0.7)")
+    parser.add_argument(
+        "--gap", type=float, metavar="S", help="poisson: mean seconds between arrivals, instead of --load"
     )
     help_text = (
         "poisson: exponential:MEAN, lognormal:MEDIAN:SIGMA, uniform:LOW:HIGH or fixed:S (default: exponential:3600)"
@@ -144,7 +146,11 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
         "--walltimes", metavar="RULE", default="exact", help="exact, factor:F, round, none (default: exact)"
     )
     parser.add_argument(
-        "--users", type=arguments.positive, metavar="N", default=0, help="give the jobs to N users, some busier"
+        "--users",
+        type=arguments.positive,
+        metavar="N",
+        default=0,
+        help="assign the jobs to N users, some with more jobs",
     )
 
 
@@ -152,7 +158,9 @@ def _generate(args: argparse.Namespace) -> int:
     output.check_name(args.output)
     own: dict[str, Any] = {name: value for name in ("runtimes", "sizes") if (value := getattr(args, name)) is not None}
     if own and args.model != "poisson":
-        raise InputError(f"--{next(iter(own))}: expected the model poisson, found {args.model}, which has its own")
+        raise InputError(
+            f"--{next(iter(own))}: expected the model poisson, found {args.model}, which has its own distribution"
+        )
     workload = generate(
         Recipe(
             args.model,
@@ -180,12 +188,12 @@ def _generate(args: argparse.Namespace) -> int:
 def _stats_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
     parser.add_argument(
-        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
+        "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
     )
     arguments.add_partition(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    help_text = f"draw arrivals, sizes and load ({', '.join(plot.FORMATS)}); needs the extra pybatsched[plot]"
-    parser.add_argument("--plot", metavar="PICTURE", help=help_text)
+    help_text = f"plot arrivals, sizes and load to a file ({', '.join(plot.FORMATS)}); needs the extra pybatsched[plot]"
+    parser.add_argument("--plot", metavar="FILE", help=help_text)
 
 
 def _stats(args: argparse.Namespace) -> int:
@@ -194,9 +202,9 @@ def _stats(args: argparse.Namespace) -> int:
     with loading(f"reading {args.file}"):
         sample = stats.sample(args.file, args.procs, args.partition)
     figures = stats.summary(sample)
-    print(json.dumps(figures, indent=1) if args.json else "\n".join(describe.lines(sample, figures)))
+    print(json.dumps(figures, indent=1) if args.json else "\n".join(stats.lines(sample, figures)))
     if args.plot is not None:
         plot.draw(sample, args.plot)
         if not args.json:
-            print(f"drew {args.plot}")
+            print(f"wrote {args.plot}")
     return 0

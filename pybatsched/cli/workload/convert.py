@@ -1,4 +1,4 @@
-"""Make a workload of a log, or a smaller one of a workload; and the options by which every log is read."""
+"""Convert a log to a workload, or select jobs of a workload; and the options for reading logs."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import RULES, Walltimes
 from pybatsched.workload.weeks import Week, busy_weeks, range_of, weeks_of, workloads_of
 
-SUMMARY: Final = "Make a workload of a log, or a smaller one of a workload."
+SUMMARY: Final = "Convert a log to a workload, or select jobs of a workload."
 EPILOG: Final = """\
 examples:
-  pybatsched workload convert log.swf.gz w.json                          requested walltimes, all jobs that ran
+  pybatsched workload convert log.swf.gz w.json                          all jobs that ran, requested walltimes
   pybatsched workload convert log.swf.gz w.json.gz --walltimes exact --max-size 512
   pybatsched workload convert SX-ACE.swf w.json --memory-unit MB         a log whose memory is not in KB
-  pybatsched workload convert log.swf.gz w.json --from 30d --to 37d      a week of the log, moved to time 0
-  pybatsched workload convert log.swf.gz w.json --to 30d --clock first   the first 30 days, whenever it begins
+  pybatsched workload convert log.swf.gz w.json --from 30d --submitted-before 37d         a week, moved to time 0
+  pybatsched workload convert log.swf.gz w.json --submitted-before 30d --clock first      the first 30 days
   pybatsched workload convert log.swf.gz w.json --weeks --utilisation 0.7:1.0   w-week03.json, ...
   pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
   pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
-  pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes, not in cores
-  pybatsched workload convert log.swf.gz w.json --load --platform mine.xml      jobs that draw power, for -E
+  pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes instead of cores
+  pybatsched workload convert log.swf.gz w.json --cpu-load --platform mine.xml  jobs that use power, for -E
   pybatsched workload convert w.json w5.json --for batsim5               the same jobs in Batsim 5's format
 
 walltimes:
-  requested         what the user asked for, which is also the estimate; a job that ran as long or longer gets its
-                    run time + 1 as walltime and keeps the request as the estimate, so that it still runs as logged
-  requested-strict  what the user asked for, and the simulator kills what ran longer
+  requested         the requested time, which is also the estimate; if the job ran as long or longer, its walltime is
+                    its run time + 1 and its estimate is the requested time, so that it runs as logged
+  requested-strict  the requested time; the simulator kills jobs that ran longer
   exact             estimate = run time, walltime = run time + 1
   factor:F          F times the run time, at least run time + 1 as walltime
-  round             run time rounded up as people ask for it: 5, 10, 15 min, ... 1, 2, 4 h, ... days
-  none              neither
+  round             run time rounded up to a usual request: 5, 10, 15 min, ... 1, 2, 4 h, ... days
+  none              neither walltime nor estimate
 
-A file of the Rackham format has the walltimes of its study: requested is requested-strict there. It has neither weeks,
-a unit of memory nor a second count of processors.
+In the Rackham format, requested means requested-strict, as in its study. It has no weeks, no unit of memory and no
+second count of processors.
 
 Dropped by default, and counted: jobs that ran 0 seconds or an unknown time, or on no processors. See docs/workloads.md.
 """
@@ -58,75 +58,86 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload convert`."""
     parser.add_argument("file", metavar="IN", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
     parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
-    arguments.add_for_batsim(parser, "whose format to write (default: batsim4); all commands read both")
+    arguments.add_for_batsim(parser, "the format to write (default: batsim4); all commands read both formats")
     add_log_options(parser)
     parser.add_argument(
-        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
+        "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
     )
     inputs.add_units(parser)
-    load = "write work that takes as long on the platform and keeps its hosts busy, instead of delays, which do not"
-    parser.add_argument("--load", action="store_true", help=load)
-    parser.add_argument("--platform", metavar="FILE|NAME", help="the platform that --units and --load are about")
+    load = "write work of the same duration that puts load on the hosts of the platform, instead of delays"
+    parser.add_argument("--cpu-load", action="store_true", help=load)
+    arguments.add_old_names(parser, "--load", dest="cpu_load", action="store_true")
+    parser.add_argument("--platform", metavar="FILE|NAME", help="the platform for --units and --cpu-load")
     cut = parser.add_argument_group("what to keep")
     arguments.add_window(cut)
     cut.add_argument(
-        "--clock", choices=("log", "first"), default="log", help="T counts from the log's 0, or its first submission"
+        "--clock",
+        choices=("log", "first"),
+        default="log",
+        help="T counts from time 0 of the log (default), or from its first submission",
     )
-    cut.add_argument("--min-size", type=arguments.positive, metavar="N", help="jobs of at least N processors")
-    cut.add_argument("--max-size", type=arguments.positive, metavar="N", help="jobs of at most N processors")
+    cut.add_argument("--min-size", type=arguments.positive, metavar="N", help="keep jobs of at least N processors")
+    cut.add_argument("--max-size", type=arguments.positive, metavar="N", help="keep jobs of at most N processors")
     arguments.add_max_jobs(cut)
     shift = cut.add_mutually_exclusive_group()
     shift.add_argument(
-        "--shift-to-zero", dest="shift", action="store_true", help="first submission at 0 (windows: yes)"
+        "--shift-to-zero",
+        dest="shift",
+        action="store_true",
+        help="move the first submission to time 0 (default for a window)",
     )
-    shift.add_argument("--no-shift", dest="shift", action="store_false", help="keep the times of a window")
+    shift.add_argument("--no-shift", dest="shift", action="store_false", help="keep the submission times of a window")
     parser.set_defaults(shift=None)
     weeks = parser.add_argument_group("weeks of a log in SWF (168 h each, from the first submission)")
     which = weeks.add_mutually_exclusive_group()
-    which.add_argument("--weeks", action="store_true", help="write each busy week, to OUT-week01.json and so on")
+    which.add_argument("--weeks", action="store_true", help="write each busy week, to OUT-week01.json, …")
     which.add_argument("--week", type=arguments.positive, metavar="K", help="write week K to OUT, counted from 1")
     weeks.add_argument(
-        "--utilisation", metavar="A:B", help="logged utilisation of a busy week (default: 0.70: or more)"
+        "--utilisation",
+        metavar="A:B",
+        help="range of the logged utilisation of busy weeks (default: 0.70:, no upper limit)",
     )
-    weeks.add_argument("--keep-ends", action="store_true", help="consider the first and the last week too")
-    weeks.add_argument("--max-weeks", type=arguments.positive, metavar="N", help="the first N busy weeks")
+    weeks.add_argument("--keep-ends", action="store_true", help="include the first and the last week")
+    weeks.add_argument("--max-weeks", type=arguments.positive, metavar="N", help="write at most N busy weeks")
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """Describe the options by which logs become workloads; `log_options` reads them."""
+    """Describe the options for the conversion of logs. `log_options` reads them."""
     parser.add_argument("--walltimes", metavar="RULE", help=f"{', '.join(RULES)} (default: requested)")
     log = parser.add_argument_group("logs only")
-    size = "which processors of SWF count (default: allocated)"
+    size = "which number of processors of SWF to use (default: allocated)"
     log.add_argument("--size", choices=("allocated", "requested"), help=size)
-    run_times = "as the log has them, or cut to the requested time; jobs without one are dropped (default: logged)"
+    run_times = "logged (default), or cut to the requested time, which drops jobs without one"
     log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
     arguments.add_memory_unit(log)
     arguments.add_partition(log)
-    log.add_argument("--min-runtime", type=float, metavar="S", help="keep jobs that ran 0 s or unknown, as running S s")
-    log.add_argument("--profile", choices=("delay", "parallel"), help="delays, or parallel tasks (default: delay)")
+    log.add_argument("--min-runtime", type=float, metavar="S", help="keep jobs with run time 0 or unknown; set it to S")
+    log.add_argument("--profile", choices=("delay", "parallel"), help="type of the profiles (default: delay)")
     log.add_argument(
         "--speed", type=float, metavar="F", help="flop/s of a processor, for parallel tasks (default: 1e9)"
     )
-    log.add_argument("--duplicates", choices=("renumber", "error"), help="second job of a number (default: renumber)")
+    log.add_argument(
+        "--duplicates", choices=("renumber", "error"), help="how to handle a repeated job number (default: renumber)"
+    )
     arguments.add_lenient(log)
 
 
-#: Options that a Batsim file has no use for, and those that mean something for SWF alone.
+#: Options for logs only, and options for SWF only.
 _OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
 _OF_SWF: Final = ("size", "run_times", "memory_unit", "weeks", "week")
 
 
-def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf.Options:
-    """Give the options by which a file is read. Raises InputError for one that its format has no use for."""
+def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf.SwfOptions:
+    """Return the options for reading a file. Raises InputError for an option that is not for its format."""
     kind = files.format_of(path)
     if kind == "Batsim JSON":
-        _refuse(args, _OF_LOGS, "a log", f"a Batsim file, {path}")
-        _refuse(args, _OF_SWF, "a log in SWF", f"a Batsim file, {path}")
+        _check_unused(args, _OF_LOGS, "a log", f"a Batsim file, {path}")
+        _check_unused(args, _OF_SWF, "a log in SWF", f"a Batsim file, {path}")
     if kind == "Rackham":
-        _refuse(args, _OF_SWF, "a log in SWF", f"a file of the Rackham format, {path}")
+        _check_unused(args, _OF_SWF, "a log in SWF", f"a file of the Rackham format, {path}")
     if args.speed is not None and args.profile != "parallel":
         raise InputError("--speed: expected together with --profile parallel")
-    return swf.Options(
+    return swf.SwfOptions(
         walltimes=Walltimes.parse(args.walltimes or "requested"),
         min_runtime_s=args.min_runtime,
         n_procs=n_procs,
@@ -139,7 +150,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
     )
 
 
-def _refuse(args: argparse.Namespace, names: tuple[str, ...], expected: str, found: str) -> None:
+def _check_unused(args: argparse.Namespace, names: tuple[str, ...], expected: str, found: str) -> None:
     for name in names:
         value = getattr(args, name, None)
         if value is not None and value is not False:
@@ -147,7 +158,7 @@ def _refuse(args: argparse.Namespace, names: tuple[str, ...], expected: str, fou
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the workload, or one for each week, and say what became of the log's jobs."""
+    """Write the workload, or one for each week, and print how many jobs were dropped or changed."""
     selection = Selection(
         *arguments.window(args),
         min_size=args.min_size,
@@ -171,12 +182,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-#: Makes another workload of one, and goes on with its report.
+#: Returns a changed workload and the continued report.
 Change = Callable[[Workload, Report], tuple[Workload, Report]]
 
 
 def _changes(args: argparse.Namespace) -> list[Change]:
-    """Say what is done to the jobs of a file before it is written: their sizes and their work, and whose words."""
+    """Return the changes before a workload is written: sizes, load, and the format of Batsim 5."""
     return [*_changes_for_platform(args), *([_for_batsim5] if args.batsim == "batsim5" else [])]
 
 
@@ -184,19 +195,21 @@ def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
     if args.platform is None:
         for given, name, why in (
             (args.units, "--units", "the cores of a host"),
-            (args.load, "--load", "the speed of hosts"),
+            (args.cpu_load, "--cpu-load", "the speed of hosts"),
         ):
             if given:
-                raise InputError(f"{name}: expected --platform FILE|NAME, which tells {why}")
+                raise InputError(f"{name}: expected --platform FILE|NAME, which has {why}")
         return []
-    if args.load and args.profile is not None:
-        raise InputError("--load: expected without --profile, which says what work is as well")
+    if args.cpu_load and args.profile is not None:
+        raise InputError("--cpu-load: expected without --profile, which sets the type of work as well")
     platform = names.find(args.platform).read()
     changes: list[Change] = []
-    if args.units is not None or files.format_of(args.file) != "Batsim JSON":  # which says itself what its jobs are
+    if (
+        args.units is not None or files.format_of(args.file) != "Batsim JSON"
+    ):  # Batsim files are converted only with --units
         sizing = inputs.sizing(args.units, platform, args.platform)
         changes += [sizing.applied] if sizing is not None else []
-    return [*changes, partial(_loaded, platform)] if args.load else changes
+    return [*changes, partial(_loaded, platform)] if args.cpu_load else changes
 
 
 def _for_batsim5(workload: Workload, report: Report) -> tuple[Workload, Report]:
@@ -228,10 +241,12 @@ def _loaded(platform: Platform, workload: Workload, report: Report) -> tuple[Wor
 
 
 def _convert_weeks(
-    args: argparse.Namespace, selection: Selection, options: swf.Options, changes: Sequence[Change]
+    args: argparse.Namespace, selection: Selection, options: swf.SwfOptions, changes: Sequence[Change]
 ) -> int:
     if args.from_at is not None or args.to_at is not None or args.clock != "log":
-        raise InputError("--from, --to and --clock: expected without --weeks or --week, which are windows of their own")
+        raise InputError(
+            "--from, --submitted-before and --clock: expected without --weeks or --week, which set the window"
+        )
     with loading(f"reading {args.file}"):
         trace = swf.read_swf(args.file, lenient=args.lenient)
     if selection.partitions:
@@ -239,8 +254,8 @@ def _convert_weeks(
     weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
     for week, workload, report in workloads_of(trace, _chosen_weeks(args, weeks), options, selection):
         path = args.output if args.week is not None else _week_path(args.output, week.number)
-        told = "" if week.utilisation is None else f": logged utilisation {week.utilisation:.1%}"
-        print(f"week {week.number} of {len(weeks)}{told}")
+        busy = "" if week.utilisation is None else f": logged utilisation {week.utilisation:.1%}"
+        print(f"week {week.number} of {len(weeks)}{busy}")
         _write(workload, report, path, changes)
     return 0
 
@@ -257,7 +272,9 @@ def _chosen_weeks(args: argparse.Namespace, weeks: list[Week]) -> list[Week]:
         raise InputError(f"--weeks: {args.file}: {error} (--week K)") from None
     if not chosen:
         shown = ", ".join(f"{week.utilisation:.0%}" for week in weeks if week.utilisation is not None)
-        raise InputError(f"{args.file}: no week has a logged utilisation of {least:g} to {most:g}: {shown}")
+        raise InputError(
+            f"{args.file}: expected a week with a logged utilisation of {least:g} to {most:g}, found {shown}"
+        )
     return chosen[: args.max_weeks]
 
 

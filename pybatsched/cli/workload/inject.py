@@ -1,4 +1,4 @@
-"""Give jobs of a workload deadlines, moldable types or input files, or put urgent jobs among them."""
+"""Add deadlines, moldable types or input files to jobs of a workload, or add urgent jobs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from pybatsched.workload.inject.urgent import UrgentJob, urgent_job_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
 
-SUMMARY: Final = "Give jobs deadlines, moldable types or input files, or put urgent jobs among them."
+SUMMARY: Final = "Add deadlines, moldable types or input files to jobs, or add urgent jobs."
 EPILOG: Final = """\
 examples:
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output a.json       every third job
   pybatsched workload inject w.json deadlines --share 0.333 --least 72h --seed 7 --output b.json
   pybatsched workload inject w.json urgent --every 720h --busy 0.75 --seed 1 --output u.json
   pybatsched workload inject w.json urgent --probability 0.001 --kind 16:10m --kind 32:4m --output u.json
-  pybatsched workload inject w.json urgent --at 128:10m:4982280 --at 256:390:87d --output u.json   these two
-  pybatsched workload inject w.json urgent --queue sx_rout --output u.json                 mark jobs that are there
+  pybatsched workload inject w.json urgent --at 128:10m:4982280 --at 256:390:87d --output u.json   these two jobs
+  pybatsched workload inject w.json urgent --queue sx_rout --output u.json                 mark existing jobs as urgent
   pybatsched workload inject w.json moldable --seed 3 --output m.json
-  pybatsched workload inject w.json files --output f.json                    6.4 GB a core, shared within an hour
+  pybatsched workload inject w.json files --output f.json                    6.4 GB per core, shared within an hour
   pybatsched workload inject w.json files --gap 2h --sizes 1:100 --classes 128:0.9,256:0.08,1024:0.02 --output f.json
 
-The same options and seed give the same file, byte for byte; campaigns have the same steps. See docs/workloads.md.
+The same options and seed write the same file, byte for byte. Campaigns have the same steps. See docs/workloads.md.
 """
 
 
@@ -39,24 +39,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the kinds of `workload inject` and their options."""
     parser.add_argument("file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Rackham)")
     kinds = (
-        Command("deadlines", "Some jobs must be over in time.", "", _deadlines_arguments, _run(_deadlines)),
-        Command("urgent", "Some jobs cannot wait.", "", _urgent_arguments, _run(_urgent)),
-        Command("moldable", "Jobs may run on more or fewer processors.", "", _moldable_arguments, _run(_moldable)),
-        Command("files", "Jobs load input files, which users share.", "", _files_arguments, _run(_files)),
+        Command("deadlines", "Set a deadline for some jobs.", "", _deadlines_arguments, _run(_deadlines)),
+        Command("urgent", "Add urgent jobs, or mark existing jobs as urgent.", "", _urgent_arguments, _run(_urgent)),
+        Command("moldable", "Allow jobs to run on more or fewer processors.", "", _moldable_arguments, _run(_moldable)),
+        Command("files", "Add input files, which jobs of a user share.", "", _files_arguments, _run(_files)),
     )
     below = parser.add_subparsers(dest="what", metavar="KIND", required=True)
     for kind in kinds:
         sub = below.add_parser(kind.name, help=kind.summary, description=kind.summary)
         kind.add_options(sub)
         sub.add_argument(
-            "--seed", type=arguments.natural, default=0, metavar="S", help="where random numbers begin (default: 0)"
+            "--seed", type=arguments.natural, default=0, metavar="S", help="seed of the random numbers (default: 0)"
         )
         sub.add_argument("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
         sub.set_defaults(run_kind=kind.run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the workload with what was put into it."""
+    """Write the changed workload."""
     return int(args.run_kind(args))
 
 
@@ -68,16 +68,17 @@ def _run(step_from: Callable[[argparse.Namespace], Step]) -> Callable[[argparse.
             raise InputError(f"{args.what}: {error}") from None
         output.check_name(args.output)
         arguments.refuse_to_overwrite(args.output, [args.file])
-        made = step.applied(load(args.file), args.seed)
-        batsim4.write(made, args.output)
-        print(f"{args.what}: {_told(made)}" + (f", seed {args.seed}" if step.draws else ""))
-        output.say_written(made, args.output)
+        changed = step.applied(load(args.file), args.seed)
+        batsim4.write(changed, args.output)
+        print(f"{args.what}: {_counts(changed)}" + (f", seed {args.seed}" if step.is_random else ""))
+        output.say_written(changed, args.output)
         return 0
 
     return run_one
 
 
-def _told(workload: Workload) -> str:
+def _counts(workload: Workload) -> str:
+    """Return how many jobs have each of the fields that steps add."""
     n_late = sum("max_stay" in job for job in workload.jobs)
     n_urgent = sum(job.get("urgent") is True for job in workload.jobs)
     n_moldable = sum("moldable" in job for job in workload.jobs)
@@ -89,7 +90,7 @@ def _told(workload: Workload) -> str:
         (n_moldable, "moldable"),
         (n_loading, f"with {quantity(n_files, 'input file')}"),
     )
-    return ", ".join(f"{quantity(n, 'job')} {what}" for n, what in counts if n) or "no job was chosen"
+    return ", ".join(f"{quantity(n, 'job')} {what}" for n, what in counts if n) or "no job was selected"
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,13 +102,21 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _deadlines_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--every", type=arguments.positive, metavar="N", help="every N-th job in order of submission")
-    which.add_argument("--share", type=float, metavar="P", help="each job with a probability, by the seed")
-    parser.add_argument("--first", type=arguments.positive, metavar="K", help="with --every: the first one (default 1)")
-    parser.add_argument("--least", default="24h", metavar="T", help="at least so long after submission (default 24h)")
-    parser.add_argument("--factor", type=float, default=2.0, metavar="F", help="and F times --of (default 2)")
+    which.add_argument(
+        "--every", type=arguments.positive, metavar="N", help="select every N-th job in order of submission"
+    )
+    which.add_argument("--share", type=float, metavar="P", help="select each job with probability P, by the seed")
+    parser.add_argument(
+        "--first", type=arguments.positive, metavar="K", help="with --every: the first selected job (default 1)"
+    )
+    parser.add_argument(
+        "--least", default="24h", metavar="T", help="the deadline is T after submission (default 24h), …"
+    )
+    parser.add_argument(
+        "--factor", type=float, default=2.0, metavar="F", help="… or F times --of (default 2), whichever is later"
+    )
     of = ("estimate", "walltime", "runtime")
-    parser.add_argument("--of", choices=of, default=of[0], help="what F is a multiple of (default %(default)s)")
+    parser.add_argument("--of", choices=of, default=of[0], help="the time that F multiplies (default %(default)s)")
 
 
 def _deadlines(args: argparse.Namespace) -> Deadlines:
@@ -121,22 +130,22 @@ def _deadlines(args: argparse.Namespace) -> Deadlines:
 
 def _urgent_arguments(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--every", metavar="T", help="inject one in each period, as 720h, at a minute drawn by the seed")
-    way.add_argument("--probability", type=float, metavar="P", help="inject one at each arrival with a probability")
+    way.add_argument("--every", metavar="T", help="add one in each period T, such as 720h, at a random minute")
+    way.add_argument("--probability", type=float, metavar="P", help="add one at each arrival with probability P")
     add = parser.add_argument
-    add("--busy", type=float, metavar="L", help="only where the offered load is at least L, as 0.75")
-    kinds = "of so many processors for so long (repeatable; default 128:600 256:390 512:240)"
+    add("--busy", type=float, metavar="L", help="only when the offered load is at least L, such as 0.75")
+    kinds = "N processors and run time T, one of them at random (repeatable; default 128:600 256:390 512:240)"
     add("--kind", action="append", metavar="N:T", help=kinds)
-    given = "instead: inject one of N processors that runs T, at this INSTANT of the workload's clock (repeatable)"
+    given = "instead: add a job of N processors and run time T, submitted at time INSTANT (repeatable)"
     add("--at", action="append", metavar="N:T:INSTANT", help=given)
     add("--queue", action="append", metavar="NAME", help="instead: mark the jobs of this queue (repeatable)")
-    add("--share", type=float, metavar="P", help="instead: mark each job (of those queues) with a probability")
+    add("--share", type=float, metavar="P", help="instead: mark each job (of these queues) with probability P")
 
 
 def _urgent(args: argparse.Namespace) -> Urgent:
     for name in ("every", "probability", "busy", "kind", "queue", "share") if args.at is not None else ():
         if getattr(args, name) is not None:
-            raise InputError(f"--{name}: expected without --at, which says all about its jobs")
+            raise InputError(f"--{name}: expected without --at, which sets all properties of its jobs")
     given = {
         "every_s": None if args.every is None else seconds_of(args.every, "--every"),
         "probability": args.probability,
@@ -154,7 +163,7 @@ def _kinds(texts: list[str]) -> Iterator[tuple[int, float]]:
         size, colon, length = text.partition(":")
         count = _count_of(size)
         if not colon or count is None:
-            raise InputError(f"--kind {text:.60}: expected PROCESSORS:SECONDS, as 128:600 or 128:10m")
+            raise InputError(f"--kind {text:.60}: expected PROCESSORS:SECONDS, such as 128:600 or 128:10m")
         yield count, seconds_of(length, f"--kind {text:.60}")
 
 
@@ -163,7 +172,9 @@ def _jobs(texts: list[str]) -> Iterator[UrgentJob]:
         size, *times = text.split(":")
         count = _count_of(size)
         if len(times) != 2 or count is None:
-            raise InputError(f"--at {text:.60}: expected PROCESSORS:SECONDS:INSTANT, as 256:390:86400 or 256:6.5m:1d")
+            raise InputError(
+                f"--at {text:.60}: expected PROCESSORS:SECONDS:INSTANT, such as 256:390:86400 or 256:6.5m:1d"
+            )
         try:
             yield urgent_job_of([count, *times])
         except InputError as error:
@@ -178,7 +189,7 @@ def _count_of(text: str) -> int | None:
 
 
 def _moldable_arguments(parser: argparse.ArgumentParser) -> None:
-    types = "parallel fraction, most processors and share of the jobs (repeatable; default .8:32:.5 and three more)"
+    types = "parallel fraction, maximum of processors and share of jobs (repeatable; default .8:32:.5 and 3 more)"
     parser.add_argument("--type", action="append", metavar="F:N:P", help=types)
 
 
@@ -190,7 +201,7 @@ def _types(texts: list[str]) -> Iterator[dict[str, Any]]:
     for text in texts:
         values = text.split(":")
         if len(values) != 3:
-            raise InputError(f"--type {text:.60}: expected FRACTION:LIMIT:SHARE, as 0.8:32:0.5")
+            raise InputError(f"--type {text:.60}: expected FRACTION:LIMIT:SHARE, such as 0.8:32:0.5")
         yield dict(zip(("fraction", "limit", "share"), values, strict=True))
 
 
@@ -199,21 +210,21 @@ def _types(texts: list[str]) -> Iterator[dict[str, Any]]:
 
 def _files_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    gap = "a user's job of as many cores shares the file of his last one within T of it (default 1h)"
+    gap = "a job shares the file of its user's last job, if that has as many cores and is at most T older (default 1h)"
     add("--gap", default="1h", metavar="T", help=gap)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--per-core", type=float, metavar="GB", help="size of a file for each core (default 6.4)")
-    size.add_argument("--sizes", metavar="LO:HI", help="instead: GB drawn between the two, by their logarithm")
-    classes = "memory of nodes and share of the files whose jobs need as much, as 128:0.9,256:0.08,1024:0.02"
+    size.add_argument("--per-core", type=float, metavar="GB", help="size of a file per core of the job (default 6.4)")
+    size.add_argument("--sizes", metavar="LO:HI", help="instead: random size in GB; its logarithm is uniform")
+    classes = "memory of nodes and share of the files that need it, such as 128:0.9,256:0.08,1024:0.02"
     add("--classes", metavar="GB:P,...", help=classes)
-    add("--bandwidth", type=float, metavar="GB/S", help="by which alone_s counts a load (default 0.1)")
+    add("--bandwidth", type=float, metavar="GB/S", help="bandwidth of loading a file, for alone_s (default 0.1)")
 
 
 def _files(args: argparse.Namespace) -> Files:
     given = {
         "gap_s": seconds_of(args.gap, "--gap"),
         "per_core_gb": args.per_core,
-        "sizes_gb": None if args.sizes is None else _pair("--sizes", args.sizes, "LO:HI, as 1:100"),
+        "sizes_gb": None if args.sizes is None else _pair("--sizes", args.sizes, "LO:HI, such as 1:100"),
         "classes": None if args.classes is None else list(_classes(args.classes)),
         "bandwidth_gbps": args.bandwidth,
     }
@@ -222,7 +233,7 @@ def _files(args: argparse.Namespace) -> Files:
 
 def _classes(text: str) -> Iterator[list[str]]:
     for kind in text.split(","):
-        yield _pair("--classes", kind, "GB:SHARE,…, as 128:0.9,256:0.1")
+        yield _pair("--classes", kind, "GB:SHARE,…, such as 128:0.9,256:0.1")
 
 
 def _pair(option: str, text: str, expected: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Batsim's own workload files: read and checked as Batsim would, written the same way each time."""
+"""Batsim's workload files: read with the checks of Batsim, and written reproducibly."""
 
 from __future__ import annotations
 
@@ -14,87 +14,87 @@ import msgspec
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats import batsim5, files
-from pybatsched.workload.formats.checks import Place, check_job, check_profiles, is_count, shown
-from pybatsched.workload.formats.conversion import uncollected
+from pybatsched.workload.formats.checks import FileLocation, check_job, check_profiles, is_count, shown
+from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.model import Workload
 
-#: A string, which may hold anything, or one of the things looked for outside of strings.
+#: A string, or one of the tokens that are searched outside of strings.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\}|-?(?:NaN|Infinity)|-?[0-9][0-9.eE+-]*', re.DOTALL)
-#: The escape of one half of a pair of surrogates; both halves together are a character, one alone is none.
-_HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
+#: The escape of a surrogate. Two of them are a character, one alone is invalid.
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 _OWN_MEMBERS: Final = ("nb_res", "jobs", "profiles")
 
 
 def read(path: str | Path) -> Workload:
-    """Read a workload file (.json, or gzip of it) and check everything Batsim checks when it loads one.
+    """Read a workload file (.json, or gzip of it) and check everything that Batsim checks.
 
     A file of Batsim 5 is recognised by its profile types and translated (`formats.batsim5`).
     Cost is linear in the file: about 4 µs a job. Raises InputError naming the file, the job or profile, the field,
-    what was expected and what was found; text that is no JSON is told with line and column.
+    what was expected and what was found. For invalid JSON it names line and column.
     """
     source = str(path)
-    with uncollected():
+    with gc_paused():
         with progress.part(0, 0.1):
             text = files.read_bytes(path)
-        with progress.part(0.4, 1):  # what comes before the jobs one by one is done at once
+        with progress.part(0.4, 1):  # parsing the text cannot report its progress
             return _read(source, text)
 
 
 def _read(source: str, text: bytes) -> Workload:
-    content = parsed_at_once(text)
+    content = parse_fast(text)
     if content is None:
         content = Parser(source, text).parse()
-    top = Place(source)
+    top = FileLocation(source)
     if type(content) is not dict:
-        top.refuse("", "an object with nb_res, jobs and profiles", content)
+        top.fail("", "an object with nb_res, jobs and profiles", content)
     n_procs, jobs, profiles = (content.get(member) for member in _OWN_MEMBERS)
     if not is_count(n_procs, 1):
-        _refuse_member(top, content, "nb_res", "a whole number of processors, more than 0")
+        _fail_member(top, content, "nb_res", "a whole number of processors, more than 0")
     if type(profiles) is not dict:
-        _refuse_member(top, content, "profiles", "an object of profiles by name")
+        _fail_member(top, content, "profiles", "an object of profiles by name")
     if type(jobs) is not list:
-        _refuse_member(top, content, "jobs", "an array of jobs")
+        _fail_member(top, content, "jobs", "an array of jobs")
     is_batsim5 = batsim5.is_batsim5(profiles)
     if is_batsim5:
         jobs, profiles = batsim5.from_batsim5(jobs, profiles, source)
     check_profiles(profiles, source)
     places: dict[str, int] = {}
-    for index, job in progress.counted(enumerate(jobs), len(jobs)):
+    for index, job in progress.with_progress(enumerate(jobs), len(jobs)):
         name = check_job(job, index, profiles, source)
         first = places.setdefault(name, index)
         if first != index:
             raise InputError(
-                f"{source}: job {shown(job['id'])}, field id: expected an id of its own, "
-                f"found that of jobs[{first}] again in jobs[{index}]"
+                f"{source}: job {shown(job['id'])}, field id: expected a unique id, "
+                f"found it in jobs[{first}] and jobs[{index}]"
             )
     about = {key: value for key, value in content.items() if key not in _OWN_MEMBERS}
     return Workload(jobs, profiles, n_procs, source, about, 5 if is_batsim5 else 4)
 
 
-def _refuse_member(top: Place, content: dict[str, Any], member: str, expected: str) -> NoReturn:
+def _fail_member(top: FileLocation, content: dict[str, Any], member: str, expected: str) -> NoReturn:
     if member not in content:
         top.missing(f"member {member}", expected)
-    top.refuse(f"member {member}", expected, content[member])
+    top.fail(f"member {member}", expected, content[member])
 
 
 def write(workload: Workload, path: str | Path) -> None:
-    """Write a workload as Batsim reads it, one line a job; a name that ends in .gz is compressed.
+    """Write a workload file with one line per job. It is compressed if its name ends in .gz.
 
-    The same workload always gives the same bytes, and `read` gives the same workload back. Raises InputError when the
+    The same workload is always written as the same bytes, and `read` returns it unchanged. Raises InputError if the
     file cannot be written.
     """
     files.write_text(path, _pieces(workload))
 
 
 def text_of(workload: Workload) -> str:
-    """Give the text of a workload file. O(size)."""
+    """Return the text of a workload file. O(size)."""
     return "".join(_pieces(workload))
 
 
 def _pieces(workload: Workload) -> Iterator[str]:
     encode = json.JSONEncoder(allow_nan=False).encode
-    workload = batsim5.settled(workload)
+    workload = batsim5.resolve_profiles(workload)
     yield f'{{"nb_res": {workload.n_procs}'
     for key, value in workload.about.items():
         if key not in _OWN_MEMBERS:
@@ -108,13 +108,13 @@ def _pieces(workload: Workload) -> Iterator[str]:
     yield "\n}}\n"
 
 
-def parsed_at_once(text: bytes) -> Any:
-    """Read JSON that nothing need be said about; None for all else, and wherever it is not sure of that. O(length).
+def parse_fast(text: bytes) -> Any:
+    """Parse valid JSON; return None for invalid or doubtful text. O(length).
 
-    It is the fast twin of `Parser`, by a reader that would let pass a key given twice. Then there are less keys, and
-    less colons with them, in what was read than in the text.
+    It is a fast version of `Parser`, by a library that accepts duplicate keys. These are detected because the result
+    has fewer keys, and so fewer colons, than the text.
     """
-    if b"\\u" in text:  # it may be a colon
+    if b"\\u" in text:  # an escape may be a colon
         return None
     try:
         content = msgspec.json.decode(text)
@@ -123,15 +123,15 @@ def parsed_at_once(text: bytes) -> Any:
         return None
 
 
-class _Refused(Exception):  # noqa: N818  travels from the JSON scanner to our own border only
-    """The scanner met something that is JSON to Python, but not to us."""
+class _InvalidJson(Exception):  # noqa: N818  never leaves this module
+    """The text has something that Python's JSON reader accepts, but Batsim does not."""
 
 
 class Parser:
-    """JSON without what Python's own reader lets pass: keys given twice, NaN, numbers beyond bounds, half characters.
+    """A strict JSON parser: it rejects duplicate keys, NaN, numbers out of range and single surrogates.
 
-    The reader tells its hooks no positions. They are found afterwards, in the rare case that there is an error: the
-    hooks count what they are given, and the text is scanned up to that count.
+    Python's reader does not pass positions to its hooks. So the hooks count objects, and after an error the text is
+    scanned up to that count to find the position.
     """
 
     def __init__(self, source: str, content: bytes) -> None:
@@ -142,11 +142,11 @@ class Parser:
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             raise InputError(
-                f"{source}: line {line}: expected JSON in UTF-8, found byte {error.start} not of it"
+                f"{source}: line {line}: expected JSON in UTF-8, found an invalid byte at {error.start}"
             ) from None
 
     def parse(self) -> Any:
-        """Give what the text says. Raises InputError."""
+        """Return the content of the text. Raises InputError."""
         if not self.text.strip():
             raise InputError(f"{self.source}: expected a JSON object, found an empty file")
         try:
@@ -158,22 +158,20 @@ class Parser:
             raise InputError(f"{self.source}: line {error.lineno}:{error.colno}: broken JSON: {error.msg}") from None
         except RecursionError:
             raise InputError(f"{self.source}: broken JSON: too many levels of brackets") from None
-        except _Refused as error:
+        except _InvalidJson as error:
             raise InputError(f"{self.source}: {error}") from None
-        except ValueError:  # Python refuses to read whole numbers of thousands of digits
-            raise InputError(
-                f"{self.source}: expected numbers a computer can hold, found one of thousands of digits"
-            ) from None
+        except ValueError:  # Python does not read whole numbers of thousands of digits
+            raise InputError(f"{self.source}: expected numbers below 1e308, found one of thousands of digits") from None
         return content
 
     def _check_texts(self) -> None:
-        """Refuse halves of characters, which no file and no message can hold, and Batsim does not read."""
-        if _HALF_PAIR.search(self.text) is None:
+        """Reject single surrogates, which cannot be written as UTF-8 and which Batsim does not read."""
+        if _SURROGATE.search(self.text) is None:
             return
         for token in _TOKEN.finditer(self.text):
-            if _HALF_PAIR.search(token[0]) is not None and not _is_text(text := json.loads(token[0])):
-                raise _Refused(
-                    f"{self._line(token.start())}: expected whole characters, found half a pair in {shown(text)}"
+            if _SURROGATE.search(token[0]) is not None and not _is_text(text := json.loads(token[0])):
+                raise _InvalidJson(
+                    f"{self._line(token.start())}: expected valid characters, found a single surrogate in {shown(text)}"
                 )
 
     def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -183,21 +181,21 @@ class Parser:
             seen: set[str] = set()
             for key, _ in pairs:
                 if key in seen:
-                    raise _Refused(f"{self._end_of_object()}: the key {shown(key)} is given twice in one object")
+                    raise _InvalidJson(f"{self._end_of_object()}: expected unique keys, found {shown(key)} twice")
                 seen.add(key)
         return made
 
     def _constant(self, name: str) -> Any:
-        raise _Refused(f"{self._first(name)}: expected a number, found {name}")
+        raise _InvalidJson(f"{self._first(name)}: expected a number, found {name}")
 
     def _number(self, text: str) -> float:
         value = float(text)
         if not math.isfinite(value):
-            raise _Refused(f"{self._first(text)}: expected a number that a computer can hold, found {text}")
+            raise _InvalidJson(f"{self._first(text)}: expected a number below 1e308, found {text}")
         return value
 
     def _end_of_object(self) -> str:
-        """Say where the object ends that the hook got last: at as many closing braces as it got objects."""
+        """Return where the last object of the hook ends: at as many closing braces as it got objects."""
         left = self.n_objects
         for token in _TOKEN.finditer(self.text):
             if token[0] == "}":

@@ -1,13 +1,13 @@
-"""Workload files of Batsim 5, which has other names for profiles, and one text for all that it does not know itself.
+"""Convert workloads between the formats of Batsim 4 and Batsim 5.
 
-A workload in memory is in Batsim 4's words (`pybatsched.workload.model`). `to_batsim5` says it in those of Batsim 5,
-and `from_batsim5` takes a file's content back: what the first has made, the second makes equal to what it was. Members
-that Batsim 5 has no use for are in `extra_data`, a JSON object as text, since it forwards nothing else to schedulers.
+Batsim 5 has other names of profile types, and forwards unknown fields to schedulers only in `extra_data`, a JSON object
+as text. A workload in memory is in the format of Batsim 4 (`pybatsched.workload.model`). `from_batsim5` reverts
+`to_batsim5` exactly.
 
-All rules are those of Batsim 5.0.0-rc2. Two of its amounts are not what they were: what is "spread uniformly" goes over
-all n·(n-1) transfers of a job of n processors (Batsim 4: over n), and of what each host moves to and from a storage it
-takes the bytes to read for both, unless they are spread. Amounts are changed so that the job does the same; the amounts
-of Batsim 4 are kept in `extra_data`, to be found again without rounding.
+All rules are those of Batsim 5.0.0-rc2. It differs from Batsim 4 in two amounts. An amount "spread uniformly" is
+divided by the n·(n-1) transfers of a job of n processors (Batsim 4: by n). And if the bytes to and from a storage are
+not spread, `bytes_to_read` is used for both directions. Amounts are converted so that the job does the same work. The
+original amounts are kept in `extra_data`, so that the way back needs no rounding.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
 from pybatsched.protocol.json_values import EXTRA, WALLTIME, fields_in, object_in
-from pybatsched.workload.formats.checks import Place, is_count, is_number, shown
+from pybatsched.workload.formats.checks import FileLocation, is_count, is_number, shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import users_of
 
 
 def with_extra(made: dict[str, Any], extra: dict[str, Any], own: frozenset[str]) -> dict[str, Any]:
-    """Put all that Batsim does not read into one text; a file's own `extra_data` stays as it is if it is alone.
+    """Add the fields that Batsim does not read as `extra_data`. A file's own `extra_data` is kept if it is alone.
 
-    `own` are the members that Batsim may read there.
+    `own` are the fields that Batsim reads.
     """
     if not extra:
         return made
@@ -37,10 +37,10 @@ def with_extra(made: dict[str, Any], extra: dict[str, Any], own: frozenset[str])
     return {**made, EXTRA: json.dumps(extra, allow_nan=False)}
 
 
-def with_expanded(made: dict[str, Any], extra: Any, own: frozenset[str], place: Place) -> dict[str, Any]:
-    """Give the members of an `extra_data` to those made already, as far as they can stand beside Batsim's `own`."""
+def with_expanded(made: dict[str, Any], extra: Any, own: frozenset[str], place: FileLocation) -> dict[str, Any]:
+    """Add the members of `extra_data` as fields, unless they conflict with the fields `own` that Batsim reads."""
     if type(extra) not in {str, dict, list}:
-        place.refuse(f"field {EXTRA}", "a text, an object or an array", extra)
+        place.fail(f"field {EXTRA}", "a text, an object or an array", extra)
     members = fields_in(extra, own, has_walltime=WALLTIME in made)
     return {**made, EXTRA: extra} if members is None else made | members
 
@@ -48,17 +48,17 @@ def with_expanded(made: dict[str, Any], extra: Any, own: frozenset[str], place: 
 STRATEGY: Final = "generation_strategy"
 SPREAD: Final = "DefinedAmountsSpreadUniformly"
 EACH: Final = "DefinedAmountsUsedForEachValue"
-#: Where a profile keeps what Batsim 5's file says, while Batsim 4 has no words for it.
+#: The field that holds the profile of a Batsim 5 file that cannot be expressed in Batsim 4.
 KEPT: Final = "batsim5"
 
 _MAPPING: Final = "smpi_ranks_to_hosts_mapping"
 _OF_JOBS: Final = frozenset(("id", "subtime", "res", "profile", "walltime"))
-#: So many communication amounts are filled in where a file of Batsim 5 has none.
+#: Limit of the communication amounts that are filled in if a file of Batsim 5 has none.
 _MOST_ZEROS: Final = 10_000_000
 
 
-class _Kind(NamedTuple):
-    """A type of profiles: its name in Batsim 5, and the members that Batsim itself reads, the same in both."""
+class _ProfileType(NamedTuple):
+    """A profile type: its name in Batsim 5, and the fields that both versions of Batsim read."""
 
     name: str
     members: tuple[str, ...]
@@ -68,29 +68,29 @@ class _Kind(NamedTuple):
 _STORAGE: Final = "ParallelTaskOnStorageHomogeneousProfile"
 _HOMOGENEOUS: Final = "ParallelTaskHomogeneousProfile"
 _REPLAY: Final = "TraceReplayProfile"
-_KINDS: Final[dict[str, _Kind]] = {
-    "delay": _Kind("DelayProfile", ("delay",)),
-    "parallel": _Kind("ParallelTaskProfile", ("cpu", "com")),
-    "parallel_homogeneous": _Kind(_HOMOGENEOUS, ("cpu", "com")),
-    "parallel_homogeneous_total": _Kind(_HOMOGENEOUS, ("cpu", "com")),
-    "composed": _Kind("SequentialCompositionProfile", ("seq", "repeat")),
-    "parallel_homogeneous_pfs": _Kind(_STORAGE, ("bytes_to_read", "bytes_to_write", "storage", "host")),
-    "data_staging": _Kind("ParallelTaskDataStagingBetweenStoragesProfile", ("nb_bytes", "from", "to")),
-    "smpi": _Kind(_REPLAY, ("trace",), "SMPI"),
-    "usage_trace": _Kind(_REPLAY, ("trace",), "FractionalComputation"),
+_PROFILE_TYPES: Final[dict[str, _ProfileType]] = {
+    "delay": _ProfileType("DelayProfile", ("delay",)),
+    "parallel": _ProfileType("ParallelTaskProfile", ("cpu", "com")),
+    "parallel_homogeneous": _ProfileType(_HOMOGENEOUS, ("cpu", "com")),
+    "parallel_homogeneous_total": _ProfileType(_HOMOGENEOUS, ("cpu", "com")),
+    "composed": _ProfileType("SequentialCompositionProfile", ("seq", "repeat")),
+    "parallel_homogeneous_pfs": _ProfileType(_STORAGE, ("bytes_to_read", "bytes_to_write", "storage", "host")),
+    "data_staging": _ProfileType("ParallelTaskDataStagingBetweenStoragesProfile", ("nb_bytes", "from", "to")),
+    "smpi": _ProfileType(_REPLAY, ("trace",), "SMPI"),
+    "usage_trace": _ProfileType(_REPLAY, ("trace",), "FractionalComputation"),
 }
 _SPREADABLE: Final = frozenset((_HOMOGENEOUS, _STORAGE))
 _UNFINISHED: Final = ("ForkJoinCompositionProfile", "ParallelTaskMergeCompositionProfile")
-_NAMES: Final = frozenset((*(kind.name for kind in _KINDS.values()), *_UNFINISHED))
+_NAMES: Final = frozenset((*(kind.name for kind in _PROFILE_TYPES.values()), *_UNFINISHED))
 _BYTES: Final = ("bytes_to_read", "bytes_to_write")
-_LOST: Final[dict[str, str]] = {
-    "send": "it sends a message to the scheduler, and Batsim 5 has no messages between jobs and schedulers",
-    "recv": "it waits for a message of the scheduler, and Batsim 5 has no messages between jobs and schedulers",
+_UNSUPPORTED: Final[dict[str, str]] = {
+    "send": "it sends a message to the scheduler, which Batsim 5 does not support",
+    "recv": "it waits for a message of the scheduler, which Batsim 5 does not support",
 }
 
 
 def is_batsim5(profiles: Mapping[str, Any]) -> bool:
-    """Tell whether the profiles of a file have Batsim 5's names for types. O(profiles)."""
+    """Return whether the profiles of a file have type names of Batsim 5. O(profiles)."""
     for profile in profiles.values():
         kind = profile.get("type") if type(profile) is dict else None
         if type(kind) is str and kind in _NAMES:
@@ -98,19 +98,19 @@ def is_batsim5(profiles: Mapping[str, Any]) -> bool:
     return False
 
 
-# ------------------------------------------------------------------------------------------------- in Batsim 5's words
+# ------------------------------------------------------------------------------------------------------- to Batsim 5
 
 
 def to_batsim5(workload: Workload) -> Workload:
-    """Say a workload in Batsim 5's words, to be written to a file and for nothing else. O(size).
+    """Convert a workload to the format of Batsim 5, only to write it to a file. O(size).
 
-    Raises InputError that names the job or the profile which Batsim 5 cannot have, and says why.
+    Raises InputError that names a job or a profile that Batsim 5 does not support, and the reason.
     """
-    sizes = _Sizes(workload.jobs, workload.profiles)
+    sizes = _ProfileSizes(workload.jobs, workload.profiles)
     profiles = {
         name: {"type": "DelayProfile", "delay": profile["delay"]}
         if profile["type"] == "delay" and len(profile) == 2  # nearly all profiles of nearly all files
-        else _to_profile(profile, Place(workload.source, f"profile {shown(name)}"), sizes.of(name))
+        else _to_profile(profile, FileLocation(workload.source, f"profile {shown(name)}"), sizes.of(name))
         for name, profile in workload.profiles.items()
     }
     traces = [name for name, profile in workload.profiles.items() if profile["type"] in {"smpi", "usage_trace"}]
@@ -120,7 +120,7 @@ def to_batsim5(workload: Workload) -> Workload:
 
 
 def n_changed(before: Workload, made: Workload) -> int:
-    """Count the profiles whose amounts are others in Batsim 5's words than they were. O(profiles)."""
+    """Return the number of profiles whose amounts differ in the format of Batsim 5. O(profiles)."""
     return sum(
         any(profile.get(field) != made.profiles[name].get(field) for field in (*_BYTES, "com"))
         for name, profile in before.profiles.items()
@@ -133,22 +133,22 @@ def _to_job(job: Mapping[str, Any], source: str, *, replays: bool) -> dict[str, 
     if not is_count(abs(job["id"]) if type(job["id"]) is int else 0, 0):
         made["id"] = str(job["id"])  # Batsim reads whole numbers of 32 bits, and any text
     if made.get("walltime") == -1:
-        extra["walltime"] = made.pop("walltime")  # Batsim 5 knows none by its absence only
+        extra["walltime"] = made.pop("walltime")  # in Batsim 5, a missing field means no walltime
     if replays and job.get(_MAPPING) and job[_MAPPING] != [rank % job["res"] for rank in range(len(job[_MAPPING]))]:
         raise InputError(
-            f"{source}: job {shown(job['id'])}, field {_MAPPING}: expected none, or ranks on one processor after the "
-            f"other, for Batsim 5, where the scheduler says it when it starts the job; found {shown(job[_MAPPING])}"
+            f"{source}: job {shown(job['id'])}, field {_MAPPING}: expected none, or ranks on consecutive processors; "
+            f"in Batsim 5 the scheduler sets the mapping when it starts the job; found {shown(job[_MAPPING])}"
         )
     return with_extra(made, extra, _OF_JOBS)
 
 
-def _to_profile(profile: Mapping[str, Any], place: Place, sizes: frozenset[int]) -> dict[str, Any]:
+def _to_profile(profile: Mapping[str, Any], place: FileLocation, sizes: frozenset[int]) -> dict[str, Any]:
     if _is_kept(profile):
         return dict(profile[KEPT])
     old = profile["type"]
-    if old in _LOST:
-        place.refuse("field type", f"a profile that Batsim 5 can run ({_LOST[old]})", old)
-    kind = _KINDS[old]
+    if old in _UNSUPPORTED:
+        place.fail("field type", f"a profile that Batsim 5 supports ({_UNSUPPORTED[old]})", old)
+    kind = _PROFILE_TYPES[old]
     _check_members(profile, kind, place)
     own = _own(old)
     made = {field: profile[field] for field in profile if field in own} | {"type": kind.name}
@@ -158,37 +158,37 @@ def _to_profile(profile: Mapping[str, Any], place: Place, sizes: frozenset[int])
         made["trace_type"] = kind.trace_type
     elif old == "parallel_homogeneous_total":
         made[STRATEGY] = SPREAD
-        why = "which spreads it over n*(n-1) transfers, not over n; make a profile for each size"
+        why = "which divides it by n*(n-1) transfers, not by n; write a profile for each size"
         _multiply(made, extra, old, sizes, place, expected=f"field com: expected jobs of one size for Batsim 5, {why}")
     elif old == "parallel_homogeneous_pfs" and profile.get(_BYTES[0], 0) != profile.get(_BYTES[1], 0):
         made[STRATEGY] = SPREAD  # else Batsim 5 would write as much as it reads
-        why = "or as many as bytes_to_read, for Batsim 5, which takes the one for the other"
+        why = "or the same as bytes_to_read, because Batsim 5 uses one value for both"
         expected = f"field bytes_to_write: expected jobs of one size, {why}"
         _multiply(made, extra, old, sizes, place, expected=expected)
     elif old == "data_staging" and profile["nb_bytes"] > 0:
-        expected = "0 for Batsim 5 (its 5.0.0-rc2 ends when it begins such a transfer)"
-        place.refuse("field nb_bytes", expected, profile["nb_bytes"])
+        expected = "0 for Batsim 5 (5.0.0-rc2 crashes when it starts such a transfer)"
+        place.fail("field nb_bytes", expected, profile["nb_bytes"])
     return with_extra(made, extra, own)
 
 
 def _own(old: str) -> frozenset[str]:
-    return frozenset(("type", "ret", *_KINDS[old].members))
+    return frozenset(("type", "ret", *_PROFILE_TYPES[old].members))
 
 
-def _check_members(profile: Mapping[str, Any], kind: _Kind, place: Place) -> None:
-    """Refuse what Batsim does not load, of the types that are taken by name alone where workloads are read."""
+def _check_members(profile: Mapping[str, Any], kind: _ProfileType, place: FileLocation) -> None:
+    """Check the fields of profile types that `checks` accepts by name alone."""
     if kind.name == _STORAGE:
         for field in _BYTES:
             if not is_number(profile.get(field, 0)) or profile.get(field, 0) < 0:
-                place.refuse(f"field {field}", "a number of bytes, 0 or more", profile[field])
+                place.fail(f"field {field}", "a number of bytes, 0 or more", profile[field])
         if not any(field in profile for field in _BYTES):
             place.missing("field bytes_to_read or bytes_to_write", "a number of bytes, 0 or more")
         texts = [field for field in ("storage", "host") if field in profile]
-    elif kind is _KINDS["data_staging"]:
+    elif kind is _PROFILE_TYPES["data_staging"]:
         if "nb_bytes" not in profile:
             place.missing("field nb_bytes", "a number of bytes, 0 or more")
         if not is_number(profile["nb_bytes"]) or profile["nb_bytes"] < 0:
-            place.refuse("field nb_bytes", "a number of bytes, 0 or more", profile["nb_bytes"])
+            place.fail("field nb_bytes", "a number of bytes, 0 or more", profile["nb_bytes"])
         texts = ["from", "to"]
     else:
         texts = ["trace"] if kind.trace_type else []
@@ -196,13 +196,13 @@ def _check_members(profile: Mapping[str, Any], kind: _Kind, place: Place) -> Non
         if field not in profile:
             place.missing(f"field {field}", "a text")
         if type(profile[field]) is not str:
-            place.refuse(f"field {field}", "a text", profile[field])
+            place.fail(f"field {field}", "a text", profile[field])
 
 
 def _multiply(
-    made: dict[str, Any], extra: dict[str, Any], old: str, sizes: frozenset[int], place: Place, *, expected: str
+    made: dict[str, Any], extra: dict[str, Any], old: str, sizes: frozenset[int], place: FileLocation, *, expected: str
 ) -> None:
-    """Change amounts to Batsim 5's, and keep what they were."""
+    """Convert amounts to Batsim 5, and keep the originals in `extra`."""
     factor = _factor(made, old, sizes)
     if factor is None:
         raise InputError(f"{place}, {expected}; found jobs of {_listed(sizes)} processors")
@@ -211,50 +211,51 @@ def _multiply(
             extra[field] = made[field]
             made[field] = made[field] * factor
             if not is_number(made[field]):
-                place.refuse(f"field {field}", f"an amount that a computer can hold {factor} times", extra[field])
+                place.fail(f"field {field}", f"an amount that is finite after multiplication by {factor}", extra[field])
 
 
-# ------------------------------------------------------------------------------------------------- in Batsim 4's words
+# ----------------------------------------------------------------------------------------------------- from Batsim 5
 
 
 def from_batsim5(jobs: Sequence[Any], profiles: Mapping[str, Any], source: str) -> tuple[list[Any], dict[str, Any]]:
-    """Say jobs and profiles of a file in Batsim 4's words, with the members of `extra_data` as their own. O(size).
+    """Convert jobs and profiles of a file to the format of Batsim 4, with `extra_data` as fields. O(size).
 
-    What is wrong with them stays as it is, to be told by whoever checks them, but what only Batsim 5 has: InputError.
+    Invalid values are kept for the checks that follow. Raises InputError for errors that only Batsim 5 has.
     """
-    sizes = _Sizes(jobs, profiles)
+    sizes = _ProfileSizes(jobs, profiles)
     made: dict[str, Any] = {}
     for name, profile in profiles.items():
         kind = profile.get("type") if type(profile) is dict else None
         if kind == "DelayProfile" and EXTRA not in profile:
             made[name] = {**profile, "type": "delay"}
         elif type(kind) is str:
-            place = Place(source, f"profile {shown(name)}")
+            place = FileLocation(source, f"profile {shown(name)}")
             if kind not in _NAMES or kind in _UNFINISHED:
                 known = ", ".join(sorted(_NAMES.difference(_UNFINISHED)))
-                place.refuse("field type", f"one that Batsim 5 can run beside others of its types ({known})", kind)
+                place.fail("field type", f"a type of Batsim 5, as in other profiles of this file ({known})", kind)
             made[name] = _from_profile(profile, place, sizes.of(name))
         else:
             made[name] = profile
     return [_from_job(job, index, source) for index, job in enumerate(jobs)], made
 
 
-def settled(workload: Workload) -> Workload:
-    """Give a workload without profiles for which Batsim 4 has no words, as jobs of several sizes may need. O(profiles).
+def resolve_profiles(workload: Workload) -> Workload:
+    """Convert profiles of Batsim 5 that were kept because their jobs had several sizes. O(profiles).
 
-    It is the same one if there are none. Raises InputError if such a profile is used by jobs of several sizes still.
+    Returns the same workload if there are none. Raises InputError if the jobs of such a profile still have several
+    sizes.
     """
     kept = {name: profile[KEPT] for name, profile in workload.profiles.items() if _is_kept(profile)}
     if not kept:
         return workload
-    sizes = _Sizes(workload.jobs, workload.profiles)
+    sizes = _ProfileSizes(workload.jobs, workload.profiles)
     profiles = dict(workload.profiles)
-    for name, told in kept.items():
-        place = Place(workload.source, f"profile {shown(name)}")
-        profiles[name] = _from_profile(told, place, sizes.of(name))
+    for name, original in kept.items():
+        place = FileLocation(workload.source, f"profile {shown(name)}")
+        profiles[name] = _from_profile(original, place, sizes.of(name))
         if KEPT in profiles[name]:
             raise InputError(
-                f"{place}, field {STRATEGY}: expected jobs of one size for Batsim 4, which spreads amounts otherwise; "
+                f"{place}, field {STRATEGY}: expected jobs of one size, because Batsim 4 divides amounts differently; "
                 f"found jobs of {_listed(sizes.of(name))} processors"
             )
     return Workload(workload.jobs, profiles, workload.n_procs, workload.source, workload.about)
@@ -270,22 +271,22 @@ def _from_job(job: Any, index: int, source: str) -> Any:
         return job
     made = {field: value for field, value in job.items() if field != EXTRA}
     name = f"job {shown(job['id'])}" if "id" in job else f"jobs[{index}]"
-    return with_expanded(made, job[EXTRA], _OF_JOBS, Place(source, name))
+    return with_expanded(made, job[EXTRA], _OF_JOBS, FileLocation(source, name))
 
 
-def _from_profile(profile: Mapping[str, Any], place: Place, sizes: frozenset[int]) -> dict[str, Any]:
-    old = _old_type(profile, place)
+def _from_profile(profile: Mapping[str, Any], place: FileLocation, sizes: frozenset[int]) -> dict[str, Any]:
+    old = _batsim4_type(profile, place)
     made = {field: value for field, value in profile.items() if field != EXTRA} | {"type": old}
     own = _own(old)
     extra = profile.get(EXTRA, {})
-    if _KINDS[old].trace_type:
+    if _PROFILE_TYPES[old].trace_type:
         del made["trace_type"]
         if type(made.get("filename")) is not str:
-            place.refuse("field filename", "the name of a file of traces", made.get("filename"))
+            place.fail("field filename", "the name of a trace file", made.get("filename"))
         made["trace"] = made.pop("filename")
     elif old == "parallel":
         _fill(made, place)
-    elif STRATEGY in made and _KINDS[old].name in _SPREADABLE and made.pop(STRATEGY) == SPREAD:
+    elif STRATEGY in made and _PROFILE_TYPES[old].name in _SPREADABLE and made.pop(STRATEGY) == SPREAD:
         before = object_in(extra) if type(extra) is str else extra
         before = before if type(before) is dict else {}
         factor = _factor(profile, old, sizes)
@@ -296,23 +297,23 @@ def _from_profile(profile: Mapping[str, Any], place: Place, sizes: frozenset[int
     return with_expanded(made, extra, own, place) if EXTRA in profile else made
 
 
-def _old_type(profile: Mapping[str, Any], place: Place) -> str:
+def _batsim4_type(profile: Mapping[str, Any], place: FileLocation) -> str:
     kind, strategy = profile["type"], profile.get(STRATEGY, EACH)
     if kind in _SPREADABLE and type(strategy) is not str:
-        place.refuse(f"field {STRATEGY}", f"{EACH} or {SPREAD}", strategy)
+        place.fail(f"field {STRATEGY}", f"{EACH} or {SPREAD}", strategy)
     if kind == _HOMOGENEOUS:
         return "parallel_homogeneous_total" if strategy == SPREAD else "parallel_homogeneous"
     if kind == _REPLAY:
-        traced = {one.trace_type: old for old, one in _KINDS.items() if one.trace_type}
+        traced = {one.trace_type: old for old, one in _PROFILE_TYPES.items() if one.trace_type}
         given = profile.get("trace_type")
         if type(given) is not str or given not in traced:
-            place.refuse("field trace_type", f"one of {', '.join(sorted(traced))}", given)
+            place.fail("field trace_type", f"one of {', '.join(sorted(traced))}", given)
         return traced[given]
-    return next(old for old, one in _KINDS.items() if one.name == kind)
+    return next(old for old, one in _PROFILE_TYPES.items() if one.name == kind)
 
 
-def _fill(made: dict[str, Any], place: Place) -> None:
-    """Fill in the amounts that Batsim 4 must have and Batsim 5 need not."""
+def _fill(made: dict[str, Any], place: FileLocation) -> None:
+    """Fill in amounts that are required in Batsim 4 and optional in Batsim 5."""
     cpu, com = made.get("cpu"), made.get("com")
     if type(cpu) is list and "com" not in made:
         if len(cpu) ** 2 > _MOST_ZEROS:
@@ -323,7 +324,7 @@ def _fill(made: dict[str, Any], place: Place) -> None:
 
 
 def _divide(made: dict[str, Any], before: Mapping[str, Any], fields: Iterable[str], factor: int) -> bool:
-    """Change amounts to Batsim 4's; tell whether those kept in `extra_data` were found to be the same ones."""
+    """Convert amounts to Batsim 4. Returns whether the originals in `extra_data` were used."""
     given = [field for field in fields if is_number(made.get(field))]
     kept = [field for field in given if is_number(before.get(field)) and before[field] * factor == made[field]]
     if factor > 1 and given and kept == given:
@@ -344,10 +345,10 @@ def _amounts(old: str) -> tuple[str, ...]:
 
 
 def _factor(profile: Mapping[str, Any], old: str, sizes: frozenset[int]) -> int | None:
-    """Give how many times Batsim 4's amount a spread amount is for jobs of these sizes; None if sizes disagree."""
+    """Return the ratio of the amounts of Batsim 5 and Batsim 4 for jobs of these sizes; None if sizes disagree."""
     if not any(is_number(amount := profile.get(field)) and amount > 0 for field in _amounts(old)):
         return 1
-    least = 1 if old == "parallel_homogeneous_pfs" else 2  # a processor alone sends nothing
+    least = 1 if old == "parallel_homogeneous_pfs" else 2  # a single processor sends nothing
     factors = {n - least + 1 for n in sizes if n >= least}
     return None if len(factors) > 1 else min(factors, default=1)
 
@@ -356,8 +357,8 @@ def _listed(sizes: frozenset[int]) -> str:
     return ", ".join(map(str, sorted(sizes)[:4])) + (", …" if len(sizes) > 4 else "")
 
 
-class _Sizes:
-    """Of how many processors the jobs are that use a profile, as it is or in a sequence. O(size), when first asked."""
+class _ProfileSizes:
+    """Sizes of the jobs that use a profile, directly or in a sequence. O(size) at the first use."""
 
     def __init__(self, jobs: Sequence[Any], profiles: Mapping[str, Any]) -> None:
         self._jobs = jobs
@@ -365,7 +366,7 @@ class _Sizes:
         self._found: dict[str, set[int]] | None = None
 
     def of(self, name: str) -> frozenset[int]:
-        """Give the sizes of jobs that use a profile."""
+        """Return the sizes of jobs that use a profile."""
         if self._found is None:
             self._found = self._find()
         return frozenset(self._found.get(name, ()))
@@ -387,7 +388,10 @@ class _Sizes:
 
 
 def _parts(profile: Any) -> list[str]:
-    if type(profile) is not dict or profile.get("type") not in ("composed", _KINDS["composed"].name):  # may be a list
+    if type(profile) is not dict or profile.get("type") not in (
+        "composed",
+        _PROFILE_TYPES["composed"].name,
+    ):  # may be a list
         return []
     parts = profile.get("seq")
     return [part for part in parts if type(part) is str] if type(parts) is list else []

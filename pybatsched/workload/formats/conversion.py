@@ -1,7 +1,7 @@
-"""What logs of every format have in common on their way to a workload: options, who is kept, numbers, profiles, counts.
+"""The conversion of logs of any format to a workload: options, selection, job numbers, profiles and the report.
 
-A format (`formats.swf`, `formats.rackham`) reads its lines and makes a job of each; a `LogConverter`
-keeps what was made. What is dropped, changed or remarkable stands in the report, by rule, with the first lines.
+A format (`formats.swf`, `formats.rackham`) reads lines and makes jobs of them. A `LogConverter` collects the jobs. The
+report counts dropped and changed jobs and notes by rule, with the first lines.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ from pybatsched.workload.walltimes import Times, Walltimes, plain, tidy
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Let nobody look for garbage meanwhile: what is made in great numbers here is kept, and is in no circles.
+def gc_paused() -> Iterator[None]:
+    """Disable the cyclic garbage collector: many objects are created here, which are kept and form no cycles.
 
-    Python looks through all objects again and again while their number grows, which is an eighth of the time that it
-    takes to make a large log ready for a simulation.
+    Otherwise Python traverses all objects repeatedly, which takes an eighth of the time to prepare a large log.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -50,10 +49,10 @@ TOO_LARGE: Final = "larger than the machine: kept, schedulers will reject it"
 class LogOptions:
     """How a log becomes a workload; the defaults are those of `pybatsched workload convert`.
 
-    `min_runtime_s`: keep jobs that ran 0 seconds or an unknown time, with this run time. `n_procs`: the machine, else
-    what the log or its format says; `n_procs_else`: the machine of a log that does not say it. `duplicates`: give a
-    second job of the same number a new one, or refuse the log. `profile`: delays, or parallel tasks that take as long
-    on processors of `speed_flops`.
+    `min_runtime_s`: keep jobs with run time 0 or unknown, with this run time. `n_procs`: size of the machine (default:
+    that of the log or its format); `n_procs_else`: size if the log has none. `duplicates`: renumber a second job of the
+    same number, or reject the log. `profile`: delays, or parallel tasks of the same duration on processors of
+    `speed_flops`.
     """
 
     walltimes: Walltimes = field(default_factory=Walltimes)
@@ -73,7 +72,7 @@ class LogOptions:
             raise InputError(f"speed: expected more than 0 flop/s, found {self.speed_flops}")
 
     def as_json(self) -> dict[str, Any]:
-        """Give the choices for the file that is made by them."""
+        """Return the options for the workload file."""
         made: dict[str, Any] = {"walltimes": str(self.walltimes), "duplicates": self.duplicates}
         if self.min_runtime_s is not None:
             made["min_runtime"] = self.min_runtime_s
@@ -83,25 +82,25 @@ class LogOptions:
 
 
 def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, Any]:
-    """Make a profile that takes so long: a delay, or a parallel task on processors of the given speed."""
+    """Return a profile of this duration: a delay, or a parallel task on processors of the given speed."""
     if kind == "delay":
         return {"type": "delay", "delay": duration_s}
     return {"type": "parallel_homogeneous", "cpu": plain(duration_s * speed_flops), "com": 0}
 
 
 class Candidate(NamedTuple):
-    """A line that may become a job, or the rule by which it does not."""
+    """A line that may become a job, or the rule that drops it."""
 
     line: int
     submitted_at: float
     n_procs: int
-    refusal: str | None
+    dropped_by: str | None
 
 
-class Lines(NamedTuple):
-    """What was read of a log: where from, the numbers of its jobs, and the lines that a lenient reading left out.
+class LogLines(NamedTuple):
+    """The lines of a log: its file, the numbers of its jobs, and the lines that a lenient reading has skipped.
 
-    `others` are jobs that nobody asked for.
+    `others` counts jobs of partitions that are not selected.
     """
 
     source: str
@@ -111,19 +110,19 @@ class Lines(NamedTuple):
 
 
 class LogConverter:
-    """One conversion under way."""
+    """The conversion of one log."""
 
-    #: What errors call the field that numbers jobs.
+    #: Name of the job number's field in error messages.
     number_field = ""
 
-    def __init__(self, lines: Lines, options: LogOptions, selection: Selection) -> None:
+    def __init__(self, lines: LogLines, options: LogOptions, selection: Selection) -> None:
         self.source = lines.source
         self.options = options
         self.selection = selection
         self.report = Report(n_read=len(lines.numbers) + sum(tally.count for tally in lines.bad.values()))
         for tally in lines.bad.values():
-            told = replace(tally, rule=f"bad line, {tally.rule}: dropped")
-            self.report.tallies[told.rule] = told
+            dropped = replace(tally, rule=f"bad line, {tally.rule}: dropped")
+            self.report.tallies[dropped.rule] = dropped
         if lines.others is not None:
             self.report.n_read += lines.others.count
             self.report.tallies[lines.others.rule] = lines.others
@@ -135,10 +134,10 @@ class LogConverter:
         self._profile_names: dict[float, str] = {}
 
     def chosen(self, candidates: Iterable[tuple[int, float, int, str | None]]) -> list[int]:
-        """Give the places of the lines that make jobs, in order of submission, and count why others do not. O(n log n).
+        """Return the indices of the lines that become jobs, in order of submission, and count the others. O(n log n).
 
-        For each line comes a `Candidate`, or the same without names, which is faster to make. Raises InputError for a
-        selection that leaves nothing.
+        There is a `Candidate` for each line, or a plain tuple of its fields, which is faster. Raises InputError for a
+        selection that keeps no job.
         """
         kept: list[int] = []
         times: list[float] = []
@@ -146,20 +145,20 @@ class LogConverter:
         moved: set[int] = set()
         latest_at = 0.0
         n_runnable = 0
-        looks_at_jobs = self.selection.looks_at_jobs
+        filters_jobs = self.selection.filters_jobs
         if self.selection.clock == "first":
             candidates = list(candidates)
-            self.origin_at = self.selection.origin(at for _, at, _, refusal in candidates if refusal is None)
+            self.origin_at = self.selection.origin(at for _, at, _, dropped_by in candidates if dropped_by is None)
         for place, (line, submitted_at, n_procs, refused) in enumerate(candidates):
             times.append(submitted_at)
             lines.append(line)
-            refusal = refused
-            if refusal is None:
+            dropped_by = refused
+            if dropped_by is None:
                 n_runnable += 1
-                if looks_at_jobs:
-                    refusal = self.selection.refusal(submitted_at, n_procs, self.origin_at)
-            if refusal is not None:
-                self.report.count("dropped", refusal, line)
+                if filters_jobs:
+                    dropped_by = self.selection.drop_reason(submitted_at, n_procs, self.origin_at)
+            if dropped_by is not None:
+                self.report.count("dropped", dropped_by, line)
                 continue
             if submitted_at < latest_at:
                 moved.add(place)
@@ -167,7 +166,7 @@ class LogConverter:
                 latest_at = submitted_at
             kept.append(place)
         if n_runnable and not kept and not self.selection.may_be_empty:
-            raise self.selection.nothing_left(self.source, times)
+            raise self.selection.no_jobs_error(self.source, times)
         kept.sort(key=times.__getitem__)  # stable: equal times stay in the log's order
         most = len(kept) if self.selection.max_jobs is None else self.selection.max_jobs
         for place in sorted(kept[most:]):
@@ -177,7 +176,7 @@ class LogConverter:
         return kept[:most]
 
     def run_time(self, logged_s: float, line: int) -> float:
-        """Give a job's run time: what was logged, or the minimum."""
+        """Return a job's run time: the logged one, or the minimum."""
         if logged_s > 0:
             return logged_s
         assert self.options.min_runtime_s is not None
@@ -185,20 +184,20 @@ class LogConverter:
         return self.options.min_runtime_s
 
     def times(self, run_s: float, requested_s: float | None, line: int) -> Times:
-        """Give walltime and estimate by the rule, and count it where something had to be changed."""
+        """Return walltime and estimate by the rule, and count changes."""
         times = self.options.walltimes.of(run_s, requested_s)
         if times.changed is not None:
             self.report.count("changed", times.changed, line)
         return times
 
     def number(self, number: int, line: int) -> int:
-        """Give the number of the job on a line: its own, or a new one where that was given before."""
+        """Return the number of the job on a line: its own, or a new one if that is used already."""
         first = self.line_of.get(number)
         if first is not None:
             if self.options.duplicates == "error":
                 raise InputError(
-                    f"{self.source}: line {line}, field {self.number_field}: expected a number of its own, "
-                    f"found {number} again, which is on line {first}"
+                    f"{self.source}: line {line}, field {self.number_field}: expected a unique number, "
+                    f"found {number}, which is also on line {first}"
                 )
             self.report.count("changed", RENUMBERED, line)
             self.greatest_number = number = self.greatest_number + 1
@@ -206,7 +205,7 @@ class LogConverter:
         return number
 
     def profile(self, run_s: float) -> str:
-        """Give the name of the profile for a run time; jobs that run as long share one."""
+        """Return the name of the profile for a run time. Jobs with the same run time share it."""
         name = self._profile_names.get(run_s)
         if name is None:
             duration = plain(run_s)
@@ -215,7 +214,7 @@ class LogConverter:
         return name
 
     def finished(self, n_procs: int, moved_by_s: float = 0) -> Workload:
-        """Put together what was made; jobs were moved by so many seconds before the selection moves them. O(n)."""
+        """Return the workload. `moved_by_s` is how far jobs were moved before the selection moves them. O(n)."""
         jobs, report = self.jobs, self.report
         by_s = self.selection.moved_by(self.origin_at, jobs[0]["subtime"]) if jobs else 0
         for job in jobs:

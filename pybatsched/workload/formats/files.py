@@ -1,4 +1,4 @@
-"""Opening workload files, compressed or not, with errors that name the file."""
+"""Open, recognise and write workload files, plain or gzip. Errors name the file."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-#: What a packed file may unpack to: so many bytes, and so many times its size more.
+#: Limit of the size of a decompressed file: this many bytes, plus this many times the compressed size.
 SMALL_BYTES: Final = 2**26
 MAX_RATIO: Final = 200
 
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes, uncompressed where its first two bytes say that it is gzip.
+    """Open a file to read its bytes. It is decompressed if its first two bytes are those of gzip.
 
-    Whatever goes wrong with the file, here or while the caller reads it, is an InputError that names it.
+    Any error of the file, here or while the caller reads it, is an InputError that names it.
     """
     try:
         with _open(Path(path)) as raw:
             if raw.peek(2)[:2] == _GZIP_MAGIC:
                 is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
-                packed = _Counted(raw)
+                packed = _CountingReader(raw)
                 size = os.fstat(raw.fileno()).st_size
                 with gzip.GzipFile(fileobj=cast(BinaryIO, raw if is_file else packed)) as content:
-                    unpacked = Unpacked(content, (lambda: size) if is_file else packed.so_far, str(path))
+                    unpacked = LimitedGzipReader(content, (lambda: size) if is_file else packed.n_bytes, str(path))
                     yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 18))
             else:
                 yield cast(BinaryIO, raw)
@@ -51,28 +51,28 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-class _Counted:
-    """What is read from a pipe, which has no size: how much it has been so far."""
+class _CountingReader:
+    """A reader that counts its bytes, for pipes, which have no size."""
 
     def __init__(self, raw: BinaryIO | io.BufferedReader) -> None:
         self._raw = raw
         self._n = 0
 
     def read(self, n: int = -1) -> bytes:
-        """Read so much, or all."""
+        """Read up to n bytes, or all."""
         piece = self._raw.read(n)
         self._n += len(piece)
         return piece
 
-    def so_far(self) -> int:
-        """Give the number of bytes."""
+    def n_bytes(self) -> int:
+        """Return the number of bytes that have been read."""
         return self._n
 
 
-class Unpacked(io.RawIOBase):
-    """What was packed in `size()` bytes, as long as it is no bomb: a few bytes that would unpack to all memory.
+class LimitedGzipReader(io.RawIOBase):
+    """Decompressed data with a limit, against files that would fill the memory. `size()` is the compressed size.
 
-    No log or workload shrinks to a hundredth; gzip can make a thousandth of nothing but blanks. Raises InputError.
+    No log or workload is compressed to less than a hundredth, but gzip can reach a thousandth. Raises InputError.
     """
 
     def __init__(self, content: gzip.GzipFile, size: Callable[[], int], name: str) -> None:
@@ -82,27 +82,27 @@ class Unpacked(io.RawIOBase):
         self._n = 0
 
     def readable(self) -> bool:
-        """Say that it is for reading."""
+        """Return True."""
         return True
 
     def readall(self) -> bytes:
-        """Read all, in larger pieces than the base class does."""
+        """Read all, in larger pieces than the base class."""
         return b"".join(iter(lambda: self.read(1 << 20) or b"", b""))
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Read some."""
+        """Read into a buffer."""
         n = self._content.readinto(buffer)
         self._n += n
         if self._n > SMALL_BYTES + MAX_RATIO * self._size():
             raise InputError(
-                f"{self._name}: the gzip data unpacks to more than {MAX_RATIO} times its size and 64 MiB; "
-                "if that is as it should be, give the file unpacked (gunzip)"
+                f"{self._name}: the gzip data decompresses to more than {MAX_RATIO} times its size plus 64 MiB; "
+                "if this is correct, decompress the file first (gunzip)"
             )
         return n
 
 
-class _Told(io.FileIO):
-    """A file that tells how much of it has been read."""
+class _ReportingFile(io.FileIO):
+    """A file that reports how much of it has been read."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -112,41 +112,41 @@ class _Told(io.FileIO):
     def readinto(self, buffer: WriteableBuffer, /) -> int | None:
         n = super().readinto(buffer)
         self._n_read += n or 0
-        progress.tell(self._n_read / self._size)
+        progress.report(self._n_read / self._size)
         return n
 
 
 def _open(path: Path) -> io.BufferedReader:
-    return io.BufferedReader(_Told(path)) if progress.is_heard() else path.open("rb")
+    return io.BufferedReader(_ReportingFile(path)) if progress.is_reporting() else path.open("rb")
 
 
 def lines_of(content: BinaryIO) -> Iterator[bytes]:
-    """Give the lines of a text. They end in LF or CR LF, or all of them in CR alone."""
+    """Yield the lines of a text. They end in LF or CR LF, or all of them in CR."""
     first = content.readline()
     yield from [first] if b"\n" in first else first.splitlines(keepends=True)
     yield from content
 
 
 def is_gzip(path: str | Path) -> bool:
-    """Tell whether a file is compressed, by its first bytes."""
+    """Return whether a file is gzip, by its first bytes."""
     with Path(path).open("rb") as raw:
         return raw.read(2) == _GZIP_MAGIC
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Give the whole content of a file, uncompressed."""
+    """Return the whole content of a file, decompressed."""
     with opened(path) as content:
         return content.read()
 
 
 def write_text(path: str | Path, pieces: Iterable[str]) -> None:
-    """Write a file piece by piece, compressed if its name ends in .gz; the same text gives the same bytes.
+    """Write a file piece by piece, compressed if its name ends in .gz. The same text is always the same bytes.
 
-    A file that is there already is replaced only when the new one is complete; directories are made. A pipe or a device
-    gets plain text, whatever it is called.
+    An existing file is replaced only when the new one is complete. Missing directories are created. A pipe or a device
+    gets plain text, whatever its name.
     """
-    with whole(path) as place:
-        _write(place, pieces, compressed=place.suffix == ".gz" and place != Path(path))
+    with whole(path) as temporary:
+        _write(temporary, pieces, compressed=temporary.suffix == ".gz" and temporary != Path(path))
 
 
 def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> None:
@@ -154,18 +154,18 @@ def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> No
         if not compressed:
             raw.writelines(piece.encode() for piece in pieces)
             return
-        # Without a name and a time inside, which would make equal files differ.
+        # Without a file name and a time, so that equal texts are equal files.
         with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, io.BufferedWriter(packed, 1 << 18) as buffered:
             buffered.writelines(piece.encode() for piece in pieces)
 
 
 Format = Literal["Batsim JSON", "SWF", "Rackham"]
-#: A brace and a bare name: JSON has quotes there.
+#: A brace and a name without quotes, which is not JSON.
 _RACKHAM: Final = re.compile(rb"\{\s*[A-Za-z_][A-Za-z0-9_]*\s*:")
 
 
 def format_of(path: str | Path) -> Format:
-    """Tell what a workload file is by how it begins: a JSON value, a line of the Rackham format, else a log in SWF."""
+    """Return the format of a workload file by its start: a JSON value, a line of the Rackham format, else SWF."""
     if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
         raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
     with progress.part(0, 0), opened(path) as content:

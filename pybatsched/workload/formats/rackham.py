@@ -1,7 +1,8 @@
-"""From a file of the Rackham format to a workload, as the study of locality has it (docs/workloads.md has the rules).
+"""Convert a log of the Rackham format to a workload, as in the study of locality (rules: docs/workloads.md).
 
-Time 0 is the submission of the first warm-up job. What ran then goes on where it ran, with what was left of it; what
-waited then is submitted at 0. Jobs of the evaluated class are marked, so that figures can be those of the study.
+Time 0 is the submission of the first warm-up job. Jobs that ran then continue on the same node with their remaining
+time. Jobs that waited then are submitted at 0. Jobs of the evaluated class are marked, so that metrics can be limited
+to them.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from pybatsched.workload.formats.conversion import (
     NO_RUN_TIME,
     NO_SUBMISSION,
     Candidate,
-    Lines,
     LogConverter,
+    LogLines,
     LogOptions,
 )
-from pybatsched.workload.formats.rackham_file import Kind, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.rackham_file import JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.inject.input_files import alone_s
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
@@ -43,12 +44,12 @@ OUT_OF_TURN: Final = "submitted with the job above it, but of a lower id: Batsim
 
 
 def time_zero(trace: RackhamTrace) -> tuple[float, str | None]:
-    """Give the instant of the log that is time 0, and what must be said about it. O(n).
+    """Return the time of the log that is time 0, and a remark about it. O(n).
 
-    It is the first submission of class 0; where there is none, of class 1 or 2. Raises InputError where there is
-    nothing but history.
+    It is the first submission of class 0; if there is none, of class 1 or 2. Raises InputError if the log has only
+    history.
     """
-    for kinds, remark in (({Kind.WARM_UP}, ""), ({Kind.EVALUATED, Kind.AFTER}, "no job of class 0: ")):
+    for kinds, remark in (({JobClass.WARM_UP}, ""), ({JobClass.EVALUATED, JobClass.AFTER}, "no job of class 0: ")):
         times = [job.submitted_at for job in trace.jobs if job.kind in kinds and job.submitted_at >= 0]
         if times:
             at = min(times)
@@ -61,37 +62,36 @@ def time_zero(trace: RackhamTrace) -> tuple[float, str | None]:
 def to_workload(
     trace: RackhamTrace, options: LogOptions | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Make a workload of a file, or of the jobs of it that a selection keeps, by the clock of the workload. O(n log n).
+    """Convert a log, or the jobs that a selection keeps, by the clock of the workload. O(n log n).
 
-    Requested walltimes are as the file has them, and jobs that ran longer are killed as they are in the study. Raises
-    InputError as `time_zero` does, for an id given twice where that is not to be repaired, and for a selection that
-    leaves nothing.
+    Requested walltimes are those of the file, and jobs that ran longer are killed, as in the study. Raises InputError
+    as `time_zero` does, for a repeated id if these are errors, and for a selection that keeps no job.
     """
-    making = _Converter(trace, options or LogOptions(), selection or Selection())
-    for place in making.chosen(map(making.candidate, trace.jobs)):
-        making.make(trace.jobs[place])
-    return making.workload(), making.report
+    converter = _Converter(trace, options or LogOptions(), selection or Selection())
+    for place in converter.chosen(map(converter.candidate, trace.jobs)):
+        converter.make(trace.jobs[place])
+    return converter.workload(), converter.report
 
 
 class _Converter(LogConverter):
-    """One conversion under way."""
+    """The conversion of one log."""
 
     number_field = "id"
 
     def __init__(self, trace: RackhamTrace, options: LogOptions, selection: Selection) -> None:
         if options.walltimes.rule == "requested":
             options = replace(options, walltimes=Walltimes("requested-strict"))
-        super().__init__(Lines(trace.source, [job.number for job in trace.jobs], trace.bad), options, selection)
+        super().__init__(LogLines(trace.source, [job.number for job in trace.jobs], trace.bad), options, selection)
         self.zero_at, remark = time_zero(trace)
         if remark:
             self.report.note(remark)
 
     def candidate(self, row: RackhamJob) -> Candidate:
-        """Say of a line what decides whether it makes a job."""
-        return Candidate(row.line, submitted_at(row, self.zero_at), row.n_cores, self._refusal(row))
+        """Return the facts that decide whether a line becomes a job."""
+        return Candidate(row.line, submitted_at(row, self.zero_at), row.n_cores, self._drop_reason(row))
 
-    def _refusal(self, row: RackhamJob) -> str | None:
-        """Give the one rule by which a line makes no job."""
+    def _drop_reason(self, row: RackhamJob) -> str | None:
+        """Return the rule that drops a line, None to keep it."""
         if row.submitted_at < 0:
             return NO_SUBMISSION
         if row.run_s <= 0 and self.options.min_runtime_s is None:
@@ -99,7 +99,7 @@ class _Converter(LogConverter):
         return NO_CORES if row.n_cores <= 0 else None
 
     def make(self, row: RackhamJob) -> None:
-        """Make a job of a line, and count what had to be changed."""
+        """Make a job of a line, and count changes."""
         whole_s = self.run_time(row.run_s, row.line)
         passed_s = self._passed(row)
         if is_over(whole_s, row.walltime_s, passed_s):
@@ -120,27 +120,27 @@ class _Converter(LogConverter):
             "input_file": row.file,
             "input_size_gb": plain(row.size_gb),
             "alone_s": alone_s(whole_s, row.size_gb),
-            "evaluated": row.kind == Kind.EVALUATED,
+            "evaluated": row.kind == JobClass.EVALUATED,
         }
-        if row.kind == Kind.RUNNING:
+        if row.kind == JobClass.RUNNING:
             job |= {"history_node": row.node - 1, "history_start": tidy(-passed_s)}
         self.jobs.append(job)
 
     def _passed(self, row: RackhamJob) -> float:
-        """Give how long a job had run at time 0, and count what its class does to it."""
-        if row.kind == Kind.RUNNING:
+        """Return how long a job had run at time 0, and count changes by its class."""
+        if row.kind == JobClass.RUNNING:
             self.report.count("changed", RUNNING, row.line)
             if row.started_at > self.zero_at:
                 self.report.count("changed", LATE, row.line)
             return max(self.zero_at - row.started_at, 0)
-        if row.kind == Kind.WAITING:
+        if row.kind == JobClass.WAITING:
             self.report.count("changed", WAITING, row.line)
         elif row.submitted_at < self.zero_at:
             self.report.count("changed", EARLY, row.line)
         return 0
 
     def workload(self) -> Workload:
-        """Put together what was made. Ids get leading zeros: Batsim takes jobs of one instant in the order of texts."""
+        """Return the workload. Ids get leading zeros, because Batsim takes jobs of the same time by id as text."""
         for before, job in itertools.pairwise(self.jobs):
             if job["subtime"] == before["subtime"] and job["id"] < before["id"]:
                 self.report.count("noted", OUT_OF_TURN, self.line_of[job["id"]])
@@ -152,15 +152,15 @@ class _Converter(LogConverter):
 
 
 def submitted_at(row: RackhamJob, zero_at: float) -> float:
-    """Give the submission of a job by the clock of the workload, whose 0 is an instant of the file's."""
-    return max(row.submitted_at - zero_at, 0) if row.kind >= Kind.WARM_UP else 0
+    """Return the submission time of a job in the workload, whose time 0 is `zero_at` of the file."""
+    return max(row.submitted_at - zero_at, 0) if row.kind >= JobClass.WARM_UP else 0
 
 
 def is_over(run_s: float, walltime_s: float, passed_s: float) -> bool:
-    """Tell whether less than a second is left of a run time or a walltime when some of it has passed."""
+    """Return whether less than a second is left of the run time or the walltime."""
     return passed_s > 0 and (run_s - passed_s < _LEAST_LEFT_S or 0 < walltime_s < passed_s + _LEAST_LEFT_S)
 
 
 def _left(whole_s: float, passed_s: float) -> float:
-    """Give what is left of a time when some of it has passed: at least a second."""
+    """Return the remaining time, at least a second."""
     return max(whole_s - passed_s, _LEAST_LEFT_S) if passed_s else whole_s

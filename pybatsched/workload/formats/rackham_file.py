@@ -1,8 +1,8 @@
-"""Files of the Rackham format: a line for each job, of names and values in braces.
+"""Read files of the Rackham format: one line per job, with names and values in braces.
 
 `{ id: 1 subtime: 0 delay: 158761 walltime: 864000 cores: 20 user: gbqvmwvt data: 1 data_size: 128.000000 workload: -1
-start_time_from_history: 6348758 start_node_from_history: 338 }` is one of them. It is the format of the locality
-study's authors: times are seconds, `delay` is the run time, `data` the input file and `data_size` its size in GB, and
+start_time_from_history: 6348758 start_node_from_history: 338 }` is such a line. The authors of the locality study use
+this format: times are seconds, `delay` is the run time, `data` the input file and `data_size` its size in GB, and
 `workload` the class of the job.
 """
 
@@ -23,10 +23,10 @@ from pybatsched.workload.formats.files import lines_of, opened
 from pybatsched.workload.report import Tally
 
 
-class Kind(IntEnum):
-    """The class of a job: what it is to the study."""
+class JobClass(IntEnum):
+    """The class of a job in the study."""
 
-    RUNNING = -2  # at time 0, on the node that the log says
+    RUNNING = -2  # at time 0, on the node in the log
     WAITING = -1  # submitted before time 0
     WARM_UP = 0
     EVALUATED = 1
@@ -34,7 +34,7 @@ class Kind(IntEnum):
 
 
 class RackhamJob(NamedTuple):
-    """One job: all fields of its line, and where that is."""
+    """One job: all fields of its line, and the line number."""
 
     number: int
     submitted_at: float
@@ -44,13 +44,13 @@ class RackhamJob(NamedTuple):
     user: str
     file: str
     size_gb: float
-    kind: Kind
+    kind: JobClass
     started_at: float
     node: int
     line: int
 
 
-#: The fields as a line names them, in its order and that of `RackhamJob`.
+#: The names of the fields on a line, in the order of `RackhamJob`.
 FIELDS: Final = (
     "id",
     "subtime",
@@ -66,12 +66,12 @@ FIELDS: Final = (
 )
 _TEXTS: Final = frozenset({"user", "data"})
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
-_EXACT: Final = 1 << 53  # beyond this, floating point has holes between whole numbers
+_EXACT: Final = 1 << 53  # larger whole numbers are not all exact in floating point
 _MOST_CORES: Final = (1 << 31) - 1  # Batsim's
 
-_CLASSES: Final = frozenset(map(int, Kind))
+_CLASSES: Final = frozenset(map(int, JobClass))
 _ANY_NUMBER: Final = ("a number", lambda _: True)
-#: What is more than a number: the words for it, and the test.
+#: Conditions for fields, as text and as test.
 _RULES: Final[dict[str, tuple[str, Callable[[float], bool]]]] = {
     "id": ("a whole number from 0", lambda value: value.is_integer() and value >= 0),
     "cores": ("a whole number below 2^31", lambda value: value.is_integer() and abs(value) <= _MOST_CORES),
@@ -83,7 +83,7 @@ _RULES: Final[dict[str, tuple[str, Callable[[float], bool]]]] = {
 
 @dataclass(slots=True)
 class RackhamTrace:
-    """A file in memory: its jobs, and the lines that a lenient reading left out."""
+    """A file in memory: its jobs, and the lines that a lenient reading has skipped."""
 
     source: str
     jobs: list[RackhamJob] = field(default_factory=list)
@@ -91,7 +91,7 @@ class RackhamTrace:
 
 
 class _BadLineError(Exception):
-    """Something is wrong with a line: the rule it breaks, and what was found."""
+    """A line is invalid: the rule that it violates, and what was found."""
 
     def __init__(self, rule: str, found: str) -> None:
         super().__init__(rule)
@@ -100,10 +100,10 @@ class _BadLineError(Exception):
 
 
 def read_rackham(path: str | Path, *, lenient: bool = False) -> RackhamTrace:
-    """Read a file, plain or gzip. About 10 µs a job.
+    """Read a file, plain or gzip. About 10 µs per job.
 
-    A line that is none of the format is an InputError that names the file, the line and the field; a lenient reading
-    leaves such lines out and counts them in `bad`.
+    An invalid line is an InputError that names the file, the line and the field. A lenient reading skips such lines and
+    counts them in `bad`.
     """
     trace = RackhamTrace(str(path))
     with opened(path) as content:
@@ -129,16 +129,16 @@ def _job(text: str, line: int) -> RackhamJob:
     number, at, run_s, walltime_s, n_cores, size_gb, kind, started_at, node = (
         _number(words[name], name) for name in FIELDS if name not in _TEXTS
     )
-    if kind == Kind.RUNNING and node < 1:
+    if kind == JobClass.RUNNING and node < 1:
         rule = "field start_node_from_history: expected a node from 1 on (it ran)"
         raise _BadLineError(rule, shown(words["start_node_from_history"]))
     times = (at, run_s, walltime_s)
     data = (words["user"], words["data"], size_gb)
-    return RackhamJob(int(number), *times, int(n_cores), *data, Kind(int(kind)), started_at, int(node), line)
+    return RackhamJob(int(number), *times, int(n_cores), *data, JobClass(int(kind)), started_at, int(node), line)
 
 
 def _words(text: str) -> dict[str, str]:
-    """Give the values of a line by their names: all fields of the format, and no others."""
+    """Return the values of a line by name. The line must have all fields of the format and no others."""
     if not text.startswith("{"):
         raise _BadLineError("expected a line as { id: 1 subtime: 0 … }", shown(text[:40]))
     if not text.endswith("}"):
@@ -163,7 +163,7 @@ def _words(text: str) -> dict[str, str]:
 
 
 def _number(text: str, name: str) -> float:
-    """Read a number that its field may have."""
+    """Read a number and check the condition of its field."""
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     expected, is_right = _RULES.get(name, _ANY_NUMBER)
     if not abs(value) < _EXACT or not is_right(value):

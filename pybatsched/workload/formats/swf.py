@@ -1,7 +1,7 @@
-"""From a log in the Standard Workload Format to a workload that can be simulated, by rules that are counted.
+"""Convert a log in the Standard Workload Format to a workload.
 
-`read_swf` reads the log, `to_workload` makes jobs of it. What is dropped, changed or remarkable stands in the report,
-by rule, with the first lines; the report travels in the workload's `about`.
+`read_swf` reads the log, `to_workload` converts it. The report counts dropped and changed jobs and notes by rule, with
+the first lines. It is part of the workload's `about`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pybatsched.workload.formats.conversion import (
     LOOSE,
     NO_RUN_TIME,
     NO_SUBMISSION,
-    Lines,
     LogConverter,
+    LogLines,
     LogOptions,
-    uncollected,
+    gc_paused,
 )
 from pybatsched.workload.formats.swf_file import FIELDS, SwfJob, SwfTrace, read_swf
 from pybatsched.workload.model import Workload
@@ -33,8 +33,8 @@ __all__ = [
     "FIELDS",
     "MEMORY_UNITS",
     "MemoryUnit",
-    "Options",
     "SwfJob",
+    "SwfOptions",
     "SwfTrace",
     "machine_of",
     "read_swf",
@@ -52,25 +52,25 @@ WHOLE_MACHINE: Final = "of some partitions alone: the machine is still the whole
 
 _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for partial executions
 
-#: Fields that jobs keep as they are, numbers or names.
+#: Fields that jobs keep unchanged, numbers or names.
 _LABELS: Final = ("user", "group", "application", "queue", "partition")
 
 Size = Literal["allocated", "requested"]
 RunTimes = Literal["logged", "cut"]
 MemoryUnit = Literal["KB", "MB", "GB"]
-DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as the format says
+DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as in the standard
 _IN_A_GB: Final[Mapping[str, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
 #: The units of memory that a log may have.
 MEMORY_UNITS: Final = tuple(_IN_A_GB)
 
 
 @dataclass(frozen=True, slots=True)
-class Options(LogOptions):
-    """How a log in SWF becomes a workload.
+class SwfOptions(LogOptions):
+    """Options for the conversion of a log in SWF.
 
-    `size`: which count of processors a job gets (the other one where it is missing). `run_times`: as they were, or cut
-    to what was requested, and then a job without a request is dropped. `memory_unit`: what the log counts memory in.
-    Where `n_procs` is not given, the machine has MaxProcs or MaxNodes of the header.
+    `size`: the number of processors to use (the other one if it is missing). `run_times`: as logged, or cut to the
+    requested time, which drops jobs without one. `memory_unit`: the unit of memory in the log. If `n_procs` is None,
+    the machine has MaxProcs or MaxNodes of the header.
     """
 
     size: Size = "allocated"
@@ -78,25 +78,25 @@ class Options(LogOptions):
     memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT
 
     def __post_init__(self) -> None:
-        LogOptions.__post_init__(self)  # a class with slots is made twice, and super() finds the first one
+        LogOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
         if self.memory_unit not in MEMORY_UNITS:
             raise InputError(f"memory unit: expected one of {', '.join(MEMORY_UNITS)}, found {self.memory_unit!r:.40}")
 
     def as_json(self) -> dict[str, Any]:
-        """Give the choices for the file that is made by them."""
+        """Return the options for the workload file."""
         first = {"walltimes": str(self.walltimes), "size": self.size, "duplicates": self.duplicates}
         cut = {} if self.run_times == "logged" else {"run_times": self.run_times}
         return first | cut | {"memory_unit": self.memory_unit} | LogOptions.as_json(self)
 
 
 def size_of(allocated: float, requested: float, size: str = "allocated") -> int:
-    """Give the processors of a job: the wanted count, the other where that is missing, 0 where both are."""
+    """Return the processors of a job: the chosen number, the other one if it is missing, or 0."""
     first, second = (allocated, requested) if size == "allocated" else (requested, allocated)
     return int(first) if first > 0 else max(int(second), 0)
 
 
-def machine_of(trace: SwfTrace, options: Options) -> tuple[int, str | None]:
-    """Give the processors of a log's machine, and what must be said about where the number is from."""
+def machine_of(trace: SwfTrace, options: SwfOptions) -> tuple[int, str | None]:
+    """Return the processors of a log's machine, and a remark if the number is not from MaxProcs."""
     if options.n_procs is not None:
         return options.n_procs, None
     found = trace.header_count("MaxProcs")
@@ -116,29 +116,28 @@ def machine_of(trace: SwfTrace, options: Options) -> tuple[int, str | None]:
 
 
 def to_workload(
-    trace: SwfTrace, options: Options | None = None, selection: Selection | None = None
+    trace: SwfTrace, options: SwfOptions | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Make a workload of a log, or of the jobs of it that a selection keeps. About 7 µs a job, 1 µs if left out.
+    """Convert a log, or the jobs that a selection keeps. About 7 µs per job, 1 µs per dropped job.
 
-    Run times stay as they are unless they are to be cut, jobs come in order of submission, and every job keeps its
-    number. Raises InputError for a number given twice where that is not to be repaired, and for a selection that leaves
-    nothing.
+    Jobs are in order of submission and keep their numbers. Run times change only if they are cut. Raises InputError for
+    a repeated number if these are errors, and for a selection that keeps no job.
     """
-    making = _Converter(trace, options or Options(), selection or Selection())
-    with uncollected():
-        making.make(making.chosen(making.candidates()))
-        return making.workload(), making.report
+    converter = _Converter(trace, options or SwfOptions(), selection or Selection())
+    with gc_paused():
+        converter.make(converter.chosen(converter.candidates()))
+        return converter.workload(), converter.report
 
 
 class _Converter(LogConverter):
-    """One conversion under way."""
+    """The conversion of one log."""
 
     number_field = f"1 ({FIELDS[0]})"
-    options: Options
+    options: SwfOptions
 
-    def __init__(self, trace: SwfTrace, options: Options, selection: Selection) -> None:
+    def __init__(self, trace: SwfTrace, options: SwfOptions, selection: Selection) -> None:
         trace = trace.of_partitions(selection.partitions) if selection.partitions else trace
-        super().__init__(Lines(trace.source, trace.numbers[0], trace.bad, trace.others), options, selection)
+        super().__init__(LogLines(trace.source, trace.numbers[0], trace.bad, trace.others), options, selection)
         self.trace = trace
         self._whole: set[int] = set()
         numbers, status = trace.numbers[0], trace.numbers[10]
@@ -146,42 +145,42 @@ class _Converter(LogConverter):
             self._whole = {number for number, code in zip(numbers, status, strict=True) if code not in _PARTS}
 
     def candidates(self) -> Iterator[tuple[int, float, int, str | None]]:
-        """Say of each line what decides whether it makes a job, and the one rule by which it does not."""
+        """Yield the facts that decide whether a line becomes a job, and the rule that drops it, if any."""
         keeps_short = self.options.min_runtime_s is not None
         numbers = self.trace.numbers
         needs_request = self.options.run_times == "cut"
         for line, number, submitted_at, run_s, n_procs, requested_s, status in zip(
             self.trace.lines, numbers[0], numbers[1], numbers[3], self._sizes(), numbers[8], numbers[10], strict=True
         ):
-            refusal = None
+            dropped_by = None
             if status in _PARTS and number in self._whole:
-                refusal = PART
+                dropped_by = PART
             elif submitted_at < 0:
-                refusal = NO_SUBMISSION
+                dropped_by = NO_SUBMISSION
             elif run_s <= 0 and not keeps_short:
-                refusal = NO_RUN_TIME
+                dropped_by = NO_RUN_TIME
             elif n_procs <= 0:
-                refusal = NO_SIZE
+                dropped_by = NO_SIZE
             elif needs_request and requested_s <= 0:
-                refusal = NO_REQUEST
-            yield line, submitted_at, n_procs, refusal
+                dropped_by = NO_REQUEST
+            yield line, submitted_at, n_procs, dropped_by
 
     def _sizes(self) -> list[int]:
-        """Give the processors of the job on each line, as `size_of` does."""
+        """Return the processors of the job on each line, as `size_of` does."""
         first, second = self.trace.numbers[4], self.trace.numbers[7]
         if self.options.size == "requested":
             first, second = second, first
         return [n if n > 0 else max(other, 0) for n, other in zip(first, second, strict=True)]
 
     def make(self, places: Sequence[int]) -> None:
-        """Make a job of each of these lines, and count what had to be changed. O(n)."""
+        """Make a job of each of these lines, and count changes. O(n)."""
         names = ("number", "submitted_at", "run_s", "allocated_procs", "requested_procs", "requested_s", "line")
         number, submitted_at, logged_s, n_procs, other, requested_s, line = self.trace.columns(names, places)
         if self.options.size == "requested":
             n_procs, other = other, n_procs
         cuts = self.options.run_times == "cut"
         jobs = zip(plains(submitted_at), number, logged_s, n_procs, other, requested_s, line, strict=True)
-        for at, a_number, a_run_s, n, n_else, wanted_s, a_line in progress.counted(jobs, len(places)):
+        for at, a_number, a_run_s, n, n_else, wanted_s, a_line in progress.with_progress(jobs, len(places)):
             run_s = a_run_s if a_run_s > 0 else self.run_time(a_run_s, a_line)
             if cuts and run_s > wanted_s:
                 self.report.count("changed", CUT, a_line)
@@ -203,7 +202,7 @@ class _Converter(LogConverter):
         self._add_known(places)
 
     def _add_known(self, places: Sequence[int]) -> None:
-        """Add what else the log knows about the jobs of these lines; what it does not know (-1) is left out."""
+        """Add the other fields of these lines to their jobs, except for unknown values (-1)."""
         names = ("status", "requested_memory", "used_memory", "requested_procs", "requested_s", "preceding_job")
         status, wanted, used, requested_procs, requested_s, preceding_job = self.trace.columns(names, places)
         for name, labels in zip(_LABELS, self.trace.columns(_LABELS, places), strict=True):
@@ -215,7 +214,7 @@ class _Converter(LogConverter):
             self._add("memory_gb", plains([amount / in_a_gb for amount in memory]), [amount > 0 for amount in memory])
         self._add("requested_procs", requested_procs, [n > 0 for n in requested_procs])
         self._add("requested_time", plains(requested_s), [time_s > 0 for time_s in requested_s])
-        # Numbers of the format begin with 1, and some logs write 0 for none.
+        # Job numbers start with 1, and some logs write 0 for none.
         follows = [before > 0 for before in preceding_job]
         if not any(follows):
             return
@@ -225,12 +224,12 @@ class _Converter(LogConverter):
         self._add("think_time", plains(think_s), thinks)
 
     def _add(self, name: str, values: Sequence[Any], is_known: Sequence[bool]) -> None:
-        """Give a member to the jobs whose value is known."""
+        """Add a field to the jobs whose value is known."""
         for job, value in itertools.compress(zip(self.jobs, values, strict=True), is_known):
             job[name] = value
 
     def workload(self) -> Workload:
-        """Put together what was made."""
+        """Return the workload."""
         n_procs, remark = machine_of(self.trace, self.options)
         if remark is not None:
             self.report.note(remark)

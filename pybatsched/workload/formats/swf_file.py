@@ -1,7 +1,7 @@
-"""Files in the Standard Workload Format (version 2): a header of comments, then a line of 18 fields for each job.
+"""Read files in the Standard Workload Format (version 2): comments as header, then a line of 18 fields per job.
 
-The format is described by the Parallel Workloads Archive. A number that is not known is -1. Some logs found in the
-wild have names where the format has numbers (user, group, application, queue, partition); these are kept as text.
+The Parallel Workloads Archive defines the format. An unknown number is -1. Some logs have names instead of numbers of
+users, groups, applications, queues or partitions; these are kept as text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError, quantity
-from pybatsched.workload.formats.conversion import uncollected
+from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.formats.files import opened
 from pybatsched.workload.report import Tally
 
@@ -29,7 +29,7 @@ Label = int | str
 class SwfJob(NamedTuple):
     """One job of a log, all 18 fields and its line. Times are seconds, -1 is unknown.
 
-    Memory is that of a processor: KB by the format, and other units in some logs, which do not say so.
+    Memory is per processor. Its unit is KB by the standard, but some logs use another unit and do not say so.
     """
 
     number: int
@@ -53,9 +53,9 @@ class SwfJob(NamedTuple):
     line: int
 
 
-#: What is said of a file whose very first line is no comment and begins with no number.
-_NEITHER: Final = "; it begins neither as a log (SWF, Rackham) nor as a workload of Batsim (JSON)"
-#: The 18 fields as error messages call them, in the order of the format.
+#: Part of the error for a file whose first line is not a comment and does not start with a number.
+_NEITHER: Final = "; the file is neither a log (SWF, Rackham) nor a workload of Batsim (JSON)"
+#: Names of the 18 fields in error messages, in the order of the format.
 FIELDS: Final = (
     "job number",
     "submit time",
@@ -80,7 +80,7 @@ _LABELS: Final = frozenset({11, 12, 13, 14, 15})
 _PARTITION: Final = 15
 _NUMBERS: Final = tuple(index for index in range(18) if index not in _LABELS)
 _WHOLE: Final = (0, 4, 7, 10, 16)
-_EXACT: Final = 1 << 53  # beyond this, floating point has holes between whole numbers; no log needs more
+_EXACT: Final = 1 << 53  # larger whole numbers are not all exact in floating point; no log needs more
 _CHUNK: Final = 1 << 22
 
 _COUNT: Final = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?![\d.]|,\d)")
@@ -88,7 +88,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 OTHER_PARTITION: Final = "of another partition: dropped"
 
-#: Capital first, and no address: the rest of a comment that goes on is indented and often holds one.
+#: A key starts with a capital and is not a URL: continued comments are indented and often contain URLs.
 _HEADER: Final = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,40}?)\s*:(?!//)\s*(.*)")
 
 
@@ -96,9 +96,9 @@ _HEADER: Final = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,40}?)\s*:(?!//)\s*(.*)")
 class SwfTrace:
     """A log in memory: a header and the jobs, column by column (about 190 bytes a job).
 
-    Iterating, or `trace[i]`, gives a job as one record. `header` has the values by their keys; a key that is given
-    several times, or goes on over several lines, has them all, a line each. `bad` counts the lines that a lenient
-    reading left out, `others` the jobs of partitions that nobody asked for.
+    Iteration and `trace[i]` return jobs as records. `header` has the values by key. A key that occurs several times, or
+    continues over several lines, has one line per value. `bad` counts the lines that a lenient reading has skipped,
+    `others` the jobs of partitions that are not selected.
     """
 
     source: str
@@ -119,14 +119,14 @@ class SwfTrace:
         return map(SwfJob._make, zip(*self._columns(), strict=True))
 
     def rows(self, indices: Iterable[int]) -> Iterator[SwfJob]:
-        """Give the jobs at these places, one by one."""
+        """Return the jobs at these indices, one by one."""
         return map(SwfJob._make, zip(*self.columns(SwfJob._fields, indices), strict=True))
 
     def columns(self, names: Iterable[str], indices: Iterable[int]) -> list[Sequence[Any]]:
-        """Give some of the fields of the jobs at these places, column by column. O(n) each."""
+        """Return some fields of the jobs at these indices, column by column. O(n) each."""
         places = list(indices)
         columns = dict(zip(SwfJob._fields, self._columns(), strict=True))
-        if len(places) < 2:  # of one place, itemgetter gives no sequence
+        if len(places) < 2:  # for one index, itemgetter does not return a sequence
             return [[columns[name][place] for place in places] for name in names]
         return list(map(itemgetter(*places), map(columns.__getitem__, names)))
 
@@ -135,37 +135,37 @@ class SwfTrace:
 
     @property
     def n_bad(self) -> int:
-        """Lines that a lenient reading left out."""
+        """The number of lines that a lenient reading has skipped."""
         return sum(tally.count for tally in self.bad.values())
 
     def header_count(self, key: str) -> int | None:
-        """Give the number a header's value begins with, as in `MaxProcs: 1664 (72, 1368, 224)`, if more than 0.
+        """Return the number at the start of a header value, as in `MaxProcs: 1664 (72, 1368, 224)`, if it is above 0.
 
-        Thousands may be divided: 1,024 is one number, and so is 163,840.
+        Thousands separators are allowed: 163,840 is one number.
         """
         match = _COUNT.match(self.header.get(key, ""))
         return int(match[0].replace(",", "")) or None if match else None
 
     @property
     def partitions(self) -> Counter[str]:
-        """How many jobs each partition of the machine has, by its name; what is not known is none. O(n)."""
+        """The number of jobs of each partition, by name. Jobs of unknown partitions do not count. O(n)."""
         return Counter(str(label) for label in self.labels[_PARTITION] if label != -1)
 
     @property
     def knows_waits(self) -> bool:
-        """Whether it tells of any job when it started: without a wait a start is not known. O(n)."""
+        """Whether any job has a known wait, and so a known start. O(n)."""
         return any(wait_s >= 0 for wait_s in self.numbers[2])
 
     def of_partitions(self, wanted: Sequence[str]) -> SwfTrace:
-        """Give the log of some partitions alone; the others' jobs are counted in it. O(n).
+        """Return the log of some partitions. The jobs of the others are counted in it. O(n).
 
-        Raises InputError that lists the partitions there are, for one that has no job.
+        Raises InputError that lists all partitions, if one has no job.
         """
-        there = self.partitions
+        present = self.partitions
         for name in wanted:
-            if name not in there:
-                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(there.items())) or "none"
-                raise InputError(f"{self.source}: partition {name!r:.40}: expected one of the log, which has {known}")
+            if name not in present:
+                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(present.items())) or "none"
+                raise InputError(f"{self.source}: partition {name!r:.40}: expected a partition of the log: {known}")
         chosen = set(wanted)
         if chosen >= {str(label) for label in self.labels[_PARTITION]}:
             return self
@@ -180,18 +180,18 @@ class SwfTrace:
 
 
 def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
-    """Read a log, plain or gzip. About 6 µs a job: two seconds for the largest public ones.
+    """Read a log, plain or gzip. About 6 µs per job: two seconds for the largest public logs.
 
-    A line that does not have 18 fields, or something else where a number must be, is an InputError that names the
-    file, the line and the field; a lenient reading leaves such lines out and counts them in `bad`.
+    A line without 18 fields, or with an invalid number, is an InputError that names the file, the line and the field. A
+    lenient reading skips such lines and counts them in `bad`.
     """
     trace = SwfTrace(str(path))
     reader = _Reader(trace, lenient=lenient)
     n_lines = 0
-    with opened(path) as content, uncollected():
-        # 4 MB at a time, and the line that is begun: the log is never in memory as text.
+    with opened(path) as content, gc_paused():
+        # 4 MB at a time, up to the end of a line: the log is never in memory as text.
         while chunk := content.read(_CHUNK) + content.readline():
-            if not n_lines and b"\n" not in chunk:  # all lines of the file end in CR alone
+            if not n_lines and b"\n" not in chunk:  # all lines of the file end in CR
                 chunk = chunk.replace(b"\r", b"\n")
             n_lines += reader.take(chunk if n_lines else chunk.removeprefix(_BYTE_ORDER_MARK), n_lines)
     if not n_lines or not (len(trace) or trace.n_bad or reader.n_comments):
@@ -200,7 +200,7 @@ def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
 
 
 class _Labels(dict[bytes, Label]):
-    """What names and numbers of users, queues and the like mean, each read once: a log has few, and many jobs."""
+    """A cache of decoded names and numbers of users, queues, …: a log has few different ones."""
 
     def __missing__(self, text: bytes) -> Label:
         name = _decoded(text)
@@ -209,10 +209,10 @@ class _Labels(dict[bytes, Label]):
 
 
 class _Reader:
-    """Turns chunks of lines into columns.
+    """Converts chunks of lines to columns.
 
-    The fast way takes all lines of a chunk at once, if they are jobs and nothing else; the careful way goes through
-    them one by one, and is gone only with a chunk that has something else in it, to find out what.
+    `take_jobs` is fast and reads all lines of a chunk at once, if all of them are valid jobs. Otherwise
+    `take_carefully` reads the chunk line by line.
     """
 
     def __init__(self, trace: SwfTrace, *, lenient: bool) -> None:
@@ -223,14 +223,14 @@ class _Reader:
         self._labels = _Labels()
 
     def take(self, chunk: bytes, n_before: int) -> int:
-        """Take whole lines that come after so many others, and give their number. O(length)."""
+        """Read complete lines, which follow `n_before` others, and return their number. O(length)."""
         n_head, rest = self._head(chunk)
         n_before += n_head
         n = self.take_jobs(rest, n_before)
         return n_head + (self.take_carefully(rest, n_before) if n is None else n)
 
     def _head(self, chunk: bytes) -> tuple[int, bytes]:
-        """Take the comments that a chunk begins with, as every log does; give their number, and what is left."""
+        """Read the comments at the start of a chunk. Returns their number and the rest of the chunk."""
         n = begin = 0
         while chunk.startswith(b";", begin):
             end = chunk.find(b"\n", begin) + 1 or len(chunk)
@@ -239,18 +239,18 @@ class _Reader:
         return n, chunk[begin:] if n else chunk
 
     def take_jobs(self, chunk: bytes, n_before: int) -> int | None:
-        """Take lines all of which are jobs, and give their number; None, and nothing taken, for anything else."""
+        """Read lines that are all jobs and return their number. If one is not, read nothing and return None."""
         if b";" in chunk:
             return None
         if not chunk.endswith(b"\n"):
             chunk += b"\n"
         n = chunk.count(b"\n")
-        words = chunk.replace(b"\n", b" ; ").split()  # a mark where a line ended: after every 18 fields, or it is odd
+        words = chunk.replace(b"\n", b" ; ").split()  # a mark at the end of each line, which must follow 18 fields
         if len(words) != 19 * n or words[18::19].count(b";") != n:
             return None
         columns = {index: words[index::19] for index in range(18)}
         if b"_" in chunk and any(b"_" in b" ".join(columns[index]) for index in _NUMBERS):
-            return None  # 1_000 is a number to Python, and to nobody else
+            return None  # Python accepts 1_000 as a number, but the format does not
         try:
             numbers = {index: _read_column(columns[index], index) for index in _NUMBERS}
         except ValueError:
@@ -259,7 +259,7 @@ class _Reader:
         return n
 
     def take_carefully(self, chunk: bytes, n_before: int) -> int:
-        """Take lines one by one, and say what is wrong with them, or count it; give their number."""
+        """Read lines one by one, report or count invalid ones, and return the number of lines."""
         rows: list[list[bytes]] = []
         lines: list[int] = []
         texts = io.BytesIO(chunk).readlines()
@@ -313,7 +313,7 @@ class _Reader:
         self.trace.bad.setdefault(rule, Tally(rule, "dropped")).add(line)
 
     def _comment(self, line: bytes) -> None:
-        """Take a line of the header; one without a key goes on with the value before it."""
+        """Read a line of the header. A line without a key continues the last value."""
         self.n_comments += 1
         text = _decoded(line).strip().lstrip(";").strip()
         match = _HEADER.fullmatch(text)
@@ -328,8 +328,8 @@ class _Reader:
 
 
 def _read_column(words: Sequence[bytes], index: int) -> list[float]:
-    """Read a column of numbers, or raise a ValueError if there is anything to say about one of them. O(n)."""
-    if words and words.count(words[0]) == len(words):  # most logs have fields that are not known of any job
+    """Read a column of numbers, or raise ValueError if one is invalid. O(n)."""
+    if words and words.count(words[0]) == len(words):  # most logs have fields that are unknown for all jobs
         return _read_numbers(words[:1], index) * len(words)
     return _read_numbers(words, index)
 

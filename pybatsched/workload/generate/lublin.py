@@ -1,16 +1,16 @@
-"""The workload model of Lublin and Feitelson, in our own words.
+"""The workload model of Lublin and Feitelson.
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs",
 Journal of Parallel and Distributed Computing 63(11), 2003. The figures below are those of the paper and of the authors'
 program that the Parallel Workloads Archive distributes; where that program fixes a machine of 128 processors, the
 bounds of the sizes move with the machine as the authors advise.
 
-* Size: serial with some probability; else 2 to the power of a draw from a two-stage uniform distribution, the power
-  rounded to a whole number with some probability.
-* Run time: e to the power of a draw from one of two gamma distributions (a hyper-gamma); the chance of the first one
-  falls with the size, so large jobs run longer.
-* Arrivals: gaps of e to the power of a gamma draw, on a clock that runs faster when the day is busy. How busy each half
-  hour of the day is comes from another gamma distribution over the day, which begins in the morning.
+* Size: 1 with some probability; else 2 to the power of a two-stage uniform variate, which is rounded to a whole number
+  with some probability.
+* Run time: e to the power of a hyper-gamma variate. The probability of its first gamma distribution decreases with the
+  size, so large jobs run longer.
+* Arrivals: gaps of e to the power of a gamma variate, on a clock that runs faster at busy times of the day. The weight
+  of each half hour comes from another gamma distribution over the day, which starts in the morning.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from typing import Final
 _HALF_HOURS: Final = 48
 _HALF_HOUR_S: Final = 1800.0
 _DAY_S: Final = _HALF_HOURS * _HALF_HOUR_S
-_MORNING: Final = 11  # the half hour, counted from 1, with which the day of the cycle begins
-_LONGEST_RUN: Final = 12.0  # the logarithms of the longest run time and the longest gap, about two and five days
+_MORNING: Final = 11  # the half hour, counted from 1, at which the daily cycle starts
+_LONGEST_RUN: Final = 12.0  # logarithms of the longest run time and the longest gap, about two and five days
 _LONGEST_GAP: Final = 13.0
 
 
 @dataclass(frozen=True)
 class Population:
-    """The figures of one kind of jobs, by the names they have in the paper; `queue` is what its jobs are called.
+    """The parameters of one type of jobs, by their names in the paper. `queue` is the name of its queue.
 
-    `below_hi` and `hi_below` place the bounds of the two-stage uniform distribution: log2 of the largest size is that
-    of the machine less `hi_below`, and the stages meet `below_hi` lower.
+    `below_hi` and `hi_below` set the bounds of the two-stage uniform distribution: log2 of the largest size is that of
+    the machine minus `hi_below`, and the stages meet `below_hi` lower.
     """
 
     queue: str
@@ -57,7 +57,7 @@ class Population:
     # ------------------------------------------------------------------------------------------------------- sizes
 
     def size(self, rng: random.Random, n_procs: int) -> int:
-        """Draw a number of processors."""
+        """Return a random number of processors."""
         kind = rng.random()
         if kind <= self.p_serial or n_procs < 2:
             return 1
@@ -73,7 +73,7 @@ class Population:
     # --------------------------------------------------------------------------------------------------- run times
 
     def run_s(self, rng: random.Random, size: int) -> int:
-        """Draw a run time for a job of this size: whole seconds, at least one."""
+        """Return a random run time for a job of this size: whole seconds, at least one."""
         p_first = min(max(self.p_a * size + self.p_b, 0.0), 1.0)
         while True:
             shape, scale = self.run_1 if rng.random() <= p_first else self.run_2
@@ -85,7 +85,7 @@ class Population:
 
     @cached_property
     def busyness(self) -> tuple[float, ...]:
-        """How busy each half hour of the day is, from midnight on; the mean is 1."""
+        """The weight of each half hour of the day, from midnight on. The mean is 1."""
         weights = [0.0] * _HALF_HOURS
         for step in range(_MORNING, _MORNING + _HALF_HOURS):
             weights[(step - 1) % _HALF_HOURS] = gamma_cdf(step + 0.5, *self.day) - gamma_cdf(step - 0.5, *self.day)
@@ -94,11 +94,11 @@ class Population:
 
     @cached_property
     def _elapsed(self) -> tuple[float, ...]:
-        """What a clock that runs as fast as the day is busy shows at the end of each half hour."""
+        """The time of the weighted clock at the end of each half hour."""
         return tuple(itertools.accumulate(weight * _HALF_HOUR_S for weight in self.busyness))
 
     def even_arrivals(self, rng: random.Random) -> Iterator[float]:
-        """Draw arrivals without end, as instants of a clock on which every hour is equally busy."""
+        """Yield random arrivals without end, as times of a clock on which every hour is equally busy."""
         even_at = 0.0
         while True:
             logarithm = rng.gammavariate(*self.gap)
@@ -107,7 +107,7 @@ class Population:
                 yield even_at
 
     def time_of_day(self, even_at: float) -> float:
-        """Give the real instant, from the midnight of the first day on, at which the even clock shows this."""
+        """Convert a time of the even clock to real time, counted from midnight of the first day."""
         days, rest = divmod(even_at, self._elapsed[-1])
         half_hour = min(bisect.bisect_right(self._elapsed, rest), _HALF_HOURS - 1)
         before = self._elapsed[half_hour - 1] if half_hour else 0.0
@@ -115,14 +115,14 @@ class Population:
         return days * _DAY_S + (half_hour + share) * _HALF_HOUR_S
 
     def even_clock(self, at: float) -> float:
-        """Give what the even clock shows at a real instant: `time_of_day` the other way round."""
+        """Convert a real time to the even clock: the inverse of `time_of_day`."""
         days, rest = divmod(at, _DAY_S)
         half_hour, share = divmod(rest / _HALF_HOUR_S, 1.0)
         before = self._elapsed[int(half_hour) - 1] if half_hour else 0.0
         return days * self._elapsed[-1] + before + share * (self._elapsed[int(half_hour)] - before)
 
 
-#: The gaps' first figure is that of the rush hours times the ratio the authors give for the whole day.
+#: The first parameter of `gap` is that of the rush hours times the authors' ratio for the whole day.
 BATCH: Final = Population(
     queue="batch",
     p_serial=0.2927,
@@ -171,9 +171,9 @@ ALL: Final = Population(
 
 
 def gamma_cdf(x: float, shape: float, scale: float) -> float:
-    """Give the probability that a gamma variate is at most x, by the series of the incomplete gamma function.
+    """Return the probability that a gamma variate is at most x, by the series of the incomplete gamma function.
 
-    The terms fall once their number passes x / scale; for the figures of the model some dozens are enough.
+    The terms decrease after x / scale of them. For the parameters of the model some dozens are enough.
     """
     if x <= 0:
         return 0.0

@@ -1,8 +1,7 @@
-"""Workloads drawn at random: the model of Lublin and Feitelson, and simple ones with Poisson arrivals.
+"""Generate random workloads: the model of Lublin and Feitelson, and a simple one with Poisson arrivals.
 
-The same seed and options give the same workload, byte for byte; all randomness comes from one `random.Random(seed)`.
-With a target load the gaps between arrivals are stretched or shrunk so that the work drawn fits it; daily cycles stay
-cycles of a day.
+The same seed and options generate the same workload, byte for byte, from one `random.Random(seed)`. For a target load,
+the gaps between arrivals are scaled. Daily cycles keep the length of a day.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LUBLIN: Final[dict[str, tuple[lublin.Population, ...]]] = {
     "lublin-interactive": (lublin.INTERACTIVE,),
     "lublin-all": (lublin.ALL,),
 }
-#: Names of the models, and what they are.
+#: Names and descriptions of the models.
 MODELS: Final = {
     "lublin": "Lublin and Feitelson 2003, batch and interactive jobs together",
     "lublin-batch": "the same, batch jobs only",
@@ -37,22 +36,22 @@ MODELS: Final = {
 }
 _DAY_S: Final = 86_400.0
 _DEFAULT_LOAD: Final = 0.7
-#: No model needs more; a forgotten zero in a load or a size should not fill the memory.
+#: A limit against typing errors that would fill the memory.
 _MOST_JOBS: Final = 10_000_000
-#: Some ten million years: beyond it a second is lost in a double.
+#: Some ten million years: larger times have no precision of a second.
 _LONGEST_S: Final = 1e15
-_TOO_LONG: Final = f"times: expected all jobs within {_LONGEST_S:g} s; take smaller run times or gaps, or a larger load"
+_TOO_LONG: Final = f"times: expected all jobs within {_LONGEST_S:g} s; use smaller run times or gaps, or a larger load"
 
-Draw = Callable[[random.Random], float]
+Sampler = Callable[[random.Random], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What to draw: a model, how much of it (`n_jobs` or `days`, one of them), for which machine, from which seed.
+    """Options of a random workload: a model, either `n_jobs` or `days`, the size of the machine, and a seed.
 
-    `load` is the target for the work of all jobs over what the machine could do until the last arrival (for `days`:
-    in that time). Without one, the model of Lublin and Feitelson keeps its own arrivals and Poisson arrivals come
-    every `gap_s` seconds on average, or for a load of 0.7. `runtimes` and `sizes` are for the Poisson model.
+    `load` is the target of the offered load: the work of all jobs, divided by the capacity of the machine until the
+    last arrival (for `days`: in that time). Without it, the model of Lublin and Feitelson keeps its arrivals, and
+    Poisson arrivals have a mean gap of `gap_s` seconds, or a load of 0.7. `runtimes` and `sizes` are for Poisson only.
     """
 
     model: str
@@ -70,10 +69,10 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise InputError(f"model: expected one of {', '.join(MODELS)}, found {self.model}")
-        if self.seed < 0:  # Python takes it for the positive one
+        if self.seed < 0:  # Python ignores the sign
             raise InputError(f"seed: expected 0 or more, found {self.seed}")
         if (self.n_jobs is None) == (self.days is None):
-            raise InputError("how much: expected either a number of jobs or a number of days")
+            raise InputError("amount: expected either a number of jobs or a number of days")
         for name, value, least in (
             ("jobs", self.n_jobs, 1),
             ("processors", self.n_procs, 1),
@@ -89,12 +88,12 @@ class Recipe:
         if self.load is not None and self.gap_s is not None:
             raise InputError("arrivals: expected a load or a mean gap, found both")
         if self.gap_s is not None and self.model != "poisson":
-            raise InputError(f"mean gap: expected the model poisson, found {self.model}, which has gaps of its own")
+            raise InputError(f"mean gap: expected the model poisson, found {self.model}, which has its own gaps")
         if self.walltimes.rule in {"requested", "requested-strict"}:
             raise InputError(f"walltimes: expected exact, factor:F, round or none, found {self.walltimes}")
 
     def as_json(self) -> dict[str, Any]:
-        """Give the recipe for the file that is made with it."""
+        """Return the options for the workload file."""
         options: dict[str, Any] = {"model": self.model, "seed": self.seed, "walltimes": str(self.walltimes)}
         names = {"n_jobs": "jobs", "days": "days", "load": "load", "gap_s": "mean_gap"}
         options |= {name: value for key, name in names.items() if (value := getattr(self, key)) is not None}
@@ -103,22 +102,22 @@ class Recipe:
         return options
 
 
-class _Drawn(NamedTuple):
-    """A job before its arrival is known for good: an instant on a clock that knows no days, and its kind, if any."""
+class _RandomJob(NamedTuple):
+    """A random job: its arrival on a clock without daily cycle, size, run time, and its population, if any."""
 
     even_at: float
     size: int
     run_s: float
-    kind: lublin.Population | None = None
+    population: lublin.Population | None = None
 
     def arrives_at(self, stretch: float = 1.0) -> float:
-        """Give the arrival, with all gaps stretched by a factor."""
+        """Return the arrival, with all gaps scaled by a factor."""
         even_at = self.even_at * stretch
-        return even_at if self.kind is None else self.kind.time_of_day(even_at)
+        return even_at if self.population is None else self.population.time_of_day(even_at)
 
 
 def generate(recipe: Recipe) -> Workload:
-    """Draw a workload. About 15 µs a job. Raises InputError, also for figures that lead to times without bounds."""
+    """Generate a workload. About 15 µs per job. Raises InputError, also if times become too large."""
     try:
         workload = _generated(recipe)
     except OverflowError:
@@ -129,36 +128,36 @@ def generate(recipe: Recipe) -> Workload:
 
 
 def _generated(recipe: Recipe) -> Workload:
-    rng = random.Random(recipe.seed)  # noqa: S311  a simulation's dice, no secrets
+    rng = random.Random(recipe.seed)  # noqa: S311  no secret
     stream = _lublin(recipe, rng) if recipe.model in _LUBLIN else _poisson(recipe, rng)
     load = recipe.load
     if load is None and recipe.model == "poisson" and recipe.gap_s is None:
         load = _DEFAULT_LOAD
-    drawn, stretch = _taken(stream, recipe, load)
+    generated, stretch = _select_jobs(stream, recipe, load)
     users = _users(rng, recipe.n_users)
     jobs: list[dict[str, Any]] = []
     profiles: dict[str, dict[str, Any]] = {}
-    for number, draw in enumerate(drawn, 1):
-        run_s = tidy(draw.run_s)
+    for number, one in enumerate(generated, 1):
+        run_s = tidy(one.run_s)
         name = str(run_s)
         profiles.setdefault(name, profile_of(run_s, "delay", 1.0))
         times = recipe.walltimes.of(run_s, None)
         job: dict[str, Any] = {
             "id": number,
-            "subtime": tidy(round(draw.arrives_at(stretch), 3)),
-            "res": draw.size,
+            "subtime": tidy(round(one.arrives_at(stretch), 3)),
+            "res": one.size,
             "profile": name,
         }
         if times.walltime_s is not None:
             job["walltime"] = times.walltime_s
         if times.estimate_s is not None:
             job["estimate"] = times.estimate_s
-        if draw.kind is not None and draw.kind.queue:
-            job["queue"] = draw.kind.queue
+        if one.population is not None and one.population.queue:
+            job["queue"] = one.population.queue
         if recipe.n_users:
             job["user"] = next(users)
         jobs.append(job)
-    # Two kinds of jobs have days of their own, so the stretched order may differ in a place or two.
+    # Populations have different daily cycles, so scaling may change the order of some jobs.
     jobs.sort(key=lambda job: job["subtime"])
     for number, job in enumerate(jobs, 1):
         job["id"] = number
@@ -166,45 +165,47 @@ def _generated(recipe: Recipe) -> Workload:
     return Workload(jobs, profiles, recipe.n_procs, f"{recipe.model}, seed {recipe.seed}", about)
 
 
-def _taken(stream: Iterator[_Drawn], recipe: Recipe, load: float | None) -> tuple[Sequence[_Drawn], float]:
-    """Take as many jobs as asked for, and find the factor for their arrivals."""
+def _select_jobs(
+    stream: Iterator[_RandomJob], recipe: Recipe, load: float | None
+) -> tuple[Sequence[_RandomJob], float]:
+    """Return the requested number of jobs, and the factor for their arrivals."""
     if load is None:
         if recipe.n_jobs is not None:
             return list(itertools.islice(stream, recipe.n_jobs)), 1.0
         assert recipe.days is not None
         ends_at = recipe.days * _DAY_S
-        midnight = math.ceil(recipe.days) * _DAY_S  # where the clocks of all kinds of jobs agree
-        until = itertools.takewhile(lambda draw: draw.even_at < midnight, _bounded(stream))
-        return [draw for draw in until if draw.arrives_at() < ends_at], 1.0
-    drawn: list[_Drawn] = []
+        midnight = math.ceil(recipe.days) * _DAY_S  # where the clocks of all populations agree
+        until = itertools.takewhile(lambda job: job.even_at < midnight, _bounded(stream))
+        return [job for job in until if job.arrives_at() < ends_at], 1.0
+    jobs: list[_RandomJob] = []
     work = 0.0
     span_s = recipe.days * _DAY_S if recipe.days is not None else math.inf
     wanted = load * recipe.n_procs * span_s
-    for draw in itertools.islice(_bounded(stream), recipe.n_jobs):
-        more = draw.size * draw.run_s
-        if drawn and work + more - wanted > wanted - work:
-            break  # without this job the load is nearer to what it should be
-        drawn.append(draw)
+    for job in itertools.islice(_bounded(stream), recipe.n_jobs):
+        more = job.size * job.run_s
+        if jobs and work + more - wanted > wanted - work:
+            break  # without this job the load is closer to the target
+        jobs.append(job)
         work += more
         if work >= wanted:
             break
-    last = drawn[-1]
+    last = jobs[-1]
     if recipe.days is None:
         span_s = work / (load * recipe.n_procs)
     else:
-        span_s -= 1.0  # inside of the days
-    return drawn, (span_s if last.kind is None else last.kind.even_clock(span_s)) / last.even_at
+        span_s -= 1.0  # before the end of the last day
+    return jobs, (span_s if last.population is None else last.population.even_clock(span_s)) / last.even_at
 
 
-def _bounded(stream: Iterator[_Drawn]) -> Iterator[_Drawn]:
-    for n, draw in enumerate(stream):
+def _bounded(stream: Iterator[_RandomJob]) -> Iterator[_RandomJob]:
+    for n, job in enumerate(stream):
         if n >= _MOST_JOBS:
-            raise InputError(f"how much: expected at most {_MOST_JOBS:,} jobs, found more")
-        yield draw
+            raise InputError(f"amount: expected at most {_MOST_JOBS:,} jobs, found more")
+        yield job
 
 
 def _users(rng: random.Random, n_users: int) -> Iterator[int]:
-    """Give users without end: the second is half as active as the first, the third a third, and so on."""
+    """Yield random users without end. User k has the weight 1/k."""
     weights = list(itertools.accumulate(1 / k for k in range(1, n_users + 1)))
     while n_users:
         yield rng.choices(range(1, n_users + 1), cum_weights=weights)[0]
@@ -213,34 +214,34 @@ def _users(rng: random.Random, n_users: int) -> Iterator[int]:
 # ------------------------------------------------------------------------------------------------------------- models
 
 
-def _lublin(recipe: Recipe, rng: random.Random) -> Iterator[_Drawn]:
+def _lublin(recipe: Recipe, rng: random.Random) -> Iterator[_RandomJob]:
     streams = [_arrivals(population, rng) for population in _LUBLIN[recipe.model]]
     for even_at, _, population in heapq.merge(*streams):
         size = population.size(rng, recipe.n_procs)
-        yield _Drawn(even_at, size, population.run_s(rng, size), population)
+        yield _RandomJob(even_at, size, population.run_s(rng, size), population)
 
 
 def _arrivals(population: lublin.Population, rng: random.Random) -> Iterator[tuple[float, str, lublin.Population]]:
     return ((even_at, population.queue, population) for even_at in population.even_arrivals(rng))
 
 
-def _poisson(recipe: Recipe, rng: random.Random) -> Iterator[_Drawn]:
-    draw_run_s, draw_size = run_times(recipe.runtimes), sizes(recipe.sizes, recipe.n_procs)
-    gap_s = recipe.gap_s or 1.0  # a load stretches them
+def _poisson(recipe: Recipe, rng: random.Random) -> Iterator[_RandomJob]:
+    random_run_s, random_size = run_times(recipe.runtimes), sizes(recipe.sizes, recipe.n_procs)
+    gap_s = recipe.gap_s or 1.0  # a target load scales the gaps
     at = 0.0
     while True:
         at += rng.expovariate(1 / gap_s)
-        yield _Drawn(at, int(draw_size(rng)), max(round(draw_run_s(rng), 3), 0.001))
+        yield _RandomJob(at, int(random_size(rng)), max(round(random_run_s(rng), 3), 0.001))
 
 
-def run_times(text: str) -> Draw:
+def run_times(text: str) -> Sampler:
     """Read a distribution of run times in seconds. Raises InputError.
 
     `exponential:MEAN`, `lognormal:MEDIAN:SIGMA` (sigma of the natural logarithm), `uniform:LOW:HIGH`, `fixed:S`.
     """
     kind, figures = _parsed("run times", text, {"exponential": 1, "lognormal": 2, "uniform": 2, "fixed": 1})
     if min(figures) <= 0:
-        raise InputError(f"run times {text}: expected figures above 0")
+        raise InputError(f"run times {text}: expected numbers above 0")
     if kind == "exponential":
         return lambda rng: rng.expovariate(1 / figures[0])
     if kind == "lognormal":
@@ -251,12 +252,12 @@ def run_times(text: str) -> Draw:
     return lambda _: figures[0]
 
 
-def sizes(text: str, n_procs: int) -> Draw:
+def sizes(text: str, n_procs: int) -> Sampler:
     """Read a distribution of sizes: `uniform`, `power2`, each also with :LOW:HIGH, or `fixed:N`. Raises InputError."""
     named = f"{text}:1:{n_procs}" if text in {"uniform", "power2"} else text
     kind, figures = _parsed("sizes", named, {"uniform": 2, "power2": 2, "fixed": 1})
     if min(figures) < 1 or max(figures) > n_procs or any(figure != int(figure) for figure in figures):
-        raise InputError(f"sizes {text}: expected whole numbers from 1 to {n_procs}, the machine's processors")
+        raise InputError(f"sizes {text}: expected whole numbers from 1 to {n_procs}, the processors of the machine")
     low, high = (int(figure) for figure in _ordered(text, (figures[0], figures[-1])))
     if kind == "power2":
         powers = [1 << power for power in range(high.bit_length()) if low <= 1 << power <= high]
@@ -281,5 +282,5 @@ def _parsed(what: str, text: str, kinds: dict[str, int]) -> tuple[str, list[floa
 def _ordered(text: str, figures: Sequence[float]) -> tuple[float, float]:
     low, high = figures
     if low > high:
-        raise InputError(f"{text}: expected the lower figure first")
+        raise InputError(f"{text}: expected the lower number first")
     return low, high

@@ -1,4 +1,4 @@
-"""Deadlines for some of a workload's jobs, as studies of deadlines give them."""
+"""Add deadlines to some jobs of a workload."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import tidy
 
-#: What of a job a deadline is a multiple of.
+#: The time of a job that is multiplied to get its deadline.
 Basis = Literal["estimate", "walltime", "runtime"]
 _FIELDS: Final[dict[Basis, tuple[str, ...]]] = {
     "estimate": ("estimate", "walltime"),
@@ -29,10 +29,10 @@ _WANTED: Final[dict[Basis, str]] = {
 def with_deadlines(
     workload: Workload, chosen: Iterable[int], *, least_s: float, factor: float, of: Basis = "estimate"
 ) -> Workload:
-    """Give the jobs at these places (in order of submission, from 0) `max_stay` = max(least_s, factor x `of`).
+    """Set `max_stay` = max(least_s, factor x `of`) of the jobs at these indices in order of submission. O(n log n).
 
-    The estimate is the job's field, else its walltime, else its run time; the walltime its field, else its estimate,
-    else its run time. A deadline that a job had is replaced. Nothing of the old workload is changed. O(n log n).
+    The estimate is the job's field, else its walltime, else its run time. The walltime is its field, else its estimate,
+    else its run time. An existing deadline is replaced. The given workload is not changed.
     """
     places = set(chosen)
     jobs = []
@@ -42,8 +42,8 @@ def with_deadlines(
             continue
         planned_s = _planned_s(workload, job, of)
         if planned_s is None:
-            raise InputError(f"{workload.source}: job {job['id']}: no {_WANTED[of]} to derive a deadline from")
-        plain = {key: value for key, value in job.items() if key != "deadline"}  # both would contradict each other
+            raise InputError(f"{workload.source}: job {job['id']}: expected {_WANTED[of]} for its deadline, found none")
+        plain = {key: value for key, value in job.items() if key != "deadline"}  # it could contradict max_stay
         jobs.append({**plain, "max_stay": tidy(max(least_s, factor * planned_s))})
     about = {**workload.about, "deadlines": {"n": len(places), "least_s": least_s, "factor": factor, "of": of}}
     return Workload(jobs, copy.copy(workload.profiles), workload.n_procs, workload.source, about)
@@ -58,7 +58,7 @@ def _planned_s(workload: Workload, job: dict[str, Any], of: Basis) -> float | No
 
 
 def every(n_jobs: int, step: int, first: int = 0) -> range:
-    """Choose every so-manieth job.
+    """Return the indices of every `step`-th job.
 
     >>> list(every(10, 3, 2))
     [2, 5, 8]
@@ -66,7 +66,7 @@ def every(n_jobs: int, step: int, first: int = 0) -> range:
     return range(first, n_jobs, step)
 
 
-def drawn(n_jobs: int, share: float, seed: int) -> list[int]:
-    """Choose each job with a probability, by a seed."""
-    dice = random.Random(seed)  # noqa: S311  no secret
-    return [place for place in range(n_jobs) if dice.random() < share]
+def random_jobs(n_jobs: int, share: float, seed: int) -> list[int]:
+    """Return the indices of random jobs, each with probability `share`."""
+    rng = random.Random(seed)  # noqa: S311  no secret
+    return [place for place in range(n_jobs) if rng.random() < share]

@@ -1,7 +1,7 @@
-"""What a study adds to the jobs of a workload: deadlines, urgent jobs, moldable types, input files.
+"""Steps that add deadlines, urgent jobs, moldable types or input files to a workload.
 
-Each is a step with parameters, the same in a campaign's file and on the command line (`workload inject`). The same
-workload, parameters and seed give the same workload; each step draws from dice of its own.
+Steps have the same parameters in a campaign's file and on the command line (`workload inject`). The same workload,
+parameters and seed produce the same workload. Each step has its own random generator.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pybatsched.workload.model import Workload
 _Count = Annotated[int, Field(gt=0)]
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Share = Annotated[float, Field(gt=0, le=1)]
-#: Logs number their queues, Batsim files may name them.
+#: Queues are numbers in logs, and may be names in Batsim files.
 _Queue = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 
 
@@ -33,24 +33,24 @@ _UrgentJob = Annotated[tuple[int, float, float], BeforeValidator(_urgent_job)]
 
 
 class Step(BaseModel):
-    """Something done to a workload. `draws` says whether the seed matters."""
+    """A change of a workload."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @property
-    def draws(self) -> bool:
-        """Whether another seed may give another workload."""
+    def is_random(self) -> bool:
+        """Whether the result depends on the seed."""
         return True
 
     def applied(self, workload: Workload, seed: int) -> Workload:
-        """Give a new workload. Raises InputError for one that it does not fit."""
+        """Return the changed workload. Raises InputError if the step cannot be applied to it."""
         raise NotImplementedError
 
 
 class Deadlines(Step):
-    """Some of the jobs get a deadline: `max_stay` of max(least_s, factor x what `of` says) after submission.
+    """Set the deadline of some jobs: `max_stay` = max(least_s, factor x `of`) after submission.
 
-    Every `every`-th job, beginning with number `first` (from 0), or each job with the probability `share`.
+    Selects every `every`-th job, starting with index `first`, or each job with probability `share`.
     """
 
     every: _Count | None = None
@@ -69,26 +69,26 @@ class Deadlines(Step):
         return self
 
     @property
-    def draws(self) -> bool:
-        """Whether another seed may give another workload."""
+    def is_random(self) -> bool:
+        """Whether the result depends on the seed."""
         return self.share is not None
 
     def applied(self, workload: Workload, seed: int) -> Workload:
-        """Give a new workload with deadlines."""
+        """Return the workload with deadlines."""
         n = len(workload.jobs)
         if self.share is not None:
-            chosen: Iterable[int] = deadlines.drawn(n, self.share, seed)
+            chosen: Iterable[int] = deadlines.random_jobs(n, self.share, seed)
         else:
             chosen = deadlines.every(n, self.every or 1, self.first)
         return deadlines.with_deadlines(workload, chosen, least_s=self.least_s, factor=self.factor, of=self.of)
 
 
 class Urgent(Step):
-    """Urgent jobs: one is injected for each period `every_s`, or at each arrival with a `probability`.
+    """Add an urgent job in each period `every_s`, or at each arrival with `probability`.
 
-    With `busy` only where the offered load is as high. `kinds` are pairs of processors and seconds. Or `jobs` says
-    which, as [processors, seconds, instant]. Or jobs that are there are marked: those of `queues`, or each with the
-    probability `share`, or both.
+    With `busy`, only when the offered load is at least that. `kinds` are pairs of processors and seconds. Or add the
+    given `jobs`, as [processors, seconds, instant]. Or mark existing jobs: those of `queues`, or each with probability
+    `share`, or both.
     """
 
     every_s: _Seconds | None = None
@@ -102,21 +102,21 @@ class Urgent(Step):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         marks = bool(self.queues) or self.share is not None
-        draws = (self.every_s is not None) + (self.probability is not None)
-        if draws + (self.jobs is not None) + marks != 1:
-            raise ValueError("expected every_s, probability, jobs, or queues and share: one of the four ways")
+        n_random = (self.every_s is not None) + (self.probability is not None)
+        if n_random + (self.jobs is not None) + marks != 1:
+            raise ValueError("expected exactly one of: every_s; probability; jobs; queues and share")
         for name in ("busy", "kinds"):
-            if not draws and name in self.model_fields_set:
-                raise ValueError(f"{name}: expected with every_s or probability, which draw jobs")
+            if not n_random and name in self.model_fields_set:
+                raise ValueError(f"{name}: expected with every_s or probability, which add random jobs")
         return self
 
     @property
-    def draws(self) -> bool:
-        """Whether another seed may give another workload."""
+    def is_random(self) -> bool:
+        """Whether the result depends on the seed."""
         return self.share is not None or not (self.queues or self.jobs)
 
     def applied(self, workload: Workload, seed: int) -> Workload:
-        """Give a new workload with urgent jobs."""
+        """Return the workload with urgent jobs."""
         if self.every_s is not None:
             instants = urgent.periodic(workload, self.every_s, seed, busy=self.busy)
         elif self.probability is not None:
@@ -128,7 +128,7 @@ class Urgent(Step):
         return urgent.with_urgent(workload, instants, self.kinds, seed)
 
 
-class _Type(BaseModel):
+class _MoldableTypeModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     fraction: float = Field(ge=0, le=1)
@@ -137,34 +137,34 @@ class _Type(BaseModel):
 
 
 class Moldable(Step):
-    """Jobs of more than one processor get a type by chance: parallel `fraction`, `limit` of processors, `share`."""
+    """Assign random types to jobs of more than one processor: parallel `fraction`, `limit` of processors, `share`."""
 
-    types: tuple[_Type, ...] = Field(
-        default=tuple(_Type.model_validate(kind._asdict()) for kind in moldable.TYPES), min_length=1
+    types: tuple[_MoldableTypeModel, ...] = Field(
+        default=tuple(_MoldableTypeModel.model_validate(kind._asdict()) for kind in moldable.TYPES), min_length=1
     )
 
     @model_validator(mode="after")
     def _no_more_than_all(self) -> Self:
         if sum(kind.share for kind in self.types) > 1 + 1e-9:
-            raise ValueError("types: expected shares of at most 1 together")
+            raise ValueError("types: expected a sum of shares of at most 1")
         return self
 
     def applied(self, workload: Workload, seed: int) -> Workload:
-        """Give a new workload with moldable jobs."""
-        types = [moldable.Type(kind.fraction, kind.limit, kind.share) for kind in self.types]
+        """Return the workload with moldable jobs."""
+        types = [moldable.MoldableType(kind.fraction, kind.limit, kind.share) for kind in self.types]
         return moldable.with_types(workload, types, seed)
 
 
-#: Gigabytes, or as many a second: far beyond what there is, and quotients of them are still numbers.
+#: Gigabytes, or gigabytes per second. The bounds are generous, and quotients stay finite.
 _Size = Annotated[float, Field(ge=1e-6, le=1e9)]
 
 
 class Files(Step):
-    """All jobs get input files, which a user's consecutive jobs of one size share.
+    """Add input files to all jobs. Consecutive jobs of a user with the same size share a file.
 
-    A job shares the file of its user's last one if it has as many cores and was submitted within `gap_s` of it. A file
-    has `per_core_gb` for each core, or a size drawn between the two of `sizes_gb`. `classes` are pairs of a memory and
-    a share: so many of the files are for jobs that need as much on their node.
+    A job shares the file of its user's last job if it has as many cores and was submitted within `gap_s` of it. A file
+    has `per_core_gb` per core, or a random size between the two of `sizes_gb`. `classes` are pairs of a memory of nodes
+    and the share of files whose jobs need it.
     """
 
     gap_s: float = Field(default=input_files.GAP_S, ge=0, allow_inf_nan=False)
@@ -182,29 +182,29 @@ class Files(Step):
         if len({memory for memory, _ in self.classes}) < len(self.classes):
             raise ValueError("classes: expected each memory once")
         if sum(share for _, share in self.classes) > 1 + 1e-9:
-            raise ValueError("classes: expected shares of at most 1 together")
+            raise ValueError("classes: expected a sum of shares of at most 1")
         return self
 
     @property
-    def _rule(self) -> input_files.Rule:
+    def _rule(self) -> input_files.FileRule:
         classes = [input_files.MemoryClass(*kind) for kind in self.classes]
-        return input_files.Rule(self.gap_s, self.per_core_gb, self.sizes_gb, classes, self.bandwidth_gbps)
+        return input_files.FileRule(self.gap_s, self.per_core_gb, self.sizes_gb, classes, self.bandwidth_gbps)
 
     @property
-    def draws(self) -> bool:
-        """Whether another seed may give another workload."""
-        return self._rule.draws
+    def is_random(self) -> bool:
+        """Whether the result depends on the seed."""
+        return self._rule.is_random
 
     def applied(self, workload: Workload, seed: int) -> Workload:
-        """Give a new workload with input files."""
+        """Return the workload with input files."""
         return input_files.with_files(workload, self._rule, seed)
 
 
-_Kind = TypeVar("_Kind", bound=Step)
+_StepType = TypeVar("_StepType", bound=Step)
 
 
-def step_of(kind: type[_Kind], given: Mapping[str, Any]) -> _Kind:
-    """Make a step of parameters that were read from somewhere. Raises InputError that names the parameter."""
+def step_of(kind: type[_StepType], given: Mapping[str, Any]) -> _StepType:
+    """Return a step with these parameters. Raises InputError that names the invalid parameter."""
     try:
         return kind.model_validate(given)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Urgent jobs in a workload: injected ones, as studies of urgent computing have them, or jobs of its own so marked."""
+"""Add urgent jobs to a workload, or mark existing jobs as urgent."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TSUNAMI: Final = ((128, 600.0), (256, 390.0), (512, 240.0))
 _MINUTE_S: Final = 60
 _MINUTES_OF_AN_HOUR: Final = 60
 _MOST_PROCS: Final = (1 << 31) - 1  # Batsim's
-_END_OF_TIME_S: Final = 1 << 53  # as in a log: beyond this, floating point has holes between whole seconds
+_END_OF_TIME_S: Final = 1 << 53  # as in logs: larger whole numbers are not all exact in floating point
 
 
 class UrgentJob(NamedTuple):
-    """An urgent job to inject: its processors, how long it runs, and when it is submitted."""
+    """An urgent job to add: its processors, run time and submission time."""
 
     n_procs: int
     run_s: float
@@ -34,12 +34,12 @@ class UrgentJob(NamedTuple):
 
 
 def urgent_job_of(values: object) -> UrgentJob:
-    """Check a job that was given as [processors, seconds, instant]; times may be texts, as 6.5m and 3d.
+    """Check a job given as [processors, seconds, instant]. Times may be texts such as 6.5m and 3d.
 
     Raises InputError that names which of the three is wrong.
     """
     if not isinstance(values, list | tuple) or len(values) != 3:
-        raise InputError(f"expected [processors, seconds, instant], as [256, 390, 86400], found {shown(values)}")
+        raise InputError(f"expected [processors, seconds, instant], such as [256, 390, 86400], found {shown(values)}")
     n_procs, run_s, at = values
     if not is_count(n_procs, 1):
         raise InputError(f"processors: expected a whole number from 1 to {_MOST_PROCS:,}, found {shown(n_procs)}")
@@ -56,39 +56,39 @@ def _seconds(value: object, what: str, least: float) -> float:
 def with_urgent(
     workload: Workload, instants: Sequence[float], kinds: Sequence[tuple[int, float]], seed: int
 ) -> Workload:
-    """Inject an urgent job at each instant, its processors and seconds one of `kinds`, each as likely as the others.
+    """Add an urgent job at each instant, with random processors and seconds of `kinds`. O(n log n).
 
-    Raises InputError for a kind that the machine cannot hold. O(n log n).
+    Raises InputError for a kind that is larger than the machine.
     """
     for size, _ in kinds:
         if size > workload.n_procs:
             raise InputError(
                 f"{workload.source}: urgent jobs of {size:,} processors: expected at most {workload.n_procs:,}, "
-                "the machine's; give other kinds"
+                "the size of the machine; use other kinds"
             )
-    dice = random.Random(f"{seed}/urgent kinds")  # noqa: S311  no secret
-    return _injected(workload, [UrgentJob(*dice.choice(kinds), at) for at in instants], {"seed": seed})
+    rng = random.Random(f"{seed}/urgent kinds")  # noqa: S311  no secret
+    return _injected(workload, [UrgentJob(*rng.choice(kinds), at) for at in instants], {"seed": seed})
 
 
 def with_given(workload: Workload, given: Sequence[UrgentJob]) -> Workload:
-    """Inject these urgent jobs, each at its own instant and named in this order. No dice. O(n log n).
+    """Add these urgent jobs. Their ids are numbered in this order. O(n log n).
 
-    Raises InputError for a job that the machine cannot hold.
+    Raises InputError for a job that is larger than the machine.
     """
     for number, job in enumerate(given, 1):
         if job.n_procs > workload.n_procs:
             raise InputError(
                 f"{workload.source}: urgent job {number} of {len(given)}, at {tidy(job.at):,} s, has {job.n_procs:,} "
-                f"processors: expected at most {workload.n_procs:,}, the machine's"
+                f"processors: expected at most {workload.n_procs:,}, the size of the machine"
             )
     return _injected(workload, given, {})
 
 
-def _injected(workload: Workload, urgent: Iterable[UrgentJob], about: dict[str, Any]) -> Workload:
-    """Put jobs among those of a workload.
+def _injected(workload: Workload, urgent: Iterable[UrgentJob], details: dict[str, Any]) -> Workload:
+    """Add urgent jobs to a workload.
 
-    They come behind jobs that are submitted at the same instant; of the others nothing is changed but that they are in
-    order of submission. Estimates are exact.
+    They follow existing jobs of the same submission time. Existing jobs are sorted by submission and not changed
+    otherwise. Estimates are exact.
     """
     ids = _new_ids({str(job["id"]) for job in workload.jobs})
     profiles = copy.copy(workload.profiles)
@@ -107,26 +107,26 @@ def _injected(workload: Workload, urgent: Iterable[UrgentJob], about: dict[str, 
             }
         )
     jobs = sorted([*workload.jobs, *injected], key=lambda job: job["subtime"])
-    told = {**workload.about, "urgent": {"injected": len(injected), **about}}
-    return Workload(jobs, profiles, workload.n_procs, workload.source, told)
+    about = {**workload.about, "urgent": {"injected": len(injected), **details}}
+    return Workload(jobs, profiles, workload.n_procs, workload.source, about)
 
 
 def periodic(workload: Workload, every_s: float, seed: int, *, busy: float | None = None) -> list[float]:
-    """Give one instant for each period: a minute drawn from the hour that begins when the period is over.
+    """Return one instant for each period: a random minute of the hour after its end. O(n log n).
 
-    Periods are counted from the first submission to the last. With `busy`, a period is over at the first arrival from
-    then on at which the offered load is as high, and the next one begins there. O(n log n).
+    Periods are counted from the first submission to the last. With `busy`, a period ends at the first later arrival at
+    which the offered load is at least that, and the next period starts there.
     """
     times = sorted(job["subtime"] for job in workload.jobs)
     if not times:
         return []
-    over: Iterable[float]
+    ends: Iterable[float]
     if busy is None:
-        over = itertools.takewhile(lambda at: at <= times[-1], (times[0] + k * every_s for k in itertools.count(1)))
+        ends = itertools.takewhile(lambda at: at <= times[-1], (times[0] + k * every_s for k in itertools.count(1)))
     else:
-        over = _busy_periods(times, offered_load(workload, times), every_s, busy)
-    dice = random.Random(f"{seed}/urgent minutes")  # noqa: S311  no secret
-    return [at + _MINUTE_S * dice.randrange(_MINUTES_OF_AN_HOUR) for at in over]
+        ends = _busy_periods(times, offered_load(workload, times), every_s, busy)
+    rng = random.Random(f"{seed}/urgent minutes")  # noqa: S311  no secret
+    return [at + _MINUTE_S * rng.randrange(_MINUTES_OF_AN_HOUR) for at in ends]
 
 
 def _busy_periods(times: Sequence[float], loads: Sequence[float], every_s: float, busy: float) -> Iterator[float]:
@@ -138,18 +138,18 @@ def _busy_periods(times: Sequence[float], loads: Sequence[float], every_s: float
 
 
 def at_arrivals(workload: Workload, probability: float, seed: int, *, busy: float | None = None) -> list[float]:
-    """Choose arrivals, each with the same probability; with `busy` only where the offered load is as high."""
+    """Return random arrivals, each with the same probability. With `busy`, only those with at least that load."""
     times = sorted(job["subtime"] for job in workload.jobs)
     loads = itertools.repeat(0.0, len(times)) if busy is None else offered_load(workload, times)
-    dice = random.Random(f"{seed}/urgent arrivals")  # noqa: S311  no secret
-    chosen = [dice.random() < probability for _ in times]  # for all: a busier limit only leaves some out
+    rng = random.Random(f"{seed}/urgent arrivals")  # noqa: S311  no secret
+    chosen = [rng.random() < probability for _ in times]  # for all, so that `busy` only removes some
     return [at for at, load, is_one in zip(times, loads, chosen, strict=True) if is_one and load >= (busy or 0.0)]
 
 
 def offered_load(workload: Workload, times: Iterable[float]) -> list[float]:
-    """Give what jobs would hold of the machine at these times if each had started when it was submitted. O(n log n).
+    """Return the utilisation at these times if each job had started when it was submitted. O(n log n).
 
-    It depends on no scheduler, so that all of them get the same jobs, and it exceeds 1 where jobs would have to wait.
+    It does not depend on a scheduler, so all policies get the same jobs. It exceeds 1 if jobs would have to wait.
     """
     spans = [(job["subtime"], job["subtime"] + _run_s(workload, job), job["res"]) for job in workload.jobs]
     begins, begun = _accumulated((begin, size) for begin, _, size in spans)
@@ -158,7 +158,7 @@ def offered_load(workload: Workload, times: Iterable[float]) -> list[float]:
 
 
 def _accumulated(changes: Iterable[tuple[float, int]]) -> tuple[list[float], list[int]]:
-    """Give times in order, and the sum of all sizes before each of them and after the last."""
+    """Return the sorted times, and the sum of all sizes before each of them and after the last."""
     ordered = sorted(changes)
     return [at for at, _ in ordered], list(itertools.accumulate((size for _, size in ordered), initial=0))
 
@@ -169,26 +169,30 @@ def _run_s(workload: Workload, job: dict[str, Any]) -> float:
     has_limit = isinstance(limit_s, int | float) and limit_s > 0
     if run_s is None:
         if not has_limit:
-            raise InputError(f"{workload.source}: job {job['id']}: no delay or walltime to tell the offered load from")
+            raise InputError(
+                f"{workload.source}: job {job['id']}: expected a delay or a walltime for the offered load, found none"
+            )
         run_s = float(limit_s)
     return min(run_s, float(limit_s)) if has_limit else run_s
 
 
 def marked(workload: Workload, queues: Sequence[str], share: float | None, seed: int) -> Workload:
-    """Mark jobs as urgent: those of some queues (of all, if none is named), or each of them with a probability. O(n).
+    """Mark jobs of some queues (default: all) as urgent, each with probability `share` if that is given. O(n).
 
-    Raises InputError for a queue that no job is of.
+    Raises InputError for a queue without jobs.
     """
-    there = {str(job["queue"]) for job in workload.jobs if "queue" in job}
+    present = {str(job["queue"]) for job in workload.jobs if "queue" in job}
     for queue in queues:
-        if queue not in there:
-            known = ", ".join(sorted(there)) or "none at all"
-            raise InputError(f"{workload.source}: urgent: no job of the queue {queue!r:.60}; queues: {known:.300}")
-    dice = random.Random(f"{seed}/urgent marks")  # noqa: S311  no secret
+        if queue not in present:
+            known = ", ".join(sorted(present)) or "none"
+            raise InputError(
+                f"{workload.source}: urgent: expected a queue of the jobs ({known:.300}), found {queue!r:.60}"
+            )
+    rng = random.Random(f"{seed}/urgent marks")  # noqa: S311  no secret
     wanted = set(queues)
     jobs, n_marked = [], 0
     for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
-        is_one = (not wanted or str(job.get("queue")) in wanted) and (share is None or dice.random() < share)
+        is_one = (not wanted or str(job.get("queue")) in wanted) and (share is None or rng.random() < share)
         jobs.append({**job, "urgent": True} if is_one else job)
         n_marked += is_one
     about = {**workload.about, "urgent": {"marked": n_marked, "queues": list(queues), "share": share}}
@@ -200,7 +204,7 @@ def _new_ids(taken: set[str]) -> Iterator[str]:
 
 
 def _profile(profiles: dict[str, dict[str, Any]], run_s: float) -> str:
-    """Give the name of a delay, which is added unless it is there."""
+    """Return the name of a delay profile, and add it if it is missing."""
     wanted = profile_of(tidy(run_s), "delay", 1.0)
     for name in itertools.chain([f"urgent{tidy(run_s)}"], (f"urgent{tidy(run_s)}-{k}" for k in itertools.count(2))):
         if profiles.setdefault(name, wanted) == wanted:

@@ -1,0 +1,78 @@
+"""Former names of options: they work, and neither the help nor the recorded command shows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import logs
+from support.process import run_cli
+
+LOG = [logs.line(number, 60 * number, run=50, allocated=5, requested_s=60) for number in range(1, 11)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "log.swf").write_text(logs.HEADER + "\n".join(LOG) + "\n")
+    return tmp_path
+
+
+def simulate(place: Path, *args: str, code: int) -> dict[str, object]:
+    done = run_cli("simulate", "--procs", "8", "-w", "log.swf", "--policy", "easy", "-e", "out", *args, cwd=place)
+    assert done.returncode == code, done.stderr
+    content: dict[str, object] = json.loads((place / "out_summary.json").read_text())
+    return content
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value", "code"),
+    [
+        ("--to", "--submitted-before", "300", 0),
+        ("--until", "--submitted-before", "5m", 0),
+        ("--until-time", "--stop-at", "100", 5),
+    ],
+)
+def test_old_names_of_simulate_make_the_same_run(place: Path, old: str, new: str, value: str, code: int) -> None:
+    before, after = simulate(place, old, value, code=code), simulate(place, new, value, code=code)
+    assert before["command"] == after["command"]
+    assert f"{new} {value}" in str(after["command"])
+    assert [before[name] for name in ("n_jobs", "ended_at")] == [after[name] for name in ("n_jobs", "ended_at")]
+
+
+@pytest.mark.parametrize("options", [("--to", "300"), ("--until", "300"), ("--load", "--platform", "rackham-core")])
+def test_old_names_of_convert_write_the_same_file(place: Path, options: tuple[str, ...]) -> None:
+    new = {"--load": "--cpu-load"}.get(options[0], "--submitted-before")
+    for name, words in (("old.json", options), ("new.json", (new, *options[1:]))):
+        done = run_cli("workload", "convert", "log.swf", name, *words, cwd=place)
+        assert done.returncode == 0, done.stderr
+    assert (place / "old.json").read_bytes() == (place / "new.json").read_bytes()
+
+
+def test_merge_takes_old_names(place: Path) -> None:
+    for name, option in (("old.json", "--until"), ("new.json", "--submitted-before")):
+        done = run_cli("workload", "merge", "a=log.swf", option, "300", "--output", name, cwd=place)
+        assert done.returncode == 0, done.stderr
+    assert (place / "old.json").read_bytes() == (place / "new.json").read_bytes()
+
+
+@pytest.mark.parametrize("option", ["--farewell", "--send-end"])
+def test_an_end_is_sent_by_both_names(place: Path, option: str) -> None:
+    args = ("--external", "-s", "tcp://127.0.0.1:1", "--timeout", "0.1", option)
+    done = run_cli("simulate", "--procs", "8", "-w", "log.swf", *args, cwd=place)
+    assert done.returncode == 4, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "old"),
+    [
+        (("simulate",), ("--to", "--until", "--until-time", "--farewell")),
+        (("run",), ("--to", "--until")),
+        (("workload", "convert"), ("--to", "--until", "--load")),
+        (("workload", "merge"), ("--to", "--until")),
+    ],
+)
+def test_the_help_shows_new_names_only(command: tuple[str, ...], old: tuple[str, ...]) -> None:
+    words = run_cli(*command, "--help").stdout.replace(",", " ").replace("[", " ").replace("]", " ").split()
+    assert "--submitted-before" in words
+    assert set(old).isdisjoint(words)
