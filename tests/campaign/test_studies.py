@@ -325,7 +325,7 @@ def test_a_study_goes_on_where_it_was_and_in_no_other_directory(tmp_path: Path) 
     again = run_cli(*args)
     assert again.returncode == 7
     assert "8 of 9 cells done (7 before), 1 failed" in again.stderr
-    assert f"pybatsched campaign status {tmp_path / 'out'} tells why; --retry-failed" in again.stderr
+    assert f"pybatsched campaign status {tmp_path / 'out'} shows the errors; --retry-failed" in again.stderr
     repaired = run_cli(*args, "--retry-failed")
     assert (repaired.returncode, repaired.stdout) == (0, first.stdout)
     assert "9 of 9 cells done (8 before), 0 failed" in repaired.stderr

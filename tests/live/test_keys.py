@@ -176,7 +176,7 @@ def test_a_zeromq_without_curve_is_told(monkeypatch: pytest.MonkeyPatch, made: P
 def test_curve_is_for_conversations(made: Path, tmp_path: Path) -> None:
     done = run_cli("simulate", *WORKLOAD, "--policy", "easy", "--curve", str(made), cwd=tmp_path)
     assert done.returncode == 2
-    assert "--curve is for --external" in done.stderr
+    assert "--curve: expected with --external" in done.stderr
 
 
 def test_with_the_right_keys_the_schedule_is_the_same(made: Path, tmp_path: Path, plain: str) -> None:

@@ -84,12 +84,12 @@ def test_the_command(tmp_path: Path) -> None:
     good.write_text(text_of(GOOD))
     bad.write_text(DEFECTS["two masters"].text)
     done = run_cli("platform", "check", str(good))
-    assert (done.returncode, done.stdout) == (0, f"{good}: Batsim would take it\n")
+    assert (done.returncode, done.stdout) == (0, f"{good}: Batsim would accept it\n")
     done = run_cli("platform", "check", str(good), str(bad), "curie-node")
     assert done.returncode == 7
-    assert "2 master hosts, 'boss0' (line 6), 'chief0' (line 7); expected one (refused)" in done.stdout
-    assert f"{bad}: a thing that Batsim refuses" in done.stdout
-    assert "curie-node: Batsim would take it" in done.stdout
+    assert "2 master hosts, 'boss0' (line 6), 'chief0' (line 7); expected one (rejected)" in done.stdout
+    assert f"{bad}: 1 error, Batsim rejects it" in done.stdout
+    assert "curie-node: Batsim would accept it" in done.stdout
     assert run_cli("platform", "check", str(tmp_path / "none.xml")).returncode == 2
     assert run_cli("platform", "check", str(bad), "-q").stdout.count("\n") == 1
 

@@ -73,12 +73,12 @@ def test_the_command_tells_for_whom_it_checked(tmp_path: Path) -> None:
     (tmp_path / "p.xml").write_text(defect.text)
     args = ("platform", "check", "p.xml", "-m", MASTER)
     done = run_cli(*args, cwd=tmp_path)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "p.xml: Batsim would take it")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "p.xml: Batsim would accept it")
     done = run_cli(*args, "--for", "batsim5", cwd=tmp_path)
     assert done.returncode == 7
     assert done.stdout.splitlines() == [
-        f"p.xml, line {defect.line}: {defect.said} (refused)",
-        "p.xml: a thing that Batsim 5 refuses",
+        f"p.xml, line {defect.line}: {defect.said} (rejected)",
+        "p.xml: 1 error, Batsim 5 rejects it",
     ]
     done = run_cli("platform", "check", "--for", "batsim5", str(ROOT / "platforms" / "cluster32.xml"))
-    assert done.stdout.splitlines()[-1].endswith("cluster32.xml: Batsim 5 would take it")
+    assert done.stdout.splitlines()[-1].endswith("cluster32.xml: Batsim 5 would accept it")

@@ -56,7 +56,7 @@ def test_counts_that_flatter_are_shown_and_missing_points_are_told(study: Path) 
     head = done.stdout.splitlines()[0].split()
     assert "n_rejected" in head
     assert "n_broken_promises" not in head  # there are none
-    assert "not in it: 3 points;" in done.stderr
+    assert "3 points not included;" in done.stderr
     chosen = run_cli("campaign", "table", str(study), "--figures", "utilisation").stdout.splitlines()[0].split()
     assert "n_rejected" not in chosen
 

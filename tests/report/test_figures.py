@@ -223,7 +223,7 @@ def test_values_without_a_ratio_and_points_that_failed_are_counted(tmp_path: Pat
     plot = ("study", "--measure", "wait_s", "--output", "a.svg")
     done = run_cli("plot", "ratios", *plot, cwd=tmp_path)
     assert "ratios of mean wait, 1 value (1 without: the baseline is 0); " in done.stdout
-    assert "not in it: 2 points; pybatsched campaign status study tells why" in done.stderr
+    assert "2 points not included; pybatsched campaign status study shows why" in done.stderr
     assert run_cli("plot", "boxes", *plot, "--policy", "easy", cwd=tmp_path).stderr == ""
 
 

@@ -169,7 +169,7 @@ def test_who_held_the_processors_is_told(journal: Path) -> None:
     assert done.stdout.splitlines() == [
         "job w0!b: submitted at 1 for 4 of 4 processors",
         "started on 0-3 at 8, 7 s later: head of the queue",
-        "never 4 were free meanwhile, but 0 to 1",
+        "fewer than 4 were free meanwhile: 0 to 1",
         "held by  processors  from  to  of its wait",
         "w0!a              3     0   8          7 s  was running when it was submitted",
         "w0!c              1     2   6          4 s  overtook it: backfilled: ends by the shadow time 10.0 of w0!b",
@@ -304,8 +304,8 @@ def test_a_policy_that_answers_otherwise_is_not_believed(journal: Path) -> None:
     done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier", "--policy", "fcfs")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[2:4] == [
-        "(the policy cannot be asked: free are those of the whole machine, whoever they were kept for)",
-        "never 4 were free meanwhile, but 0 to 1",
+        "(the policy cannot be run: free processors are those of the whole machine, including reserved ones)",
+        "fewer than 4 were free meanwhile: 0 to 1",
     ]
 
 
@@ -326,7 +326,7 @@ def test_only_the_partition_counts_that_it_waited_in(tmp_path: Path) -> None:
     assert run_cli("explain", str(path), "w0!b", "--why-not-earlier").stdout.splitlines() == [
         "job w0!b: submitted at 1 for 2 of 4 processors of partition principal",
         "started on 0-1 at 30, 29 s later: head of the queue",
-        "never 2 were free meanwhile, but 1 to 1",
+        "fewer than 2 were free meanwhile: 1 to 1",
         "held by  processors  from  to  of its wait",
         "w0!a              3     0  30         29 s  was running when it was submitted",
         "(the run ended)",
@@ -348,7 +348,7 @@ def test_what_is_held_for_it_is_not_free_for_it(tmp_path: Path) -> None:
     assert lines[1].startswith("started on 0-3 at 23, 3 s later")
     assert lines[2:] == [
         "processors were held for it for 3 s of that, first from 20 to 23; its history shows why",
-        "never 4 were free meanwhile, but 0 to 0",
+        "fewer than 4 were free meanwhile: 0 to 0",
         "(the run ended)",
     ]
 

@@ -348,7 +348,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--policy", "easy", "--events", "absent.txt"], "cannot read absent.txt"),
         (["--policy", "easy", "-E"], "wattage_per_state"),
         (["--policy", "easy", "-e", "w.json/x"], "cannot write"),
-        (["--external", "-o", "a=1"], "are for --policy"),
+        (["--external", "-o", "a=1"], "-o, --config and --journal: expected with --policy"),
         (
             ["--external", "-s", "nonsense"],
             "cannot connect to 'nonsense': Invalid argument; expected an endpoint such as",
@@ -357,7 +357,10 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
             ["--external", "-s", "tcp://localhost:70000"],
             "cannot connect to 'tcp://localhost:70000': expected a port from 0 to 65535, found '70000'",
         ),
-        (["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"], "not both"),
+        (
+            ["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"],
+            "expected either --sched-cfg or --sched-cfg-file, found both",
+        ),
         (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
         (["--policy", "easy", "--memory-unit", "TB"], "--memory-unit: invalid choice: 'TB'"),
         (["--policy", "easy", "--memory-unit", "MB"], "--memory-unit: expected a log in SWF among the workloads"),

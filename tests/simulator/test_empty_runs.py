@@ -78,7 +78,7 @@ def test_a_run_with_batsim_is_refused_too(place: Path) -> None:
 def test_a_campaign_has_nothing_to_measure(file: str, why: str, place: Path) -> None:
     with pytest.raises(InputError) as error:
         Preparer(place, [place]).prepare(WorkloadSpec(name="idle", file=file), 0)
-    assert str(error.value) == f"workload idle: no job to run ({why})"
+    assert str(error.value) == f"workload idle: there is no job to run ({why})"
 
 
 @pytest.mark.parametrize("report", [None, 3, {"rules": 3}, {"rules": {"x": 3}}, {"rules": {"x": {"fate": "dropped"}}}])

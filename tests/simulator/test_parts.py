@@ -88,7 +88,7 @@ def test_fields_are_read_back_as_the_run_has_read_them(place: Path, monkeypatch:
     (place / "a_summary.json").write_text(json.dumps(content))
     with pytest.raises(
         InputError,
-        match="a_summary.json: selection: expected numbers called from, to, max_jobs, and names of partitions, found",
+        match="a_summary.json: selection: expected numbers named from, to, max_jobs, and names of partitions, found",
     ):
         read_run("a")
 
@@ -120,7 +120,7 @@ def test_a_part_without_a_job(place: Path) -> None:
         (("--from", "2h", "--submitted-before", "1h"), "--submitted-before 1h: expected a time after --from 2h"),
         (("--max-jobs", "0"), "argument --max-jobs: expected a whole number, 1 or more, found '0'"),
         (("--stop-at", "never"), "--stop-at: expected seconds, or a number with m, h, d or w"),
-        (("--tau", "-1"), "argument --tau: '-1' expected a number of seconds, 0 or more"),
+        (("--tau", "-1"), "argument --tau: expected a number of seconds, 0 or more, found '-1'"),
         (("--lenient",), "--lenient: expected a log among the workloads; a Batsim file is read as a whole"),
     ],
 )

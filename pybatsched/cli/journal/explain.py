@@ -89,7 +89,7 @@ def _lines(wait: Wait) -> list[str]:
             f"{seconds_text(first)} to {seconds_text(last)}: {why_not}; its history shows why"
         )
     elif waited_s > 0 and counts:
-        lines.append(f"{wait.n_procs:,} were never free meanwhile: between {min(counts):,} and {max(counts):,} were")
+        lines.append(f"fewer than {wait.n_procs:,} were free meanwhile: {min(counts):,} to {max(counts):,}")
     by_share = sorted(wait.holders, key=lambda one: (-one.n_procs * wait.held_s(one), one.started_at, one.job_id))
     if by_share:
         rows: list[tuple[str, ...]] = [("held by", "processors", "from", "to", "of its wait", "")]
