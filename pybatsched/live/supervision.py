@@ -112,7 +112,7 @@ def result_of(
     After a deadlock the file may be cut short, as Batsim may have aborted; then what the scheduler knows counts too.
     """
     seen = set()
-    for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_what_is_there(jobs):
+    for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_partial(jobs):
         tally.add(outcome)
         seen.add(outcome.id)
     engine = session.engine
