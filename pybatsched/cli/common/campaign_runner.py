@@ -56,9 +56,9 @@ def run(
             store,
             places,
             workers,
-            beside=beside,
+            spec_folder=beside,
             retry_failed=args.retry_failed,
-            heard=line.heard,
+            on_progress=line.heard,
             command=command,
         )
     finally:

@@ -359,7 +359,7 @@ def setting_of(
 
 def clusters_of(platform: Platform) -> dict[str, str]:
     """Give the processors of each cluster by name, where a machine has several. O(hosts)."""
-    return summary.clusters_told(groups(platform, "cluster"))
+    return summary.clusters_text(groups(platform, "cluster"))
 
 
 def described(plan: registry.PolicyPlan, options: Options) -> dict[str, Any]:
