@@ -1,4 +1,4 @@
-"""Rows of words as lines of text, in columns."""
+"""Format rows of cells as lines of text with aligned columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], sides: str = "l") -> list[str]:
-    """Write rows in columns, two blanks between them. `sides` has a letter for each column: l or r; the last repeats.
+    """Return the rows as lines with aligned columns, two blanks between them.
+
+    `sides` has a letter for each column: l (left) or r (right). The last letter repeats.
 
     >>> aligned([("wait", "3 s"), ("makespan", "1,000 s")], "lr")
     ['wait          3 s', 'makespan  1,000 s']
@@ -15,8 +17,8 @@ def aligned(rows: Sequence[Sequence[str]], sides: str = "l") -> list[str]:
     sides += sides[-1] * (len(widths) - len(sides))
     return [
         "  ".join(
-            word.ljust(width) if side == "l" else word.rjust(width)
-            for word, width, side in zip(row, widths, sides, strict=False)
+            cell.ljust(width) if side == "l" else cell.rjust(width)
+            for cell, width, side in zip(row, widths, sides, strict=False)
         ).rstrip()
         for row in rows
     ]

@@ -1,1 +1,1 @@
-"""Campaigns: many runs described in one file, run on all cores or a cluster, stopped and resumed, one table of all."""
+"""Run campaigns: many runs described in one file, on all cores or a cluster, resumable, with one table of results."""

@@ -1,4 +1,4 @@
-"""The points of a campaign with what each came to, figures against the baseline included (docs/metrics.md).
+"""Return the points of a campaign with their results, including figures against the baseline (docs/metrics.md).
 
 A baseline is a policy of the campaign. A point is compared, job by job, with that policy's point on the same workload,
 platform, seed and repeat.
@@ -14,35 +14,35 @@ from pybatsched.campaign.store import Store
 from pybatsched.metrics.figure_names import renamed
 from pybatsched.metrics.paired import Impact, impact
 
-#: Figures that points have besides those of their run, where the campaign has a baseline.
+#: Figures of points against the baseline of the campaign.
 FIGURES: Final = Impact._fields
-#: What a point and its baseline have in common.
+#: The members in which a point and its baseline are equal.
 PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
-_NOTHING: Final[Mapping[str, Any]] = dict.fromkeys(FIGURES)
-#: So many runs are kept at hand: the points of one workload come together, with their baseline.
-_N_AT_HAND: Final = 8
+_NO_FIGURES: Final[Mapping[str, Any]] = dict.fromkeys(FIGURES)
+#: Number of cached runs. The points of one workload follow each other, with their baseline.
+_N_CACHED: Final = 8
 
-Found: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
+PointResult: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
-def points_done(store: Store) -> Iterator[Found]:
-    """Give all points of a campaign, in the order of its file, with what each came to; empty if it was not run.
+def points_done(store: Store) -> Iterator[PointResult]:
+    """Yield all points of a campaign in the order of its file, each with its result (empty if the cell was not run).
 
-    Where there is a baseline, that costs a few microseconds a job. Raises InputError if there is no campaign.
+    With a baseline, this costs a few microseconds per job. Raises InputError if there is no campaign.
     """
     manifest = store.manifest()
     points = manifest["points"]
     results = store.results(point["address"] for point in points)
     label = manifest["spec"].get("baseline", "")
     base = {_key(point): point["address"] for point in points if label and point["policy"] == label}
-    ends = lru_cache(_N_AT_HAND)(store.ends)
+    ends = lru_cache(_N_CACHED)(store.ends)
     for point in points:
         result = results.get(point["address"], {})
         if "figures" in result:
             result = {**result, "figures": renamed(result["figures"]), "each": _renamed_each(result.get("each", {}))}
         if label and "figures" in result:
             first, second = ends(base.get(_key(point), "")), ends(point["address"])
-            own = impact(first, second)._asdict() if first is not None and second is not None else _NOTHING
+            own = impact(first, second)._asdict() if first is not None and second is not None else _NO_FIGURES
             result = {**result, "figures": {**result["figures"], **own}}
         yield point, result
 

@@ -1,4 +1,4 @@
-"""The cells of a campaign: one run each, addressed by all that determines its result."""
+"""Enumerate the cells of a campaign. A cell is one run; its address is a digest of all that determines its result."""
 
 from __future__ import annotations
 
@@ -25,67 +25,70 @@ from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 
 
-def places_of(beside: Path | None) -> list[Path]:
-    """Give where to look: the directory of the campaign's file, if it has one, then the working directory."""
-    return list(dict.fromkeys(place.resolve() for place in (beside, Path.cwd()) if place is not None))
+def search_folders(spec_folder: Path | None) -> list[Path]:
+    """Return the directories to search: that of the campaign's file, if it has one, then the working directory."""
+    return list(dict.fromkeys(folder.resolve() for folder in (spec_folder, Path.cwd()) if folder is not None))
 
 
-def platform_at(name: str, places: Sequence[Path]) -> str:
-    """Give a platform file's path, or the name of a machine as it is. Raises InputError that says where it looked."""
-    found = _found(name, places)
+def platform_at(name: str, folders: Sequence[Path]) -> str:
+    """Return the path of a platform file, or the name of a machine unchanged.
+
+    Raises InputError that names the searched directories.
+    """
+    found = _found(name, folders)
     if found is not None:
         return str(found)
     if names.variant_of(name) is None:
         raise InputError(
-            f"platform {name:.200}: no such file in {_shown(name, places)}, and no machine of that name "
-            "(pybatsched platform list tells them)"
+            f"platform {name:.200}: no such file in {_shown(name, folders)}, and no machine of that name "
+            "(see pybatsched platform list)"
         )
     return name
 
 
-def policy_at(name: str, places: Sequence[Path], who: str = "policy") -> str:
-    """Give ``path/to/file.py:Class`` with the whole path; the name of an installed policy as it is.
+def policy_at(name: str, folders: Sequence[Path], option: str = "policy") -> str:
+    """Return ``path/to/file.py:Class`` with the absolute path; the name of an installed policy unchanged.
 
-    `who` is what is so named, for messages.
+    `option` is the name of the option, for error messages.
     """
     if not names_file(name):
         return name
     stem, _, class_name = name.partition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
-    found = _found(f"{stem}.py", places)
+    found = _found(f"{stem}.py", folders)
     if found is None:
-        raise InputError(f"{who} {name:.200}: no such file in {_shown(f'{stem}.py', places)}")
+        raise InputError(f"{option} {name:.200}: no such file in {_shown(f'{stem}.py', folders)}")
     return f"{found}:{class_name}" if class_name else str(found)
 
 
-def _found(name: str, places: Sequence[Path]) -> Path | None:
-    for place in places:
+def _found(name: str, folders: Sequence[Path]) -> Path | None:
+    for folder in folders:
         try:
-            if (place / name).is_file():
-                return (place / name).resolve()
-        except (OSError, ValueError):  # a name that no file can have
+            if (folder / name).is_file():
+                return (folder / name).resolve()
+        except (OSError, ValueError):  # not a valid file name
             return None
     return None
 
 
-def _shown(name: str, places: Sequence[Path]) -> str:
-    where = [Path(name).parent] if Path(name).is_absolute() else places
+def _shown(name: str, folders: Sequence[Path]) -> str:
+    where = [Path(name).parent] if Path(name).is_absolute() else folders
     return ", ".join(map(str, where))
 
 
-#: What tells agents apart, by their endings: those that libraries give to what was learnt.
+#: Endings of files with the weights of learnt agents.
 _WEIGHTS: Final = (".npy", ".npz", ".zip", ".pt", ".pth", ".onnx", ".safetensors", ".pkl", ".joblib")
 _CODE_AND_WEIGHTS: Final = frozenset((".py", *_WEIGHTS))
-#: A change of what is computed of a run makes other cells of the same spec.
+#: Part of the address of a cell; increase it when the figures of a run change.
 FIGURES_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run. `address` is a digest of all that its result depends on; the other members are to find it again.
+    """One run. `address` is a digest of all that its result depends on; the other members describe the run.
 
-    `compared` are the fields of those jobs whose ends are kept, to be compared with a baseline's; None if none are.
-    `procs` is a number of equal processors, or 0 if `platform` names a machine or file. `told_options` are those of the
-    file; `options` may have the seed besides.
+    `compared` selects, by their fields, the jobs whose ends are kept for a comparison with a baseline; None without
+    one. `procs` is a number of equal processors, or 0 if `platform` names a machine or file. `file_options` are the
+    options in the campaign's file; `options` may also have the seed.
     """
 
     address: str
@@ -96,7 +99,7 @@ class Cell:
     policy: str
     label: str
     options: Mapping[str, Any]
-    told_options: Mapping[str, Any]
+    file_options: Mapping[str, Any]
     seed: int
     repeat: int
     tau_s: float
@@ -105,12 +108,12 @@ class Cell:
     compared: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Give its members by name, for JSON and for other processes."""
+        """Return the members by name, for JSON and for other processes."""
         return asdict(self)
 
     @property
     def shown(self) -> str:
-        """Say in a line which run it is."""
+        """A line that identifies the run."""
         options = ",".join(f"{key}={json.dumps(value)}" for key, value in self.options.items())
         return (
             f"{self.workload} {self.platform or self.procs} {self.label}{f'({options})' if options else ''} {self.seed}"
@@ -118,31 +121,31 @@ class Cell:
 
 
 def cells_of(
-    spec: Spec, prepared: Mapping[int, list[Prepared]], beside: Path | None = None
+    spec: Spec, prepared: Mapping[int, list[Prepared]], spec_folder: Path | None = None
 ) -> Iterator[tuple[PlatformSpec, Cell]]:
-    """Give all cells in the order of the file: workloads, platforms, policies, options, seeds, repeats.
+    """Yield all cells in the order of the file: workloads, platforms, policies, options, seeds, repeats.
 
-    `prepared` are the workloads that are ready, by effective seed; files of platforms and policies are looked for in
-    `beside` and in the working directory. Cells that would give the same result, as those of
-    two seeds that nothing depends on, share their address.
+    `prepared` are the prepared workloads by effective seed. Files of platforms and policies are searched for in
+    `spec_folder` and in the working directory. Cells with equal results share their address, for example if nothing
+    depends on the seed.
     """
-    looked_in = places_of(beside)
-    digest = cache(_digest_of_folder)  # for as long as this takes: agents are trained again
+    folders = search_folders(spec_folder)
+    digest = cache(_digest_of_folder)  # only for this call: agents may be trained again later
     compared = spec.where if spec.baseline else None
     for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
         effective = effective_seed(seed, repeat)
         for workload, platform in itertools.product(prepared[effective], spec.platform):
-            machine, procs, machine_digest = _machine(platform, workload, looked_in)
+            machine, procs, machine_digest = _machine(platform, workload, folders)
             for policy in spec.policy:
                 if policy.platforms and platform.name not in policy.platforms:
                     continue
                 if policy.workloads and workload.family not in policy.workloads:
                     continue
-                source = registry.find(policy_at(policy.name, looked_in), trusted=True)
+                source = registry.find(policy_at(policy.name, folders), trusted=True)
                 for options in policy.settings():
                     given = dict(options)
                     _check_options(source, given)
-                    given, agents = _with_code(source, given, looked_in, digest)
+                    given, agents = _with_code(source, given, folders, digest)
                     if "seed" in source.option_fields:
                         given.setdefault("seed", effective)
                     content = {
@@ -167,7 +170,7 @@ def cells_of(
                             policy=source.name,
                             label=policy.label or policy.name,
                             options=given,
-                            told_options=options,
+                            file_options=options,
                             seed=seed,
                             repeat=repeat,
                             tau_s=spec.tau_s,
@@ -186,36 +189,36 @@ def _check_options(source: registry.PolicySource, given: Mapping[str, Any]) -> N
 def _with_code(
     source: registry.PolicySource,
     given: dict[str, Any],
-    looked_in: Sequence[Path],
+    folders: Sequence[Path],
     digest: Callable[[Path, str], str],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give options with whole paths where they name code, and what their cells' addresses have instead of these.
+    """Return the options with absolute paths of code, and the values that replace these options in addresses.
 
-    That is the name without where it lies, and a digest of the code and the weights of its package, or of those that
-    lie beside its file.
+    Such a value is the name without its directory, and a digest of the code and the weights of its package, or of its
+    file's directory.
     """
-    whole, told = dict(given), {}
+    whole, digests = dict(given), {}
     for option in source.cls.names_code:
         name = given.get(option)
         if not isinstance(name, str):
             continue
         if names_file(name):
-            whole[option] = policy_at(name, looked_in, option)
+            whole[option] = policy_at(name, folders, option)
             path, inner = split(whole[option])
-            told[option] = [path.name, inner, digest(path.parent, "*")]
+            digests[option] = [path.name, inner, digest(path.parent, "*")]
         else:
             spec = _spec_of(name.partition(":")[0].partition(".")[0])
-            folders = [] if spec is None else spec.submodule_search_locations or []
-            told[option] = [name, *(digest(Path(folder), "**/*") for folder in folders)]
-            if spec is not None and not folders and spec.origin is not None:
-                told[option].append(digest(Path(spec.origin).parent, "*"))
-    return whole, told
+            packages = [] if spec is None else spec.submodule_search_locations or []
+            digests[option] = [name, *(digest(Path(folder), "**/*") for folder in packages)]
+            if spec is not None and not packages and spec.origin is not None:
+                digests[option].append(digest(Path(spec.origin).parent, "*"))
+    return whole, digests
 
 
 def _spec_of(module: str) -> ModuleSpec | None:
     try:
         return find_spec(module)
-    except (ImportError, ValueError):  # no name at all: told when the cell is run
+    except (ImportError, ValueError):  # not a module name: the run of the cell reports it
         return None
 
 
@@ -224,14 +227,14 @@ def _digest_of_folder(folder: Path, pattern: str) -> str:
 
 
 def effective_seed(seed: int, repeat: int) -> int:
-    """Give the seed of a repeat: the first one is the seed itself, the others are drawn from it."""
+    """Return the seed of a repeat: the seed itself for the first, random numbers from it for the others."""
     return seed if repeat == 0 else random.Random(f"{seed}/{repeat}").getrandbits(31)  # noqa: S311  no secret
 
 
-def _machine(platform: PlatformSpec, workload: Prepared, looked_in: Sequence[Path]) -> tuple[str, int, str]:
-    """Give the machine's name or number of processors, and a digest of it."""
+def _machine(platform: PlatformSpec, workload: Prepared, folders: Sequence[Path]) -> tuple[str, int, str]:
+    """Return the machine's name or number of processors, and a digest of it."""
     if platform.platform is not None:
-        found = platform_at(platform.platform, looked_in)
+        found = platform_at(platform.platform, folders)
         return found, 0, _machine_digest(found)
     procs = platform.procs or workload.n_procs
     procs += n_extra(procs, platform.alpha)
@@ -244,7 +247,7 @@ def _machine_digest(name: str) -> str:
 
 
 def _code_of(source: registry.PolicySource) -> tuple[str, str]:
-    """Give a policy's name, without where its file lies, and a digest of its code."""
+    """Return a policy's name, without the directory of its file, and a digest of its code."""
     top = source.cls.__module__.partition(".")[0]
     package = sys.modules[top]
     if hasattr(package, "__path__"):
@@ -254,10 +257,10 @@ def _code_of(source: registry.PolicySource) -> tuple[str, str]:
 
 
 @cache
-def _policy_digest(top: str, places: tuple[str, ...]) -> str:
-    """Tell policies apart by their code: all of the package they are in, or all files beside the one they are in."""
+def _policy_digest(top: str, paths: tuple[str, ...]) -> str:
+    """Return a digest of a policy's code: of its package, or of all Python files in the directory of its file."""
     is_package = hasattr(sys.modules[top], "__path__")
-    folders = [Path(place) for place in places]
+    folders = [Path(path) for path in paths]
     return "".join(
         digest_of_files(folder, folder.rglob("*.py") if is_package else folder.glob("*.py")) for folder in folders
     )
@@ -265,6 +268,6 @@ def _policy_digest(top: str, places: tuple[str, ...]) -> str:
 
 @cache
 def code_digest() -> str:
-    """Give a digest of our own code: results of another version are other results."""
+    """Return a digest of pybatsched's code: results of different versions have different addresses."""
     root = Path(str(pybatsched.__file__)).parent
     return digest_of_files(root, root.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""Running one cell, in whatever process: inputs by name, a dictionary of figures out."""
+"""Run one cell of a campaign, in any process: from a dictionary of inputs to a dictionary of figures."""
 
 from __future__ import annotations
 
@@ -25,37 +25,38 @@ from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.workload import jobs as ids, jobs as job_fields, load
 
-#: Values of a measure that go into a row: of each kind of job, and of all.
+#: Statistics of a measure for each kind of job.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
-#: So many lines of a traceback are kept with a cell that failed for no reason we know.
+#: Number of lines of a traceback that are kept for an unexpected error.
 _N_TRACE_LINES: Final = 12
-_TOLD: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max")
+#: Statistics of a measure for all jobs.
+_STATISTICS: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max")
 
 
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
-    """Run a cell and give its figures; files stay in `folder` if it wants to keep them. Raises what a run raises."""
+    """Run a cell and return its figures; with keep = "files", its files stay in `folder`. Raises what a run raises."""
     workload = load(cell["workload_file"])
     ids.check_ids({"w0": workload})
     fields = fields_of({"w0": workload})
     platform = model.uniform(cell["procs"]) if cell["procs"] else names.find(cell["platform"]).read()
-    source = registry.find(cell["policy"], trusted=True)  # the owner's campaign names it
+    source = registry.find(cell["policy"], trusted=True)  # the user's campaign names it
     plan = registry.PolicyPlan(source, dict(cell["options"]), given_by="the campaign", trusted=True)
     job_fields.check_fields([workload], plan.field_models())
     options = runs.with_needs(SimulationOptions(), plan)
     scenario = Scenario(platform, {"w0": workload}, options)
     with tempfile.TemporaryDirectory(prefix="pybatsched-") as scratch:
-        place = folder if folder is not None and cell["keep"] == "files" else scratch
-        Path(place).mkdir(parents=True, exist_ok=True)
-        outputs = Outputs(f"{place}/run", machine_states=cell["keep"] == "files")
+        directory = folder if folder is not None and cell["keep"] == "files" else scratch
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        outputs = Outputs(f"{directory}/run", machine_states=cell["keep"] == "files")
         result = runs.run_policy(scenario, plan, outputs)
         if not result.finished:
             raise UnfinishedError(
                 f"{quantity(len(result.stuck), 'job')} unfinished; {result.stuck[0].why}" if result.stuck else ""
             )
-        jobs = JobTable.of_outcomes(jobs_csv.read(f"{place}/run_jobs.csv"), fields)
+        jobs = JobTable.of_outcomes(jobs_csv.read(f"{directory}/run_jobs.csv"), fields)
     row = figures_of(jobs, platform.n_procs, cell["tau_s"])
     row |= {"n_messages": result.n_messages, "n_broken_promises": len(result.broken_promises)}
-    row = {**result.policy_figures, **row}  # a name that is ours already stays ours
+    row = {**result.policy_figures, **row}  # figures of policies do not replace these
     each = {key: figures_of_each(jobs, key, cell["tau_s"]) for key in cell["each"]}
     return {
         "figures": row,
@@ -66,10 +67,10 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
 
 
 def figures_of(table: JobTable, n_procs: int, tau_s: float) -> dict[str, float | int | None]:
-    """Give the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end.
+    """Return the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end.
 
-    Where some jobs are not evaluated, what is told of the machine is of all jobs (utilisation, queue, end), the rest of
-    those that are. A figure of a fact never takes the name of another one.
+    If some jobs are not evaluated, utilisation, queue and end include all jobs; the other figures include only
+    evaluated jobs. A figure of a fact never replaces another figure of the same name.
     """
     jobs, frame = table.evaluated, table.evaluated.frame
     begin, end = table.span
@@ -90,58 +91,58 @@ def figures_of(table: JobTable, n_procs: int, tau_s: float) -> dict[str, float |
         row[STATE_COUNTS[state]] = states[state]
     measures = jobs.plain_measures
     for measure in measures:
-        told = jobs.distribution(measure, tau_s)
-        values = told.as_dict() if told is not None else {}
-        row |= {f"{name}_{measure}": values.get(name) for name in _TOLD}
+        statistics = jobs.distribution(measure, tau_s)
+        values = statistics.as_dict() if statistics is not None else {}
+        row |= {f"{name}_{measure}": values.get(name) for name in _STATISTICS}
     facts = jobs.facts
     of_facts: dict[str, float | int | None] = {}
     for fact in facts:
-        told = jobs.distribution(fact)
-        if told is not None:
-            of_facts |= {f"total_{fact}": told.total, f"n_jobs_with_{fact}": told.n}
-            of_facts |= {f"{name}_{fact}": told.as_dict()[name] for name in _TOLD}
+        statistics = jobs.distribution(fact)
+        if statistics is not None:
+            of_facts |= {f"total_{fact}": statistics.total, f"n_jobs_with_{fact}": statistics.n}
+            of_facts |= {f"{name}_{fact}": statistics.as_dict()[name] for name in _STATISTICS}
     kinds = jobs.by_class("kind")
     if kinds.keys() - {"regular"}:
         for kind, members in kinds.items():
             row[f"{kind}_n_jobs"] = len(members)
             row[f"{kind}_n_late"] = int(members.frame["is_late"].sum())
             for measure in measures:
-                told = distribution(members.values(measure, tau_s))
-                row |= {f"{kind}_{name}_{measure}": getattr(told, key, None) for name, key in _OF_KINDS}
+                statistics = distribution(members.values(measure, tau_s))
+                row |= {f"{kind}_{name}_{measure}": getattr(statistics, key, None) for name, key in _OF_KINDS}
             for fact in facts:
-                told = distribution(members.values(fact))
+                statistics = distribution(members.values(fact))
                 of_kind = (("total", "total"), *_OF_KINDS)
-                of_facts |= {f"{kind}_{name}_{fact}": getattr(told, key, None) for name, key in of_kind}
+                of_facts |= {f"{kind}_{name}_{fact}": getattr(statistics, key, None) for name, key in of_kind}
     return row | {name: value for name, value in of_facts.items() if name not in row}
 
 
 def figures_of_each(table: JobTable, key: str, tau_s: float) -> dict[str, dict[str, float | int]]:
-    """Give the figures of each class of jobs, as of each user: how many there are, means and maxima, totals of facts.
+    """Return the figures of each class of jobs, such as each user: number of jobs, means, maxima, totals of facts.
 
-    A class has those figures that its jobs have.
+    A class has the figures of its own jobs only.
     """
     found: dict[str, dict[str, float | int]] = {}
     for name, members in table.evaluated.by_class(key).items():
         of_facts: dict[str, float | int] = {}
         row: dict[str, float | int] = {"n_jobs": len(members)}
         for measure in (*members.plain_measures, *members.facts):
-            told = distribution(members.values(measure, tau_s))
-            if told is not None:
+            statistics = distribution(members.values(measure, tau_s))
+            if statistics is not None:
                 own = of_facts if measure in members.facts else row
-                own |= {f"{word}_{measure}": getattr(told, member) for word, member in _OF_KINDS}
+                own |= {f"{name}_{measure}": getattr(statistics, member) for name, member in _OF_KINDS}
                 if measure in members.facts:
-                    own[f"total_{measure}"] = told.total
+                    own[f"total_{measure}"] = statistics.total
         found[name] = {**of_facts, **row}
     return found
 
 
 def _ends(jobs: JobTable, where: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Give submission and end of the jobs that are compared with those of another run, by their ids."""
+    """Return id, submission and end of the jobs that are compared with a baseline."""
     return [(name, *stay) for name, stay in stays_of(jobs.evaluated.chosen(where)).items()]
 
 
 def _jobs(table: JobTable) -> list[dict[str, Any]]:
-    """Give a row a job, for those who want more than figures: with its facts, and whether it counts if not all do."""
+    """Return a row per job with its facts, and with `evaluated` if some jobs have that field."""
     own = ("id", "state", "submitted_at", "started_at", "ended_at", "runtime_s", "n_procs", "n_segments")
     frame = table.frame.select(*own).rename({"id": "job"})
     frame = frame.with_columns(table.column(name) for name in table.facts if name not in frame.columns)
@@ -150,12 +151,12 @@ def _jobs(table: JobTable) -> list[dict[str, Any]]:
     return frame.to_dicts()
 
 
-def tried(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
-    """Run a cell; what it raises becomes part of the answer, so that one cell never stops others."""
+def run_or_error(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
+    """Run a cell and return its result, or its error: a failed cell does not stop the others."""
     try:
         return {"address": cell["address"], **run_cell(cell, folder)}
     except PybatschedError as error:
         return {"address": cell["address"], "error": f"{type(error).__name__}: {error}"}
-    except Exception as error:  # noqa: BLE001  whosever it is: told with the cell, the others go on
+    except Exception as error:  # noqa: BLE001  the error is kept with the cell
         where = "".join(traceback.format_tb(error.__traceback__)).splitlines()[-_N_TRACE_LINES:]
         return {"address": cell["address"], "error": "\n".join([f"{type(error).__name__}: {error}", *where])}

@@ -1,18 +1,18 @@
-"""What is measured on a campaign's table, as a study's file writes it: a small language of numbers and functions.
+"""Evaluate the expressions of a study's file on a campaign's table.
 
-Numbers, + - * / and brackets, and these functions, where FIGURE is a column of figures (those against the campaign's
-baseline included: ``median(response_ratio, policy = 'mct')``) and `where` selects points by the columns in front
-(``workload = 'curie-*'``, a star for anything) and by options of the policy (``theta = 10``):
+An expression has numbers, + - * /, brackets and the functions below. FIGURE is a column of figures, also against the
+campaign's baseline: ``median(response_ratio, policy = 'mct')``. `where` selects points by the first columns
+(``workload = 'curie-*'``, a star matches anything) and by options of the policy (``theta = 10``):
 
 * ``mean(FIGURE, where…)``, ``median``, ``total``, ``greatest``, ``least``: over the points;
-* ``median_of_workloads(FIGURE, where…)``: of the medians over the points of each workload;
+* ``median_of_workloads(FIGURE, where…)``: the median of the medians over the points of each workload;
 * ``mean_ratio(FIGURE, 'BASELINE', where…)``, ``median_ratio``, ``greatest_ratio``: over the ratios of the points to
-  those of the policy of that label on the same workload, platform, seed and repeat;
+  those of the policy with that label on the same workload, platform, seed and repeat;
 * ``least_median_ratio(FIGURE, 'BASELINE', where…)``: the least such median of all platforms and options;
-* ``best(OPTION, FIGURE, 'BASELINE', where…)``: the value of an option for which it is least;
+* ``best(OPTION, FIGURE, 'BASELINE', where…)``: the value of an option for which this median is least;
 * ``min(…, …)`` and ``max``: of such expressions.
 
-Nothing else is understood, and nothing is ever executed.
+Anything else is an error. No code of the file is executed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pybatsched.campaign.baseline import PAIRED_BY
 from pybatsched.campaign.table import POINT
 from pybatsched.errors import InputError
-from pybatsched.metrics.fields import is_like
+from pybatsched.metrics.fields import matches
 from pybatsched.metrics.figure_names import resolved
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _EXPECTED: Final = f"numbers, + - * / and {', '.join((*_OVER_POINTS, *_OVER_RATI
 
 
 def evaluate(text: str, table: pl.DataFrame) -> float | None:
-    """Give the value of an expression on a table; None if no point is there. Raises InputError for what it is not."""
+    """Return the value of an expression on a table; None if no point matches. Raises InputError."""
     try:
         return _value(ast.parse(text, mode="eval").body, _Points(table))
     except (SyntaxError, ZeroDivisionError, OverflowError, RecursionError) as error:
@@ -72,11 +72,11 @@ class _Points:
     def __init__(self, table: pl.DataFrame) -> None:
         self.columns = table.columns
         self.rows: Sequence[Row] = table.to_dicts()
-        told = {text: json.loads(text) for text in {row.get("options") or "{}" for row in self.rows}}
-        self.options = [told[row.get("options") or "{}"] for row in self.rows]
+        parsed = {text: json.loads(text) for text in {row.get("options") or "{}" for row in self.rows}}
+        self.options = [parsed[row.get("options") or "{}"] for row in self.rows]
 
     def where(self, wanted: Mapping[str, Any]) -> list[tuple[Row, Mapping[str, Any]]]:
-        """Give the points that are as wanted, with their options."""
+        """Return the matching points, with their options."""
         known = {name for options in self.options for name in options}
         for name in wanted:
             if name not in self.columns and name not in known:
@@ -86,27 +86,27 @@ class _Points:
         return [
             (row, options)
             for row, options in found
-            if all(is_like(row[name] if name in row else options.get(name), value) for name, value in wanted.items())
+            if all(matches(row[name] if name in row else options.get(name), value) for name, value in wanted.items())
         ]
 
     def figures(self, points: Sequence[tuple[Row, Any]], figure: str) -> list[float]:
-        """Give a figure of points, those left out that have none."""
+        """Return a figure of the points that have it."""
         figure = self.column(figure)
         return [float(row[figure]) for row, _ in points if row[figure] is not None]
 
     def ratios(self, points: Sequence[tuple[Row, Any]], figure: str, baseline: str) -> list[float]:
-        """Give the ratios of points to those of the baseline that are like them in all but the policy."""
+        """Return the ratios of points to the baseline's points with the same workload, platform, seed and repeat."""
         figure = self.column(figure)
         base: dict[tuple[Any, ...], float] = {}
         for row in self.rows:
             if row["policy"] == baseline:
                 key = tuple(row[name] for name in PAIRED_BY)
                 if base.setdefault(key, row[figure]) != row[figure]:
-                    raise InputError(f"{baseline!r}: expected one point of it on {key[0]}, {key[1]}; it has options")
+                    raise InputError(f"{baseline!r}: expected one point on {key[0]}, {key[1]}; found several settings")
         if not base and self.rows:
             known = dict.fromkeys(row["policy"] for row in self.rows)
-            raise InputError(f"{baseline!r}: no policy is called so; expected one of {', '.join(known)}")
-        base = {key: value for key, value in base.items() if value}  # nothing is a multiple of nothing
+            raise InputError(f"{baseline!r}: unknown policy; expected one of {', '.join(known)}")
+        base = {key: value for key, value in base.items() if value}  # no division by 0
         keyed = [(tuple(row[name] for name in PAIRED_BY), row[figure]) for row, _ in points]
         return [value / base[key] for key, value in keyed if key in base and value is not None]
 
@@ -158,10 +158,10 @@ def _function(name: str, args: list[ast.expr], wanted: Mapping[str, Any], points
 
 def _wanted(where: Sequence[ast.keyword]) -> dict[str, Any]:
     wanted = {}
-    for word in where:
-        if word.arg is None or word.arg in wanted or not isinstance(word.value, ast.Constant):
-            raise InputError(f"{ast.unparse(word):.80}: expected a column or option, once, and its value")
-        wanted[word.arg] = word.value.value
+    for keyword in where:
+        if keyword.arg is None or keyword.arg in wanted or not isinstance(keyword.value, ast.Constant):
+            raise InputError(f"{ast.unparse(keyword):.80}: expected a column or option, once, and its value")
+        wanted[keyword.arg] = keyword.value.value
     return wanted
 
 
@@ -189,7 +189,7 @@ def _best(points: _Points, option: str, figure: str, baseline: str, wanted: Mapp
     if not all(isinstance(value, int | float) for value in values):
         raise InputError(f"best({option}, …): expected an option whose values are numbers")
     if not any(option in options for options in points.options) and points.rows:
-        raise InputError(f"best({option}, …): no point has such an option")
+        raise InputError(f"best({option}, …): no point has this option")
     medians = []
     for value in values:
         ratios = points.ratios([point for point in found if point[1].get(option) == value], figure, baseline)

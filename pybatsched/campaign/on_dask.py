@@ -1,7 +1,7 @@
-"""The same cells on a Dask cluster: a local one, or one that dask-jobqueue started on SLURM or OAR.
+"""Run cells on a Dask cluster: a local one, or one that dask-jobqueue started on SLURM or OAR.
 
-A task of Dask hands its cell to a worker process of ours, as on one machine: it can be ended when its time is up, and
-one that crashes takes no worker of Dask with it. Each thread of a Dask worker keeps its process for the next cell.
+A Dask task sends its cell to a worker process, as on one machine: the process can be killed on a timeout, and its crash
+does not end the Dask worker. Each thread of a Dask worker keeps its process for the next cell.
 """
 
 from __future__ import annotations
@@ -20,29 +20,31 @@ from pybatsched.errors import InputError, PeerLostError
 _LOOK_S: Final = 0.1
 _COUNT_THREADS_S: Final = 5.0
 _ANSWER_S: Final = 5.0
-_GONE: Final = "the Dask scheduler is gone; what is done is kept, go on with --resume (reproduce does so by itself)"
-_OF_THREAD: Final = threading.local()
+_GONE: Final = (
+    "lost the Dask scheduler; finished cells are kept, continue with --resume (reproduce continues without it)"
+)
+_THREAD_STATE: Final = threading.local()
 
 
-def watched(cell: Mapping[str, Any], folder: str, timeout_s: float) -> dict[str, Any]:
-    """Run a cell in a process of this thread of a Dask worker, and give what it came to."""
-    crew: LocalWorkers | None = getattr(_OF_THREAD, "crew", None)
-    if crew is None:
-        crew = _OF_THREAD.crew = LocalWorkers(1, lambda _address: folder)
-    crew.timeout_s = timeout_s
-    crew.folder_of = lambda _address: folder
-    return next(result for result in crew.run([Cell(**cell)]) if result is not None)
+def run_in_process(cell: Mapping[str, Any], folder: str, timeout_s: float) -> dict[str, Any]:
+    """Run a cell in the process of this thread of a Dask worker, and return its result."""
+    workers: LocalWorkers | None = getattr(_THREAD_STATE, "workers", None)
+    if workers is None:
+        workers = _THREAD_STATE.workers = LocalWorkers(1, lambda _address: folder)
+    workers.timeout_s = timeout_s
+    workers.folder_of = lambda _address: folder
+    return next(result for result in workers.run([Cell(**cell)]) if result is not None)
 
 
 class DaskWorkers:
-    """Workers of a Dask cluster. They must see the campaign's directory and files under the same names.
+    """Workers of a Dask cluster. They must see the campaign's directory and files under the same paths.
 
-    Dask gives a cell whose worker died to another one; after a few deaths it counts as failed.
+    If a worker dies, Dask gives its cell to another worker; after a few deaths the cell counts as failed.
     """
 
     def __init__(self, address: str, folder_of: Callable[[str], str], timeout_s: float = 0.0) -> None:
         try:
-            from dask.distributed import Client  # noqa: PLC0415  an extra: only who uses it needs it
+            from dask.distributed import Client  # noqa: PLC0415  an optional dependency
         except ImportError:
             raise InputError("--dask: expected dask.distributed; pip install 'pybatsched[cluster]'") from None
         self._folder_of = folder_of
@@ -53,7 +55,7 @@ class DaskWorkers:
         try:
             self._client = Client(address, timeout=20)
         except (OSError, ValueError, TypeError) as error:
-            raise PeerLostError(f"--dask {address}: no scheduler answers there: {error}") from None
+            raise PeerLostError(f"--dask {address}: no Dask scheduler answers at this address: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -65,16 +67,16 @@ class DaskWorkers:
 
     @property
     def n_running(self) -> int:
-        """How many cells are being worked on: no more than there are threads of workers."""
+        """The number of running cells: at most the number of worker threads."""
         return min(self._n_left, self._n_threads)
 
     def run(self, cells: Sequence[Cell]) -> Iterator[dict[str, Any] | None]:
-        """Run cells and give their results as they come; None now and then while nothing comes."""
-        from dask.distributed import as_completed  # noqa: PLC0415  see above
+        """Run cells and yield their results as they finish; yields None from time to time while there are none."""
+        from dask.distributed import as_completed  # noqa: PLC0415  an optional dependency
 
         futures = {
             self._client.submit(
-                watched, cell.as_dict(), self._folder_of(cell.address), self._timeout_s, key=cell.address
+                run_in_process, cell.as_dict(), self._folder_of(cell.address), self._timeout_s, key=cell.address
             ): cell
             for cell in cells
         }
@@ -88,19 +90,19 @@ class DaskWorkers:
                 time.sleep(_LOOK_S)
             for future, result in batch:
                 self._n_left -= 1
-                if isinstance(result, dict):  # whatever the future says: its worker may have died since
+                if isinstance(result, dict):  # also if the future has failed: its worker may have died afterwards
                     yield result
                 elif future.status == "error":
                     yield {"address": futures[future].address, "error": f"WorkerDied: {result!r:.300}"}
-                else:  # cancelled or lost: it was never run to an end, so nothing is kept of it
+                else:  # cancelled or lost: the cell did not finish, so no result is kept
                     raise PeerLostError(_GONE)
                 future.release()
 
     def _count_threads(self) -> None:
-        """Ask the scheduler now and then how many threads there are; workers come and go."""
+        """Update the number of threads from the scheduler, every few seconds: workers join and leave."""
         now = time.monotonic()
         if now - self._counted_at < _COUNT_THREADS_S:
             return
         self._counted_at = now
-        with contextlib.suppress(OSError, TimeoutError):  # whether it is gone for good is told by the futures
+        with contextlib.suppress(OSError, TimeoutError):  # the futures show whether the scheduler is lost
             self._n_threads = sum(self._client.nthreads(callback_timeout=_ANSWER_S).values())

@@ -1,6 +1,6 @@
-"""Workloads made ready for the cells of a campaign, once each, and kept beside the results.
+"""Prepare the workloads of a campaign, once each, and keep them in the campaign's directory.
 
-A prepared workload is addressed by the digest of its source and of all steps, so that a resumed campaign finds it.
+The address of a prepared workload is a digest of its source and of all steps, so that a resumed campaign finds it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched import workload as workload_package
-from pybatsched.campaign.workloads import Drawn, Weeks, WorkloadSpec
+from pybatsched.campaign.workloads import GeneratedWorkload, Weeks, WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import merge, prepare, reading
 from pybatsched.workload.formats import batsim4, files, swf
@@ -27,13 +27,13 @@ from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
 
 
 def digest_of(content: Any) -> str:
-    """Give a short digest of anything that JSON can say."""
+    """Return a short digest of a JSON value."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def digest_of_files(root: Path, paths: Iterable[Path]) -> str:
-    """Give a digest of files, by their names below a directory and their contents. O(bytes)."""
+    """Return a digest of files, by their names below a directory and their contents. O(bytes)."""
     digest = hashlib.sha256()
     for path in sorted(paths):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -44,9 +44,9 @@ _FILES: Final = {"__all__": {"file"}}
 
 
 class Prepared(NamedTuple):
-    """A workload that is ready: its name in tables, its file, the digest of its content, and its machine's size.
+    """A prepared workload: its name in tables, its file, the digest of its content, and its machine's size.
 
-    `family` is the name of the workload in the campaign's file, of which it may be a week.
+    `family` is the name of the workload in the campaign's file; the prepared workload may be a week of it.
     """
 
     name: str
@@ -57,33 +57,33 @@ class Prepared(NamedTuple):
 
 
 class Preparer:
-    """Prepares workloads into a directory. `places` are where files are looked for."""
+    """Prepares workloads in a directory. `sources` are the directories to search for files."""
 
-    def __init__(self, folder: Path, places: Iterable[Path]) -> None:
+    def __init__(self, folder: Path, sources: Iterable[Path]) -> None:
         self._folder = folder
-        self._places = list(places)
+        self._source_folders = list(sources)
         self._digests: dict[Path, str] = {}
 
     def prepare(self, spec: WorkloadSpec, seed: int) -> list[Prepared]:
-        """Give the workloads of a spec: one, or one for each week. What was prepared before is not done again."""
+        """Return the workloads of a spec: one, or one per week. Prepared workloads are reused."""
         if spec.optional and not all(map(self._is_there, spec.sources)):
             return []
         sources = [self._find(name) for name in spec.sources]
         depends_on = {"seed": seed} if spec.draws else {}
-        # Not the names of files: the same content must be the same workload.
+        # Without file names: equal content is the same workload.
         steps = spec.model_dump(mode="json", exclude={"name": True, "file": True, "optional": True, "merge": _FILES})
-        made_of = {"sources": [self._digest(source) for source in sources], "steps": steps, "code": _code_digest()}
-        key = digest_of(made_of | depends_on)
+        content = {"sources": [self._digest(source) for source in sources], "steps": steps, "code": _code_digest()}
+        key = digest_of(content | depends_on)
         index = self._folder / f"{key}.index.json"
         found = _read_index(index)
         if found and all((self._folder / row.path).exists() for row in found):
-            return [self._placed(spec, row) for row in found]
+            return [self._with_path(spec, row) for row in found]
         rows = []
         try:
-            made = list(_made(spec, sources, seed))
+            workloads = list(_workloads(spec, sources, seed))
         except InputError as error:
             raise InputError(f"workload {spec.name}: {str(error).removeprefix(': ')}") from None
-        for label, workload in made:
+        for label, workload in workloads:
             if not workload.jobs:
                 raise InputError(f"workload {spec.name}{label}: there is no job to run ({workload.why_empty})")
             text = batsim4.text_of(workload)
@@ -91,21 +91,21 @@ class Preparer:
             files.write_text(self._folder / name, [text])
             rows.append(Prepared(label, name, hashlib.sha256(text.encode()).hexdigest(), workload.n_procs))
         files.write_text(index, [json.dumps(rows)])
-        return [self._placed(spec, row) for row in rows]
+        return [self._with_path(spec, row) for row in rows]
 
-    def _placed(self, spec: WorkloadSpec, row: Prepared) -> Prepared:
+    def _with_path(self, spec: WorkloadSpec, row: Prepared) -> Prepared:
         return row._replace(name=f"{spec.name}{row.name}", family=spec.name, path=str(self._folder / row.path))
 
     def _is_there(self, name: str) -> bool:
-        return any((place / name).is_file() for place in self._places)
+        return any((folder / name).is_file() for folder in self._source_folders)
 
     def _find(self, name: str) -> Path:
-        for place in self._places:
-            path = place / name
+        for folder in self._source_folders:
+            path = folder / name
             if path.is_file():
                 return path
-        shown = ", ".join(str(place) for place in self._places)
-        raise InputError(f"workload file {name}: not found in {shown} (give --traces, or set PYBATSCHED_TRACES)")
+        shown = ", ".join(str(folder) for folder in self._source_folders)
+        raise InputError(f"workload file {name}: not found in {shown}; use --traces DIR or set PYBATSCHED_TRACES")
 
     def _digest(self, path: Path) -> str:
         if path not in self._digests:
@@ -113,11 +113,11 @@ class Preparer:
         return self._digests[path]
 
 
-def _made(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
-    """Make the workloads of a spec, with what their names end in."""
+def _workloads(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
+    """Yield the workloads of a spec, each with the suffix of its name."""
     for label, workload in _loaded(spec, sources, seed):
-        workload.source = spec.file or ""  # not where it lay: the same content must be the same file
-        yield label, reduce(lambda made, step: step.applied(made, seed), spec.injections, workload)
+        workload.source = spec.file or ""  # without its directory: equal content gives equal files
+        yield label, reduce(lambda jobs, step: step.applied(jobs, seed), spec.injections, workload)
 
 
 def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
@@ -157,7 +157,7 @@ def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.SwfOptions
 
 
 def _check_format(spec: WorkloadSpec, source: Path) -> None:
-    """Raise InputError for what only a log in SWF has."""
+    """Raise InputError for members that only apply to a log in SWF."""
     kind = files.format_of(source)
     if kind == "SWF":
         return
@@ -166,7 +166,7 @@ def _check_format(spec: WorkloadSpec, source: Path) -> None:
         raise InputError(f"weeks: expected a log in SWF, found {found}")
     for name, value in spec.of_swf.items():
         if value is not None:
-            raise InputError(f"{name}: expected a log in SWF, found {found}, which needs none")
+            raise InputError(f"{name}: expected a log in SWF, found {found}; remove this member")
 
 
 def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOptions) -> Iterator[tuple[str, Workload]]:
@@ -178,28 +178,28 @@ def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOpti
     chosen = busy_weeks(weeks, least, math.inf if most is None else most, keep_ends=wanted.keep_ends)
     chosen = chosen[: wanted.max_weeks]
     if not chosen:
-        raise InputError(f"no week of {spec.file} has such a utilisation")
+        raise InputError(f"no week of {spec.file} has a utilisation in {list(wanted.utilisation)}")
     for week, workload, _ in workloads_of(trace, chosen, options, replace(spec.window, max_jobs=spec.max_jobs)):
         yield f"-week{week.number:02}", workload
 
 
-def _recipe(drawn: Drawn, walltimes: Walltimes, seed: int) -> Recipe:
+def _recipe(spec: GeneratedWorkload, walltimes: Walltimes, seed: int) -> Recipe:
     return Recipe(
-        drawn.model,
-        drawn.procs,
+        spec.model,
+        spec.procs,
         seed=seed,
-        n_jobs=drawn.jobs,
-        days=drawn.days,
-        load=drawn.load,
-        runtimes=drawn.runtimes,
-        sizes=drawn.sizes,
+        n_jobs=spec.jobs,
+        days=spec.days,
+        load=spec.load,
+        runtimes=spec.runtimes,
+        sizes=spec.sizes,
         walltimes=walltimes,
-        n_users=drawn.users,
+        n_users=spec.users,
     )
 
 
 def _read_index(path: Path) -> list[Prepared]:
-    """Read what was prepared; nothing if there is no such file, or a damaged one."""
+    """Read the index of prepared workloads; empty if the file is missing or damaged."""
     try:
         return [Prepared(*row) for row in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
@@ -208,6 +208,6 @@ def _read_index(path: Path) -> list[Prepared]:
 
 @cache
 def _code_digest() -> str:
-    """Give a digest of the code that prepares: what another version made may be something else."""
+    """Return a digest of the code that prepares workloads: another version may prepare different ones."""
     root = Path(str(workload_package.__file__)).parent
     return digest_of([Path(__file__).read_text(encoding="utf-8"), digest_of_files(root, root.rglob("*.py"))])

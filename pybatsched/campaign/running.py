@@ -1,4 +1,4 @@
-"""A campaign from its file to its table: prepare, run what is not done yet, keep it, and say how far it is."""
+"""Run a campaign: prepare workloads, run the cells that are not done yet, store results, and report progress."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Workers(Protocol):
-    """Who runs cells: processes of this machine, or a cluster."""
+    """Workers that run cells: processes of this machine, or a cluster."""
 
     @property
     def n_running(self) -> int:
-        """How many cells are being worked on."""
+        """The number of running cells."""
 
     def run(self, cells: Sequence[Cell]) -> Iterator[dict[str, Any] | None]:
-        """Run cells and give their results as they come; None now and then while nothing comes."""
+        """Run cells and yield their results as they finish; yields None from time to time while there are none."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a campaign is. `n_before` were done and `n_failed_before` had failed when it began."""
+    """The progress of a campaign. `n_before` cells were done and `n_failed_before` had failed at its start."""
 
     n_cells: int
     n_before: int
@@ -46,23 +46,23 @@ class Progress:
 
     @property
     def n_failed(self) -> int:
-        """How many cells have failed in all."""
+        """The number of failed cells, of this and earlier runs."""
         return self.n_failed_before + self.n_failed_now
 
     @property
     def n_left(self) -> int:
-        """How many cells are neither done nor failed."""
+        """The number of cells that are neither done nor failed."""
         return self.n_cells - self.n_before - self.n_done - self.n_failed
 
 
 def points_of(
-    spec: Spec, store: Store, places: Sequence[Path], beside: Path | None = None
+    spec: Spec, store: Store, folders: Sequence[Path], spec_folder: Path | None = None
 ) -> list[tuple[dict[str, Any], Cell]]:
-    """Prepare all workloads, and give all points of a campaign with the cell that each is.
+    """Prepare all workloads, and return all points of a campaign with their cells.
 
-    Workloads are looked for in `places`, files of platforms and policies in `beside` and in the working directory.
+    Workloads are searched for in `folders`, files of platforms and policies in `spec_folder` and the working directory.
     """
-    preparer = Preparer(store.prepared, places)
+    preparer = Preparer(store.prepared, folders)
     prepared = {
         effective: [one for part in spec.workload if part.has(seed) for one in preparer.prepare(part, effective)]
         for effective, seed in sorted(
@@ -70,13 +70,13 @@ def points_of(
         )
     }
     points = []
-    for platform, cell in cells_of(spec, prepared, beside):
+    for platform, cell in cells_of(spec, prepared, spec_folder):
         point = {
             "address": cell.address,
             "workload": cell.workload,
             "platform": platform.name,
             "policy": cell.label,
-            "options": cell.told_options,
+            "options": cell.file_options,
             "seed": cell.seed,
             "repeat": cell.repeat,
         }
@@ -87,21 +87,21 @@ def points_of(
 def run_campaign(
     spec: Spec,
     store: Store,
-    places: Sequence[Path],
+    folders: Sequence[Path],
     workers: Callable[[], contextlib.AbstractContextManager[Workers]],
     *,
-    beside: Path | None = None,
+    spec_folder: Path | None = None,
     retry_failed: bool = False,
-    heard: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
     command: str = "",
 ) -> Progress:
-    """Run all cells that are not done yet, and write the table. What is done is never done again.
+    """Run all cells that are not done yet, and write the table.
 
-    The store must be open; `places` and `beside` are as in `points_of`. A cell that fails is kept with its error, and
-    the others go on. `command` is kept: what makes the campaign again.
+    The store must be open; `folders` and `spec_folder` are as in `points_of`. A failed cell is kept with its error, and
+    the others continue. The manifest keeps `command`, which repeats the campaign.
     """
     table.load_polars()  # the workers need it
-    points = points_of(spec, store, places, beside)
+    points = points_of(spec, store, folders, spec_folder)
     store.write_manifest(_manifest(spec, [point for point, _ in points], command))
     cells = {cell.address: cell for _, cell in points}
     known = {
@@ -113,18 +113,18 @@ def run_campaign(
     todo = [cell for address, cell in cells.items() if address not in known or (retry_failed and address in failed)]
     n_failed_before = 0 if retry_failed else len(failed)
     progress = Progress(len(cells), len(cells) - len(todo) - n_failed_before, n_failed_before)
-    heard(progress)
+    on_progress(progress)
     if todo:
-        with workers() as crew:
-            for result in crew.run(todo):
+        with workers() as active:
+            for result in active.run(todo):
                 if result is not None:
                     _keep(store, result)
                     if "error" in result:
                         progress.n_failed_now += 1
                     else:
                         progress.n_done += 1
-                progress.n_running = crew.n_running
-                heard(progress)
+                progress.n_running = active.n_running
+                on_progress(progress)
     _write_parquet(store.folder / "results.parquet", table.frame(store))
     return progress
 
@@ -132,7 +132,7 @@ def run_campaign(
 def _keep(store: Store, result: dict[str, Any]) -> None:
     jobs = result.get("jobs")
     if jobs:
-        import polars as pl  # noqa: PLC0415  an extra: only who uses it needs it
+        import polars as pl  # noqa: PLC0415  an optional dependency
 
         path = store.folder / "jobs" / f"{result['address']}.parquet"
         _write_parquet(path, pl.DataFrame(jobs, infer_schema_length=None))
@@ -140,11 +140,11 @@ def _keep(store: Store, result: dict[str, Any]) -> None:
 
 
 def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
-    """Write a table whole or not at all. Raises InputError that names the file: polars does not tell a full disk."""
+    """Write a table atomically. Raises InputError that names the file: polars does not report a full disk."""
     content = io.BytesIO()
     frame.write_parquet(content)
     with whole(path) as half:
-        half.write_bytes(content.getvalue())  # a view of it, left over by an error, ends Python 3.12 by a fault
+        half.write_bytes(content.getvalue())  # a view that an error leaves behind crashes Python 3.12
 
 
 def _manifest(spec: Spec, points: list[dict[str, Any]], command: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The description of a campaign: a TOML file, checked before anything runs.
+"""Read the description of a campaign: a TOML file, validated before anything runs.
 
 A campaign is every combination of its workloads, platforms, policies with their options, and seeds.
 """
@@ -27,7 +27,7 @@ MAX_PROCS: Final = 10_000_000
 
 
 class PlatformSpec(Part):
-    """A machine: a number of equal processors, a name or file as -p takes it, or the one the workload was made for."""
+    """A machine: a number of equal processors, a name or file as for -p, or the machine of the workload."""
 
     name: Name
     procs: Annotated[int, Field(gt=0, le=MAX_PROCS)] | None = None
@@ -40,15 +40,17 @@ class PlatformSpec(Part):
         if (self.procs is not None) + (self.platform is not None) + self.of_workload != 1:
             raise ValueError("expected one of procs, platform and of_workload = true")
         if self.alpha and self.platform is not None:
-            raise ValueError("alpha: expected with procs or of_workload (platform generate --alpha makes files)")
+            raise ValueError(
+                "alpha: expected procs or of_workload with it (platform generate --alpha writes platform files)"
+            )
         return self
 
 
 class PolicySpec(Part):
-    """A policy. An option with a list of values is tried with each of them; all combinations are.
+    """A policy. It runs with all combinations of the values of its options; a list has several values.
 
-    `platforms` and `workloads` are the names of those it is tried on, where that is not all of them; the name of a
-    workload stands for all of its weeks.
+    `platforms` and `workloads` name those that it runs on; by default all. The name of a workload includes all of its
+    weeks.
     """
 
     name: str
@@ -62,29 +64,29 @@ class PolicySpec(Part):
     def _plain(cls, options: dict[str, Any]) -> dict[str, Any]:
         for key, value in options.items():
             if value == []:
-                raise ValueError(f"{key}: expected a value, or a list with some")
+                raise ValueError(f"{key}: expected a value, or a list of at least one value")
         return {key: _as_json(key, value) for key, value in options.items()}
 
     @property
     def title(self) -> str:
-        """What it is called in tables."""
+        """The name in tables."""
         return self.label or self.name
 
     def settings(self) -> Iterator[dict[str, Any]]:
-        """Give all combinations of its options; a list is tried value by value. O(combinations)."""
+        """Yield all combinations of the values of its options. O(combinations)."""
         choices = map(as_choices, self.options.values())
         for values in itertools.product(*choices):
             yield dict(zip(self.options, values, strict=True))
 
 
 class ChartSpec(Part):
-    """A chart of the campaign's page: a figure of its table, with a box for each value of `by`, a row a workload.
+    """A chart of the campaign's page: a figure of its table, with a box for each value of `by`, a row per workload.
 
-    `by` is `policy` (a box for each of their settings), `platform` or an option. `where` chooses points by workload,
-    platform, policy (texts with stars for anything) and options; of a list of values each is chosen. With `over`, the
-    label of a policy, values are divided by those of that policy on the same workload, platform and seed. With `each`,
-    one of the fields that the campaign has figures of, a dot is not a run but a user, say, in a run. Charts of one
-    figure have the same axis of values, unless `axis` is `own`.
+    `by` is `policy` (a box for each setting), `platform` or an option. `where` selects points by workload, platform,
+    policy (patterns with stars) and options; a list selects all of its values. With `over`, the label of a policy,
+    values are divided by those of that policy on the same workload, platform and seed. With `each`, a field in the
+    campaign's `each`, a dot is one value of that field in a run, such as one user. Charts of one figure have the same
+    axis of values, unless `axis` is `own`.
     """
 
     figure: Annotated[str, Field(min_length=1)]
@@ -102,7 +104,7 @@ class ChartSpec(Part):
         return {key: _as_json(key, value) for key, value in where.items()}
 
     def check(self, spec: Spec) -> None:
-        """Raise ValueError for what the campaign does not have."""
+        """Raise ValueError for a name that the campaign does not have."""
         options = dict.fromkeys(name for policy in spec.policy for name in policy.options)
         labels = [policy.title for policy in spec.policy]
         if self.by not in {"policy", "platform", *options}:
@@ -110,15 +112,15 @@ class ChartSpec(Part):
                 f"by: no policy has an option {self.by!r}; expected {_listed('policy', 'platform', *options)}"
             )
         if self.each and self.each not in spec.each:
-            expected = _listed(*spec.each) if spec.each else "the campaign to have a member each"
-            raise ValueError(f"each: no figures of each {self.each!r} are kept; expected {expected}")
+            expected = _listed(*spec.each) if spec.each else "a member each in the campaign"
+            raise ValueError(f"each: the campaign has no figures by {self.each!r}; expected {expected}")
         known: dict[str, list[str]] = {"platform": [part.name for part in spec.platform], "policy": labels}
         known["workload"] = [part.name for part in spec.workload]
         for name, wanted in self.where.items():
             if name not in {*known, *options}:
                 raise ValueError(f"where: no policy has an option {name!r}; expected {_listed(*known, *options)}")
             if name == "workload" and any(part.weeks is not None for part in spec.workload):
-                continue  # the names of weeks are known when they are cut
+                continue  # the names of weeks are not known yet
             for choice in as_choices(wanted) if name in known else ():
                 if not any(fnmatch.fnmatchcase(one, str(choice)) for one in known[name]):
                     raise ValueError(f"where: no {name} is named {choice!r}; expected {_listed(*known[name])}")
@@ -131,26 +133,26 @@ def _listed(*names: str) -> str:
 
 
 def _as_json(key: str, value: Any) -> Any:
-    """Give an option as JSON can hold it: infinity as a text, which policies read as well."""
+    """Return an option as a JSON value: infinity as a text, which policies also accept."""
     if isinstance(value, float) and not math.isfinite(value):
         if math.isnan(value):
-            raise ValueError(f"{key}: expected a number, not nan")
+            raise ValueError(f"{key}: expected a number, found nan")
         return str(value)
     if isinstance(value, list):
         return [_as_json(key, part) for part in value]
     if isinstance(value, dict):
         return {name: _as_json(key, part) for name, part in value.items()}
     if not isinstance(value, str | int | float | bool):
-        raise ValueError(f"{key}: expected numbers, texts, lists or tables, not {value!r:.40}")  # noqa: TRY004
+        raise ValueError(f"{key}: expected numbers, texts, lists or tables, found {value!r:.40}")  # noqa: TRY004
     return value
 
 
 class Spec(Part):
     """A whole campaign.
 
-    `each` are fields of jobs (or `size`, `kind`, `state`) for each of whose values figures are kept, as of each user.
-    With a `baseline`, the label of a policy, every point is compared with that policy's, job by job: those jobs whose
-    fields are as `where` says.
+    `each` are fields of jobs (or `size`, `kind`, `state`): figures are kept for each of their values, such as each
+    user. With a `baseline`, the label of a policy, every point is compared with that policy's point, job by job;
+    `where` selects the compared jobs by their fields.
     """
 
     format: Literal[1] = FORMAT_VERSION
@@ -183,14 +185,14 @@ class Spec(Part):
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: one is given twice")
         for part in self.workload:
-            strange = [seed for seed in part.seeds if seed not in self.seeds]
-            if strange:
-                raise ValueError(f"workload {part.name}, seeds: {strange[0]} is no seed of the campaign")
+            unknown = [seed for seed in part.seeds if seed not in self.seeds]
+            if unknown:
+                raise ValueError(f"workload {part.name}, seeds: {unknown[0]} is not a seed of the campaign")
         return self
 
     @model_validator(mode="after")
     def _policies_fit(self) -> Spec:
-        """Policies name places that there are, and no two of them make the same point."""
+        """Check that policies name known platforms and workloads, and that no two have the same point."""
         known = {
             "platform": tuple(platform.name for platform in self.platform),
             "workload": tuple(workload.name for workload in self.workload),
@@ -205,11 +207,11 @@ class Spec(Part):
         )
         n_points = len(self.workload) * len(self.platform) * n_settings * len(self.seeds) * self.repeats
         if n_points > MAX_POINTS:
-            raise ValueError(f"it may have {n_points:,} points; expected at most {MAX_POINTS:,}")
+            raise ValueError(f"the campaign has up to {n_points:,} points; expected at most {MAX_POINTS:,}")
         seen = set()
         for policy in self.policy:
-            places = itertools.product(policy.platforms or known["platform"], policy.workloads or known["workload"])
-            for setting, (platform, workload) in itertools.product(policy.settings(), places):
+            pairs = itertools.product(policy.platforms or known["platform"], policy.workloads or known["workload"])
+            for setting, (platform, workload) in itertools.product(policy.settings(), pairs):
                 point = (policy.title, json.dumps(setting, sort_keys=True), platform, workload)
                 if point in seen:
                     raise ValueError(f"policy {policy.title}: two have the same label and options on {platform}")
@@ -218,23 +220,23 @@ class Spec(Part):
 
     @model_validator(mode="after")
     def _baseline_fits(self) -> Spec:
-        """A baseline is one setting of a policy wherever it is tried."""
+        """Check that the baseline has one setting on each platform and workload."""
         if not self.baseline:
             if self.where:
-                raise ValueError("where: expected with a baseline: it says which jobs are compared")
+                raise ValueError("where: expected a baseline with it (where selects the compared jobs)")
             return self
         own = [policy for policy in self.policy if policy.title == self.baseline]
         if not own:
             titles = _listed(*(policy.title for policy in self.policy))
             raise ValueError(f"baseline: no policy is named {self.baseline!r}; expected {titles}")
-        tried: set[tuple[str, str]] = set()
+        covered: set[tuple[str, str]] = set()
         for policy in own:
             platforms = policy.platforms or tuple(platform.name for platform in self.platform)
             workloads = policy.workloads or tuple(workload.name for workload in self.workload)
-            places = set(itertools.product(platforms, workloads))
-            if len(list(policy.settings())) > 1 or places & tried:
-                raise ValueError(f"baseline: {self.baseline!r} has several settings; expected a policy that has one")
-            tried |= places
+            pairs = set(itertools.product(platforms, workloads))
+            if len(list(policy.settings())) > 1 or pairs & covered:
+                raise ValueError(f"baseline: {self.baseline!r} has several settings; expected one")
+            covered |= pairs
         return self
 
     @model_validator(mode="after")
@@ -253,19 +255,19 @@ def read_spec(path: str | Path) -> Spec:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: cannot read the campaign: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number with thousands of digits
         raise InputError(f"{path}: expected TOML; {error}") from None
     return spec_of(content, str(path))
 
 
 def spec_of(content: dict[str, Any], source: str) -> Spec:
-    """Check a campaign that was read from somewhere."""
+    """Validate the content of a campaign file. Raises InputError that names `source` and the member."""
     try:
         return Spec.model_validate(content)
     except ValidationError as error:
         first, *others = error.errors()
         where = ".".join(str(part) for part in first["loc"])
-        # A list with a bad member is empty to pydantic, and so "too short" as well: no mistake of its own.
+        # For pydantic a list with a bad member is empty, so it also reports "too short".
         n_more = sum(other["type"] != "too_short" for other in others)
         more = f" (and {n_more} more)" if n_more else ""
         text = first["msg"].removeprefix("Value error, ")

@@ -1,13 +1,13 @@
-"""Where a campaign keeps what it has: a directory with a file for each finished cell.
+"""Store the results of a campaign: a directory with a file for each finished cell.
 
-    manifest.json       what the campaign is: spec, versions, digests, all cells with their addresses
+    manifest.json       the description of the campaign: spec, versions, digests, all cells with their addresses
     cells/ADDRESS.json  figures of a finished cell, or the error of a failed one
     jobs/ADDRESS.parquet, runs/ADDRESS/…   with keep = "jobs" or "files"
-    ends/ADDRESS.json.gz  with a baseline: when the compared jobs of a cell were submitted, and when they ended
-    prepared/           workloads made ready
+    ends/ADDRESS.json.gz  with a baseline: submissions and ends of the compared jobs of a cell
+    prepared/           prepared workloads
     results.parquet     one row for each point of the campaign, written when all cells are done
 
-A file is there whole or not at all, so that a campaign may be killed at any moment.
+Files are written atomically, so a campaign may be killed at any time.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from pybatsched.workload.formats.files import read_bytes, write_text
 FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1
 #: Directories that every campaign has, and the file whose lock its process holds.
-_MADE_FIRST: Final = ("cells", "prepared")
+_SUBFOLDERS: Final = ("cells", "prepared")
 _LOCK: Final = ".lock"
-#: Directories of files that this process writes; in those of runs, workers do.
+#: Directories of files that this process writes; workers write those of runs.
 _WRITTEN: Final = ("cells", "ends", "jobs", "prepared")
 
-#: What is the name of a file is a word, and leads nowhere else.
+#: An address is a file name without separators, so it cannot lead to another directory.
 _Address = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,128}\\Z")]
-#: As columns of tables have them.
+#: The integers of table columns.
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _Point(msgspec.Struct):
-    """What every point of a manifest has."""
+    """The members of a point of a manifest."""
 
     address: _Address
     workload: str
@@ -56,20 +56,20 @@ class _Point(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    """What every workload of a manifest has."""
+    """The members of a workload of a manifest."""
 
     name: str
 
 
 class _Described(msgspec.Struct):
-    """What a manifest has of its campaign's file, of what is read again."""
+    """The members of the campaign's file that are read again from a manifest."""
 
     workload: list[_Named]
     baseline: str = ""
 
 
 class _Manifest(msgspec.Struct):
-    """What a manifest has."""
+    """The members of a manifest."""
 
     name: str
     spec: _Described
@@ -77,7 +77,7 @@ class _Manifest(msgspec.Struct):
 
 
 def _is_name(text: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)  # half of a character can be in no table
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)  # tables cannot contain half a surrogate pair
 
 
 def _is_figure(value: Any) -> bool:
@@ -85,22 +85,22 @@ def _is_figure(value: Any) -> bool:
 
 
 class Store:
-    """The directory of a campaign. Open it with `with` to write: nobody else may at the same time."""
+    """The directory of a campaign. Open it with `with` to write; only one process may write at a time."""
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).resolve()  # other processes may work elsewhere
+        self.folder = Path(folder).resolve()  # other processes may have another working directory
         self._lock: TextIO | None = None
-        self._made: list[Path] = []
+        self._created: list[Path] = []
 
     def __enter__(self) -> Self:
-        wanted = [self.folder / name for name in _MADE_FIRST]
-        self._made = [path for path in (*wanted, self.folder, *self.folder.parents) if not path.exists()]
+        wanted = [self.folder / name for name in _SUBFOLDERS]
+        self._created = [path for path in (*wanted, self.folder, *self.folder.parents) if not path.exists()]
         try:
             for path in wanted:
                 path.mkdir(parents=True, exist_ok=True)
             self._lock = (self.folder / _LOCK).open("w")
         except OSError as error:
-            raise InputError(f"{self.folder}: cannot make the campaign's directory: {error.strerror}") from None
+            raise InputError(f"{self.folder}: cannot create the campaign's directory: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The campaign that held the lock before may have removed the file meanwhile.
@@ -109,13 +109,13 @@ class Store:
             is_taken = True
         if is_taken:
             self._lock.close()
-            raise InputError(f"{self.folder}: another campaign is running there")
-        self._tidy()
+            raise InputError(f"{self.folder}: another campaign is running in this directory")
+        self._remove_partial_files()
         return self
 
-    def _tidy(self) -> None:
-        """Take away what a campaign was just writing here when it was killed. O(files)."""
-        with suppress(OSError):  # whoever writes there will be told
+    def _remove_partial_files(self) -> None:
+        """Remove the partial files of a campaign that was killed. O(files)."""
+        with suppress(OSError):  # later writes report the error
             for folder in (self.folder, *(self.folder / name for name in _WRITTEN)):
                 for path in temporary_files(folder):
                     path.unlink(missing_ok=True)
@@ -124,19 +124,20 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock is not None:
-            if isinstance(error, InputError) and self._made and not self.has_manifest:
-                self._remove_made()
+            if isinstance(error, InputError) and self._created and not self.has_manifest:
+                self._remove_created()
             self._lock.close()
 
-    def _remove_made(self) -> None:
-        """Remove the directories that this campaign has made, because its inputs cannot be read. O(files).
+    def _remove_created(self) -> None:
+        """Remove the directories that this campaign created, after an error in its inputs. O(files).
 
-        The lock must be held: the file of the lock goes first, so that no other campaign takes a directory that goes.
+        The lock must be held. The lock file is removed first, so that no other campaign uses a directory that is being
+        removed.
         """
         with suppress(OSError):
-            if self.folder / "cells" in self._made:  # else it is the directory of an earlier campaign
+            if self.folder / "cells" in self._created:  # else it is the directory of an earlier campaign
                 (self.folder / _LOCK).unlink()
-            for path in self._made:
+            for path in self._created:
                 if path == self.prepared:
                     shutil.rmtree(path)
                 else:
@@ -148,11 +149,11 @@ class Store:
         return self.folder / "prepared"
 
     def run_folder(self, address: str) -> str:
-        """Give where a cell may keep its files."""
+        """Return the directory for the files of a cell."""
         return str(self.folder / "runs" / address)
 
     def result(self, address: str) -> dict[str, Any] | None:
-        """Give what a cell came to; None if it has not been run, or its file is damaged."""
+        """Return the result of a cell; None if it was not run, or its file is damaged."""
         try:
             content = json.loads((self.folder / "cells" / f"{address}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -164,59 +165,59 @@ class Store:
         return content if is_done or (figures is None and isinstance(content.get("error"), str)) else None
 
     def results(self, addresses: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Give what all of these cells came to, by address; those that have not been run are missing."""
+        """Return the results of cells by address; cells that were not run are missing."""
         found = {address: self.result(address) for address in dict.fromkeys(addresses)}
         return {address: result for address, result in found.items() if result is not None}
 
     def save(self, result: Mapping[str, Any]) -> None:
-        """Keep what a cell came to. The file is there whole or not at all."""
-        if "ends" in result:  # before the cell itself, which is done when its file is there
+        """Write the result of a cell atomically."""
+        if "ends" in result:  # before the cell's own file, which marks the cell as done
             write_text(self._ends_file(result["address"]), [json.dumps(result["ends"])])
         content = {key: value for key, value in result.items() if key not in {"jobs", "ends"}}
         write_text(self.folder / "cells" / f"{result['address']}.json", [json.dumps(content, indent=1), "\n"])
 
     def ends(self, address: str) -> dict[str, Stay] | None:
-        """Give when the compared jobs of a cell were submitted and ended, by id; None if that was not kept. O(jobs)."""
+        """Return submissions and ends of the compared jobs of a cell by id; None if they were not kept. O(jobs)."""
         try:
             return {name: Stay(*times) for name, *times in json.loads(read_bytes(self._ends_file(address)))}
         except (InputError, ValueError, TypeError, RecursionError):
             return None
 
     def has_ends(self, address: str) -> bool:
-        """Whether the ends of a cell's jobs were kept."""
+        """Return whether the ends of a cell's jobs were kept."""
         return self._ends_file(address).exists()
 
     def _ends_file(self, address: str) -> Path:
         return self.folder / "ends" / f"{address}.json.gz"
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write what the campaign is."""
+        """Write the description of the campaign."""
         about = {"format": FORMAT, "format_version": FORMAT_VERSION, **manifest}
         write_text(self.folder / "manifest.json", [json.dumps(about, indent=1), "\n"])
 
     @property
     def has_manifest(self) -> bool:
-        """Whether a campaign was begun here."""
+        """Whether a campaign was started in this directory."""
         return (self.folder / "manifest.json").exists()
 
     def files_read(self) -> list[str]:
-        """Give the files that tables and pages of the campaign are made from. O(files)."""
+        """Return the files that tables and pages of the campaign read. O(files)."""
         cells = (path for name in ("cells", "ends") for path in (self.folder / name).glob("*"))
         return [str(self.folder / "manifest.json"), *map(str, cells)]
 
     def manifest(self) -> dict[str, Any]:
-        """Read what the campaign is. Raises InputError if there is none."""
+        """Read the description of the campaign. Raises InputError if there is none."""
         path = self.folder / "manifest.json"
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise InputError(f"{path}: no campaign here: {error.strerror}") from None
+            raise InputError(f"{path}: there is no campaign in this directory: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: expected JSON; {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise InputError(f"{path}: expected an object with format {FORMAT!r}")
         try:
             msgspec.convert(content, _Manifest)
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # halves of characters can be in no table
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a surrogate pair
             raise InputError(f"{path}: {error}") from None
         return content

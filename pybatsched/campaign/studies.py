@@ -1,4 +1,4 @@
-"""Studies: what was published, what is measured, and a verdict on each claim.
+"""Read published studies, and judge each claim by the measured value.
 
 A claim's `measured` is an expression over the points of the campaign's table, see `pybatsched.campaign.measures`.
 """
@@ -26,11 +26,11 @@ Status = Literal["exact", "within noise", "trend only", "not reproducible"]
 
 
 class Claim(BaseModel):
-    """Something that was published: a number with a relative `tolerance` or an absolute one (`within`), or bounds.
+    """A published result: a number with a relative `tolerance` or an absolute one (`within`), or bounds.
 
-    `below` and `above` are bounds that must not be met, for trends; `least` and `most` may be, for ranges.
-    A claim of the status "not reproducible" says `why`, is measured all the same, and never fails. `needs` is the
-    workload, optional in the campaign, without which nothing can be measured and nothing fails.
+    `below` and `above` are exclusive bounds, for trends; `least` and `most` are inclusive bounds, for ranges.
+    A claim with the status "not reproducible" has a reason `why`; it is measured and never fails. `needs` names an
+    optional workload of the campaign; without it the claim is not measured and does not fail.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,12 +55,12 @@ class Claim(BaseModel):
         if all(value is None for value in (self.published, self.below, self.above, self.least, self.most)):
             raise ValueError("expected published, below, above, least or most")
         if self.status == "not reproducible" and not self.why:
-            raise ValueError("expected why it is not reproducible")
+            raise ValueError("why: expected the reason why the claim is not reproducible")
         return self
 
     @property
     def expected(self) -> str:
-        """What was published, in a few characters."""
+        """The published value or bounds as short text."""
         if self.published is not None:
             allowed = f"{100 * self.tolerance:g}%" if self.tolerance else f"{self.within:g}"
             return f"{self.published:g} ± {allowed}" if self.tolerance or self.within else f"{self.published:g}"
@@ -72,7 +72,7 @@ class Claim(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study: its claims and campaigns, in full and quick."""
+    """A study: its claims and campaigns, each in a full and a quick version."""
 
     name: str
     title: str
@@ -85,9 +85,9 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a claim: the measured value (None if nothing was measured), and whether it holds.
+    """The verdict on a claim: the measured value (None if nothing was measured), and whether the claim holds.
 
-    It is `lacking` where the log that it needs is not at hand; that is no failure.
+    It is `lacking` if the log that it needs is missing; this is not a failure.
     """
 
     claim: Claim
@@ -97,7 +97,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """Say it in a word or two."""
+        """The verdict in one to three words."""
         if self.claim.status == "not reproducible":
             return "not reproducible"
         if self.lacking:
@@ -106,14 +106,14 @@ class Verdict:
 
 
 def names() -> list[str]:
-    """Give the names of all studies."""
+    """Return the names of all studies."""
     return sorted(part.name for part in _folder().iterdir() if part.joinpath("study.toml").is_file())
 
 
 def read_study(name: str) -> Study:
-    """Read a study. Raises InputError that lists those there are."""
+    """Read a study. Raises InputError with the names of all studies if the name is unknown."""
     if name not in names():
-        raise InputError(f"there is no study {name!r:.60}; expected one of {', '.join(names())}")
+        raise InputError(f"unknown study {name!r:.60}; expected one of {', '.join(names())}")
     folder = _folder().joinpath(name)
     content = tomllib.loads(folder.joinpath("study.toml").read_text(encoding="utf-8"))
     campaigns = [
@@ -132,7 +132,7 @@ def _folder() -> Traversable:
 
 
 def judge(claim: Claim, table: pl.DataFrame, left_out: Collection[str] = ()) -> Verdict:
-    """Measure a claim on a campaign's table, from which some optional workloads were left out, and judge it."""
+    """Measure a claim on a campaign's table and judge it. `left_out` are optional workloads without a log."""
     if claim.needs in left_out:
         return Verdict(claim, None, holds=True, lacking=True)
     try:
@@ -141,11 +141,11 @@ def judge(claim: Claim, table: pl.DataFrame, left_out: Collection[str] = ()) -> 
         raise InputError(f"claim {claim.id}: {claim.measured}: {error}") from None
     if value is None or not math.isfinite(value):
         return Verdict(claim, None, holds=claim.status == "not reproducible")
-    holds = claim.status == "not reproducible" or _is_so(claim, value)
+    holds = claim.status == "not reproducible" or _is_within_bounds(claim, value)
     return Verdict(claim, value, holds)
 
 
-def _is_so(claim: Claim, value: float) -> bool:
+def _is_within_bounds(claim: Claim, value: float) -> bool:
     if claim.published is not None:
         allowed = max(claim.tolerance * abs(claim.published), claim.within) + 1e-12
         if abs(value - claim.published) > allowed:

@@ -1,4 +1,4 @@
-"""The results of a campaign as a table: a row for each point, or the means of groups of them."""
+"""Return the results of a campaign as a table: a row for each point, or the means of groups of points."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pybatsched.text_table import aligned
 if TYPE_CHECKING:
     import polars as pl
 
-#: What says which point a row is, in front of its figures.
+#: The first columns: they identify the point of a row.
 POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat")
-#: Figures that are shown unless others are asked for.
+#: Figures that are shown by default.
 SHOWN: Final = (
     "n_jobs",
     "mean_wait_s",
@@ -26,22 +26,22 @@ SHOWN: Final = (
     "utilisation",
     "makespan_s",
 )
-#: Figures against a baseline that are shown where there is one.
+#: Figures against a baseline that are shown if there is one.
 AGAINST: Final = ("response_ratio", "impacted", "early")
-#: Counts that are shown besides where one of them is not 0: figures of the others alone would flatter, or surprise.
-TELLING: Final = ("n_left_out", "n_rejected", "n_broken_promises")
+#: Counts that are also shown if one of them is not 0: without them the other figures would mislead.
+WARNING_COUNTS: Final = ("n_left_out", "n_rejected", "n_broken_promises")
 
 
 def shown(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Give the figures that are shown of such points."""
+    """Return the names of the figures that are shown of these points."""
     found = list(rows)
-    telling = [name for name in TELLING if any(row.get(name) for row in found)]
+    counts = [name for name in WARNING_COUNTS if any(row.get(name) for row in found)]
     against = [name for name in AGAINST if any(row.get(name) is not None for row in found)]
-    return [*SHOWN[:1], *telling, *SHOWN[1:], *against]
+    return [*SHOWN[:1], *counts, *SHOWN[1:], *against]
 
 
 def frame(store: Store) -> pl.DataFrame:
-    """Give all points of a campaign that are done, in the order of its file."""
+    """Return all points of a campaign that are done, in the order of its file."""
     polars = load_polars()
     rows = []
     for point, result in points_done(store):
@@ -58,12 +58,12 @@ def frame(store: Store) -> pl.DataFrame:
 
 
 def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> pl.DataFrame:
-    """Give the mean of figures over the points of each group, and how many they are; groups in the order they come."""
+    """Return the means of figures over each group of points, with their numbers; groups in order of first point."""
     polars = load_polars()
     figures = [resolved(name, table.columns) for name in figures]
     for name in (*by, *figures):
         if name not in table.columns:
-            raise InputError(f"no column {name!r:.60}; expected some of {', '.join(table.columns)}")
+            raise InputError(f"unknown column {name!r:.60}; expected some of {', '.join(table.columns)}")
     if not by:
         return table.select(*(name for name in POINT if name in table.columns), *figures)
     means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
@@ -71,14 +71,14 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
 
 
 def written(table: pl.DataFrame, form: str) -> str:
-    """Write a table as text, csv, markdown or latex."""
+    """Return a table as text, csv, markdown or latex."""
     polars = load_polars()
     rows = [table.columns, *([_shown(value, form) for value in row] for row in table.iter_rows())]
     if form == "csv":
         texts = {name: polars.col(name) for name, kind in table.schema.items() if kind == polars.String}
-        begins = r"^[=+\-@\t\r]"  # a spreadsheet would take such a text for a formula
+        start = r"^[=+\-@\t\r]"  # a spreadsheet would read such a text as a formula
         marked = {
-            name: polars.when(text.str.contains(begins)).then(polars.lit("'") + text).otherwise(text)
+            name: polars.when(text.str.contains(start)).then(polars.lit("'") + text).otherwise(text)
             for name, text in texts.items()
         }
         return str(table.with_columns(**marked).write_csv())
@@ -110,15 +110,15 @@ def _shown(value: Any, form: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Write text for LaTeX."""
+    """Return text with the special characters of LaTeX escaped."""
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
 
 
 def load_polars() -> Any:
-    """Return the module polars. Raises InputError without it."""
+    """Return the module polars. Raises InputError if it is not installed."""
     try:
-        import polars as pl  # noqa: PLC0415  an extra: only who uses it needs it
+        import polars as pl  # noqa: PLC0415  an optional dependency
     except ImportError:
         raise InputError("campaigns need polars; pip install 'pybatsched[campaign]'") from None
     return pl

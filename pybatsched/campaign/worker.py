@@ -1,6 +1,6 @@
-"""A worker process: reads cells from its standard input, a line of JSON each, and answers with their results.
+"""A worker process: it reads cells from standard input, a line of JSON each, and writes their results.
 
-Whatever policies print goes to standard error, so that it cannot mix with the answers.
+Output of policies goes to standard error, so that it cannot mix with the results.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import json
 import os
 import sys
 
-from pybatsched.campaign.execute import tried
+from pybatsched.campaign.execute import run_or_error
 
 
 def main() -> int:
-    """Work until there is no more to read."""
-    faulthandler.enable()  # a segmentation fault says where, on standard error
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    """Run cells until the end of standard input."""
+    faulthandler.enable()  # prints a traceback on a segmentation fault
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
         request = json.loads(line)
-        answers.write(json.dumps(tried(request["cell"], request["folder"])) + "\n")
-        answers.flush()
+        results.write(json.dumps(run_or_error(request["cell"], request["folder"])) + "\n")
+        results.flush()
     return 0
 
 

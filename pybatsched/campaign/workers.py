@@ -1,4 +1,4 @@
-"""Cells on the cores of this machine: worker processes that are watched, and replaced when they die."""
+"""Run cells on the cores of this machine, in worker processes that are monitored and replaced when they die."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from pybatsched.campaign.cells import Cell
 from pybatsched.errors import InputError
 from pybatsched.live.processes import DIE_WITH_PARENT
 
-#: Where this very package is: a worker must run no other, say one that lies where the command was started.
+#: The directory of this package: a worker must not import another copy from the working directory.
 _HOME: Final = str(Path(__file__).parents[2])
 _LOOK_S: Final = 0.2
-#: A worker that dies takes its cell with it, which may be a bad one; so often is it given to another worker.
+#: Number of workers that try a cell: a worker may die because of its cell, or for another reason.
 _N_TRIES: Final = 2
-#: So much is kept of what a worker says on standard error, and so many lines are told when it dies.
-_SAID_BYTES: Final = 8192
+#: How much of a worker's standard error is kept, and how many lines are reported when it dies.
+_STDERR_BYTES: Final = 8192
 _PIPE_BYTES: Final = 65536
-_SAID_LINES: Final = 30
+_STDERR_LINES: Final = 30
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: subprocess.Popen[bytes]
-    scratch: tempfile.TemporaryDirectory[str]  # what it leaves there goes with it, however it ends
+    scratch: tempfile.TemporaryDirectory[str]  # removed with its files when the worker ends
     cell: Cell | None = None
-    began_at: float = 0.0
-    heard: bytearray = field(default_factory=bytearray)
-    said: bytearray = field(default_factory=bytearray)  # the end of its standard error, of its present cell
+    started_at: float = 0.0
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)  # the end of its standard error for its current cell
 
 
 class LocalWorkers:
-    """Worker processes of this machine. `folder_of` says where a cell may keep files; `timeout_s` 0 is for ever."""
+    """Worker processes of this machine. `folder_of` returns the directory of a cell; `timeout_s` 0 is no timeout."""
 
     def __init__(self, n: int, folder_of: Callable[[str], str], timeout_s: float = 0.0) -> None:
         self._n = n
@@ -65,11 +65,11 @@ class LocalWorkers:
 
     @property
     def n_running(self) -> int:
-        """How many cells are being worked on."""
+        """The number of running cells."""
         return sum(worker.cell is not None for worker in self._workers)
 
     def run(self, cells: Sequence[Cell]) -> Iterator[dict[str, Any] | None]:
-        """Run cells and give their results as they come; None now and then while nothing comes."""
+        """Run cells and yield their results as they finish; yields None from time to time while there are none."""
         waiting = deque(cells)
         n_tries: dict[str, int] = {}
         while waiting or self.n_running:
@@ -77,10 +77,10 @@ class LocalWorkers:
                 self._workers.append(self._start())
             for worker in self._workers:
                 if waiting and worker.cell is None:
-                    self._give(worker, waiting.popleft())
-            yield from self._hear()
+                    self._send(worker, waiting.popleft())
+            yield from self._read_results()
             for worker in self._workers[:]:
-                why = self._trouble(worker)
+                why = self._failure(worker)
                 if not why:
                     continue
                 cell = worker.cell
@@ -96,8 +96,10 @@ class LocalWorkers:
     def _start(self) -> _Worker:
         try:
             scratch = tempfile.TemporaryDirectory(prefix="pybatsched-", ignore_cleanup_errors=True)
-        except OSError as error:  # a full disk, or none that may be written
-            raise InputError(f"a worker has no place for temporary files (TMPDIR): {error.strerror or error}") from None
+        except OSError as error:  # a full or read-only disk
+            raise InputError(
+                f"cannot create a directory for temporary files (TMPDIR): {error.strerror or error}"
+            ) from None
         path = os.pathsep.join(filter(None, (_HOME, os.environ.get("PYTHONPATH"))))
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pybatsched.campaign.worker"],
@@ -106,7 +108,7 @@ class LocalWorkers:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  nobody would read what it finds out
+            preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  it runs no Python code
         )
         worker = _Worker(process, scratch)
         for pipe in (process.stdout, process.stderr):
@@ -115,49 +117,49 @@ class LocalWorkers:
             self._selector.register(pipe, selectors.EVENT_READ, worker)
         return worker
 
-    def _give(self, worker: _Worker, cell: Cell) -> None:
+    def _send(self, worker: _Worker, cell: Cell) -> None:
         assert worker.process.stdin is not None
-        _listen(worker)
-        worker.said.clear()  # that was about another cell
-        worker.cell, worker.began_at = cell, time.monotonic()
+        _read_stderr(worker)
+        worker.stderr.clear()  # of an earlier cell
+        worker.cell, worker.started_at = cell, time.monotonic()
         request = {"cell": cell.as_dict(), "folder": self.folder_of(cell.address)}
-        with contextlib.suppress(BrokenPipeError):  # it has died; that is noticed below
+        with contextlib.suppress(BrokenPipeError):  # the worker has died; `run` notices it
             worker.process.stdin.write(json.dumps(request).encode() + b"\n")
             worker.process.stdin.flush()
 
-    def _hear(self) -> Iterator[dict[str, Any] | None]:
+    def _read_results(self) -> Iterator[dict[str, Any] | None]:
         answered = False
         for key, _ in self._selector.select(_LOOK_S):
             worker: _Worker = key.data
             if key.fileobj is worker.process.stderr:
-                if not _listen(worker):
+                if not _read_stderr(worker):
                     self._selector.unregister(key.fileobj)
                 continue
             assert worker.process.stdout is not None
-            worker.heard += worker.process.stdout.read() or b""
-            while b"\n" in worker.heard:
-                line, _, rest = worker.heard.partition(b"\n")
-                worker.heard = bytearray(rest)
+            worker.stdout += worker.process.stdout.read() or b""
+            while b"\n" in worker.stdout:
+                line, _, rest = worker.stdout.partition(b"\n")
+                worker.stdout = bytearray(rest)
                 worker.cell = None
                 answered = True
                 yield json.loads(line)
         if not answered:
             yield None
 
-    def _trouble(self, worker: _Worker) -> str:
-        """Say why a worker cannot go on; empty if it can."""
+    def _failure(self, worker: _Worker) -> str:
+        """Return why a worker cannot continue; empty if it can."""
         code = worker.process.poll()
         if code is not None:
             known = {int(one): one.name for one in signal.Signals}
             name = known.get(-code, f"signal {-code}") if code < 0 else f"exit code {code}"
-            _listen(worker)
-            return f"WorkerDied: its process ended with {name}{_last_words(worker.said)}"
+            _read_stderr(worker)
+            return f"WorkerDied: its process ended with {name}{_last_lines(worker.stderr)}"
         if not self._is_late(worker):
             return ""
-        return f"TimedOut: more time than timeout_s = {self.timeout_s:g}{_last_words(worker.said)}"
+        return f"TimedOut: more time than timeout_s = {self.timeout_s:g}{_last_lines(worker.stderr)}"
 
     def _is_late(self, worker: _Worker) -> bool:
-        taken_s = time.monotonic() - worker.began_at
+        taken_s = time.monotonic() - worker.started_at
         return worker.cell is not None and 0 < self.timeout_s < taken_s
 
     def _end(self, worker: _Worker) -> None:
@@ -169,26 +171,26 @@ class LocalWorkers:
             worker.process.stdin.close()
         for pipe in (worker.process.stdout, worker.process.stderr):
             assert pipe is not None
-            with contextlib.suppress(KeyError):  # its end was seen before
+            with contextlib.suppress(KeyError):  # its end was already read
                 self._selector.unregister(pipe)
             pipe.close()
         worker.process.wait()
         worker.scratch.cleanup()
 
 
-def _listen(worker: _Worker) -> bool:
-    """Take what a worker has said on standard error, and keep the end of it. False if it can say nothing any more.
+def _read_stderr(worker: _Worker) -> bool:
+    """Read a worker's standard error and keep the end of it. Return False at the end of the stream.
 
-    What a pipe can hold is taken, no more: who talks without end must not keep us from looking at the clock.
+    At most one pipe buffer is read: a worker that prints without end must not delay the timeouts.
     """
     assert worker.process.stderr is not None
-    heard = worker.process.stderr.read(_PIPE_BYTES)
-    worker.said += heard or b""
-    del worker.said[:-_SAID_BYTES]
-    return heard != b""
+    content = worker.process.stderr.read(_PIPE_BYTES)
+    worker.stderr += content or b""
+    del worker.stderr[:-_STDERR_BYTES]
+    return content != b""
 
 
-def _last_words(said: bytearray) -> str:
-    """Give the last lines, to stand behind another."""
-    lines = said.decode(errors="replace").splitlines()[-_SAID_LINES:]
+def _last_lines(stderr: bytearray) -> str:
+    """Return the last lines of standard error as the end of an error message."""
+    lines = stderr.decode(errors="replace").splitlines()[-_STDERR_LINES:]
     return "; it said last:\n" + "\n".join(lines) if lines else ""

@@ -1,4 +1,4 @@
-"""The workloads of a campaign's file: where jobs come from, and what is done to them before they run."""
+"""Validate the workloads of a campaign's file: the source of jobs, and the steps that prepare them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Positive = Annotated[int, Field(gt=0)]
 
 
 class Part(BaseModel):
-    """A table of the file: an unknown member is an error."""
+    """A table of the file. Unknown members are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _seconds(value: Any) -> Any:
-    """Read a time that is a text, as 30d; what is none is for others to judge."""
+    """Parse a time that is a text, such as 30d; other values are returned unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -45,15 +45,15 @@ _Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan
 
 
 class Weeks(Part):
-    """The busy weeks of a log, each of which is a workload of its own."""
+    """The busy weeks of a log; each week is a separate workload."""
 
     utilisation: tuple[float, float | None] = (0.7, None)
     max_weeks: Positive | None = None
     keep_ends: bool = False
 
 
-class Drawn(Part):
-    """A workload drawn at random, anew for each seed."""
+class GeneratedWorkload(Part):
+    """A random workload, a new one for each seed."""
 
     model: str = "lublin"
     procs: Positive
@@ -73,7 +73,7 @@ class Drawn(Part):
 
 
 class MergedLog(Part):
-    """One of several logs that make a workload: the name of its cluster, its file, the processors of its machine."""
+    """One of several logs that are merged: the name of its cluster, its file, the processors of its machine."""
 
     name: str
     file: str
@@ -90,22 +90,23 @@ class MergedLog(Part):
 
 
 class WorkloadSpec(Part):
-    """Where jobs come from, and what is done to them before they run, in this order.
+    """The source of jobs, and the steps that prepare them, in this order.
 
-    A `file` is looked for beside the campaign file, then in the directory of traces; what is `optional` is left out,
-    with its points, where a file is not found. `merge` makes one workload of several. Both are cut to a window, `from`
-    and `to`, counted from the first submission of each file; `external` is the share of merged jobs that are so by
-    chance. `walltimes` are as in `workload convert`: requested unless it says otherwise, and exact for drawn workloads.
-    `size` and `run_times` say which processors of a log count, and whether run times are cut to the request.
-    `memory_unit` is that of logs, KB unless it says otherwise; `partitions` are those whose jobs are taken, all unless
-    it names some. `seeds` are those of the campaign that it is tried with, all unless it names some.
+    A `file` is searched for in the directory of the campaign file, then in the directory of traces. An `optional`
+    workload is left out, with its points, if a file is missing. `merge` merges several logs into one workload. Both
+    sources are restricted to a window, `from` and `to`, counted from the first submission of each file. `external` is
+    the share of merged jobs that are external, chosen at random. `walltimes` are as in `workload convert`: by default
+    requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
+    whether run times are limited to the request. `memory_unit` is that of logs, by default KB. `partitions` are those
+    whose jobs are used, by default all. `seeds` are the seeds of the campaign that the workload runs with, by default
+    all.
     """
 
     name: Name
     file: str | None = None
     merge: tuple[MergedLog, ...] = ()
     optional: bool = False
-    generate: Drawn | None = None
+    generate: GeneratedWorkload | None = None
     walltimes: str = ""
     weeks: Weeks | None = None
     from_at: _Seconds | None = Field(default=None, alias="from")
@@ -124,34 +125,34 @@ class WorkloadSpec(Part):
     urgent: Urgent | None = None
 
     def has(self, seed: int) -> bool:
-        """Tell whether it is tried with a seed of the campaign."""
+        """Return whether the workload runs with a seed of the campaign."""
         return not self.seeds or seed in self.seeds
 
     @property
     def sources(self) -> list[str]:
-        """The files it is made of."""
+        """The files of the workload."""
         return [log.file for log in self.merge] if self.file is None else [self.file]
 
     @property
     def window(self) -> Selection:
-        """Which jobs of each file are kept, by their submission."""
+        """The selection of jobs of each file, by their submission."""
         if self.from_at is None and self.to_at is None:
             return Selection(partitions=self.partitions, clock="first" if self.merge else "log")
         return Selection(from_at=self.from_at, to_at=self.to_at, partitions=self.partitions, clock="first")
 
     @property
     def injections(self) -> list[Step]:
-        """What is added to the jobs, in this order: urgent jobs come last, so that nothing else falls on them."""
+        """The steps that change jobs, in this order: urgent jobs are added last, so that no other step changes them."""
         return [step for step in (self.moldable, self.deadlines, self.files, self.urgent) if step is not None]
 
     @property
     def of_swf(self) -> dict[str, str | None]:
-        """What is said of a log in SWF alone, by name."""
+        """The members that only apply to a log in SWF, by name."""
         return {"size": self.size, "run_times": self.run_times, "memory_unit": self.memory_unit}
 
     @property
     def draws(self) -> bool:
-        """Whether another seed may give another workload."""
+        """Whether the workload depends on the seed."""
         is_mixed = self.external is not None and 0 < self.external < 1
         return self.generate is not None or is_mixed or any(step.is_random for step in self.injections)
 
@@ -185,13 +186,13 @@ class WorkloadSpec(Part):
         if self.generate is not None:
             for name, value in (given | self.of_swf).items():
                 if value is not None:
-                    raise ValueError(f"{name}: expected with a file; what is drawn has its own")
+                    raise ValueError(f"{name}: expected a file with it; not used with generate")
         if self.weeks is not None and (self.file is None or self.from_at is not None or self.to_at is not None):
-            raise ValueError("weeks: expected a log, by file, and neither from nor to: weeks are windows of their own")
+            raise ValueError("weeks: expected a log given by file, and neither from nor to")
         if self.external is not None and not self.merge:
-            raise ValueError("external: expected with merge, which says whose cluster a job goes to")
+            raise ValueError("external: expected merge with it: jobs of merged logs have a cluster")
         if self.procs is not None and self.merge:
-            raise ValueError("procs: expected in each log of merge")
+            raise ValueError("procs: expected in each log of merge, not in the workload")
         try:
             _ = self.window
         except InputError as error:

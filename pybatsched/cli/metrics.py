@@ -12,7 +12,7 @@ from pybatsched.cli.common import arguments, run_end
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.paired import paired
-from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
+from pybatsched.metrics.runs import Run, common_tau_s, read_latest
 from pybatsched.text_table import aligned
 
 _BOUNDED: Final = "bounded_slowdown"
@@ -25,18 +25,18 @@ examples:
   pybatsched metrics out/easy --against out/fcfs           job by job: which jobs end earlier or later
   pybatsched metrics out/easy out/fcfs --json
 
-PREFIX is what -e was: PREFIX_jobs.csv is read, of the embedded simulator or of Batsim. docs/metrics.md has definitions.
-It needs polars: pip install 'pybatsched[metrics]'
-What there is of a run that still runs or broke off is shown with a notice, and the exit code is 7 unless --partial is
-given.
+PREFIX is the value of -e: PREFIX_jobs.csv of the embedded simulator or of Batsim is read. docs/metrics.md has the
+definitions. It needs polars: pip install 'pybatsched[metrics]'
+A run that is still running or incomplete is shown with a notice, and the exit code is 7 unless --partial
+is given.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `metrics`."""
     add = parser.add_argument
-    add("prefixes", nargs="+", metavar="PREFIX", help="a run: the begin of the names of its files")
-    add("--by", metavar="CLASS", help="kind, size, state, or a field of the jobs, as user")
+    add("prefixes", nargs="+", metavar="PREFIX", help="a run: the start of its file names")
+    add("--by", metavar="CLASS", help="kind, size, state, or a field of jobs such as user")
     add(
         "--measure",
         default="bounded_slowdown",
@@ -56,45 +56,45 @@ def run(args: argparse.Namespace) -> int:
     """Print the tables."""
     runs = {prefix: _read(prefix, args) for prefix in dict.fromkeys(args.prefixes)}
     base = _read(args.against, args) if args.against else None
-    standings = [run.standing for run in (*runs.values(), *([base] if base is not None else []))]
+    run_states = [run.run_state for run in (*runs.values(), *([base] if base is not None else []))]
     tables = {prefix: _table(run, base, args) for prefix, run in runs.items()}
-    run_end.introduce(standings, sys.stderr if args.json else sys.stdout)
+    run_end.introduce(run_states, sys.stderr if args.json else sys.stdout)
     if args.json:
-        told = {prefix: _state(runs[prefix]) | _left_out(runs[prefix]) | rows for prefix, rows in tables.items()}
-        print(json.dumps(told, indent=1))
+        rows_by_run = {prefix: _state(runs[prefix]) | _left_out(runs[prefix]) | rows for prefix, rows in tables.items()}
+        print(json.dumps(rows_by_run, indent=1))
     else:
         for prefix, run in {**runs, **({args.against: base} if base is not None else {})}.items():
-            if run.left_out_told:
-                print(f"{prefix}: {run.left_out_told}")
+            if run.left_out_text:
+                print(f"{prefix}: {run.left_out_text}")
         for prefix, rows in tables.items():
             if len(tables) > 1:
                 print(f"{prefix}:")
             print("\n".join(_lines(rows)))
-    run_end.check(standings, partial=args.partial)
+    run_end.check(run_states, partial=args.partial)
     return 0
 
 
 def _read(prefix: str, args: argparse.Namespace) -> Run:
-    return read_what_is_there(prefix, args.workload, args.procs, newest=args.partial)
+    return read_latest(prefix, args.workload, args.procs, newest=args.partial)
 
 
 def _state(run: Run) -> dict[str, Mapping[str, Any]]:
-    """Give a row that tells of a run that is not whole; nothing of others."""
-    mark = run.standing.mark
+    """Return a row with the state of an incomplete run; empty for a complete run."""
+    mark = run.run_state.mark
     if mark is None:
         return {}
     return {
-        "(run)": {"state": mark.state, "is_alive": mark.is_alive, "n_over": run.standing.n_over, "n_jobs": mark.n_jobs}
+        "(run)": {"state": mark.state, "is_alive": mark.is_alive, "n_over": run.run_state.n_over, "n_jobs": mark.n_jobs}
     }
 
 
 def _left_out(run: Run) -> dict[str, Mapping[str, Any]]:
-    """Give a row that tells how many jobs do not count; nothing if all do."""
+    """Return a row with the number of jobs that do not count; empty if all count."""
     return {"left_out": {"n": run.n_left_out}} if run.n_left_out else {}
 
 
 def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:
-    """Give rows of numbers by name: of jobs that count, and of the whole machine."""
+    """Return rows of numbers by name: of the evaluated jobs, and of the whole machine."""
     jobs = run.evaluated
     jobs.check_measure(args.measure)
     tau_s = common_tau_s([run] if base is None else [base, run], args.tau)
@@ -106,7 +106,10 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
         found = {name: distribution(members.values(args.measure, tau_s)) for name, members in classes.items()}
         is_fact = args.measure not in jobs.plain_measures
         tau = _tau(args.measure, tau_s)
-        return {name: {"jobs": len(classes[name])} | _row(told, is_fact=is_fact) | tau for name, told in found.items()}
+        return {
+            name: {"jobs": len(classes[name])} | _row(statistics, is_fact=is_fact) | tau
+            for name, statistics in found.items()
+        }
     rows: dict[str, Mapping[str, Any]] = {}
     for name in jobs.plain_measures:
         rows[name] = (_row(jobs.distribution(name, tau_s)) or {"n": 0}) | _tau(name, tau_s)
@@ -120,15 +123,15 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
     return rows
 
 
-def _row(told: Distribution | None, *, is_fact: bool = False) -> dict[str, Any]:
-    """Give the numbers of a measure by name; of facts, which may be amounts, their sum besides."""
-    if told is None:
+def _row(statistics: Distribution | None, *, is_fact: bool = False) -> dict[str, Any]:
+    """Return the statistics of a measure by name; for facts also their sum."""
+    if statistics is None:
         return {}
-    return told.as_dict() | ({"total": told.total} if is_fact else {})
+    return statistics.as_dict() | ({"total": statistics.total} if is_fact else {})
 
 
 def _tau(measure: str, tau_s: float) -> dict[str, float]:
-    """Name the bound of a measure that has one."""
+    """Return the bound of a measure that has one."""
     return {_TAU: tau_s} if measure == _BOUNDED else {}
 
 

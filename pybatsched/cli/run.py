@@ -270,7 +270,7 @@ def _setting(job: _PreparedRun, engine: Engine) -> summary.Setting:
     chosen = engine.policy.options.model_dump(mode="json")
     policy: dict[str, Any] = {"name": source.name, "origin": source.origin, "options": chosen}
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
-    clusters = summary.clusters_told(cluster.groups("cluster"))
+    clusters = summary.clusters_text(cluster.groups("cluster"))
     return summary.Setting(job.digests, cluster.n_procs, n_jobs, options, policy, clusters)
 
 

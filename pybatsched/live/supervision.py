@@ -114,7 +114,7 @@ def result_of(
     may have aborted; then the jobs that the scheduler knows count as well.
     """
     seen = set()
-    for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_what_is_there(jobs):
+    for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_partial(jobs):
         tally.add(outcome)
         seen.add(outcome.id)
     engine = session.engine

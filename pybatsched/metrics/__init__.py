@@ -1,4 +1,4 @@
-"""Figures of runs: of jobs, of classes of jobs, over time, and of two runs side by side. See docs/metrics.md."""
+"""Compute figures of runs: of jobs, of classes of jobs, over time, and of two runs. See docs/metrics.md."""
 
 from __future__ import annotations
 

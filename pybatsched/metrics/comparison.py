@@ -1,4 +1,4 @@
-"""Two runs side by side, from their summaries, and conditions under which the second one is a step back."""
+"""Compare two runs by their summaries, and check conditions on the second run (``--fail-if``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.figure_names import resolved
-from pybatsched.metrics.runs import HOW_READ, how_read_of, tau_of, workloads_of
+from pybatsched.metrics.runs import READ_OPTIONS, read_options_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
 from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, read_stable
 from pybatsched.text_table import aligned
@@ -29,8 +29,9 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "!=": operator.ne,
 }
 _HUGE: Final = 1e300
-#: What rests on the bound of bounded slowdowns, and what stands for its change where the two runs have different ones.
+#: Metrics that depend on the bound τ of bounded slowdowns.
 _BY_TAU: Final = frozenset(("mean_bounded_slowdown", "max_bounded_slowdown", "tau_s"))
+#: Text in the column of changes where the two runs have different bounds.
 _OTHER_TAU: Final = "other tau"
 _CONDITION: Final = re.compile(
     r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
@@ -40,15 +41,15 @@ _CONDITION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a summary says: its metrics by name (None: no value), and digests of the inputs by kind.
+    """A summary: its metrics by name (None: no value), and digests of the inputs by kind.
 
-    `standing` tells whether the run is whole. If it is not, the figures are those of the jobs that were over.
+    `run_state` says whether the run is complete. If not, the figures are those of the jobs that had ended.
     """
 
     path: str
     metrics: Mapping[str, float | None]
     inputs: Mapping[str, tuple[str, ...]]
-    standing: RunState = WHOLE
+    run_state: RunState = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +63,15 @@ class Condition:
     kind: str  # "value", "change" or "percent"
 
     def holds(self, before: float, after: float) -> bool:
-        """Tell whether it is so, up to rounding."""
+        """Return whether the condition is true, up to rounding."""
         found = {"value": after, "change": after - before, "percent": 100 * relative_change(before, after)}[self.kind]
         if math.isclose(found, self.amount, rel_tol=1e-9, abs_tol=1e-12):
-            found = self.amount  # from 2.0 to 2.1 is a rise by 5 %, whatever the last bit says
+            found = self.amount  # from 2.0 to 2.1 is a rise by 5 %, despite rounding of the last bit
         return _OPERATORS[self.symbol](found, self.amount)
 
 
 def relative_change(before: float, after: float) -> float:
-    """Give (after - before) / |before|; from nothing to something is without bound.
+    """Return (after - before) / |before|; infinite if only `before` is 0.
 
     >>> relative_change(4.0, 5.0), relative_change(0.0, 0.0), relative_change(0.0, 2.0)
     (0.25, 0.0, inf)
@@ -83,16 +84,16 @@ def relative_change(before: float, after: float) -> float:
 
 
 def read_condition(text: str) -> Condition:
-    """Read a condition as in ``mean_wait_s > +5%``, ``n_killed > +0`` or ``max_wait_s >= 3600``."""
+    """Parse a condition such as ``mean_wait_s > +5%``, ``n_killed > +0`` or ``max_wait_s >= 3600``."""
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise InputError(
-            f"--fail-if {text!r}: expected METRIC, one of < <= > >= == !=, and a number: '> +5%' is about the change "
-            "in per cent, '> +5' about the change, '> 5' about the value"
+            f"--fail-if {text!r}: expected METRIC, one of < <= > >= == !=, and a number: '> +5%' compares the change "
+            "in per cent, '> +5' the change, '> 5' the value"
         )
     amount = float(match["number"]) * (-1.0 if match["sign"] == "-" else 1.0)
     if not abs(amount) < _HUGE:
-        raise InputError(f"--fail-if {text!r}: expected a number that a metric can have")
+        raise InputError(f"--fail-if {text!r}: expected a number below {_HUGE:g}")
     if match["percent"]:
         kind = "percent"
         if not match["sign"] and amount:
@@ -105,38 +106,38 @@ def read_condition(text: str) -> Condition:
 def read_summary(path: str, *, partial: bool = False) -> RunSummary:
     """Read a ``PREFIX_summary.json``, by its name or by PREFIX. Raises InputError that names the file and the member.
 
-    Of a run that is not finished there is none; its figures are those of its ``_jobs.csv`` so far. That is so if there
-    is no earlier whole run with its prefix, or with `partial`.
+    An unfinished run has no summary; its figures are computed from its ``_jobs.csv`` so far. It is read if there is no
+    earlier complete run with this prefix, or with `partial`.
     """
     if not path.endswith(SUMMARY):
         if path.endswith(".json") or Path(path).is_file():
-            return _of_whole(path, Path(path), WHOLE)
+            return _summary_of_complete(path, Path(path), WHOLE)
         path += SUMMARY
     prefix = path.removesuffix(SUMMARY)
 
     def read(found: Found) -> RunSummary:
         if found.is_whole or found.mark is None:
-            return _of_whole(path, found.path(SUMMARY), found.standing(prefix, 0))
-        return _of_partial(path, prefix, found, found.mark.about)
+            return _summary_of_complete(path, found.path(SUMMARY), found.standing(prefix, 0))
+        return _summary_of_partial(path, prefix, found, found.mark.about)
 
     return read_stable(prefix, read, newest=partial)
 
 
-def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) -> RunSummary:
+def _summary_of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) -> RunSummary:
     tau_s = tau_of(path, about)
     tally = Tally(DEFAULT_TAU_S if tau_s is None else tau_s, evaluated_ids(workloads_of(prefix, about)))
-    for outcome in jobs_csv.read_what_is_there(found.path(JOBS)):
+    for outcome in jobs_csv.read_partial(found.path(JOBS)):
         tally.add(outcome)
     n_procs = about.get("n_procs")
     figures = tally.figures(n_procs if isinstance(n_procs, int) else 1)
     if not isinstance(n_procs, int):
         figures = replace(figures, utilisation=None)
-    told = {name: about[name] for name in ("inputs", *HOW_READ) if name in about}
-    content = {"figures": figures.as_dict(), **told}
+    inputs = {name: about[name] for name in ("inputs", *READ_OPTIONS) if name in about}
+    content = {"figures": figures.as_dict(), **inputs}
     return _run_summary(path, content, found.standing(prefix, figures.n_jobs + figures.n_left_out))
 
 
-def _of_whole(path: str, file: Path, standing: RunState) -> RunSummary:
+def _summary_of_complete(path: str, file: Path, run_state: RunState) -> RunSummary:
     try:
         content = json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -144,13 +145,15 @@ def _of_whole(path: str, file: Path, standing: RunState) -> RunSummary:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected a summary in JSON; {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path}: expected a JSON object with format {FORMAT!r}, as PREFIX_summary.json of a run")
+        raise InputError(
+            f"{path}: expected a JSON object with format {FORMAT!r}, such as the PREFIX_summary.json of a run"
+        )
     if content.get("format_version") != FORMAT_VERSION:
         raise InputError(f"{path}: format_version is {content.get('format_version')!r}; expected {FORMAT_VERSION}")
-    return _run_summary(path, content, standing)
+    return _run_summary(path, content, run_state)
 
 
-def _run_summary(path: str, content: Mapping[str, Any], standing: RunState) -> RunSummary:
+def _run_summary(path: str, content: Mapping[str, Any], run_state: RunState) -> RunSummary:
     figures = content.get("figures")
     if not isinstance(figures, dict) or not isinstance(figures.get("n_by_state"), dict):
         raise InputError(f"{path}: expected an object 'figures' with 'n_by_state'")
@@ -164,21 +167,21 @@ def _run_summary(path: str, content: Mapping[str, Any], standing: RunState) -> R
     for name, value in found.items():
         if value is not None and not _is_number(value):
             raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
-    return RunSummary(path, found, inputs_of(content), standing)
+    return RunSummary(path, found, inputs_of(content), run_state)
 
 
 def inputs_of(summary: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Give the digests of a run's inputs by kind, and how they were read, whatever the summary holds."""
-    return _digests(summary.get("inputs")) | {name: (str(how),) for name, how in how_read_of(summary).items()}
+    """Return the digests of a run's inputs by kind, and the options they were read with. Accepts any summary."""
+    return _digests(summary.get("inputs")) | {name: (str(how),) for name, how in read_options_of(summary).items()}
 
 
 def different_inputs(before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Name the kinds of inputs in which two runs differ."""
+    """Return the kinds of inputs in which two runs differ."""
     return sorted(kind for kind in {*before, *after} if before.get(kind, ()) != after.get(kind, ()))
 
 
 def _is_number(value: Any) -> bool:
-    """Tell whether a metric is a number that can be compared with others."""
+    """Return whether a metric is a number that can be compared."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -_HUGE < value < _HUGE
 
 
@@ -193,12 +196,15 @@ def _digests(inputs: Any) -> dict[str, tuple[str, ...]]:
 
 
 def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
-    """Say why the second run fails a condition; empty if it does not. A metric without a value fails it, too."""
+    """Return why a ``--fail-if`` condition applies to the second run; empty if it does not.
+
+    It also applies if the metric has no value.
+    """
     known = before.metrics.keys() & after.metrics.keys()
     condition = replace(condition, metric=resolved(condition.metric, known))
     if condition.metric not in known:
         raise InputError(
-            f"--fail-if {condition.text!r}: no metric {condition.metric!r} in both; expected one of "
+            f"--fail-if {condition.text!r}: no metric {condition.metric!r} in both runs; expected one of "
             f"{', '.join(sorted(known))}"
         )
     if condition.metric in _BY_TAU and condition.kind != "value" and (why := other_tau(before, after)):
@@ -213,41 +219,40 @@ def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
 
 
 def other_tau(before: RunSummary, after: RunSummary) -> str:
-    """Say that bounded slowdowns of two runs have different bounds, and cannot be compared; nothing if they can."""
+    """Return why the bounded slowdowns of two runs cannot be compared (different bounds); empty if they can."""
     a, b = before.metrics.get("tau_s"), after.metrics.get("tau_s")
     if a is None or b is None or a == b:
         return ""
-    told = f"the two runs were made with different --tau ({a:g} s and {b:g} s)"
-    return f"{told}: their bounded slowdowns cannot be compared"
+    return f"the two runs have different --tau ({a:g} s and {b:g} s): their bounded slowdowns cannot be compared"
 
 
 def differs(metric: str, before: RunSummary, after: RunSummary) -> bool:
-    """Tell whether both have a metric, and not the same value of it."""
+    """Return whether both runs have a metric, with different values."""
     a, b = before.metrics.get(metric), after.metrics.get(metric)
     return a is not None and b is not None and a != b
 
 
 def table(before: RunSummary, after: RunSummary) -> list[str]:
-    """Give both runs' metrics and the change, a line each."""
+    """Return the lines of a table: each metric of both runs, and its change."""
     names = [name for name in before.metrics if name in after.metrics]
     rows = [("metric", "before", "after", "change")]
-    strange = _BY_TAU if other_tau(before, after) else ()
+    incomparable = _BY_TAU if other_tau(before, after) else ()
     rows += [
-        (name, shown(a), shown(b), _OTHER_TAU if name in strange else change(a, b))
+        (name, shown(a), shown(b), _OTHER_TAU if name in incomparable else change(a, b))
         for name, a, b in ((name, before.metrics[name], after.metrics[name]) for name in names)
     ]
     return aligned(rows, "lr")
 
 
 def shown(value: float | None) -> str:
-    """Write a metric for people."""
+    """Return a metric as text."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
 
 
 def change(before: float | None, after: float | None) -> str:
-    """Write the change of a metric for people."""
+    """Return the change of a metric as text."""
     if before is None or after is None:
         return "" if before == after else "?"
     part = relative_change(before, after)

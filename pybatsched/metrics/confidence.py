@@ -1,4 +1,4 @@
-"""Means with a confidence interval, by Student's t."""
+"""Compute means with a confidence interval, by Student's t."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-#: Of so many intervals in a hundred, the mean of all there could be is inside.
+#: The confidence level.
 LEVEL: Final = 0.95
-#: The same as people write it.
-LEVEL_TOLD: Final = f"{100 * LEVEL:g} %"
+#: The confidence level as text.
+LEVEL_TEXT: Final = f"{100 * LEVEL:g} %"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean of n independent values and half the width of its confidence interval; None for one value, which has none.
+    """A mean of n independent values and half the width of its confidence interval, None for a single value.
 
-    The interval is exact where values are normally distributed. With few values it is wide, and it may reach below 0
-    where no value can.
+    The interval is exact if the values are normally distributed. With few values it is wide, and it may include
+    negative numbers even if no value can be negative.
     """
 
     n: int
@@ -28,17 +28,17 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """The lower end of the interval; the mean itself where there is none."""
+        """The lower end of the interval; the mean if there is no interval."""
         return self.mean - (self.half or 0.0)
 
     @property
     def high(self) -> float:
-        """The upper end of the interval; the mean itself where there is none."""
+        """The upper end of the interval; the mean if there is no interval."""
         return self.mean + (self.half or 0.0)
 
 
 def estimate(values: Iterable[float], level: float = LEVEL) -> Estimate | None:
-    """Give the mean and its interval, mean ± t s/√n with n - 1 degrees of freedom; None without values. O(n).
+    """Return the mean and its interval, mean ± t s/√n with n - 1 degrees of freedom; None without values. O(n).
 
     >>> estimate([5.0, 5.0, 5.0]), estimate([7.0])
     (Estimate(n=3, mean=5.0, half=0.0), Estimate(n=1, mean=7.0, half=None))
@@ -56,15 +56,17 @@ def estimate(values: Iterable[float], level: float = LEVEL) -> Estimate | None:
 
 @lru_cache(maxsize=1024)
 def student_t(level: float, dof: int) -> float:
-    """Give the t within which (on both sides of 0) a variable of Student's distribution is with that probability.
+    """Return the t such that a variable of Student's distribution is in [-t, t] with probability `level`.
 
-    By halving the angle's range 53 times. O(degrees of freedom).
+    Bisects the angle 53 times. O(degrees of freedom).
 
     >>> round(student_t(0.95, 2), 4), round(student_t(0.95, 29), 4)
     (4.3027, 2.0452)
     """
     if not (0 < level < 1 and dof >= 1):
-        raise ValueError(f"level {level}, {dof} degrees of freedom: expected a level between 0 and 1, and at least one")
+        raise ValueError(
+            f"level {level}, {dof} degrees of freedom: expected a level between 0 and 1, and at least 1 degree"
+        )
     low, high = 0.0, math.pi / 2
     for _ in range(53):
         middle = (low + high) / 2
@@ -76,9 +78,9 @@ def student_t(level: float, dof: int) -> float:
 
 
 def _within(angle: float, dof: int) -> float:
-    """Give the probability to be between -t and t, where tan(angle) = t/√dof.
+    """Return the probability of [-t, t], where tan(angle) = t/√dof.
 
-    For whole degrees of freedom it is a finite sum (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3
+    For integer degrees of freedom it is a finite sum (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3
     and 26.7.4).
     """
     sine, cosine = math.sin(angle), math.cos(angle)

@@ -1,4 +1,4 @@
-"""Many values in a few numbers: mean, spread and percentiles."""
+"""Describe many values by a few statistics: mean, standard deviation and percentiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PERCENTILES: Final = (5, 25, 50, 75, 95, 99)
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Values in a few numbers. `std` is that of the values themselves (divided by n); `percentiles` are by per cent."""
+    """Statistics of values. `std` is the population standard deviation (divided by n); keys of `percentiles` are p."""
 
     n: int
     total: float
@@ -24,17 +24,17 @@ class Distribution:
 
     @property
     def median(self) -> float:
-        """Half of the values are below, half above."""
+        """The 50th percentile."""
         return self.percentiles[50]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the numbers by name, for tables and JSON."""
+        """Return the statistics by name, for tables and JSON."""
         own = {"n": self.n, "mean": self.mean, "std": self.std, "min": self.minimum}
         return own | {f"p{p}": value for p, value in self.percentiles.items()} | {"max": self.maximum}
 
 
 def distribution(values: Iterable[float]) -> Distribution | None:
-    """Describe values; None if there are none. O(n log n)."""
+    """Return statistics of the values; None if there are no values. O(n log n)."""
     ordered = sorted(values)
     n = len(ordered)
     if not n:
@@ -47,18 +47,18 @@ def distribution(values: Iterable[float]) -> Distribution | None:
 
 
 def mean_and_maximum(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
-    """Give two numbers of a `distribution`, for those who need no others; None if there are no values. O(n)."""
+    """Return the mean and the maximum only, faster than `distribution`; None if there are no values. O(n)."""
     return (math.fsum(values) / len(values), max(values)) if values else (None, None)
 
 
 def percentile(ordered: Sequence[float], p: float) -> float:
-    """Give the value below which p per cent of ordered ones are, between two of them on the line that joins them.
+    """Return the percentile p of sorted values, by linear interpolation.
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 50), percentile([1.0, 2.0, 3.0, 4.0], 100)
     (2.5, 4.0)
     """
-    place = (len(ordered) - 1) * p / 100
-    low = math.floor(place)
+    position = (len(ordered) - 1) * p / 100
+    low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
     below, above = ordered[low], ordered[high]
-    return below + (above - below) * (place - low) if above > below else below
+    return below + (above - below) * (position - low) if above > below else below

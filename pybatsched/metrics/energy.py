@@ -1,4 +1,4 @@
-"""The energy of a run and its parts, as Batsim's files tell them: of the hosts that jobs held, and of all others."""
+"""Read the energy of a run from Batsim's files: of the hosts that jobs held, and of all other hosts."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError
 
-#: What parts are called, for people.
+#: Titles of the parts.
 TITLES: Final = {
     "energy_j": "energy",
     "energy_jobs_j": "energy of hosts that jobs held",
     "energy_rest_j": "energy of hosts without jobs",
 }
-#: What rounding of many rows may come to.
+#: Largest sum of the rounding errors of many rows.
 _ROUNDING_J: Final = 1e-3
 _J_IN_A_KWH: Final = 3.6e6
 
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Joules from the first submission to the last end: of all hosts (Batsim's `consumed_joules`), and for the jobs.
+    """Joules from the first submission to the last end: of all hosts (Batsim's `consumed_joules`), and of the jobs.
 
-    `jobs_j` is the sum of the `consumed_energy` of all jobs: what their hosts drew while they had them.
+    `jobs_j` is the sum of the `consumed_energy` of all jobs: what their hosts consumed while the jobs held them.
     """
 
     total_j: float
@@ -34,26 +34,26 @@ class Energy:
 
     @property
     def rest_j(self) -> float | None:
-        """What hosts without a job drew: idle, asleep or on the way. None where jobs shared hosts and count twice."""
+        """The energy of hosts without a job: idle, asleep or switching. None if jobs shared hosts."""
         rest_j = round(self.total_j - self.jobs_j, 6)
         return None if rest_j < -_ROUNDING_J else max(rest_j, 0.0)
 
     def as_dict(self) -> dict[str, float | None]:
-        """Give the parts by name, for JSON and tables."""
+        """Return the parts by name, for JSON and tables."""
         return {"energy_j": self.total_j, "energy_jobs_j": self.jobs_j, "energy_rest_j": self.rest_j}
 
 
-def told(joules: float | None) -> str:
-    """Write an energy for people.
+def energy_text(joules: float | None) -> str:
+    """Return an energy as text.
 
-    >>> told(7.2e6), told(None)
+    >>> energy_text(7.2e6), energy_text(None)
     ('7,200,000 J (2 kWh)', '-')
     """
     return "-" if joules is None else f"{joules:,.0f} J ({joules / _J_IN_A_KWH:,.4g} kWh)"
 
 
 def of_summary(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the parts that a summary tells by name; nothing of a run without energy."""
+    """Return the parts in a summary by name; empty for a run without energy."""
     found = summary.get("energy")
     return {name: found.get(name) for name in TITLES} if isinstance(found, dict) else {}
 
@@ -61,7 +61,7 @@ def of_summary(summary: Mapping[str, Any]) -> dict[str, Any]:
 def read(jobs: Path, schedule: Path) -> Energy | None:
     """Read the energy of a run from its ``_jobs.csv`` and ``_schedule.csv``; None if it was not simulated. O(jobs).
 
-    Raises InputError for what is no number.
+    Raises InputError for a value that is not a number.
     """
     joules = [value for value in _column(jobs, "consumed_energy") if value >= 0]  # -1 without energy
     total = next(_column(schedule, "consumed_joules"), None)
@@ -69,7 +69,7 @@ def read(jobs: Path, schedule: Path) -> Energy | None:
 
 
 def _column(path: Path, name: str) -> Iterator[float]:
-    """Give the numbers of a column, of rows that have one; nothing where there is no such file or column."""
+    """Yield the numbers of a column from the rows that have one. Yields nothing if the file or column is missing."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)

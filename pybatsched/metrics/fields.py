@@ -1,7 +1,7 @@
-"""Members of jobs in the workload that metrics rest on: which jobs count (`evaluated`), and what each takes alone.
+"""Read the fields of workload jobs that metrics use: which jobs count (`evaluated`), run times alone, deadlines.
 
-Where some job of a run has the field `evaluated`, only those with ``evaluated: true`` count, because the others are
-there to warm the machine up, or to keep it busy; what is told of the machine is told of the whole run all the same.
+If some job of a run has the field `evaluated`, only jobs with ``evaluated: true`` count. The others warm the machine
+up or keep it busy. Figures of the machine (utilisation, queue length, makespan) always include all jobs.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from pybatsched.workload.jobs import full_id
 if TYPE_CHECKING:
     from pybatsched.workload import Workload
 
-#: The member of a summary, and of the mark of a run that is not over, that says how many jobs do not count.
+#: The member of a summary, or of the state file of an unfinished run, with the number of jobs that do not count.
 NOT_EVALUATED: Final = "n_not_evaluated"
-#: Members of jobs that figures and classes of jobs rest on.
-_TELLING: Final = ("alone_s", "deadline", "evaluated", "max_stay", "urgent")
+#: Fields of jobs that figures and classes of jobs use.
+_METRIC_FIELDS: Final = ("alone_s", "deadline", "evaluated", "max_stay", "urgent")
 
 
-def tells_nothing(content: bytes) -> bool:
-    """Whether no job of a workload file has a member that figures or kinds of jobs rest on. O(length).
+def has_no_metric_fields(content: bytes) -> bool:
+    """Return whether no job of a workload file has a field that figures or kinds of jobs use. O(length).
 
-    It may say no where it is not sure of that: of all but plain JSON, and of text in which a name may be hidden.
+    Returns False if it is not certain: for anything but plain JSON, and for text with escapes that may hide a name.
     """
     if content[:1] != b"{" or b"\\u" in content:
         return False
-    return not any(f'"{name}"'.encode() in content for name in _TELLING)
+    return not any(f'"{name}"'.encode() in content for name in _METRIC_FIELDS)
 
 
 class MetricFields(DeadlineFields):
-    """What figures and classes of jobs read: whether they count or are urgent, what each takes alone, and deadlines."""
+    """Fields that figures and classes of jobs read: evaluated, urgent, run time alone, and deadlines."""
 
     evaluated: bool = Field(default=False, description="true or false")
     urgent: bool = Field(default=False, description="true or false")
@@ -56,9 +56,9 @@ class _Owners(msgspec.Struct):
 
 
 def users_of(contents: Sequence[bytes]) -> dict[str, str] | None:
-    """Read whose the jobs of workload files in plain JSON are, by their ids in a run; None if that cannot be done.
+    """Return the users of jobs of workload files in plain JSON, by job id in the run; None if a file cannot be read.
 
-    Empty where no job tells it. Files are in Batsim's order. O(length), a hundredth of what it takes to load them.
+    Empty if no job has a user. Files are in Batsim's order. O(length), about 100 times faster than loading them.
     """
     if not any(b'"user"' in content for content in contents):
         return {}
@@ -67,22 +67,22 @@ def users_of(contents: Sequence[bytes]) -> dict[str, str] | None:
         for number, content in enumerate(contents):
             name = f"w{number}"
             for job in msgspec.json.decode(content, type=_Owners).jobs:
-                text = str(job.id)  # `full_id` takes long, and nearly none needs it
-                found[full_id(name, text) if name in text else f"{name}!{text}"] = user_told(job.user)
-    except (msgspec.MsgspecError, InputError):  # whoever reads it with care will say what is wrong
+                text = str(job.id)  # `full_id` is slow, and few ids need it
+                found[full_id(name, text) if name in text else f"{name}!{text}"] = user_name(job.user)
+    except (msgspec.MsgspecError, InputError):  # loading the file with all checks reports the error
         return None
     return found
 
 
-def user_told(user: Any) -> str:
-    """Give the name of a user as a job tells it; empty if it does not."""
+def user_name(user: Any) -> str:
+    """Return the field `user` of a job as text; empty if there is none."""
     return "" if user is None else str(user)
 
 
 def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]:
-    """Give the jobs of workloads by their ids in a run. O(jobs).
+    """Return the jobs of workloads by their ids in a run. O(jobs).
 
-    Raises InputError that names the file, the job and the field for what metrics cannot use.
+    Raises InputError that names the file, the job and the field if metrics cannot use a value.
     """
     check_fields(workloads.values())
     return {full_id(name, job["id"]): job for name, workload in workloads.items() for job in workload.jobs}
@@ -94,7 +94,7 @@ def check_fields(workloads: Iterable[Workload]) -> None:
 
 
 def evaluated_ids(workloads: Mapping[str, Workload]) -> frozenset[str] | None:
-    """Give the ids of the jobs that count, None if all do. O(jobs). Raises InputError as `fields_of` does."""
+    """Return the ids of the jobs that count, None if all count. O(jobs). Raises InputError as `fields_of` does."""
     check_fields(workloads.values())
     if not any("evaluated" in job for workload in workloads.values() for job in workload.jobs):
         return None
@@ -107,7 +107,7 @@ def evaluated_ids(workloads: Mapping[str, Workload]) -> frozenset[str] | None:
 
 
 def not_evaluated(workloads: Mapping[str, Workload]) -> dict[str, int]:
-    """Say for a summary, by a member's name, how many jobs do not count; nothing if all do. O(jobs)."""
+    """Return the member of a summary with the number of jobs that do not count; empty if all count. O(jobs)."""
     ids = evaluated_ids(workloads)
     n = 0 if ids is None else sum(len(workload.jobs) for workload in workloads.values()) - len(ids)
     return {NOT_EVALUATED: n} if n else {}
@@ -121,14 +121,14 @@ def kind_of(fields: Mapping[str, Any]) -> str:
 
 
 def as_choices(wanted: Any) -> list[Any]:
-    """Give the values that something may have: the members of a list, or the value itself."""
+    """Return the accepted values: the members of a list, or the value itself."""
     return wanted if isinstance(wanted, list) else [wanted]
 
 
-def is_like(value: Any, wanted: Any) -> bool:
-    """Whether a value is as wanted: equal, or a text that fits a pattern with stars.
+def matches(value: Any, wanted: Any) -> bool:
+    """Return whether a value is equal to the wanted one, or a text that matches a pattern with stars.
 
-    >>> is_like("curie-week07", "curie-*"), is_like(10, 10.0), is_like("10", 10)
+    >>> matches("curie-week07", "curie-*"), matches(10, 10.0), matches("10", 10)
     (True, True, False)
     """
     if isinstance(wanted, str) and isinstance(value, str):

@@ -1,4 +1,4 @@
-"""The names of all figures, with their units, titles and definitions: one name per figure, in every file and table.
+"""Define the names of all figures, with units, titles and definitions: one name per figure, in every file and table.
 
 A *measure* is a number of one job (`wait_s`). A figure of many jobs is a statistic of a measure: `mean_wait_s`,
 `p95_wait_s`, `max_bounded_slowdown`. A figure of the jobs of one kind has that kind in front: `urgent_max_slowdown`.
@@ -45,7 +45,7 @@ STRETCHES: Final = _by_name(
         Figure("bounded_stretch", "", "bounded stretch", "flow / max(`alone_s`, 300 s)"),
     )
 )
-#: Statistics of a measure over many jobs, by the first word of a figure's name. Facts have the last two besides.
+#: Statistics of a measure over many jobs, by the first word of a figure's name. The last two exist for facts only.
 STATISTICS: Final = {
     "mean": "arithmetic mean",
     "std": "standard deviation, divided by n",
@@ -153,7 +153,7 @@ def figure_title(figure: str) -> str:
 
 
 def name_and_unit(figure: str) -> tuple[str, str]:
-    """Return the title of a figure without its unit, and the unit as it stands behind the title. Ratios have none.
+    """Return the title of a figure without its unit, and the unit as it follows the title. Ratios have no unit.
 
     >>> name_and_unit("mean_wait_s"), name_and_unit("utilisation")
     (('mean wait', ' (s)'), ('utilisation', ''))
@@ -163,7 +163,7 @@ def name_and_unit(figure: str) -> tuple[str, str]:
 
 
 def current_name(name: str) -> str:
-    """Return the name of a figure that is given by its name of version 0.2; other names stay.
+    """Return the current name of a figure that has its name of version 0.2; other names are unchanged.
 
     >>> current_name("wait_s_mean"), current_name("urgent_slowdown_max"), current_name("load_s_n")
     ('mean_wait_s', 'urgent_max_slowdown', 'n_jobs_with_load_s')

@@ -1,7 +1,7 @@
-"""The jobs of a run as one table, from which all figures of jobs are computed: one row a job, lineage joined.
+"""The table of the jobs of a run: one row per job, segments of requeued jobs joined. All figures of jobs use it.
 
-A wait, a slowdown or any other measure of a job is defined here and nowhere else. The tally that `simulate` prints
-(`pybatsched.metrics.tally`) adds the same figures up job by job, without polars; a test compares the two.
+Waits, slowdowns and all other measures of jobs are defined in this module only. The tally that `simulate` prints
+(`pybatsched.metrics.tally`) computes the same figures job by job, without polars; a test compares the two.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pybatsched.core.events import NOTHING
 from pybatsched.core.jobs import deadline_of
 from pybatsched.errors import InputError
 from pybatsched.metrics.distributions import Distribution, distribution
-from pybatsched.metrics.fields import as_choices, is_like, kind_of, user_told
+from pybatsched.metrics.fields import as_choices, kind_of, matches, user_name
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, facts_of, joined
 from pybatsched.metrics.series import Steps
-from pybatsched.metrics.truncated import Cut
+from pybatsched.metrics.truncated import Truncation
 
 try:
     import polars as pl
 except ImportError:
     raise InputError("figures of jobs need polars; pip install 'pybatsched[metrics]'") from None
 
-#: The columns of the table, with their types and meanings. What a job has not is null. Facts of jobs follow, each in a
+#: The columns of the table, with their types and meanings. Missing values are null. Facts of jobs follow, each in a
 #: column of Float64 named ``fact.NAME``.
 COLUMNS: Final[dict[str, tuple[type[pl.DataType], str]]] = {
     "row": (pl.Int64, "number of the job in its run, from 0"),
@@ -59,9 +59,9 @@ SEGMENT_COLUMNS: Final = {
     "runtime_s": pl.Float64,
     "n_procs": pl.Int64,
 }
-#: A job that would take less than this many seconds alone counts as one of this many in a bounded stretch.
+#: Lower bound of `alone_s`, in seconds, in a bounded stretch.
 STRETCH_BOUND_S: Final = 300.0
-#: A job that misses its deadline by less is not late, as in the promises of policies.
+#: A job that misses its deadline by at most this many seconds is not late, as in the promises of policies.
 LATE_S: Final = 1e-3
 UNKNOWN: Final = "unknown"
 _FACT: Final = "fact."
@@ -70,9 +70,9 @@ _RESERVED: Final = frozenset((*MEASURES, *STRETCHES, "utilisation", "makespan_s"
 
 
 class JobTable:
-    """Some jobs of a run. `frame` has the columns of `COLUMNS`, `segments` those of `SEGMENT_COLUMNS`.
+    """Some or all jobs of a run. `frame` has the columns of `COLUMNS`, `segments` those of `SEGMENT_COLUMNS`.
 
-    `fields` are the members of each job of the run in its workload file, by `row`.
+    `fields` are the fields of each job of the run in its workload file, by `row`.
     """
 
     def __init__(self, frame: pl.DataFrame, segments: pl.DataFrame, fields: Sequence[Mapping[str, Any]]) -> None:
@@ -82,12 +82,12 @@ class JobTable:
 
     @cached_property
     def segments(self) -> pl.DataFrame:
-        """The segments of these jobs, job after job."""
+        """The segments of these jobs, in the order of the jobs."""
         return self._of_run.join(self.frame.select("row"), on="row", how="semi", maintain_order="left")
 
     @classmethod
     def of(cls, records: Sequence[JobRecord]) -> JobTable:
-        """Make the table of jobs. O(jobs). Raises InputError for fields that cannot be used."""
+        """Create the table of jobs. O(jobs). Raises InputError for fields that cannot be used."""
         parts = [part for record in records for part in record.segments]
         ends = [part.ended_at for part in parts]
         n_segments = [len(record.segments) for record in records]
@@ -100,7 +100,7 @@ class JobTable:
             "id": [record.id for record in records],
             "state": [record.state for record in records],
             "kind": [kind_of(one) if one else "regular" for one in fields],
-            "user": [user_told(one.get("user")) if one else "" for one in fields],
+            "user": [user_name(one.get("user")) if one else "" for one in fields],
             "evaluated": [not some_count or one.get("evaluated") is True for one in fields],
             "n_procs": [
                 record.n_procs if last is None else last.n_procs for record, last in zip(records, lasts, strict=True)
@@ -127,7 +127,7 @@ class JobTable:
             & (pl.col("ended_at").is_null() | (pl.col("ended_at") > pl.col("deadline_at") + LATE_S)),
         )
         names = sorted({name for one in facts.values() for name in one} - _RESERVED)
-        told = [
+        fact_columns = [
             pl.Series(f"{_FACT}{name}", [facts.get(row, NOTHING).get(name) for row in range(len(records))], pl.Float64)
             for name in names
         ]
@@ -141,11 +141,11 @@ class JobTable:
         segments = pl.DataFrame(
             [pl.Series(name, values, SEGMENT_COLUMNS[name]) for name, values in of_segments.items()]
         )
-        return cls(frame.with_columns(told), segments, fields)
+        return cls(frame.with_columns(fact_columns), segments, fields)
 
     @classmethod
     def of_outcomes(cls, rows: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] = NOTHING) -> JobTable:
-        """Make the table of the rows of a run: segments are joined to jobs. O(rows)."""
+        """Create the table from the rows of a run; segments are joined to jobs. O(rows)."""
         return cls.of(joined(rows, fields))
 
     def __len__(self) -> int:
@@ -166,26 +166,26 @@ class JobTable:
         return self if self.frame["evaluated"].all() else self._take(pl.col("evaluated"))
 
     def chosen(self, where: Mapping[str, Any]) -> JobTable:
-        """Return the jobs whose fields are as wanted; of a list of values, one is. O(jobs).
+        """Return the jobs whose fields match `where`: a value, or one of a list of values. O(jobs).
 
-        A field that a job does not have is false: ``{"external": False}`` chooses all jobs that are not external.
+        A missing field counts as false: ``{"external": False}`` selects all jobs that are not external.
         """
         return self._take(
             [
-                place
-                for place, row in enumerate(self.frame["row"])
+                position
+                for position, row in enumerate(self.frame["row"])
                 if all(
-                    any(is_like(self.fields[row].get(name, False), choice) for choice in as_choices(wanted))
+                    any(matches(self.fields[row].get(name, False), choice) for choice in as_choices(wanted))
                     for name, wanted in where.items()
                 )
             ]
         )
 
     def by_class(self, key: str) -> dict[str, JobTable]:
-        """Sort jobs into classes, in the order of their names (sizes by number). O(n).
+        """Group jobs into classes, sorted by name (sizes by number). O(n).
 
         `key` is `kind` (urgent, deadline or regular), `size` (1, 2-3, 4-7, … processors), `state`, or a field of the
-        workload file, as `user`; where a job has none, its class is "unknown".
+        workload file such as `user`; jobs without the field are in class "unknown".
         """
         if key == "size":
             names: Sequence[Any] = [n.bit_length() for n in self.frame["n_procs"]]
@@ -194,8 +194,8 @@ class JobTable:
         else:
             names = [_class_name(self.fields[row].get(key, UNKNOWN)) for row in self.frame["row"]]
         classes: defaultdict[Any, list[int]] = defaultdict(list)
-        for place, name in enumerate(names):
-            classes[name].append(place)
+        for position, name in enumerate(names):
+            classes[name].append(position)
         ordered = sorted(classes.items(), key=lambda item: _sort_key(item[0]))
         return {size_class(name) if key == "size" else str(name): self._take(rows) for name, rows in ordered}
 
@@ -212,12 +212,12 @@ class JobTable:
 
     @cached_property
     def plain_measures(self) -> list[str]:
-        """The measures that these jobs have besides facts."""
+        """The measures of these jobs, without facts."""
         is_known = any("alone_s" in self.fields[row] for row in self.frame["row"])
         return [*MEASURES, *(STRETCHES if is_known else ())]
 
     def check_measure(self, measure: str, *others: JobTable) -> None:
-        """Raise InputError for a measure that none of these jobs has, nor those of other tables."""
+        """Raise InputError for a measure that no job of this table or of the others has."""
         tables = (self, *others)
         facts = sorted({name for table in tables for name in table.facts})
         known = [*max((table.plain_measures for table in tables), key=len), *facts]
@@ -246,23 +246,26 @@ class JobTable:
         return self.column(measure, tau_s).drop_nulls().to_list()
 
     def distribution(self, measure: str = "bounded_slowdown", tau_s: float = DEFAULT_TAU_S) -> Distribution | None:
-        """Describe a measure over the jobs that have it; None if none has. Raises InputError for an unknown measure."""
+        """Return statistics of a measure over the jobs that have it; None if no job has it.
+
+        Raises InputError for an unknown measure.
+        """
         self.check_measure(measure)
         return distribution(self.values(measure, tau_s))
 
     # ------------------------------------------------------------------------------------------------------ over time
 
-    def procs_in_use(self, cut: Cut | None = None) -> Steps:
-        """Return the processors that jobs hold over time, in all segments of all jobs, up to a cut. O(n log n)."""
+    def procs_in_use(self, cut: Truncation | None = None) -> Steps:
+        """Return the processors that jobs hold over time, in all segments, up to a truncation. O(n log n)."""
         n_procs = self.segments["n_procs"].cast(pl.Float64)
         changes = [(self.segments["started_at"], n_procs), (self.segments["ended_at"], -n_procs)]
         return _steps(changes, cut.in_use() if cut is not None else ())
 
-    def queue_length(self, cut: Cut | None = None) -> Steps:
+    def queue_length(self, cut: Truncation | None = None) -> Steps:
         """Return the number of waiting jobs over time: from a submission, or a kill that requeues, to the next start.
 
-        Rejected jobs are left out: files do not say when they were rejected. If the run was cut, jobs that waited then
-        are counted up to the `cut`. O(n log n).
+        Rejected jobs are left out: files do not contain the time of rejection. In a truncated run, jobs that still
+        waited are counted up to `cut`. O(n log n).
         """
         is_first = pl.col("row") != pl.col("row").shift(1, fill_value=-1)
         submitted = self.ran["submitted_at"].gather(self.segments.select(is_first.cum_sum() - 1).to_series())
@@ -282,7 +285,7 @@ class JobTable:
 
 
 def _steps(changes: Sequence[tuple[pl.Series, pl.Series]], more: Iterable[tuple[float, float]]) -> Steps:
-    """Make steps of columns of times and changes by whole numbers, whose sums are exact in any order. O(n log n)."""
+    """Create steps from columns of times and integer changes, whose sums are exact in any order. O(n log n)."""
     at, by = zip(*more, strict=True) if (more := list(more)) else ((), ())
     columns = [(pl.Series(at, dtype=pl.Float64), pl.Series(by, dtype=pl.Float64)), *changes]
     frame = pl.DataFrame({"at": pl.concat([one for one, _ in columns]), "by": pl.concat([one for _, one in columns])})
@@ -291,18 +294,18 @@ def _steps(changes: Sequence[tuple[pl.Series, pl.Series]], more: Iterable[tuple[
 
 
 def _on_tick(values: pl.Series) -> pl.Series:
-    """Round to the six decimals of the files, as Python's `round` does: polars rounds halves otherwise."""
+    """Round to the six decimals of the files with Python's `round`: polars rounds halves differently."""
     return pl.Series(values.name, [None if value is None else round(value, 6) for value in values], pl.Float64)
 
 
 def _at_least(least: float, values: pl.Expr | pl.Series) -> pl.Expr:
-    """Return each value, or the least where it is below; null stays null."""
+    """Return the larger of each value and `least`; null stays null."""
     found = pl.lit(values) if isinstance(values, pl.Series) else values
     return pl.when(found < least).then(least).otherwise(found)
 
 
 def size_class(n_bits: int) -> str:
-    """Name the sizes that have so many binary digits.
+    """Return the name of the class of sizes with `n_bits` binary digits.
 
     >>> size_class(1), size_class(3)
     ('1', '4-7')
@@ -325,5 +328,5 @@ def _alone_s(job_id: str, fields: Mapping[str, Any]) -> float | None:
         return None
     value = fields["alone_s"]
     if type(value) not in {int, float} or not 0 < value < math.inf:
-        raise InputError(f"job {job_id}, field alone_s: expected more than 0 seconds, got {str(value)[:60]}")
+        raise InputError(f"job {job_id}, field alone_s: expected more than 0 seconds, found {str(value)[:60]}")
     return float(value)

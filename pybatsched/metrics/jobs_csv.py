@@ -1,4 +1,4 @@
-"""Reading ``_jobs.csv``, as Batsim and the embedded simulator write it."""
+"""Read ``_jobs.csv``, as Batsim and the embedded simulator write it."""
 
 from __future__ import annotations
 
@@ -25,25 +25,24 @@ COLUMNS: Final = (
     "metadata",
 )
 
-
-#: No simulation goes beyond; sums of such times are numbers still.
+#: Largest time in a file. Sums of such times are still finite.
 END_OF_TIME_S: Final = 1e30
-_AT_THE_END: Final = "unexpected end of data"  # what csv says of a quoted field that has no end
+_AT_THE_END: Final = "unexpected end of data"  # message of csv for a quoted field without an end
 
-# A field may hold all processors of a large machine, one by one.
+# A field may list all processors of a large machine one by one.
 csv.field_size_limit(2**31 - 1)
 
 
-def read_what_is_there(path: str | Path) -> Iterator[Outcome]:
-    """Give the rows of a run that has not ended well: a file that is missing or breaks off in a row is no error."""
+def read_partial(path: str | Path) -> Iterator[Outcome]:
+    """Yield the rows of an unfinished run. The file may be missing, or end in the middle of a row."""
     if Path(path).exists():
         yield from read(path, is_partial=True)
 
 
 def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
-    """Give the outcome of each row, lazily; ids are ``workload!job``. O(rows). Raises InputError with the line.
+    """Yield the outcome of each row; ids are ``workload!job``. O(rows). Raises InputError with the line.
 
-    If it `is_partial`, the file may end anywhere, also in the middle of a row, which is left out then.
+    With `is_partial`, the file may end in the middle of a row, which is left out.
     """
     rows = None
     try:
@@ -57,21 +56,23 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
             missing = [name for name in COLUMNS if name not in head]
             if missing:
                 raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")
-            places = [head.index(name) for name in COLUMNS]
-            chosen, least = itemgetter(*places), max(places) + 1
+            positions = [head.index(name) for name in COLUMNS]
+            chosen, least = itemgetter(*positions), max(positions) + 1
             sets: dict[str, IntervalSet] = {}
             for row in rows:
                 if len(row) >= least:
                     yield _outcome(chosen(row), sets, path, rows.line_num)
                 elif row:
-                    raise InputError(f"{path}, line {rows.line_num}: the row is cut short")
+                    raise InputError(
+                        f"{path}, line {rows.line_num}: the row is truncated; expected {least} fields, found {len(row)}"
+                    )
     except OSError as error:
         raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
         if is_partial and str(error) == _AT_THE_END:
             return
         line = rows.line_num if rows is not None else 1
-        raise InputError(f"{path}, line {line}: the table is damaged or cut short: {error}") from None
+        raise InputError(f"{path}, line {line}: the table is damaged or truncated: {error}") from None
 
 
 def _whole_lines(file: Iterable[str]) -> Iterator[str]:
@@ -79,7 +80,7 @@ def _whole_lines(file: Iterable[str]) -> Iterator[str]:
 
 
 def _outcome(values: tuple[str, ...], sets: dict[str, IntervalSet], path: str | Path, line: int) -> Outcome:
-    """Read a row. `sets` are the processors of rows before it, by their text: many jobs have had the same ones."""
+    """Parse a row. `sets` caches the processor sets of earlier rows by their text: many jobs have the same ones."""
     name, workload, submission, state, start, runtime, allocation, metadata = values
     job_id = f"{workload}!{name}"
     if state not in FINAL_STATES:
@@ -106,7 +107,7 @@ def _processors(text: str) -> IntervalSet:
 
 
 def _seconds(text: str, name: str) -> float:
-    """Read a number of seconds. Raises ValueError for all that is none, also where Python would take it."""
+    """Parse a number of seconds. Raises ValueError also for NaN, infinity and underscores, which Python accepts."""
     try:
         value = float(text)
     except ValueError:

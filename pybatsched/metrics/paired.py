@@ -1,4 +1,4 @@
-"""Two runs of the same jobs, job by job: who ends earlier, who later, and by how much."""
+"""Compare two runs of the same jobs, job by job: which jobs end earlier or later, and by how much."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 if TYPE_CHECKING:
     from pybatsched.metrics.job_table import JobTable
 
-#: Ends that differ by no more than this are the same: files have six decimals.
+#: Ends that differ by at most this many seconds are equal: files have six decimals.
 SAME_S: Final = 1.5e-6
 
 
 class Stay(NamedTuple):
-    """How long a job was there: from its first submission to its last end, which is its response."""
+    """The first submission and the last end of a job."""
 
     submitted_at: float
     ended_at: float
 
     @property
     def response_s(self) -> float:
-        """What its user waited for its results."""
+        """The response time: from submission to end."""
         return self.ended_at - self.submitted_at
 
 
 class Impact(NamedTuple):
-    """What a second run did to the jobs of a first one.
+    """The differences between the ends of jobs in two runs.
 
-    `n_pairs` jobs ran in both. `impacted` is the share of them that end at another time, `early` and `late` are shares
-    of these. `response_ratio` is the mean response of the impacted jobs over that of the same jobs in the first run.
-    None where nothing is to be divided.
+    `n_pairs` jobs ran in both. `impacted` is the share of them that end at another time; `early` and `late` are shares
+    of the impacted jobs. `response_ratio` is the mean response time of the impacted jobs over that of the same jobs in
+    the first run. A figure is None if its denominator is 0.
     """
 
     n_pairs: int
@@ -81,10 +81,10 @@ def stays_of(jobs: JobTable) -> dict[str, Stay]:
 class Paired:
     """A measure in two runs. Ratios are second over first, so that below 1 the second is better.
 
-    `n_pairs`, `impacted`, `early`, `late` and `response_ratio` are those of their `Impact`, whatever the measure.
-    `mean_ratio` and `median_ratio` are over the `n_ratios` jobs that have the measure in both runs and whose
-    first value is not 0 (think of waits), `impacted_ratio` is the mean over those impacted, `ratio_of_means` that of
-    the two runs' means. None where nothing is to be divided.
+    `n_pairs`, `impacted`, `early`, `late` and `response_ratio` are those of `Impact` and do not depend on the measure.
+    `mean_ratio` and `median_ratio` are over the `n_ratios` jobs that have the measure in both runs and whose first
+    value is not 0 (a wait may be 0). `impacted_ratio` is the mean over the impacted jobs, `ratio_of_means` the ratio of
+    the two runs' means. A figure is None if its denominator is 0.
     """
 
     measure: str
@@ -102,7 +102,7 @@ class Paired:
     ratio_of_means: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the numbers by name."""
+        """Return the numbers by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 

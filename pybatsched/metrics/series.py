@@ -1,4 +1,4 @@
-"""What changes over time: processors in use, jobs in the queue. Steps that hold until the next one."""
+"""Step functions over time: processors in use, jobs in the queue."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A value over time: `values[i]` holds from `times[i]` up to, and not at, `times[i + 1]`; the last one holds on.
+    """A step function: its value is `values[i]` in [`times[i]`, `times[i + 1]`); the last value has no end.
 
-    Before the first time it is 0. Times go up.
+    Before the first time the value is 0. Times are increasing.
     """
 
     times: tuple[float, ...]
     values: tuple[float, ...]
 
     def at(self, time: float) -> float:
-        """Give the value at an instant. O(log n)."""
-        place = bisect_right(self.times, time) - 1
-        return self.values[place] if place >= 0 else 0.0
+        """Return the value at an instant. O(log n)."""
+        position = bisect_right(self.times, time) - 1
+        return self.values[position] if position >= 0 else 0.0
 
     @property
     def maximum(self) -> float:
@@ -31,11 +31,11 @@ class Steps:
         return max(self.values, default=0.0)
 
     def mean(self, begin: float, end: float) -> float:
-        """Give the mean over a span of time. O(n)."""
+        """Return the mean over a span of time. O(n)."""
         return self.integral(begin, end) / (end - begin) if end > begin else self.at(begin)
 
     def integral(self, begin: float, end: float) -> float:
-        """Give the area under the steps between two instants. O(n)."""
+        """Return the area under the steps between two instants. O(n)."""
         areas = []
         for value, since, stop in zip(self.values, self.times, self._stops(), strict=True):
             low, high = since if since > begin else begin, stop if stop < end else end  # noqa: FURB136  a call takes longer
@@ -44,14 +44,14 @@ class Steps:
         return math.fsum(areas)
 
     def binned(self, edges: Sequence[float]) -> list[float]:
-        """Give the mean in each span between neighbouring edges, which go up. O(n + edges)."""
+        """Return the mean in each bin between neighbouring edges, which are increasing. O(n + edges)."""
         n = len(edges) - 1
         areas = [0.0] * n
-        place = 0
+        position = 0
         for value, low, stop in zip(self.values, self.times, self._stops(), strict=True):
-            while place < n and edges[place + 1] <= low:
-                place += 1
-            here = place
+            while position < n and edges[position + 1] <= low:
+                position += 1
+            here = position
             while here < n and (begin := edges[here]) < stop:
                 end = edges[here + 1]
                 span_s = (stop if stop < end else end) - (low if low > begin else begin)  # noqa: FURB136
@@ -61,12 +61,12 @@ class Steps:
         return [area / (high - low) for area, (low, high) in zip(areas, pairwise(edges), strict=True)]
 
     def _stops(self) -> tuple[float, ...]:
-        """Give the instants up to which the values hold."""
+        """Return the instants up to which the values hold."""
         return (*self.times[1:], math.inf) if self.times else ()
 
 
 def steps_of(changes: Iterable[tuple[float, float]]) -> Steps:
-    """Make steps of changes (time, by how much), in any order; those of one instant are one. O(n log n)."""
+    """Create steps from changes (time, amount) in any order. Changes at one instant are added up. O(n log n)."""
     sums: defaultdict[float, float] = defaultdict(float)
     for time, change in changes:
         sums[time] += change

@@ -1,6 +1,6 @@
-"""What a run came to: a table for people, and a JSON summary from which the run can be repeated.
+"""The result of a run: the table at its end, and a JSON summary from which the run can be repeated.
 
-The same for a run on the embedded simulator and on real Batsim.
+Both are the same for the embedded simulator and real Batsim.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pybatsched import __version__
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
-from pybatsched.metrics.energy import TITLES, Energy, told
+from pybatsched.metrics.energy import TITLES, Energy, energy_text
 from pybatsched.text_table import aligned
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMAT: Final = "pybatsched-summary"
 FORMAT_VERSION: Final = 1
 
-#: What people read for the final states.
+#: Short names of the final states.
 STATE_WORDS: Final = {
     e.COMPLETED_SUCCESSFULLY: "completed",
     e.COMPLETED_FAILED: "failed",
@@ -39,9 +39,9 @@ STATE_COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in S
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A job that is left over when nothing can happen any more, or time is over, and why it does not start.
+    """A job that is unfinished at the end of the simulation, and why it did not start.
 
-    `started_at` is None if it waits; if it runs, `n_procs` are those it holds.
+    `started_at` is None if the job waits; if it runs, `n_procs` are the processors it holds.
     """
 
     job_id: str
@@ -53,10 +53,10 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run came to. `stuck` is empty if it finished; `energy` is None if it was not simulated.
+    """The result of a run. `stuck` is empty if it finished; `energy` is None if it was not simulated.
 
-    `stopped` says why it was ended from outside, if it was. `cut_at` is when simulated time was over, with so many jobs
-    of the workloads still to come.
+    `stopped` is the reason if the run was ended from outside. `cut_at` is the time at which the simulation was
+    truncated, with `n_to_come` jobs not submitted yet.
     """
 
     finished: bool
@@ -76,10 +76,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a run is made of: its inputs by kind with their digests, the machine's size, Batsim's options, the policy.
+    """The setting of a run: its inputs by kind with their digests, the machine's size, Batsim's options, the policy.
 
-    `policy` is its name, origin and options, None for an external scheduler. `clusters` are the processors of each
-    cluster, where the machine has several.
+    `policy` is the policy's name, origin and options, None for an external scheduler. `clusters` are the processors of
+    each cluster if the machine has several.
     """
 
     inputs: Mapping[str, list[dict[str, str]]]
@@ -90,16 +90,16 @@ class Setting:
     clusters: Mapping[str, str] = field(default_factory=dict)
 
 
-def clusters_told(groups: Mapping[str, IntervalSet]) -> dict[str, str]:
-    """Give the processors of each cluster as files have them; nothing where there are not several."""
+def clusters_text(groups: Mapping[str, IntervalSet]) -> dict[str, str]:
+    """Return the processors of each cluster as text for files; empty unless there are several clusters."""
     return {name: str(procs) for name, procs in groups.items()} if len(groups) > 1 else {}
 
 
 def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator: Mapping[str, str]) -> dict[str, Any]:
-    """Give all that determines a run and all it came to. `simulator` says which Batsim it was, or is meant to be.
+    """Return the summary of a run: its setting and its result. `simulator` is the version of Batsim.
 
-    Nothing in it depends on when the run was made, nor, for the embedded simulator, on where: the same run gives the
-    same summary, byte for byte.
+    The summary does not depend on the date. On the embedded simulator it does not depend on the machine either: equal
+    runs have equal summaries, byte for byte.
     """
     return {
         "format": FORMAT,
@@ -133,12 +133,12 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
 
 
 def _unfinished(job: Stuck, *, is_cut: bool) -> dict[str, Any]:
-    """Tell a job that is left over; of a run that was cut also what its readers count up to then (`metrics.cuts`)."""
-    told: dict[str, Any] = {"job": job.job_id, "why": job.why}
+    """Return the entry of an unfinished job; in a truncated run with the members that `metrics.truncated` reads."""
+    entry: dict[str, Any] = {"job": job.job_id, "why": job.why}
     if is_cut:
-        told |= {"n_procs": job.n_procs, "submitted_at": job.submitted_at}
-        told |= {} if job.started_at is None else {"started_at": job.started_at}
-    return told
+        entry |= {"n_procs": job.n_procs, "submitted_at": job.submitted_at}
+        entry |= {} if job.started_at is None else {"started_at": job.started_at}
+    return entry
 
 
 def write(path: str, summary: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ def write(path: str, summary: Mapping[str, Any]) -> None:
 
 
 def table(result: Result) -> list[str]:
-    """Give the closing table, a line each."""
+    """Return the lines of the table at the end of a run."""
     figures = result.figures
     shown = [state for state in STATE_WORDS if state in figures.n_by_state or state == e.COMPLETED_SUCCESSFULLY]
     rows = [(STATE_WORDS[state], f"{figures.n_by_state.get(state, 0):,}") for state in shown]
@@ -170,7 +170,7 @@ def table(result: Result) -> list[str]:
         ("makespan", _seconds(figures.makespan_s)),
     ]
     if result.energy is not None:
-        rows += [(TITLES[name], told(joules)) for name, joules in result.energy.as_dict().items()]
+        rows += [(TITLES[name], energy_text(joules)) for name, joules in result.energy.as_dict().items()]
     rows += [(name, _number(value)) for name, value in result.policy_figures.items()]
     lines = aligned(rows, "lr")
     if figures.n_left_out and not figures.n_jobs:

@@ -1,6 +1,6 @@
-"""The figures of a run, added up while it goes on: what the closing table and the summary show.
+"""Compute the figures of a run while it runs: those of the table at its end and of the summary.
 
-This is the twin of `pybatsched.metrics.job_table` that needs no polars; a test compares the two.
+It computes the same as `pybatsched.metrics.job_table` without polars; a test compares the two.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any
 from pybatsched.core.events import REJECTED
 from pybatsched.metrics.outcomes import (
     DEFAULT_TAU_S,
-    MAY_GO_ON,
+    MAY_CONTINUE,
     TICK_S,
     UNUSED_SPARE,
     JobRecord,
     Outcome,
+    join_segments,
     lineage_of,
-    put_together,
 )
-from pybatsched.metrics.truncated import Left
+from pybatsched.metrics.truncated import UnfinishedJob
 
 
 def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
-    """Return max(1, (wait + run) / max(run, tau)). Without a bound, a run of no time counts as one tick of the files.
+    """Return max(1, (wait + run) / max(run, tau)). With tau 0, a run time of 0 counts as one tick.
 
     >>> bounded_slowdown(15.0, 5.0, 10.0), bounded_slowdown(1.0, 5.0, 60.0)
     (2.0, 1.0)
     """
-    # Not by max(), which takes longer than all of the rest.
+    # Without max(), which takes longer than the rest of the function.
     bound_s = tau_s if tau_s > TICK_S else TICK_S  # noqa: FURB136
     slowdown = (wait_s + runtime_s) / (bound_s if bound_s > runtime_s else runtime_s)  # noqa: FURB136
     return 1.0 if slowdown < 1.0 else slowdown  # noqa: FURB136
@@ -39,13 +39,13 @@ def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a run. Waits and slowdowns are over the jobs that ran; None where no job ran.
+    """The figures of a run. Waits and slowdowns are over the jobs that ran; None if no job ran.
 
-    `wait` is all of a job's time from its first submission to its last end that it did not run, bounded slowdown is
-    max(1, (wait + run) / max(run, tau)), `utilisation` is the share of all processors' time between the first
-    submission and the last end that jobs held (of a run that was cut up to the cut, with the jobs that ran then), and
-    `makespan_s` is that last end, counted from 0 as Batsim does. Where some jobs are not evaluated, these two are of
-    all jobs, the others of those that are; `n_left_out` are not.
+    The wait of a job is the time from its first submission to its last end minus its run time. Bounded slowdown is
+    max(1, (wait + run) / max(run, tau)). `utilisation` is the share of all processors' time between the first
+    submission and the last end that jobs held. A truncated run counts up to the truncation, with the jobs that ran
+    then. `makespan_s` is the last end, counted from 0 as in Batsim. `n_left_out` jobs are not evaluated: only
+    utilisation and makespan include them.
     """
 
     n_jobs: int
@@ -60,11 +60,11 @@ class Figures:
     n_left_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the figures by name, for JSON; how many were left out only if some were."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        """Return the figures by name, for JSON; `n_left_out` only if it is not 0."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.n_left_out:
-            del told["n_left_out"]
-        return told
+            del found["n_left_out"]
+        return found
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class _Sums:
             self.slow_max = slowdown
 
     def count_record(self, job: JobRecord) -> None:
-        """Count a job that may have gone on as others, or never ran."""
+        """Count a job that may have several segments, or never ran."""
         if job.ran and job.state != REJECTED:
             wait_s = max(round(job.ended_at - job.submitted_at - job.runtime_s, 6), 0.0)
             self.count(job.state, wait_s, job.runtime_s)
@@ -101,9 +101,9 @@ class _Sums:
 
 
 class Tally:
-    """Adds up outcomes as they come. O(1) each; only killed, rejected, derived and left out jobs are remembered.
+    """Adds up outcomes one by one. O(1) each; it stores only killed, rejected, derived and left out jobs.
 
-    `evaluated` are the ids of the jobs that count, None if all do; the others are counted and left out.
+    `evaluated` are the ids of the jobs that count, None if all count.
     """
 
     def __init__(self, tau_s: float = DEFAULT_TAU_S, evaluated: AbstractSet[str] | None = None) -> None:
@@ -114,14 +114,14 @@ class Tally:
         self._first_at = math.inf
         self._last_at = -math.inf
         self._cut_at = -math.inf
-        self._perhaps_parents: dict[str, Outcome] = {}
-        self._later: dict[str, list[Outcome]] = {}  # segments of the jobs that went on as others, by their own ids
+        self._possible_parents: dict[str, Outcome] = {}
+        self._later: dict[str, list[Outcome]] = {}  # later segments, by the id of the first one
 
     def add(self, outcome: Outcome) -> None:
-        """Take in one outcome."""
+        """Add one outcome."""
         metadata = outcome.metadata
         if metadata.startswith(UNUSED_SPARE):
-            return  # made in case a kill came in time, and never needed
+            return  # a spare job that was not needed
         _, state, submitted_at, started_at, runtime_s, n_procs, _, _ = outcome
         if submitted_at < self._first_at:
             self._first_at = submitted_at
@@ -137,27 +137,27 @@ class Tally:
                 return
         if lineage is not None:
             self._later.setdefault(lineage.parent, []).append(outcome)
-        elif state in MAY_GO_ON:
-            self._perhaps_parents[outcome.id] = outcome
+        elif state in MAY_CONTINUE:
+            self._possible_parents[outcome.id] = outcome
         else:
             self._sums.count(state, max(started_at - submitted_at, 0.0), runtime_s)
 
-    def cut(self, at: float, left: Iterable[Left]) -> None:
-        """Count the processors that jobs still hold when simulated time ends: the machine was in use up to then."""
+    def truncate(self, at: float, unfinished: Iterable[UnfinishedJob]) -> None:
+        """Count the processors that jobs still hold when the simulation is truncated."""
         self._cut_at = at
-        for n_procs, submitted_at, started_at in left:
+        for n_procs, submitted_at, started_at in unfinished:
             self._first_at = min(self._first_at, submitted_at)
             if started_at is not None:
                 self._held_s += n_procs * (at - started_at)
 
     def figures(self, n_procs: int) -> Figures:
-        """Give the figures so far, on a machine of so many processors. O(killed, rejected and derived jobs)."""
+        """Return the figures so far, on a machine of `n_procs` processors. O(killed, rejected and derived jobs)."""
         sums = replace(self._sums, n_by_state=self._sums.n_by_state.copy())
-        for job_id, outcome in self._perhaps_parents.items():
-            sums.count_record(put_together(outcome, self._later.get(job_id, ())))
+        for job_id, outcome in self._possible_parents.items():
+            sums.count_record(join_segments(outcome, self._later.get(job_id, ())))
         for job_id, segments in self._later.items():
-            if job_id not in self._perhaps_parents:  # the job itself is not in this run's rows
-                sums.count_record(put_together(None, segments))
+            if job_id not in self._possible_parents:  # the job itself is not in this run's rows
+                sums.count_record(join_segments(None, segments))
         ran, n = sums.n_ran > 0, max(sums.n_ran, 1)
         span_s = (self._last_at if self._cut_at == -math.inf else self._cut_at) - self._first_at
         any_ran = self._last_at > -math.inf

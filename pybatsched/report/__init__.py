@@ -1,1 +1,1 @@
-"""Runs and campaigns to look at: one self-contained page, and single figures for papers."""
+"""Report runs and campaigns: one self-contained page, and single figures for papers."""

@@ -1,4 +1,4 @@
-"""Single figures for papers, by matplotlib: SVG, PDF or PNG, by the name of the file."""
+"""Draw single figures for papers with matplotlib, as SVG, PDF or PNG (by the ending of the file name)."""
 
 from __future__ import annotations
 
@@ -19,67 +19,71 @@ from pybatsched.metrics.runs import Run
 from pybatsched.report import durations
 from pybatsched.report.gantt.bars import HELD, LOAD, LOST, PLAIN, SUSPENDED, URGENT, bars_of, color_of, legend_of
 from pybatsched.report.gantt.cluster_rows import Rows, rows_of
-from pybatsched.report.scales import LOG_FROM, Wish, axis_for, log_ticks
+from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
 from pybatsched.results.atomic_files import whole
 
 _ENDINGS: Final = (".svg", ".pdf", ".png")
 _MAX_STEPS: Final = 4_000
-_MAX_SPANS: Final = 400  # of which the means are drawn where there is more
-_BEYOND: Final = 1.2  # as far goes an axis of values by powers of ten
+_MAX_SPANS: Final = 400  # with more steps, means over spans are drawn
+_HEADROOM: Final = 1.2  # end of a logarithmic axis of values, over the largest value
 _MANY_BARS: Final = 2_000
-_PLAIN: Final = ("gantt", "utilisation")  # whose values have one kind of axis
+_FIXED_SCALE: Final = ("gantt", "utilisation")  # figures whose axis of values is always linear
 _COLORS: Final = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#a6761d", "#e7298a")
 _DASHES: Final = ("-", "--", "-.", ":")
 _THOUSANDS: Final = "{x:,.10g}"
 BOX, _MEAN = "#a6cee3", "#e31a1c"
 
 
-class Drawn(NamedTuple):
-    """What a figure shows, in a few words, and whether its axis of values goes by powers of ten."""
+class FigureSummary(NamedTuple):
+    """A short description of a figure, and whether its axis of values is logarithmic."""
 
     what: str
     is_log: bool = False
 
 
-class Asked(NamedTuple):
-    """What is asked of a figure: which measure of jobs, by which bound, on what kind of axis."""
+class FigureOptions(NamedTuple):
+    """The options of a figure: the measure of jobs, the bound of slowdowns, and the scale of the axis."""
 
     measure: str
     tau_s: float = DEFAULT_TAU_S
-    scale: Wish = "auto"
+    scale: ScaleOption = "auto"
 
 
-def draw(kind: str, runs: Sequence[Run], path: str | Path, asked: Asked) -> str:
-    """Draw one figure of runs into a file, and say in a few words what it shows.
+def draw(kind: str, runs: Sequence[Run], path: str | Path, options: FigureOptions) -> str:
+    """Draw one figure of runs into a file, and return a short description.
 
-    Raises InputError for what cannot be drawn or written.
+    Raises InputError for data that cannot be drawn and files that cannot be written.
     """
     if kind == "gantt" and len(runs) != 1:
-        raise InputError(f"gantt: expected one run, got {len(runs)}")
-    if asked.scale != "auto" and kind in _PLAIN:
-        raise InputError(f"--scale: expected with {', '.join(name for name in KINDS if name not in _PLAIN)}")
+        raise InputError(f"gantt: expected one run, found {len(runs)}")
+    if options.scale != "auto" and kind in _FIXED_SCALE:
+        raise InputError(
+            f"--scale: expected one of the figures {', '.join(name for name in KINDS if name not in _FIXED_SCALE)}"
+        )
     height = {"gantt": 4.2, "utilisation": 1.0 + 1.3 * len(runs)}.get(kind, 3.4)
     with canvas(path, (7.2, height)) as figure:
-        told = KINDS[kind](figure, runs, asked)
-        notices = [plain(f"{run.label}: {run.standing.notice}") for run in runs if run.standing.notice]
+        summary = KINDS[kind](figure, runs, options)
+        notices = [plain(f"{run.label}: {run.run_state.notice}") for run in runs if run.run_state.notice]
         if notices:
             figure.suptitle("\n".join(notices), color="#b00020", fontsize=9)
     of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
     n_jobs = sum(len(run.records) for run in runs)
-    return f"{told.what} of {of_runs}, {quantity(n_jobs, 'job')}{', on a logarithmic axis' if told.is_log else ''}"
+    return (
+        f"{summary.what} of {of_runs}, {quantity(n_jobs, 'job')}{', on a logarithmic axis' if summary.is_log else ''}"
+    )
 
 
 @contextlib.contextmanager
 def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
-    """Give a figure of so many inches to draw on, and write it to a file in the end, or none of it. Raises InputError.
+    """Yield a figure of the given size in inches, and write it atomically to a file at the end. Raises InputError.
 
-    The same drawing gives the same file: no date in it, and ids from a fixed salt.
+    The same drawing gives the same file: it contains no date, and ids come from a fixed salt.
     """
     if not str(path).endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file name that ends in {', '.join(_ENDINGS)}")
     log = logging.getLogger("matplotlib")
     if log.level == logging.NOTSET:
-        log.setLevel(logging.ERROR)  # where home is read-only it tells of its caches, which are not what was asked for
+        log.setLevel(logging.ERROR)  # with a read-only home it would warn about its caches
     try:
         matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")
@@ -98,35 +102,35 @@ def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
         yield figure
         ending = Path(path).suffix[1:]
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-        content = io.BytesIO()  # a disk that is full in the middle would be an error of another kind for each format
+        content = io.BytesIO()  # a full disk would raise a different error for each format
         figure.savefig(content, format=ending, dpi=160, metadata=metadata)
-        with whole(path) as place:
-            place.write_bytes(content.getvalue())
+        with whole(path) as temporary:
+            temporary.write_bytes(content.getvalue())
 
 
-def _draw_gantt(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
+def _draw_gantt(figure: Any, runs: Sequence[Run], _options: FigureOptions) -> FigureSummary:
     axes = figure.add_subplot()
     matplotlib: Any = importlib.import_module("matplotlib")
     collections: Any = importlib.import_module("matplotlib.collections")
     patches: Any = importlib.import_module("matplotlib.patches")
-    # These are the colours of the page, without its greys, and a job has the same here and there.
+    # The colours of the page, without greys: a job has the same colour in both.
     palette = [color for number, color in enumerate(matplotlib.color_sequences["tab20"]) if number not in {14, 15}]
     rows = rows_of(runs[0])
     ran = [record for record in runs[0].records if record.ran]
     bars = bars_of(ran, rows)
     by_submission = sorted(runs[0].records, key=lambda record: (record.submitted_at, record.id))
-    hues = {record.id: color_of(number, len(palette)) for number, record in enumerate(by_submission)}
+    color_numbers = {record.id: color_of(number, len(palette)) for number, record in enumerate(by_submission)}
     corners: dict[int, list[Any]] = {}
     colors: dict[int, list[Any]] = {}
     for bar in bars:
-        color = palette[hues[ran[bar.job].id]]
+        color = palette[color_numbers[ran[bar.job].id]]
         for low, high in bar.procs if rows is None else rows.placed(bar.procs):
             box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
             corners.setdefault(bar.look, []).append(box)
             colors.setdefault(bar.look, []).append(color)
-    # White edges between thousands of bars would hide them, as would mixing with the white beside them.
+    # White edges or antialiasing would hide thousands of narrow bars.
     crowded = {"linewidth": 0, "antialiased": False} if len(bars) > _MANY_BARS else {}
-    for look in sorted(corners):  # urgent jobs last, so that none is hidden
+    for look in sorted(corners):  # urgent jobs last, so that no other bar hides them
         style = _style(look, colors[look]) | (crowded if look == PLAIN else {})
         axes.add_collection(collections.PolyCollection(corners[look], **style))
     handles = [patches.Patch(label=text, **_style(look, palette[0])) for look, text in legend_of(bars).items()]
@@ -140,7 +144,7 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
     axes.set_title(plain(runs[0].label), loc="left", fontsize=9)
     if rows is not None:
         _draw_bands(axes, rows)
-    return Drawn("gantt")
+    return FigureSummary("gantt")
 
 
 def _draw_bands(axes: Any, rows: Rows) -> None:
@@ -150,14 +154,14 @@ def _draw_bands(axes: Any, rows: Rows) -> None:
             axes.axhspan(band.low, band.high, facecolor="#eef3fa", zorder=0)
         if band.low:
             axes.axhline(band.low, color="#444444", linewidth=0.6)
-        beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
-        axes.text(1.01, (band.low + band.high) / 2, plain(band.name), **beside)
+        style = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
+        axes.text(1.01, (band.low + band.high) / 2, plain(band.name), **style)
     if not rows.is_plain:
         axes.set_ylabel("processors of each cluster")
 
 
 def _style(look: int, color: Any) -> dict[str, Any]:
-    """Say how bars of a look are drawn, as on the page. `color` is one, or one for each."""
+    """Return the style of bars of a look, as on the page. `color` is one colour, or one per bar."""
     colors: Any = importlib.import_module("matplotlib.colors")
     kind = look & ~URGENT
     if kind == HELD:
@@ -174,7 +178,7 @@ def _style(look: int, color: Any) -> dict[str, Any]:
 
 
 def _time_axis(axes: Any, begin: float, end: float) -> None:
-    """Make the axis along a chart one of time, in days, hours, minutes or seconds, from 0 if that costs little."""
+    """Set up a horizontal time axis in days, hours, minutes or seconds. It starts at 0 if the begin is close to 0."""
     begin = 0.0 if 0 < begin < 0.1 * end else begin
     marks, unit = durations.labelled(begin, end)
     axes.set_xlim(begin, end)
@@ -182,8 +186,8 @@ def _time_axis(axes: Any, begin: float, end: float) -> None:
     axes.set_xlabel(f"time ({unit})")
 
 
-def _draw_utilisation(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
-    """Draw a panel for each run, one below the other: lines of several that go up and down would hide each other."""
+def _draw_utilisation(figure: Any, runs: Sequence[Run], _options: FigureOptions) -> FigureSummary:
+    """Draw a panel for each run, one below the other: lines of several runs in one panel would hide each other."""
     found = [run.usage for run in runs]
     begin, end = _span_of(runs)
     span_s = durations.span_for(end - begin, _MAX_SPANS)
@@ -207,12 +211,12 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
         panel.set_xlabel("")
     figure.supylabel("processors in use", fontsize=9)
     if is_binned:
-        panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {durations.told(span_s)}")
-    return Drawn("processors in use over time")
+        panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {durations.duration_text(span_s)}")
+    return FigureSummary("processors in use over time")
 
 
-def _draw_queue(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
-    """Draw lines in one chart; by powers of ten where one would otherwise be at the bottom for most of the time."""
+def _draw_queue(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
+    """Draw lines in one chart; on a logarithmic axis if a line would otherwise be near 0 most of the time."""
     axes = figure.add_subplot()
     found = [run.queue_length for run in runs]
     begin, end = _span_of(runs)
@@ -221,21 +225,21 @@ def _draw_queue(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
         if len(times) > _MAX_STEPS:
             edges = [times[0] + (times[-1] - times[0]) * k / _MAX_STEPS for k in range(_MAX_STEPS + 1)]
             times, values = edges[:-1], steps.binned(edges)
-        # Nobody waits before the first step and after the last one, which is to be seen as well.
+        # No job waits before the first step and after the last one; the line shows this.
         times, values = [begin, *times, end], [0.0, *values, 0.0]
         axes.step(times, values, where="post", label=plain(run.label), linewidth=0.9, **_line(number))
     highest = max(steps.maximum for steps in found)
     flattest = min(steps.mean(begin, end) for steps in found)
-    is_log = asked.scale == "log" or (asked.scale == "auto" and highest > LOG_FROM * max(flattest, 1.0))
+    is_log = options.scale == "log" or (options.scale == "auto" and highest > LOG_FROM * max(flattest, 1.0))
     _value_axis(axes, "y", "symlog" if is_log else "linear", (0.0, max(highest, 1.0)), "")
     axes.set_ylabel("waiting jobs")
     _time_axis(axes, begin, end)
     _legend(figure, axes, runs)
-    return Drawn("waiting jobs over time", is_log)
+    return FigureSummary("waiting jobs over time", is_log)
 
 
 def _span_of(runs: Sequence[Run]) -> tuple[float, float]:
-    """Give the time from the first submission to the last end of several runs, the same for all figures of them."""
+    """Return the first submission and the last end of several runs: the time axis of all their figures."""
     begins = [record.submitted_at for run in runs for record in run.records]
     ends = [record.ended_at for run in runs for record in run.records if record.ran]
     for run in runs:
@@ -247,7 +251,7 @@ def _span_of(runs: Sequence[Run]) -> tuple[float, float]:
 
 
 def _line(number: int) -> dict[str, Any]:
-    """Give a colour and dashes, so that lines can be told apart without colours, too."""
+    """Return a colour and dashes: lines can be distinguished without colours."""
     return {"color": _COLORS[number % len(_COLORS)], "linestyle": _DASHES[number % len(_DASHES)]}
 
 
@@ -257,7 +261,7 @@ def _legend(figure: Any, axes: Any, runs: Sequence[Run]) -> None:
 
 
 def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], measure: str) -> None:
-    """Set up an axis of values and its label: ticks at seconds, minutes, hours and days for times, else round ones."""
+    """Set up an axis of values and its label: ticks at round times for durations, else at round numbers."""
     low, high = ends
     axis, name = getattr(axes, f"{which}axis"), title_of(measure)
     is_time = measure.endswith("_s")
@@ -265,14 +269,14 @@ def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], mea
         getattr(axes, f"set_{which}scale")(kind, **({"linthresh": 1.0, "linscale": 0.5} if kind == "symlog" else {}))
         least = 1.0 if kind == "symlog" else low
         marks = (
-            durations.marks(least, _BEYOND * high)
+            durations.marks(least, _HEADROOM * high)
             if is_time
             else [(at, f"{at:,.10g}") for at in log_ticks(least, high)]
         )
         marks = [(0.0, "0"), *marks] if kind == "symlog" else marks
         axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
         axis.set_ticks([], minor=True)
-        getattr(axes, f"set_{which}lim")(low / 1.2 if kind == "log" else -0.1, high * _BEYOND)
+        getattr(axes, f"set_{which}lim")(low / 1.2 if kind == "log" else -0.1, high * _HEADROOM)
         getattr(axes, f"set_{which}label")(name.removesuffix(" (s)"))
         return
     getattr(axes, f"set_{which}label")(name)
@@ -286,22 +290,22 @@ def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], mea
 
 
 def plain(text: str) -> str:
-    """Keep matplotlib from reading a name as mathematics, and characters out of a figure that no XML can hold."""
+    """Escape a name for matplotlib (no mathematics), and remove characters that XML cannot contain."""
     return printable(text).replace("$", r"\$")
 
 
-def _values(run: Run, asked: Asked) -> list[float]:
-    found = sorted(run.evaluated.values(asked.measure, asked.tau_s))
+def _values(run: Run, options: FigureOptions) -> list[float]:
+    found = sorted(run.evaluated.values(options.measure, options.tau_s))
     if not found:
-        raise InputError(f"{run.prefix}: expected a job with {asked.measure} at least, found none")
+        raise InputError(f"{run.prefix}: expected at least one job with {options.measure}, found none")
     return found
 
 
-def _draw_cdf(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
+def _draw_cdf(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
     axes = figure.add_subplot()
-    found = [_values(run, asked) for run in runs]
+    found = [_values(run, options) for run in runs]
     low, high = min(values[0] for values in found), max(values[-1] for values in found)
-    kind = axis_for(low, high, asked.scale)
+    kind = axis_for(low, high, options.scale)
     for number, (run, values) in enumerate(zip(runs, found, strict=True)):
         stride = max(len(values) // _MAX_STEPS, 1)
         kept = sorted({*range(0, len(values), stride), len(values) - 1})
@@ -312,38 +316,39 @@ def _draw_cdf(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of jobs")
     axes.grid(color="#e4e4e4", linewidth=0.6)
-    _value_axis(axes, "x", kind, (low, high), asked.measure)
+    _value_axis(axes, "x", kind, (low, high), options.measure)
     _legend(figure, axes, runs)
-    return Drawn(f"cdf of {title_of(asked.measure)}", kind != "linear")
+    return FigureSummary(f"cdf of {title_of(options.measure)}", kind != "linear")
 
 
-def _draw_boxes(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
+def _draw_boxes(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
     axes = figure.add_subplot()
-    found = [distribution(_values(run, asked)) for run in runs]
-    told = [one for one in found if one is not None]
-    low = min(one.percentiles[5] for one in told)
-    high = max(max(one.percentiles[95], one.mean) for one in told)
-    kind = axis_for(low, high, asked.scale)
-    draw_boxes(axes, told, range(len(told)), [BOX] * len(told))
+    found = [distribution(_values(run, options)) for run in runs]
+    statistics = [one for one in found if one is not None]
+    low = min(one.percentiles[5] for one in statistics)
+    high = max(max(one.percentiles[95], one.mean) for one in statistics)
+    kind = axis_for(low, high, options.scale)
+    draw_boxes(axes, statistics, range(len(statistics)), [BOX] * len(statistics))
     axes.set_xticks(
-        range(len(told)), [plain(f"{run.label}\nn = {one.n:,}") for run, one in zip(runs, told, strict=True)]
+        range(len(statistics)),
+        [plain(f"{run.label}\nn = {one.n:,}") for run, one in zip(runs, statistics, strict=True)],
     )
-    half = max(len(told), 4) / 2
-    axes.set_xlim((len(told) - 1) / 2 - half, (len(told) - 1) / 2 + half)
+    half = max(len(statistics), 4) / 2
+    axes.set_xlim((len(statistics) - 1) / 2 - half, (len(statistics) - 1) / 2 + half)
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.6)
     axes.set_axisbelow(True)
-    _value_axis(axes, "y", kind, (low, high), asked.measure)
-    return Drawn(f"boxes of {title_of(asked.measure)}", kind != "linear")
+    _value_axis(axes, "y", kind, (low, high), options.measure)
+    return FigureSummary(f"boxes of {title_of(options.measure)}", kind != "linear")
 
 
-def draw_boxes(axes: Any, told: Sequence[Distribution], places: Sequence[int], colors: Sequence[str]) -> None:
-    """Draw boxes: quartiles, whiskers at 5 and 95 per cent, the mean as a red diamond; as on the page."""
-    if not told:
+def draw_boxes(axes: Any, statistics: Sequence[Distribution], positions: Sequence[int], colors: Sequence[str]) -> None:
+    """Draw boxes: quartiles, whiskers at 5 and 95 per cent, the mean as a red diamond, as on the page."""
+    if not statistics:
         return
     keys = {"whislo": 5, "q1": 25, "med": 50, "q3": 75, "whishi": 95}
     drawn = axes.bxp(
-        [{key: one.percentiles[p] for key, p in keys.items()} | {"mean": one.mean, "fliers": []} for one in told],
-        positions=places,
+        [{key: one.percentiles[p] for key, p in keys.items()} | {"mean": one.mean, "fliers": []} for one in statistics],
+        positions=positions,
         widths=0.65,
         showmeans=True,
         showfliers=False,
@@ -357,7 +362,7 @@ def draw_boxes(axes: Any, told: Sequence[Distribution], places: Sequence[int], c
 
 
 #: Figures by name.
-KINDS: Final[dict[str, Callable[[Any, Sequence[Run], Asked], Drawn]]] = {
+KINDS: Final[dict[str, Callable[[Any, Sequence[Run], FigureOptions], FigureSummary]]] = {
     "gantt": _draw_gantt,
     "utilisation": _draw_utilisation,
     "queue": _draw_queue,

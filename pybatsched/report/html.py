@@ -1,7 +1,7 @@
-"""Bokeh's charts as parts of a page: the same charts give the same bytes.
+"""Write tables and Bokeh charts as HTML: the same charts give the same bytes.
 
-Bokeh numbers what charts are made of as it comes, on through all charts that a process draws, and gives each place in a
-page a random name. So they get names of our own here.
+Bokeh numbers the parts of charts through all charts of a process, and gives each element of a page a random name. This
+module replaces both by fixed names.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from bokeh.models import Plot
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> str:
-    """Write a table."""
-    kinds = [_kind(word) for word in rows[0]] if rows else [""] * len(head)
-    cells = "".join(f"<th{kind}>{html.escape(word)}</th>" for word, kind in zip(head, kinds, strict=True))
+    """Return an HTML table."""
+    kinds = [_kind(text) for text in rows[0]] if rows else [""] * len(head)
+    cells = "".join(f"<th{kind}>{html.escape(text)}</th>" for text, kind in zip(head, kinds, strict=True))
     return _table(f"<tr>{cells}</tr>", ["".join(map(_cell, row)) for row in rows], name)
 
 
-def beside(
+def grouped_table(
     groups: Sequence[str], members: Sequence[str], rows: Sequence[tuple[str, Sequence[Sequence[str]]]], name: str = ""
 ) -> str:
-    """Write a table whose columns are in groups, each with the same members: figures of several runs side by side.
+    """Return an HTML table whose columns are in groups with the same members: figures of several runs side by side.
 
-    A row is its name, and for each group the values of its members.
+    A row has a name, and for each group the values of its members.
     """
-    above = "".join(f'<th class="group" colspan="{len(members)}">{html.escape(word)}</th>' for word in groups)
-    words = [f"<th{_first(k)}>{html.escape(word)}</th>" for _ in groups for k, word in enumerate(members)]
-    head = f'<tr><th rowspan="2"></th>{above}</tr>\n<tr>{"".join(words)}</tr>'
+    above = "".join(f'<th class="group" colspan="{len(members)}">{html.escape(text)}</th>' for text in groups)
+    cells = [f"<th{_first(k)}>{html.escape(text)}</th>" for _ in groups for k, text in enumerate(members)]
+    head = f'<tr><th rowspan="2"></th>{above}</tr>\n<tr>{"".join(cells)}</tr>'
     body = [
-        _cell(row) + "".join(f"<td{_first(k)}>{html.escape(word)}</td>" for own in of for k, word in enumerate(own))
+        _cell(row) + "".join(f"<td{_first(k)}>{html.escape(text)}</td>" for own in of for k, text in enumerate(own))
         for row, of in rows
     ]
     return _table(head, body, name, ' class="grouped"')
 
 
-def _first(place: int) -> str:
-    return ' class="first"' if place == 0 else ""
+def _first(position: int) -> str:
+    return ' class="first"' if position == 0 else ""
 
 
 def _table(head: str, rows: Sequence[str], name: str, kind: str = "") -> str:
@@ -49,16 +49,16 @@ def _table(head: str, rows: Sequence[str], name: str, kind: str = "") -> str:
     return f'<div class="wide"><table{mark}><thead>{head}</thead>\n<tbody>\n{body}\n</tbody></table></div>'
 
 
-def _cell(word: str) -> str:
-    return f"<td{_kind(word)}>{html.escape(word)}</td>"
+def _cell(text: str) -> str:
+    return f"<td{_kind(text)}>{html.escape(text)}</td>"
 
 
-def _kind(word: str) -> str:
-    return "" if word[:1].isdigit() or word[:1] in {"-", ""} else ' class="text"'
+def _kind(text: str) -> str:
+    return "" if text[:1].isdigit() or text[:1] in {"-", ""} else ' class="text"'
 
 
 def number(value: Any) -> str:
-    """Write a number for people, or what else a figure is.
+    """Return a figure as text.
 
     >>> number(1234567), number(0.123456), number(2.0), number(None)
     ('1,234,567', '0.1235', '2', '-')
@@ -77,45 +77,45 @@ _DOCUMENT: Final = "charts"
 
 
 def embedded(charts: Mapping[str, Plot]) -> tuple[str, dict[str, str]]:
-    """Give the script that draws charts, and the element of each by its name. O(size of the charts).
+    """Return the script that draws charts, and the element of each by its name. O(size of the charts).
 
-    The elements are called ``chart-`` and the name. Nothing in a chart can end the script.
+    The id of an element is ``chart-`` and the name. Data in a chart cannot end the script.
     """
     if not charts:
         return "", {}
     document = Document()
-    with document.models.freeze():  # otherwise Bokeh goes through all charts again with each one
+    with document.models.freeze():  # otherwise Bokeh visits all charts again for each one
         for chart in charts.values():
             document.add_root(chart)
-    content = numbered_anew(document.to_json(deferred=False), {})
+    content = renumbered(document.to_json(deferred=False), {})
     ids = [root["id"] for root in content["roots"]]
-    places = {name: f"chart-{name}" for name in charts}
-    item = {"docid": _DOCUMENT, "roots": dict(zip(ids, places.values(), strict=True)), "root_ids": ids}
+    element_ids = {name: f"chart-{name}" for name in charts}
+    item = {"docid": _DOCUMENT, "roots": dict(zip(ids, element_ids.values(), strict=True)), "root_ids": ids}
     data = json.dumps([{_DOCUMENT: content}, [item]], separators=(",", ":")).replace("<", "\\u003c")
     script = (
         '<script>document.addEventListener("DOMContentLoaded", () => Bokeh.safely(() => '
         f"Bokeh.embed.embed_items(...{data})));</script>"
     )
     elements = {
-        name: f'<div id="{place}" data-root-id="{id_}" style="display: contents;"></div>'
-        for (name, place), id_ in zip(places.items(), ids, strict=True)
+        name: f'<div id="{position}" data-root-id="{id_}" style="display: contents;"></div>'
+        for (name, position), id_ in zip(element_ids.items(), ids, strict=True)
     }
     return script, elements
 
 
-def numbered_anew(part: Any, names: dict[str, str]) -> Any:
-    """Give a document whose parts are named by the order in which they come in it; references follow. O(size).
+def renumbered(part: Any, names: dict[str, str]) -> Any:
+    """Return a document with ids in the order of its parts; references are updated. O(size).
 
-    `names` are the new ones by the old ones, and are filled.
+    `names` maps old to new ids; the function fills it.
 
-    >>> numbered_anew([{"id": "p1007", "axis": {"id": "p1004"}}, {"id": "p1004"}], {})
+    >>> renumbered([{"id": "p1007", "axis": {"id": "p1004"}}, {"id": "p1004"}], {})
     [{'id': 'p1', 'axis': {'id': 'p2'}}, {'id': 'p2'}]
     """
-    if isinstance(part, list | tuple):  # of a map, Bokeh gives pairs
-        return [numbered_anew(one, names) if isinstance(one, list | tuple | dict) else one for one in part]
+    if isinstance(part, list | tuple):  # Bokeh writes a map as pairs
+        return [renumbered(one, names) if isinstance(one, list | tuple | dict) else one for one in part]
     if not isinstance(part, dict):
         return part
     return {
-        key: names.setdefault(value, f"p{len(names) + 1}") if key == "id" else numbered_anew(value, names)
+        key: names.setdefault(value, f"p{len(names) + 1}") if key == "id" else renumbered(value, names)
         for key, value in part.items()
     }

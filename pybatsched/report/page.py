@@ -1,4 +1,4 @@
-"""One HTML file that holds everything: numbers, charts and the code that draws them. It loads nothing from anywhere."""
+"""Write one self-contained HTML file: numbers, charts and the code that draws them. It loads no other file."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ td.half { color: #555; } td.half, td.n { white-space: nowrap; } .row.ends { alig
 """
 
 
-def of_runs(runs: Sequence[Run], told: Sequence[run_page.Told] = (), tau_s: float = DEFAULT_TAU_S) -> str:
-    """Write the page of one run or several. O(jobs). `told` is what hovering tells of the jobs of the first runs."""
-    parts = run_page.parts_of(runs, told, tau_s)
+def of_runs(runs: Sequence[Run], histories: Sequence[run_page.JobHistories] = (), tau_s: float = DEFAULT_TAU_S) -> str:
+    """Return the page of one run or several. O(jobs). `histories` are those of the jobs of the first runs."""
+    parts = run_page.parts_of(runs, histories, tau_s)
     return _page(parts.title, parts.sections, parts.script, run_page.style())
 
 
 def of_campaign(store: Store, baseline: str = "") -> str:
-    """Write the page of a campaign: means, and charts: those its file names, or of each figure by parameter.
+    """Return the page of a campaign: means, and charts: those in its file, or one of each figure by parameter.
 
-    The baseline that the latter are compared with is a policy by its label, or with its options, or else that of the
-    campaign's file, or the first policy. Where it is given, there are always such charts.
+    The baseline of the latter is a policy by its label, or with its options; by default that of the campaign's file, or
+    the first policy. With a given baseline, the page always has charts by parameter.
     """
     script, sections = campaign_page.sections_of(store, baseline)
     return _page(str(store.manifest()["name"]), sections, script)

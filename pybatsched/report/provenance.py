@@ -1,4 +1,4 @@
-"""What was run, as the page tells it: policy and options, machine, workloads, versions, and the command."""
+"""Describe what was run, for the page: policy and options, machine, workloads, versions, and the command."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
-from pybatsched.metrics.runs import HOW_READ, Run, how_read_of
+from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
 
 
 def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
-    """Give a label for each run: those `given`, or the fewest parts of the paths in which they differ.
+    """Return a label for each run: those `given`, or the fewest parts of the paths in which they differ.
 
-    The last part comes first. Runs that no part tells apart get numbers. Raises InputError if labels were given, but
-    not a different one for each. O(runs · 2^k) where paths differ in k of their parts.
+    Later parts are preferred. Runs with equal paths get numbers. Raises InputError if labels were given, but not a
+    different one for each run. O(runs · 2^k) where paths differ in k of their parts.
 
     >>> labels_of(["out/fcfs", "out/easy"]), labels_of(["seed1/out/easy", "seed2/out/easy"])
     (['fcfs', 'easy'], ['seed1', 'seed2'])
@@ -27,10 +27,10 @@ def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
     if given:
         if len(given) != len(prefixes):
             found = f"{quantity(len(given), 'label')} for {quantity(len(prefixes), 'run')}"
-            raise InputError(f"--label: {found}; expected one for each, or none")
+            raise InputError(f"--label: {found}; expected one label per run, or none")
         for k, label in enumerate(given):
             if not label.strip():
-                raise InputError(f"--label: found an empty one for {prefixes[k]}; expected a name")
+                raise InputError(f"--label: found an empty label for {prefixes[k]}; expected a name")
             if label in given[:k]:
                 first = prefixes[given.index(label)]
                 raise InputError(f"--label {label}: found for {first} and for {prefixes[k]}; expected different names")
@@ -39,9 +39,9 @@ def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
         return [_name(prefixes[0])]
     parts = [tuple(reversed(Path(prefix).parts)) for prefix in prefixes]
     columns = [[own[at] if at < len(own) else "" for own in parts] for at in range(max(map(len, parts)))]
-    telling = [at for at, column in enumerate(columns) if len(set(column)) > 1]
-    for n in range(1, len(telling) + 1):
-        for chosen in combinations(telling, n):
+    differing = [at for at, column in enumerate(columns) if len(set(column)) > 1]
+    for n in range(1, len(differing) + 1):
+        for chosen in combinations(differing, n):
             own = zip(*(columns[at] for at in reversed(chosen)), strict=True)
             labels = ["/".join(filter(None, words)) for words in own]
             if all(labels) and len(set(labels)) == len(labels):
@@ -53,22 +53,22 @@ def _name(prefix: str) -> str:
     return Path(prefix).name or prefix
 
 
-_NOT_TOLD: Final = "-"
-#: What the simulator that was used is called, by the member of a summary's versions.
+_UNKNOWN: Final = "-"
+#: Names of simulators, by the member of a summary's versions.
 _SIMULATORS: Final = {"batsim": "Batsim", "behaves_as_batsim": "embedded, as Batsim"}
-#: Members of `batsim_options` that are no switches, or on as a rule.
+#: Members of `batsim_options` that are not switches, or on by default.
 _USUAL: Final = frozenset(("storage-sharing", "redis-hostname", "redis-port", "redis-prefix", "sched-config"))
 
 
-def told(runs: Sequence[Run], tau_s: float) -> list[tuple[str, list[str]]]:
-    """Give the rows of the table that says what was run: a name, and what is to be said of each run.
+def rows_of(runs: Sequence[Run], tau_s: float) -> list[tuple[str, list[str]]]:
+    """Return the rows of the table "What was run": a name, and the value for each run.
 
-    Rows about which no run says anything are left out. O(runs).
+    Rows without any value are left out. O(runs).
     """
     columns = [_of_run(run, tau_s) for run in runs]
     names = dict.fromkeys(name for column in columns for name in column)
-    rows = [(name, [column.get(name, _NOT_TOLD) for column in columns]) for name in names]
-    return [(name, values) for name, values in rows if any(value != _NOT_TOLD for value in values)]
+    rows = [(name, [column.get(name, _UNKNOWN) for column in columns]) for name in names]
+    return [(name, values) for name, values in rows if any(value != _UNKNOWN for value in values)]
 
 
 def _of_run(run: Run, tau_s: float) -> dict[str, str]:
@@ -80,45 +80,45 @@ def _of_run(run: Run, tau_s: float) -> dict[str, str]:
     clusters = quantity(len(run.clusters), "cluster") if run.clusters else ""
     seed = summary.get("seed")
     return {
-        "policy": _policy(policy) if policy else "an external scheduler" if inputs else _NOT_TOLD,
-        "its options": _pairs(_mapping(policy.get("options"))) or ("none" if policy else _NOT_TOLD),
-        "seed": _NOT_TOLD if seed is None else str(seed),
-        "platform": "\n".join(filter(None, (platform, ", ".join(filter(None, (size, clusters)))))) or _NOT_TOLD,
-        "workload": "\n".join(_files(inputs.get("workloads"))) or _NOT_TOLD,
-        "jobs in it": f"{n:,}" if isinstance(n := summary.get("n_jobs_in_workloads"), int) else _NOT_TOLD,
-        **_how_read(summary),
-        "external events": "\n".join(_files(inputs.get("events"))) or _NOT_TOLD,
+        "policy": _policy(policy) if policy else "an external scheduler" if inputs else _UNKNOWN,
+        "its options": _pairs(_mapping(policy.get("options"))) or ("none" if policy else _UNKNOWN),
+        "seed": _UNKNOWN if seed is None else str(seed),
+        "platform": "\n".join(filter(None, (platform, ", ".join(filter(None, (size, clusters)))))) or _UNKNOWN,
+        "workload": "\n".join(_files(inputs.get("workloads"))) or _UNKNOWN,
+        "jobs in it": f"{n:,}" if isinstance(n := summary.get("n_jobs_in_workloads"), int) else _UNKNOWN,
+        **_read_options(summary),
+        "external events": "\n".join(_files(inputs.get("events"))) or _UNKNOWN,
         "τ of bounded slowdowns": _tau(run, tau_s),
-        "options of Batsim": _switches(_mapping(summary.get("batsim_options"))) or _NOT_TOLD,
+        "options of Batsim": _switches(_mapping(summary.get("batsim_options"))) or _UNKNOWN,
         "simulator": next((f"{text} {versions[name]}" for name, text in _SIMULATORS.items() if name in versions), "-"),
         "versions": ", ".join(f"{name} {versions[name]}" for name in ("pybatsched", "python") if name in versions)
-        or _NOT_TOLD,
-        "command": str(summary.get("command") or _NOT_TOLD),
+        or _UNKNOWN,
+        "command": str(summary.get("command") or _UNKNOWN),
     }
 
 
 def _tau(run: Run, tau_s: float) -> str:
-    """Tell the bound that the page has, and that of the run's own table where it is another."""
+    """Return the bound of the page, and that of the run's own table if it differs."""
     return f"{tau_s:g} s" + ("" if run.tau_s in {None, tau_s} else f"\n({run.tau_s:g} s in its own table)")
 
 
-def _how_read(summary: Mapping[str, Any]) -> dict[str, str]:
-    """Tell how workloads were read, of what is not as usual."""
-    how = how_read_of(summary)
+def _read_options(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options with which workloads were read that differ from the default."""
+    how = read_options_of(summary)
     chosen = how["selection"]
     units = how["units"]
     memory = how["memory_unit"]
     return {
-        "jobs chosen": _pairs(chosen) if isinstance(chosen, dict) and chosen else _NOT_TOLD,
-        "walltimes": str(how["walltimes"] or _NOT_TOLD),
-        "sizes in": f"{units}s" if units else _NOT_TOLD,
-        "lines that are wrong": "left out (--lenient)" if how["lenient"] is True else _NOT_TOLD,
-        "memory in": str(memory) if memory != HOW_READ["memory_unit"] else _NOT_TOLD,
+        "jobs chosen": _pairs(chosen) if isinstance(chosen, dict) and chosen else _UNKNOWN,
+        "walltimes": str(how["walltimes"] or _UNKNOWN),
+        "sizes in": f"{units}s" if units else _UNKNOWN,
+        "malformed lines": "left out (--lenient)" if how["lenient"] is True else _UNKNOWN,
+        "memory in": str(memory) if memory != READ_OPTIONS["memory_unit"] else _UNKNOWN,
     }
 
 
 def command_html(command: str) -> str:
-    """Write a command as HTML in which no line ends within an option's name.
+    """Return a command as HTML in which no line breaks within an option's name.
 
     >>> command_html("pybatsched simulate --procs 4 -w 'a b'")
     'pybatsched simulate <span>--procs</span> 4 <span>-w</span> &#x27;a b&#x27;'
@@ -136,34 +136,34 @@ def _policy(policy: Mapping[str, Any]) -> str:
 
 
 def _pairs(options: Mapping[str, Any]) -> str:
-    """Write options as they are given with -o; texts without quotes."""
+    """Return options in the format of -o; texts without quotes."""
     return "\n".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in options.items()
     )
 
 
 def _files(files: Any) -> list[str]:
-    """Name files, each with the begin of its digest."""
+    """Return file names, each with the start of its digest."""
     named = [file for file in files or () if isinstance(file, dict)] if isinstance(files, list) else []
     return [f"{file.get('file')}\n(sha256 {str(file.get('sha256', ''))[:12]}…)" for file in named]
 
 
 def _switches(options: Mapping[str, Any]) -> str:
-    """Tell the options of Batsim that are turned on, and those that are off though they are on as a rule."""
+    """Return the options of Batsim that are on, and those that are off but on by default."""
     on = [name for name, value in options.items() if value is True and name not in _USUAL]
     off = ["no storage-sharing"] if options.get("storage-sharing") is False else []
     return ", ".join([*on, *off])
 
 
-#: Members of a campaign's parts that are told by themselves.
-_TOLD_APART: Final = frozenset(("name", "label", "options", "file"))
+#: Members of a campaign's parts that are shown separately.
+_SHOWN_SEPARATELY: Final = frozenset(("name", "label", "options", "file"))
 
 
 def of_campaign(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Give the rows that say what a campaign is made of: a name, and what its file has; nothing that is not there."""
+    """Return the rows that describe a campaign: a name, and the text from its file. Empty rows are left out."""
     spec, versions = _mapping(manifest.get("spec")), _mapping(manifest.get("versions"))
     parts = {name: [_mapping(part) for part in spec.get(name) or ()] for name in ("workload", "platform", "policy")}
-    if not parts["policy"]:  # then nobody has written down of what it is made
+    if not parts["policy"]:  # the manifest has no description
         return []
     seeds = ", ".join(map(str, spec.get("seeds") or ()))
     repeats = spec.get("repeats", 1)
@@ -182,7 +182,7 @@ def of_campaign(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _policy_of_campaign(part: Mapping[str, Any]) -> str:
-    """Tell a policy and its options; one with several values is tried with each."""
+    """Return a policy and its options as text."""
     name, label = str(part.get("name")), part.get("label")
     more = [f"{key}={_written(value)}" for key, value in _mapping(part.get("options")).items()]
     more += [f"only on {', '.join(map(str, part[key]))}" for key in ("platforms", "workloads") if part.get(key)]
@@ -190,18 +190,18 @@ def _policy_of_campaign(part: Mapping[str, Any]) -> str:
 
 
 def _part(part: Mapping[str, Any]) -> str:
-    """Tell a workload or a platform: its name, and what its file says of it."""
-    told = [str(part["file"])] if part.get("file") else []
-    told += [
+    """Return a workload or a platform as text: its name and its members."""
+    members = [str(part["file"])] if part.get("file") else []
+    members += [
         name if value is True else f"{name}={_written(value)}"
         for name, value in part.items()
-        if name not in _TOLD_APART and value not in (None, False, "", [], {}, 0)
+        if name not in _SHOWN_SEPARATELY and value not in (None, False, "", [], {}, 0)
     ]
-    return f"{part.get('name')}: {', '.join(told)}" if told else str(part.get("name"))
+    return f"{part.get('name')}: {', '.join(members)}" if members else str(part.get("name"))
 
 
 def _written(value: Any) -> str:
-    """Write a value as TOML would, nearly: what is not said is left out."""
+    """Return a value in a notation close to TOML; empty members are left out."""
     if isinstance(value, dict):
         inner = ((name, one) for name, one in value.items() if one not in (None, [], {}))
         return "{" + ", ".join(f"{name}={_written(one)}" for name, one in inner) + "}"

@@ -1,4 +1,4 @@
-"""The axes of values: one for all charts of one measure, by powers of ten where values are far apart."""
+"""Choose the axes of values: one for all charts of a measure, logarithmic if values differ by large factors."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Final, Literal, NamedTuple
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.means import Mean
 
-#: How an axis is wanted.
-Wish = Literal["auto", "log", "linear"]
-#: An axis goes by powers of ten where the largest value is more than so many times the smallest.
+#: The scale that a user requests for an axis.
+ScaleOption = Literal["auto", "log", "linear"]
+#: An axis is logarithmic if the largest value is more than this many times the smallest.
 LOG_FROM: Final = 20.0
-#: The parts of an axis that are left free below all values, and above them, where the numbers of values are written.
+#: Free shares of an axis below and above all values; the numbers of values are written above.
 _BELOW, _ABOVE = 0.05, 0.13
-#: The parts of an axis where an interval that goes on ends with an arrow.
+#: Shares of an axis at which a truncated interval ends with an arrow.
 _LOWEST, _HIGHEST = 0.03, 0.9
 
 
 class Scale(NamedTuple):
-    """An axis of values: its ends, and whether it goes by powers of ten."""
+    """An axis of values: its ends, and whether it is logarithmic."""
 
     low: float
     high: float
     is_log: bool
 
     def whisker(self, mean: Mean) -> Whisker:
-        """Give what of the interval of a mean is drawn: all of it, or up to the ends of the axis."""
+        """Return the part of a mean's interval that is drawn: all of it, or up to the ends of the axis."""
         is_cut = mean.low < self.low, mean.high > self._at(_HIGHEST)
         low, high = self._at(_LOWEST) if is_cut[0] else mean.low, self._at(_HIGHEST) if is_cut[1] else mean.high
         return Whisker(low, high, *is_cut)
@@ -39,7 +39,7 @@ class Scale(NamedTuple):
 
 
 class Whisker(NamedTuple):
-    """An interval as it is drawn: its ends, and whether it goes on beyond them."""
+    """An interval as it is drawn: its ends, and whether it is truncated there."""
 
     low: float
     high: float
@@ -48,21 +48,21 @@ class Whisker(NamedTuple):
 
 
 def scales_of(charts: Sequence[Chart]) -> list[Scale]:
-    """Give the axis of each chart: the same for the same measure, over the same baseline.
+    """Return the axis of each chart: the same for the same measure over the same baseline.
 
-    Where one of them asks for powers of ten, or for none, all have it that do not ask for the contrary. A chart that
-    wants an axis of its own has one, the same for all sheets of it.
+    If one chart requests a logarithmic or linear axis, it applies to all charts that do not request the opposite. A
+    chart with ``axis = "own"`` has a separate axis, the same for all of its parts.
     """
-    wished: dict[tuple[str, ...], str] = {}
+    requests: dict[tuple[str, ...], str] = {}
     for chart in charts:
         if chart.scale != "auto" and chart.axis == "same":
-            wished.setdefault(_measure(chart), chart.scale)
+            requests.setdefault(_measure(chart), chart.scale)
     groups: dict[tuple[str, ...], list[Chart]] = {}
     keys = []
     for chart in charts:
-        wish = chart.scale if chart.scale != "auto" else wished.get(_measure(chart), "auto")
-        alone = (chart.heading, chart.x_title, chart.scale) if chart.axis == "own" else (wish,)
-        keys.append((*_measure(chart), *alone))
+        requested = chart.scale if chart.scale != "auto" else requests.get(_measure(chart), "auto")
+        own_key = (chart.heading, chart.x_title, chart.scale) if chart.axis == "own" else (requested,)
+        keys.append((*_measure(chart), *own_key))
         groups.setdefault(keys[-1], []).append(chart)
     scales = {key: scale_of(own) for key, own in groups.items()}
     return [scales[key] for key in keys]
@@ -73,20 +73,19 @@ def _measure(chart: Chart) -> tuple[str, ...]:
 
 
 def scale_of(charts: Sequence[Chart], *, with_dots: bool = True, with_intervals: bool = True) -> Scale:
-    """Give one axis for what is drawn of some charts: dots, means with their intervals, and 1 where they are ratios.
+    """Return one axis for some charts: for dots, means with their intervals, and 1 if they are ratios.
 
-    Intervals make it no more than three times as long as dots alone, and do not take it below 0 where no dot is; what
-    is beyond is cut. It goes by powers of ten where that is asked for, or the largest value is more than 20 times the
-    smallest, and never where a value is not above 0. Otherwise it begins at 0 where that takes less than a quarter of
-    it. O(dots).
+    Intervals extend the axis to at most three times the range of the dots, and not below 0 unless a dot is; the rest is
+    truncated. The axis is logarithmic if requested, or if the largest value is more than 20 times the smallest, but
+    never if a value is not above 0. A linear axis starts at 0 if that takes less than a quarter of it. O(dots).
     """
     lines = [1.0 for chart in charts if chart.is_ratio]
     dots = lines + [dot.value for chart in charts for box in chart.boxes for dot in box.dots]
     means = [box.mean for chart in charts for box in chart.boxes] if with_intervals else []
     values = dots if with_dots else lines + [mean.mean for mean in means]
     low, high = min(values), max(values)
-    wish: Wish = next((chart.scale for chart in charts if chart.scale != "auto"), "auto")
-    if is_log(low, high, wish):
+    requested: ScaleOption = next((chart.scale for chart in charts if chart.scale != "auto"), "auto")
+    if is_log(low, high, requested):
         logs = [math.log(dot) for dot in dots if dot > 0]
         lows = [math.log(mean.low) if mean.low > 0 else min(logs) for mean in means]
         highs = [math.log(mean.high) for mean in means]
@@ -101,32 +100,32 @@ def scale_of(charts: Sequence[Chart], *, with_dots: bool = True, with_intervals:
     return Scale(bottom, top + _ABOVE * (top - bottom), is_log=False)
 
 
-def is_log(low: float, high: float, wish: Wish = "auto") -> bool:
-    """Whether an axis for such values goes by powers of ten: where it is asked for, or values are far apart.
+def is_log(low: float, high: float, requested: ScaleOption = "auto") -> bool:
+    """Return whether an axis is logarithmic: if requested, or if values differ by a large factor.
 
     >>> is_log(1.0, 20.0), is_log(1.0, 20.1), is_log(0.0, 20.1), is_log(1.0, 2.0, "log"), is_log(0.0, 2.0, "log")
     (False, True, False, True, False)
     """
-    return low > 0 and (wish == "log" or (wish == "auto" and high > LOG_FROM * low))
+    return low > 0 and (requested == "log" or (requested == "auto" and high > LOG_FROM * low))
 
 
-def axis_for(low: float, high: float, wish: Wish = "auto") -> Literal["linear", "log", "symlog"]:
-    """Give how an axis of a single figure goes: as `is_log` says, but with zeros it can go by powers of ten beyond 1.
+def axis_for(low: float, high: float, requested: ScaleOption = "auto") -> Literal["linear", "log", "symlog"]:
+    """Return the kind of axis of a single figure: as `is_log`, but with zeros it can be logarithmic above 1 (symlog).
 
-    Then 1 is the value that others are compared with, and what is below it has equal steps.
+    Then the largest value is compared with 1, and the axis is linear below 1.
 
     >>> axis_for(1.0, 30.0), axis_for(0.0, 30.0), axis_for(0.0, 20.0), axis_for(-1.0, 30.0), axis_for(0.0, 2.0, "log")
     ('log', 'symlog', 'linear', 'linear', 'symlog')
     """
     if low > 0:
-        return "log" if is_log(low, high, wish) else "linear"
-    return "symlog" if low == 0 and (wish == "log" or (wish == "auto" and high > LOG_FROM)) else "linear"
+        return "log" if is_log(low, high, requested) else "linear"
+    return "symlog" if low == 0 and (requested == "log" or (requested == "auto" and high > LOG_FROM)) else "linear"
 
 
 def _widened(
     low: float, high: float, lows: Sequence[float], highs: Sequence[float], dots: Sequence[float]
 ) -> tuple[float, float]:
-    """Give the ends of an axis for values and for intervals, these up to as far beyond all dots as dots are apart."""
+    """Return the ends of an axis for values and intervals; intervals extend it by at most the range of the dots."""
     least, most = min(dots), max(dots)
     reach = most - least
     bottom, top = max(min(lows, default=low), least - reach), min(max(highs, default=high), most + reach)
@@ -134,9 +133,9 @@ def _widened(
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Give round numbers for an axis by powers of ten: 1, 2 and 5 of each, or just the powers where these are enough.
+    """Return ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers only if these are enough.
 
-    Where the ends are too close for that, equal steps.
+    If the ends are too close, the ticks have equal steps.
 
     >>> log_ticks(0.9, 12.0), log_ticks(3.0, 5000.0), log_ticks(0.99, 1.05)
     ([1.0, 2.0, 5.0, 10.0], [10.0, 100.0, 1000.0], [1.0, 1.02, 1.04])
@@ -152,7 +151,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def _equal_ticks(low: float, high: float) -> list[float]:
-    """Give two to five round numbers in equal steps."""
+    """Return two to five round numbers in equal steps."""
     power = math.floor(math.log10((high - low) / 2))
     digit = next(digit for digit in (5, 2, 1) if float(f"{digit}e{power}") <= (high - low) / 2)
     step = float(f"{digit}e{power}")

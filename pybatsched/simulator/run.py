@@ -17,7 +17,7 @@ from pybatsched.live.keys import ClientKeys
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
-from pybatsched.metrics.truncated import Left
+from pybatsched.metrics.truncated import UnfinishedJob
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.protocol import Message, v4
 from pybatsched.session.diagnosis import why_waiting_text
@@ -151,7 +151,9 @@ def _run(
         raise
     stuck = () if simulation.finished else tuple(_stuck(simulation, engine))
     if simulation.is_cut:
-        outputs.tally.cut(scenario.ends_at, (Left(one.n_procs, one.submitted_at, one.started_at) for one in stuck))
+        outputs.tally.truncate(
+            scenario.ends_at, (UnfinishedJob(one.n_procs, one.submitted_at, one.started_at) for one in stuck)
+        )
     rejections = () if engine is None else tuple((n, d.reason_text(why)) for n, why in engine.rejections.values())
     return Result(
         finished=simulation.finished,

@@ -65,7 +65,7 @@ def test_a_campaign_takes_away_what_a_killed_one_was_writing(tmp_path: Path) -> 
 
 
 def test_a_campaign_that_cannot_have_its_directory_takes_nothing_away(tmp_path: Path) -> None:
-    with Store(tmp_path), pytest.raises(InputError, match="another campaign is running there"):
+    with Store(tmp_path), pytest.raises(InputError, match="another campaign is running in this directory"):
         (tmp_path / "cells" / ".part-1.a.json").touch()
         Store(tmp_path).__enter__()
     assert (tmp_path / "cells" / ".part-1.a.json").exists()
@@ -140,5 +140,5 @@ def test_a_worker_without_a_place_for_temporary_files(tmp_path: Path, monkeypatc
     words = campaign()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     done = run_cli(*words)
-    told = "a worker has no place for temporary files (TMPDIR): No such file or directory\n"
+    told = "cannot create a directory for temporary files (TMPDIR): No such file or directory\n"
     assert (done.returncode, done.stderr) == (2, f"pybatsched: {told}")

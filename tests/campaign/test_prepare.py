@@ -87,7 +87,7 @@ def test_weeks_of_a_log_are_busy_by_the_sizes_that_are_wanted(tmp_path: Path) ->
     given = {"name": "log", "file": "log.swf", "weeks": {"utilisation": [0.9, None]}}
     wanted = WorkloadSpec.model_validate(given | {"size": "requested"})
     assert Preparer(tmp_path, [tmp_path]).prepare(wanted, 0)
-    with pytest.raises(InputError, match="no week of log.swf has such a utilisation"):
+    with pytest.raises(InputError, match="no week of log.swf has a utilisation in "):
         Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 0)
 
 

@@ -249,7 +249,7 @@ def test_two_at_once_are_refused(tmp_path: Path) -> None:
     with Store(tmp_path / "out"):
         done = campaign(write(tmp_path / "s.toml"), tmp_path / "out")
     assert done.returncode == 2
-    assert "another campaign is running there" in done.stderr
+    assert "another campaign is running in this directory" in done.stderr
 
 
 BAD = '''
@@ -387,7 +387,7 @@ def test_an_error_of_ours_is_told_with_its_place(tmp_path: Path, monkeypatch: py
         raise MemoryError("no room")
 
     monkeypatch.setattr(execute, "load", fails)
-    result = execute.tried({"address": "a", "workload_file": "w.json"})
+    result = execute.run_or_error({"address": "a", "workload_file": "w.json"})
     first, *more = result["error"].splitlines()
     assert first == "MemoryError: no room"
     assert more[-1].strip().startswith("raise MemoryError")
@@ -438,7 +438,7 @@ def test_tables(finished: Path) -> None:
 def test_wrong_columns_list_those_there_are(finished: Path) -> None:
     done = run_cli("campaign", "table", str(finished), "--figures", "beauty")
     assert done.returncode == 2
-    assert "no column 'beauty'; expected some of workload, platform" in done.stderr
+    assert "unknown column 'beauty'; expected some of workload, platform" in done.stderr
     assert run_cli("campaign", "table", str(finished.parent)).returncode == 2
     assert run_cli("campaign", "status", str(finished.parent)).returncode == 2
 
@@ -540,7 +540,7 @@ def test_on_dask_the_line_ticks_and_counts_what_runs(tmp_path: Path) -> None:
         campaign_of = read_spec(spec)
         crew = functools.partial(DaskWorkers, address, store.run_folder)
         with no_longer_than(PATIENCE_OF_WORK_S), pytest.raises(EnoughError):
-            run_campaign(campaign_of, store, [], crew, beside=tmp_path, heard=note)
+            run_campaign(campaign_of, store, [], crew, spec_folder=tmp_path, on_progress=note)
     assert {n_running for _, n_running in heard} == {0, 1}  # one thread, however many cells wait
 
 
@@ -562,4 +562,4 @@ def test_no_dask_scheduler(tmp_path: Path) -> None:
     spec = write(tmp_path / "s.toml")
     done = run_process("campaign", "run", str(spec), "--output", str(tmp_path / "o"), "--dask", "127.0.0.1:1")
     assert done.returncode == 4
-    assert re.search(r"--dask 127\.0\.0\.1:1: no scheduler answers there", done.stderr)
+    assert re.search(r"--dask 127\.0\.0\.1:1: no Dask scheduler answers at this address", done.stderr)

@@ -49,23 +49,26 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ({"workload": [{"name": "w"}]}, "workload.0: expected one of file, merge and generate"),
         ({"workload": [{"name": "w", "file": "f", "walltimes": "long"}]}, "workload.0.walltimes: walltimes: expected"),
         ({"workload": [{"name": "w", "generate": {"procs": 8, "model": "x"}}]}, "model: expected one of lublin"),
-        ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: expected a log, by file"),
+        ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: expected a log given by file"),
         ({"workload": [{"name": "w", "file": "f", "deadlines": {}}]}, "deadlines: expected either every or share"),
         ({"workload": [{"name": "w", "file": "f"}] * 2}, "workload: two are named 'w'"),
         ({"platform": [{"name": "p"}]}, "platform.0: expected one of procs, platform and of_workload"),
         ({"platform": [{"name": "p", "procs": 0}]}, "platform.0.procs: Input should be greater than 0"),
-        ({"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]}, "alpha: expected with procs"),
-        ({"policy": [{"name": "easy", "options": {"order": []}}]}, "order: expected a value, or a list with some"),
+        ({"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]}, "alpha: expected procs"),
+        (
+            {"policy": [{"name": "easy", "options": {"order": []}}]},
+            "order: expected a value, or a list of at least one value",
+        ),
         ({"policy": [{"name": "easy", "platforms": ["nowhere"]}]}, "policy easy: no platform is named 'nowhere'"),
         ({"policy": [{"name": "easy", "workloads": ["none"]}]}, "policy easy: no workload is named 'none'"),
         (
             {"policy": [{"name": "r", "options": {"t": [1, 2]}}, {"name": "r", "options": {"t": 2}}]},
             "policy r: two have the same label and options on",
         ),
-        ({"policy": [{"name": "r", "options": {"t": float("nan")}}]}, "t: expected a number, not nan"),
+        ({"policy": [{"name": "r", "options": {"t": float("nan")}}]}, "t: expected a number, found nan"),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "max_jobs": 5}]},
-            "max_jobs: expected with a file",
+            "max_jobs: expected a file with it",
         ),
         ({"chart": [{"by": "policy"}]}, "chart.0.figure: Field required"),
         ({"chart": [{"figure": "f", "scale": "root"}]}, "chart.0.scale: Input should be 'auto', 'log' or 'linear'"),
@@ -87,11 +90,11 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ),
         (
             {"chart": [{"figure": "f", "each": "user"}]},
-            "chart.0: each: no figures of each 'user' are kept; expected the campaign to have a member each",
+            "chart.0: each: the campaign has no figures by 'user'; expected a member each in the campaign",
         ),
         (
             {"each": ["queue", "size"], "chart": [{"figure": "f", "each": "user"}]},
-            "chart.0: each: no figures of each 'user' are kept; expected one of queue, size",
+            "chart.0: each: the campaign has no figures by 'user'; expected one of queue, size",
         ),
         ({"each": [""]}, "each.0: String should have at least 1 character"),
         (
@@ -100,11 +103,11 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "memory_unit": "MB"}]},
-            "workload.0: memory_unit: expected with a file",
+            "workload.0: memory_unit: expected a file with it",
         ),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "run_times": "cut"}]},
-            "workload.0: run_times: expected with a file",
+            "workload.0: run_times: expected a file with it",
         ),
         (
             {"workload": [{"name": "w", "file": "f", "size": "largest"}]},
@@ -143,13 +146,13 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ),
         (
             {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}], "procs": 3}]},
-            "workload.0: procs: expected in each log of merge",
+            "workload.0: procs: expected in each log of merge, not in the workload",
         ),
         (
             {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}], "external": 1.1}]},
             "workload.0.external: Input should be less than or equal to 1",
         ),
-        ({"workload": [{"name": "w", "file": "f", "external": 0.5}]}, "workload.0: external: expected with merge"),
+        ({"workload": [{"name": "w", "file": "f", "external": 0.5}]}, "workload.0: external: expected merge with it"),
         (
             {"workload": [{"name": "w", "file": "f", "from": "soon"}]},
             "workload.0.from: time: expected seconds, or a number with m, h, d or w",
@@ -161,17 +164,17 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ({"workload": [{"name": "w", "file": "f", "to": -1}]}, "workload.0.to: Input should be greater than or equal"),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "from": 0}]},
-            "workload.0: from: expected with a file; what is drawn has its own",
+            "workload.0: from: expected a file with it; not used with generate",
         ),
         (
             {"workload": [{"name": "w", "file": "f", "weeks": {}, "to": "2w"}]},
-            "workload.0: weeks: expected a log, by file, and neither from nor to",
+            "workload.0: weeks: expected a log given by file, and neither from nor to",
         ),
-        ({"where": {"external": False}}, "where: expected with a baseline: it says which jobs are compared"),
+        ({"where": {"external": False}}, "where: expected a baseline with it (where selects the compared jobs)"),
         ({"baseline": "fcfs"}, "baseline: no policy is named 'fcfs'; expected one of easy"),
         (
             {"baseline": "easy", "policy": [{"name": "easy", "options": {"order": ["fcfs", "sjf"]}}]},
-            "baseline: 'easy' has several settings; expected a policy that has one",
+            "baseline: 'easy' has several settings; expected one",
         ),
         (
             {
@@ -180,8 +183,8 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
             },
             "baseline: 'b' has several settings",
         ),
-        ({"baseline": "easy", "where": {"size": float("nan")}}, "where: size: expected a number, not nan"),
-        ({"repeats": 10**9}, "it may have 1,000,000,000 points; expected at most 1,000,000"),
+        ({"baseline": "easy", "where": {"size": float("nan")}}, "where: size: expected a number, found nan"),
+        ({"repeats": 10**9}, "the campaign has up to 1,000,000,000 points; expected at most 1,000,000"),
         (
             {"platform": [{"name": "p", "procs": 10**11}]},
             "platform.0.procs: Input should be less than or equal to 10000000",
@@ -195,7 +198,7 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ({"seeds": [1, 1]}, "seeds: one is given twice"),
         (
             {"workload": [{"name": "w", "file": "w.json", "seeds": [0, 7]}]},
-            "workload w, seeds: 7 is no seed of the campaign",
+            "workload w, seeds: 7 is not a seed of the campaign",
         ),
         ({"seeds": [-1]}, "seeds.0: Input should be greater than or equal to 0"),
         ({"repeats": 0}, "repeats: Input should be greater than 0"),
@@ -441,7 +444,7 @@ def test_a_policy_may_be_tried_on_some_workloads_only_and_their_weeks_are_meant(
         "s.toml",
     )
     ready = [Prepared("log-week01", "1.json", "1", 4, "log"), Prepared("drawn", "d.json", "d", 4, "drawn")]
-    found = [(cell.workload, cell.told_options["order"]) for _, cell in cells_of(spec, {0: ready})]
+    found = [(cell.workload, cell.file_options["order"]) for _, cell in cells_of(spec, {0: ready})]
     assert found == [("log-week01", "fcfs"), ("log-week01", "sjf"), ("drawn", "sjf")]
 
 

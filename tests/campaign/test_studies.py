@@ -177,9 +177,9 @@ def test_a_claim_whose_log_is_not_at_hand_is_not_measured() -> None:
     ("text", "said"),
     [
         ("best(filter, wait, 'easy')", "an option whose values are numbers"),
-        ("best(nope, wait, 'easy')", "no point has such an option"),
-        ("median_ratio(wait, 'eazy')", "'eazy': no policy is called so; expected one of easy, r"),
-        ("median_ratio(wait, 'r')", "'r': expected one point of it on log-week0, p"),
+        ("best(nope, wait, 'easy')", "no point has this option"),
+        ("median_ratio(wait, 'eazy')", "'eazy': unknown policy; expected one of easy, r"),
+        ("median_ratio(wait, 'r')", "'r': expected one point on log-week0, p"),
         ("mean(wait, colour = 1)", "colour: expected one of workload, platform, policy"),
     ],
 )

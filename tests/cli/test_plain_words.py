@@ -157,5 +157,5 @@ def test_studies_are_listed_by_an_option_too() -> None:
 def test_an_axis_speaks_of_small_values_where_there_are_some(place: Path) -> None:
     said(place, "--procs", "8", "-e", "a", code=0)
     run = read_run(str(place / "a"))
-    labels = [str(charts.cumulated([run], name).xaxis.axis_label) for name in ("wait_s", "bounded_slowdown")]
+    labels = [str(charts.cumulative([run], name).xaxis.axis_label) for name in ("wait_s", "bounded_slowdown")]
     assert labels == ["wait, values below 1 s drawn there", "bounded slowdown"]

@@ -131,7 +131,7 @@ def test_other_inputs_are_told(base: Path) -> None:
 def test_an_unknown_metric_lists_those_there_are(base: Path) -> None:
     code, _, said = compare(base, summary(), "slowdown > +5%")
     assert code == 2
-    assert "no metric 'slowdown' in both; expected one of ended_at, mean_bounded_slowdown" in said
+    assert "no metric 'slowdown' in both runs; expected one of ended_at, mean_bounded_slowdown" in said
 
 
 @pytest.mark.parametrize(

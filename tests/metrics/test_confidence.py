@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.places import ROOT
 
-from pybatsched.metrics.confidence import LEVEL, LEVEL_TOLD, Estimate, estimate, student_t
+from pybatsched.metrics.confidence import LEVEL, LEVEL_TEXT, Estimate, estimate, student_t
 
 #: Both sides of 95 and of 99 per cent, as printed in tables, to four decimals.
 TABLE = {
@@ -92,8 +92,8 @@ def test_intervals_go_with_their_values(values: list[float], factor: float, shif
 
 def test_the_level_has_one_home() -> None:
     """Whoever tells an interval tells this level: a text of its own would be wrong the day it changes."""
-    assert f"{100 * LEVEL:g} %" == LEVEL_TOLD
-    own = [path.name for path in (ROOT / "pybatsched").rglob("*.py") if f"{LEVEL_TOLD} " in path.read_text()]
+    assert f"{100 * LEVEL:g} %" == LEVEL_TEXT
+    own = [path.name for path in (ROOT / "pybatsched").rglob("*.py") if f"{LEVEL_TEXT} " in path.read_text()]
     assert own == []
     for place in ("report/campaign/page.py", "report/campaign/charts.py", "cli/plot.py"):
-        assert "{LEVEL_TOLD}" in (ROOT / "pybatsched" / place).read_text()
+        assert "{LEVEL_TEXT}" in (ROOT / "pybatsched" / place).read_text()

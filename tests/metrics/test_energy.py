@@ -59,7 +59,7 @@ def test_energy_is_the_same_wherever_it_is_shown(name: str, place: Path) -> None
     assert json.loads((place / "out_summary.json").read_text())["energy"] == pytest.approx(parts)
     for key, title in energy.TITLES.items():
         (shown,) = [text for text in done.stdout.splitlines() if text.startswith(f"{title}  ")]
-        assert shown.endswith(energy.told(parts[key]))
+        assert shown.endswith(energy.energy_text(parts[key]))
     told = json.loads(run_cli("metrics", "out", "--json", cwd=place).stdout)["out"]
     assert {key: told[key]["total"] for key in parts} == pytest.approx(parts)
     compared = run_cli("compare", "out_summary.json", "out_summary.json", "--fail-if", "energy_j > +1%", cwd=place)

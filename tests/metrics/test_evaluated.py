@@ -53,7 +53,7 @@ def test_who_counts_must_be_said_clearly(value: Any) -> None:
 def test_what_a_job_takes_alone_is_a_time(value: Any) -> None:
     with pytest.raises(InputError, match=r'^my\.json: job "b", field alone_s: expected more than 0 seconds, found '):
         fields_of({"w0": workload(a={"alone_s": 5}, b={"alone_s": value})})
-    with pytest.raises(InputError, match=r"^job w0!b, field alone_s: expected more than 0 seconds, got "):
+    with pytest.raises(InputError, match=r"^job w0!b, field alone_s: expected more than 0 seconds, found "):
         JobTable.of_outcomes([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)], {"w0!b": {"alone_s": value}})
 
 
@@ -225,7 +225,8 @@ def test_who_counts_is_not_guessed(place: Path, tmp_path: Path) -> None:
     for command in (("metrics", "b"), ("report", "b"), ("plot", "cdf", "b", "--output", "x.svg")):
         done = run_cli(*command, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, ""), command
-        assert "b: some of its jobs are not evaluated, but the workload that tells which is not found" in done.stderr
+        why = "some of its jobs are not evaluated, but the workload with the field `evaluated` is missing"
+        assert f"b: {why}" in done.stderr
         assert run_cli(*command, "-w", str(place / "some.json"), cwd=tmp_path).returncode == 0
 
 
@@ -296,7 +297,7 @@ def test_of_a_run_that_failed(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.chdir(place)
     told = read_summary("failed_summary.json")
     assert (told.metrics["n_jobs"], told.metrics["n_left_out"]) == (1, 1)
-    assert "failed after 2 of 4 jobs" in told.standing.notice
+    assert "failed after 2 of 4 jobs" in told.run_state.notice
 
 
 @pytest.mark.parametrize(("field", "value"), [("evaluated", 1), ("alone_s", 0)])

@@ -20,9 +20,9 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics import JobRecord, Outcome, joined
 from pybatsched.metrics.distributions import distribution, mean_and_maximum
-from pybatsched.metrics.fields import kind_of, tells_nothing
+from pybatsched.metrics.fields import has_no_metric_fields, kind_of
 from pybatsched.metrics.job_table import COLUMNS, SEGMENT_COLUMNS, JobTable
-from pybatsched.metrics.runs import Run, read_run, read_what_is_there
+from pybatsched.metrics.runs import Run, read_latest, read_run
 from pybatsched.metrics.series import steps_of
 from pybatsched.metrics.tally import bounded_slowdown
 from pybatsched.report.gantt.bars import bars_of
@@ -183,7 +183,7 @@ def test_the_page_shows_the_columns() -> None:
     ],
 )
 def test_which_workloads_tell_nothing(content: bytes, nothing: bool) -> None:
-    assert tells_nothing(content) is nothing
+    assert has_no_metric_fields(content) is nothing
 
 
 @pytest.mark.parametrize(("name", "n_procs", "loads"), [("plain", 32, False), ("urgent", 32, True), ("plain", 8, True)])
@@ -197,11 +197,11 @@ def test_workloads_are_loaded_only_where_figures_need_their_fields(
     args = ("--procs", str(n_procs), "-w", f"{name}.json", "--policy", "easy", "-e", "x")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     monkeypatch.chdir(tmp_path)
-    few, every = read_what_is_there("x", all_fields=False), read_run("x")
+    few, every = read_latest("x", all_fields=False), read_run("x")
     assert any(record.fields for record in few.records) == loads
     assert few.jobs.frame.equals(every.jobs.frame)
     with pytest.raises(InputError, match="nothing_jobs.csv: cannot read the jobs"):
-        read_what_is_there("nothing", all_fields=False)
+        read_latest("nothing", all_fields=False)
 
 
 @given(_records())

@@ -51,7 +51,7 @@ def test_another_bound_may_be_given(place: Path) -> None:
 
 
 def test_side_by_side_needs_one(place: Path) -> None:
-    said = "pybatsched: the runs were made with different --tau: usual 60 s, one 1 s; give one --tau for all of them\n"
+    said = "pybatsched: the runs have different --tau: usual 60 s, one 1 s; give one --tau for all of them\n"
     plotted = ("plot", "cdf", "usual", "one", "--output", "x.svg")
     for args in (("metrics", "one", "--against", "usual"), ("report", "usual", "one"), plotted):
         done = run_cli(*args, cwd=place)
@@ -60,14 +60,14 @@ def test_side_by_side_needs_one(place: Path) -> None:
     done = run_cli("metrics", "one", "--against", "usual", "--tau", "10", "--json", cwd=place)
     assert json.loads(done.stdout)["one"]["bounded_slowdown"]["tau_s"] == 10.0
     runs = [read_run(str(place / name)) for name in ("usual", "one")]
-    told = dict(provenance.told(runs, 60.0))["τ of bounded slowdowns"]
+    told = dict(provenance.rows_of(runs, 60.0))["τ of bounded slowdowns"]
     assert told == ["60 s", "60 s\n(1 s in its own table)"]
 
 
 def test_compare_does_not_judge_what_it_cannot(place: Path) -> None:
     pair = ("compare", "one_summary.json", "usual_summary.json")
     done = run_cli(*pair, "--fail-if", "mean_wait_s > +5%", "--fail-if", "mean_bounded_slowdown > 1e9", cwd=place)
-    why = "the two runs were made with different --tau (1 s and 60 s): their bounded slowdowns cannot be compared"
+    why = "the two runs have different --tau (1 s and 60 s): their bounded slowdowns cannot be compared"
     assert (done.returncode, done.stderr) == (0, f"pybatsched {__version__}: {why}\n")
     rows = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert [rows[name].endswith("  other tau") for name in ("mean_bounded_slowdown", "tau_s")] == [True, True]
@@ -86,5 +86,5 @@ def test_runs_that_do_not_say(place: Path) -> None:
     bad["figures"]["tau_s"] = "long"
     (place / "bad_jobs.csv").write_text((place / "one_jobs.csv").read_text())
     (place / "bad_summary.json").write_text(json.dumps(bad))
-    with pytest.raises(InputError, match="bad_summary.json: tau_s is 'long'; expected a number of seconds from 0"):
+    with pytest.raises(InputError, match="bad_summary.json: tau_s is 'long'; expected a number of seconds, at least 0"):
         common_tau_s([read_run(str(place / "bad"))])

@@ -339,7 +339,7 @@ def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None
     assert utilisation(str(plain)) is None
     assert utilisation(str(plain), "--procs", "32") == pytest.approx(utilisation(prefix))
     for args, said in (
-        ((prefix, "--procs", "64"), "64 processors given, but the run's own files say 32"),
+        ((prefix, "--procs", "64"), "64 processors given, but the run's files have 32"),
         ((str(plain), "--procs", "2"), "2 processors given, but job w0!"),
         ((str(plain), "--procs", "0"), "a whole number from 1 on"),
     ):
@@ -355,7 +355,7 @@ def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None
     [
         (lambda text: text.replace("final_state", "state", 1), "line 1: no column 'final_state'"),
         (lambda text: text.replace("COMPLETED_SUCCESSFULLY", "DONE", 1), "final_state 'DONE'; expected one of"),
-        (lambda text: text[:-30], "cut short"),
+        (lambda text: text[:-30], "truncated"),
         (lambda text: text.replace(",0-", ",x-", 1), "line"),
     ],
 )

@@ -19,7 +19,7 @@ from support.process import run_cli
 
 from pybatsched.campaign.spec import read_spec
 from pybatsched.cli.common.arguments import policy_plan
-from pybatsched.metrics.runs import read_what_is_there
+from pybatsched.metrics.runs import read_latest
 from pybatsched.session.explain import job_histories
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.session import Session
@@ -315,7 +315,7 @@ def two_runs(folder: Path) -> None:
 
 def by_columns(prefix: str) -> None:
     """Read a run by columns, as `report` does."""
-    run = read_what_is_there(prefix, all_fields=False)
+    run = read_latest(prefix, all_fields=False)
     list(run.jobs.frame)
     run.utilisation()
 

@@ -45,7 +45,7 @@ def test_seeds_of_one_workload_are_independent() -> None:
     found = mean_over([(Origin("w", seed), value) for seed, value in enumerate([1.0, 2.0, 6.0])])
     assert found == Mean(3, 3.0, about(half(1.0, 2.0, 6.0)), "seed")
     assert found is not None
-    assert found.told_n == "3 seeds"
+    assert found.n_text == "3 seeds"
 
 
 def test_repeats_of_seeds_are_runs() -> None:
@@ -63,7 +63,7 @@ def test_seeds_of_a_week_are_one_value() -> None:
 def test_other_workloads_of_a_family_and_single_runs() -> None:
     several = mean_over([(Origin("a-week01"), 1.0), (Origin("a"), 2.0)])
     assert several is not None
-    assert several.told_n == "2 workloads"
+    assert several.n_text == "2 workloads"
     assert mean_over([(Origin("a-week01"), 1.0)]) == Mean(1, 1.0, None, "run")
     assert mean_over([]) is None
 
@@ -116,7 +116,7 @@ def test_the_mean_of_a_box_is_that_of_the_table(tmp_path: Path) -> None:
         for box in chart.panel("ricc", alpha):
             own = "conservative" if box.is_baseline else f"redirection (theta={box.category}, alpha={alpha})"
             assert box.mean == told["ricc", platform, own]
-            assert box.mean.told_n == "3 weeks"
+            assert box.mean.n_text == "3 weeks"
 
 
 def cells(text: str, name: str) -> list[list[str]]:
@@ -138,13 +138,13 @@ def test_a_table_tells_intervals_n_and_what_is_sure(tmp_path: Path) -> None:
     rows += [Row("w", "q <1>", {"n_jobs": 9, FIGURE: 8.0}, seed=1)]
     found = points(tmp_path, rows)
     figures = ("n_jobs", FIGURE, "joy")
-    assert cells(means_table.written(means_of(found, figures), "t"), "t") == [
+    assert cells(means_table.table_html(means_of(found, figures), "t"), "t") == [
         ["policy", "n", "n jobs", "mean wait (s)", "joy"],
         ["easy", "3 seeds", "9", "20.00", "± 24.84", "20.00", "± 24.84"],
         ["p", "3 seeds", "9", "10.00", "± 12.18", "2.000 (n = 2)", "± 12.706"],
         ["q &lt;1&gt;", "1 run", "9", "8", "", "-", ""],
     ]
-    ratios = means_table.written(means_of(found, (FIGURE,), "easy"), "r", around=1.0)
+    ratios = means_table.table_html(means_of(found, (FIGURE,), "easy"), "r", around=1.0)
     assert "<b>0.5011</b>" in ratios
     assert "<b>0.4</b>" not in ratios  # one value, no interval
     low, high = (0.5011111 + sign * half(0.5, 0.51, 14.8 / 30) for sign in (-1, 1))
@@ -153,7 +153,7 @@ def test_a_table_tells_intervals_n_and_what_is_sure(tmp_path: Path) -> None:
 
 def test_a_table_tells_runs_where_they_are_more_than_n(tmp_path: Path) -> None:
     rows = [row(f"w-week0{k}", "easy", float(k), seed=seed) for k in (1, 2) for seed in (1, 2, 3)]
-    (head, line) = cells(means_table.written(means_of(points(tmp_path, rows), (FIGURE,)), "t"), "t")
+    (head, line) = cells(means_table.table_html(means_of(points(tmp_path, rows), (FIGURE,)), "t"), "t")
     assert head == ["policy", "runs", "n", "mean wait (s)"]
     assert line == ["easy", "6", "2 weeks", "1.500", "± 6.353"]
 

@@ -17,7 +17,7 @@ from support.process import run_cli, run_with_little_room
 
 from pybatsched.metrics.runs import read_run
 from pybatsched.report import durations
-from pybatsched.report.figures import KINDS, Asked
+from pybatsched.report.figures import KINDS, FigureOptions
 from pybatsched.report.gantt import chart
 from pybatsched.report.gantt.bars import bars_of
 from pybatsched.report.scales import axis_for
@@ -212,7 +212,9 @@ def test_axes_of_durations_always_have_marks(low: float, factor: float) -> None:
 
 
 def test_means_are_over_spans_of_time_that_people_like() -> None:
-    assert [durations.told(durations.span_for(days * DAY_S, 400)) for days in (0.1, 7, 30, 365, 730, 4000)] == [
+    assert [
+        durations.duration_text(durations.span_for(days * DAY_S, 400)) for days in (0.1, 7, 30, 365, 730, 4000)
+    ] == [
         "1 min",
         "30 min",
         "2 h",
@@ -234,7 +236,7 @@ def test_queues_are_told_apart_without_colours_and_go_from_end_to_end(place: Pat
 
     drawn = Figure()
     runs = [read_run(str(place / name)) for name in ("days", "minutes", "crowd")]
-    KINDS["queue"](drawn, runs, Asked("wait_s"))
+    KINDS["queue"](drawn, runs, FigureOptions("wait_s"))
     lines: Any = drawn.axes[0].get_lines()
     assert len({line.get_linestyle() for line in lines}) == 3
     for line in lines:
@@ -252,7 +254,7 @@ def test_a_gantt_chart_has_the_colours_of_the_page_and_names_its_run(tmp_path: P
     simulated(tmp_path, "both", [(0, 2, 100.0), (1, 2, 10.0), (2, 1, 5.0)])
     run = read_run(str(tmp_path / "both"))
     drawn = Figure()
-    KINDS["gantt"](drawn, [run], Asked("wait_s"))
+    KINDS["gantt"](drawn, [run], FigureOptions("wait_s"))
     assert drawn.axes[0].get_title(loc="left") == "both"
     (bars,) = drawn.axes[0].collections
     colors: Any = bars.get_facecolor()

@@ -12,7 +12,7 @@ from support.process import run_cli
 
 from pybatsched.metrics.runs import Run, read_run
 from pybatsched.report import page, provenance
-from pybatsched.report.gantt.chart import kin_of
+from pybatsched.report.gantt.chart import workload_key
 
 LOG = tuple(line(k, 10 * k, allocated=16 * k) for k in range(1, 6))
 
@@ -31,7 +31,7 @@ def ran(folder: Path, name: str, *args: str) -> Run:
 
 
 def told(*runs: Run) -> dict[str, list[str]]:
-    return dict(provenance.told(runs, 10.0))
+    return dict(provenance.rows_of(runs, 10.0))
 
 
 def test_nothing_is_said_of_a_workload_that_is_read_as_usual(place: Path) -> None:
@@ -63,11 +63,11 @@ def test_jobs_that_were_moved_or_resized_are_not_the_same(place: Path) -> None:
     whole, other = ran(place, "a", "--procs", "128"), ran(place, "b", "--procs", "100", "--walltimes", "exact")
     moved = ran(place, "c", "--procs", "128", "--from", "15")
     resized = ran(place, "d", "-p", "curie-node@0.01")
-    assert kin_of(whole) == kin_of(other)
-    assert len({kin_of(whole), kin_of(moved), kin_of(resized)}) == 3
+    assert workload_key(whole) == workload_key(other)
+    assert len({workload_key(whole), workload_key(moved), workload_key(resized)}) == 3
     assert "Of other workloads: c, d. There, jobs of the same id" in page.of_runs([whole, other, moved, resized])
     cores = ran(place, "e", "-p", "curie-node@0.01", "--units", "core")
-    assert kin_of(cores) == kin_of(whole)
+    assert workload_key(cores) == workload_key(whole)
 
 
 @pytest.mark.parametrize("odd", [{"selection": 7, "units": ["x"]}, {"selection": [], "lenient": "yes"}])
@@ -75,4 +75,4 @@ def test_a_summary_may_say_anything_of_it(odd: dict[str, Any], place: Path) -> N
     run = ran(place, "odd", "--procs", "128")
     changed = replace(run, summary={**run.summary, **odd})
     assert "jobs chosen" not in told(changed)
-    assert kin_of(changed) != kin_of(run)
+    assert workload_key(changed) != workload_key(run)

@@ -15,11 +15,11 @@ from support.places import PUSHY, ROOT
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import Run, read_run, read_what_is_there
+from pybatsched.metrics.runs import Run, read_latest, read_run
 from pybatsched.report import durations, page
-from pybatsched.report.gantt.chart import data_of, kin_of
+from pybatsched.report.gantt.chart import data_of, workload_key
 from pybatsched.report.run import charts, job_history
-from pybatsched.report.run.page import Told
+from pybatsched.report.run.page import JobHistories
 from pybatsched.session.explain import explain, full_histories
 from pybatsched.session.journal import JournalReader
 
@@ -123,7 +123,7 @@ def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
 
 def test_the_same_workload_makes_jobs_the_same(place: Path, tmp_path: Path) -> None:
     runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
-    assert kin_of(runs[0]) == kin_of(runs[1]) == runs[0].summary["inputs"]["workloads"][0]["sha256"][:16]
+    assert workload_key(runs[0]) == workload_key(runs[1]) == runs[0].summary["inputs"]["workloads"][0]["sha256"][:16]
     assert "Of other workloads: " not in page.of_runs(runs)
 
 
@@ -135,14 +135,14 @@ def top_of(plot: Any) -> float:
 def test_each_run_has_a_panel_of_its_own_with_one_time(place: Path, kin: tuple[str, str]) -> None:
     runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
     time = charts.time_axis(0.0, 500.0)
-    plots = charts.over_time(runs, "queue", time, charts.Grain(), kin)
+    plots = charts.over_time(runs, "queue", time, charts.Resolution(), kin)
     assert [plot.name for plot in plots] == ["queue-0", "queue-1"]
     assert all(plot.x_range is time.shown for plot in plots)
     tops = [top_of(plot) for plot in plots]
     lengths = [run.queue_length.maximum * 1.04 for run in runs]
     assert tops == ([max(lengths)] * 2 if kin == ("a", "a") else lengths)
     assert [plot.xaxis.visible for plot in plots] == [False, True]
-    used = charts.over_time(runs, "utilisation", time, charts.Grain(), kin)
+    used = charts.over_time(runs, "utilisation", time, charts.Resolution(), kin)
     assert {top_of(plot) for plot in used} == {1.04}
 
 
@@ -150,7 +150,7 @@ def test_a_stranger_does_not_part_runs_of_one_workload(place: Path) -> None:
     """Two runs of one workload have one scale, whatever else is on the page; the third has its own."""
     fcfs, easy = (read_run(str(place / "out" / name)) for name in ("fcfs", "easy"))
     runs = [fcfs, easy, easy]
-    plots = charts.over_time(runs, "queue", charts.time_axis(0.0, 500.0), charts.Grain(), ("a", "a", "b"))
+    plots = charts.over_time(runs, "queue", charts.time_axis(0.0, 500.0), charts.Resolution(), ("a", "a", "b"))
     lengths = [run.queue_length.maximum * 1.04 for run in runs]
     assert lengths[0] != lengths[1]
     assert [top_of(plot) for plot in plots] == [max(lengths), max(lengths), lengths[2]]
@@ -172,14 +172,14 @@ def line_of_plot(plot: Any) -> list[float]:
 
 def test_all_panels_of_a_page_are_drawn_by_one_rule(tmp_path: Path) -> None:
     few, lots = many(3, 9000.0, "few", tmp_path), many(400, 60.0, "lots", tmp_path)
-    assert charts.grain_of([few]) == charts.Grain()
-    grain = charts.grain_of([few, lots])
-    assert grain == charts.Grain(300.0)  # 6.6 h in at most 150 spans
+    assert charts.resolution_of([few]) == charts.Resolution()
+    grain = charts.resolution_of([few, lots])
+    assert grain == charts.Resolution(300.0)  # 6.6 h in at most 150 spans
     time = charts.time_axis(0.0, 24_000.0)
     plots = charts.over_time([few, lots], "utilisation", time, grain, ("a", "b"))
     for plot in plots:
         assert all(at % 300 == 0 for at in line_of_plot(plot)[1:-1])
-    assert len(line_of_plot(charts.over_time([few], "utilisation", time, charts.Grain(), ("a",))[0])) == 6
+    assert len(line_of_plot(charts.over_time([few], "utilisation", time, charts.Resolution(), ("a",))[0])) == 6
     text = page.of_runs([few, lots])
     assert text.count("A line is the mean over 5 min, the pale area is exact.") == 2
     assert "Runs of the same workload have the same scale, others their own." in text
@@ -188,7 +188,7 @@ def test_all_panels_of_a_page_are_drawn_by_one_rule(tmp_path: Path) -> None:
 
 def test_lines_differ_in_more_than_colour_and_names_are_beside(place: Path) -> None:
     runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
-    both, alone = charts.cumulated(runs, "wait_s"), charts.cumulated(runs[:1], "wait_s")
+    both, alone = charts.cumulative(runs, "wait_s"), charts.cumulative(runs[:1], "wait_s")
     lines: list[Any] = list(both.renderers)
     looks = [(line.glyph.line_color, line.glyph.line_dash) for line in lines]
     assert len(set(map(str, looks))) == 2
@@ -200,7 +200,7 @@ def test_lines_differ_in_more_than_colour_and_names_are_beside(place: Path) -> N
 
 
 def test_lengths_of_time_are_those_of_single_figures(place: Path) -> None:
-    plot: Any = charts.cumulated([read_run(str(place / "out" / "easy"))], "wait_s")
+    plot: Any = charts.cumulative([read_run(str(place / "out" / "easy"))], "wait_s")
     assert plot.xaxis.major_label_overrides == dict(durations.MARKS)
     assert plot.xaxis.ticker.ticks == [at for at, _ in durations.MARKS]
 
@@ -211,7 +211,9 @@ def test_nothing_is_drawn_where_nobody_waits(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(json.dumps(content))
     args = ("--procs", "4", "-w", "w.json", "--policy", "fcfs", "-e", "x")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
-    (plot,) = charts.over_time([read_run(str(tmp_path / "x"))], "queue", charts.time_axis(0, 5), charts.Grain(), ("",))
+    (plot,) = charts.over_time(
+        [read_run(str(tmp_path / "x"))], "queue", charts.time_axis(0, 5), charts.Resolution(), ("",)
+    )
     assert plot.renderers == []
 
 
@@ -232,7 +234,7 @@ def test_whole_stories_are_what_explain_tells(place: Path) -> None:
 @pytest.mark.parametrize("name", ["fcfs", "easy"])
 def test_a_journal_is_found_by_itself_and_told(name: str, place: Path) -> None:
     run = read_run(str(place / "out" / name))
-    told = job_history.tell(run)
+    told = job_history.read_histories(run)
     assert told.note == ""
     assert any("not started: " in text for lines in told.stories.values() for _, text in lines)
     data = data_of(run, told.stories)
@@ -280,16 +282,16 @@ def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     run = read_run(str(place / "out" / "easy"))
     path = str(place / "out" / "easy.pbj")
     monkeypatch.setattr(job_history, "MAX_JOBS", 29)
-    told = job_history.tell(run)
+    told = job_history.read_histories(run)
     assert told.stories == {}
     assert told.note == f"The journal {path} is not told: of 30 jobs, 29 are the most; --journal tells it."
     assert told.note in unescape(page.of_runs([run], [told]))
-    assert len(job_history.tell(run, path).stories) == 30
+    assert len(job_history.read_histories(run, path).stories) == 30
 
 
 def test_where_too_many_wait_decisions_are_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = read_run(str(place / "out" / "easy"))
-    n = job_history.n_questions(run.jobs)
+    n = job_history.n_explanations(run.jobs)
     asked = sum(
         1
         for record in run.records
@@ -297,8 +299,8 @@ def test_where_too_many_wait_decisions_are_told(place: Path, monkeypatch: pytest
         if record.submitted_at <= instant < record.started_at
     )
     assert n == asked > 0
-    monkeypatch.setattr(job_history, "MAX_QUESTIONS", n - 1)
-    told = job_history.tell(run)
+    monkeypatch.setattr(job_history, "MAX_EXPLANATIONS", n - 1)
+    told = job_history.read_histories(run)
     assert told.note.startswith("Why jobs waited is not told: too many waited for too long")
     assert all("not started" not in text for lines in told.stories.values() for _, text in lines)
     assert any(text.startswith("started on") for _, text in told.stories["w0!05"])
@@ -309,20 +311,20 @@ def test_a_journal_of_another_run_is_no_story(place: Path, tmp_path: Path) -> No
         (tmp_path / f"{name}_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
         (tmp_path / f"{name}_summary.json").write_bytes((place / "out" / "easy_summary.json").read_bytes())
     (tmp_path / "a.pbj").write_bytes((place / "books.pbj").read_bytes())
-    told = job_history.tell(read_run(str(tmp_path / "a")))
+    told = job_history.read_histories(read_run(str(tmp_path / "a")))
     assert told.stories == {}
     assert f"The journal {tmp_path / 'a.pbj'} is not told: policy fcfs, but " in told.note
     run = read_run(str(tmp_path / "b"))
-    assert job_history.tell(run) == Told()
+    assert job_history.read_histories(run) == JobHistories()
     with pytest.raises(InputError, match="policy fcfs, but .* has easy; expected the journals of the runs"):
-        job_history.tell(run, str(tmp_path / "a.pbj"))
+        job_history.read_histories(run, str(tmp_path / "a.pbj"))
     content = (tmp_path / "b_summary.json").read_text().replace('"name": "easy"', '"name": "fcfs"')
     fcfs = json.loads((place / "out" / "fcfs_summary.json").read_text())["policy"]["options"]
     (tmp_path / "b_summary.json").write_text(
         json.dumps(json.loads(content) | {"policy": {"name": "fcfs", "options": fcfs}})
     )
     with pytest.raises(InputError, match=r"job w0!\d+ started at .*, but in .*; expected the journal of this run"):
-        job_history.tell(read_run(str(tmp_path / "b")), str(tmp_path / "a.pbj"))
+        job_history.read_histories(read_run(str(tmp_path / "b")), str(tmp_path / "a.pbj"))
 
 
 def test_no_file_is_run_for_a_story(tmp_path: Path) -> None:
@@ -360,7 +362,7 @@ def test_users_are_the_same_without_loading_the_workload(
     args = ("--procs", "32", "-w", "w.json", "--policy", "easy", "-e", "x")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     monkeypatch.chdir(tmp_path)
-    fast, slow = read_what_is_there("x", all_fields=False), read_run("x")
+    fast, slow = read_latest("x", all_fields=False), read_run("x")
     assert all(set(record.fields) <= {"user"} for record in fast.records)
     assert fast.jobs.frame.equals(slow.jobs.frame)
     assert page.of_runs([fast]) == page.of_runs([slow])

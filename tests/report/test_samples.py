@@ -103,8 +103,8 @@ def test_a_platform_that_an_option_determines_is_no_axis(tmp_path: Path) -> None
     assert len(chart.boxes) == 2 * 2 * 4
     assert values(chart)["curie", "0.1", "conservative (baseline)"] == [180.0, 360.0]
     assert chart.reference == "conservative (baseline)"
-    assert chart.words_of(chart.boxes[0]) == "conservative (baseline)"
-    assert chart.words_of(chart.panel("curie", "0.1")[1]) == "theta 0.5, alpha 0.1"
+    assert chart.setting_text(chart.boxes[0]) == "conservative (baseline)"
+    assert chart.setting_text(chart.panel("curie", "0.1")[1]) == "theta 0.5, alpha 0.1"
     (plain,) = charts_of(found, FIGURE, "conservative", only="conservative")  # which the others show beside them
     assert (plain.subject, plain.categories, plain.columns) == ("", ("conservative",), ("own-10", "own-05"))
     (ratios,) = charts_of(found, FIGURE, "conservative", ratios=True)
@@ -168,7 +168,7 @@ def test_a_baseline_that_is_named_as_a_value_has_a_place_of_its_own(tmp_path: Pa
     (grid,) = charts_of(points(tmp_path, rows), FIGURE, "fcfs")
     assert grid.categories == ("fcfs (baseline)", "fcfs", "sjf")
     assert values(grid)["w", "", "fcfs (baseline)"] == [5.0]
-    assert [grid.words_of(box) for box in grid.panel("w", "")] == ["fcfs (baseline)", "order fcfs", "order sjf"]
+    assert [grid.setting_text(box) for box in grid.panel("w", "")] == ["fcfs (baseline)", "order fcfs", "order sjf"]
 
 
 def test_charts_of_one_policy_and_of_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from support.campaigns import scanned
 
 from pybatsched.campaign.store import Store
-from pybatsched.report.campaign import charts as spreads
+from pybatsched.report.campaign import charts as campaign_charts
 from pybatsched.report.campaign.boxes import Box, Chart, Dot
 from pybatsched.report.campaign.layout import charts_of
 from pybatsched.report.campaign.means import Mean
@@ -148,7 +148,9 @@ def test_all_figures_of_a_measure_on_a_page_have_the_same_ends(tmp_path: Path) -
     found = points_of(Store(scanned(tmp_path, n_weeks=2)))
     charts = [one for ratios in (False, True) for one in charts_of(found, "mean_wait_s", "conservative", ratios=ratios)]
     for one, scale in zip(charts, scales_of(charts), strict=True):
-        plots: list[Any] = [plot for as_means in (True, False) for plot in spreads.drawn(one, scale, as_means=as_means)]
+        plots: list[Any] = [
+            plot for as_means in (True, False) for plot in campaign_charts.draw(one, scale, as_means=as_means)
+        ]
         assert len(plots) == 4
         assert {(plot.y_range.start, plot.y_range.end) for plot in plots} == {(scale.low, scale.high)}
         for plot in plots:
@@ -158,7 +160,7 @@ def test_all_figures_of_a_measure_on_a_page_have_the_same_ends(tmp_path: Path) -
 
 def test_n_is_just_a_number_where_boxes_are_narrow() -> None:
     many = chart(*[[1.0, 2.0]] * 40)
-    plots: list[Any] = spreads.drawn(many, scale_of([many]))
+    plots: list[Any] = campaign_charts.draw(many, scale_of([many]))
     (ns,) = plots[0].select({"name": "n"})
     assert ns.data_source.data["n"] == ["2"] * 40
 

@@ -8,7 +8,7 @@ from typing import Any
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.runs import Run
-from pybatsched.report.gantt.colors import BY_JOB, Shade, as_pixel, shades_of, told, usual
+from pybatsched.report.gantt.colors import BY_JOB, Coloring, as_pixel, coloring_data, colorings_of, default_coloring
 
 DAY = 86_400.0
 
@@ -23,13 +23,13 @@ def run(*jobs: tuple[str, float, int, dict[str, Any]]) -> Run:
     return Run("x", records, 4096, {})
 
 
-def classes(shade: Shade) -> list[list[str]]:
+def classes(coloring: Coloring) -> list[list[str]]:
     """What each job is called, run by run."""
-    return [[shade.words[k] for k in column.tolist()] for column in shade.classes]
+    return [[coloring.words[k] for k in column.tolist()] for column in coloring.classes]
 
 
-def by_name(runs: Sequence[Run]) -> dict[str, Shade]:
-    return {shade.name: shade for shade in shades_of(runs)}
+def by_name(runs: Sequence[Run]) -> dict[str, Coloring]:
+    return {coloring.name: coloring for coloring in colorings_of(runs)}
 
 
 def test_each_tells_its_classes_over_all_runs() -> None:
@@ -42,27 +42,27 @@ def test_each_tells_its_classes_over_all_runs() -> None:
     assert classes(found["wait"]) == [["none", "under 1 min", "1 to 10 min"], ["over 7 d"]]
     assert classes(found["class"]) == [["regular", "regular", "urgent"], ["deadline"]]
     assert classes(found["workload"]) == [["w0", "w0", "w1"], ["w0"]]
-    for shade in found.values():
-        assert len(set(shade.colors)) == len(shade.words) == len(shade.colors)
+    for coloring in found.values():
+        assert len(set(coloring.colors)) == len(coloring.words) == len(coloring.colors)
 
 
 def test_what_has_one_class_is_not_there() -> None:
     assert list(by_name([run(("w0!1", 0, 1, {}), ("w0!2", 0, 1, {}))])) == []
     assert list(by_name([run(("w0!1", 0, 1, {}), ("w0!2", 5, 1, {}))])) == ["wait"]
-    assert shades_of([run()]) == []
+    assert colorings_of([run()]) == []
 
 
 def test_the_busiest_users_have_colours_of_their_own() -> None:
     jobs = [(f"w0!{k}-{n}", 0.0, 1, {"user": k}) for k in range(40) for n in range(40 - k)]
-    shade = by_name([run(*jobs)])["user"]
-    assert list(shade.words) == [*(f"user {k}" for k in range(16)), "24 other users"]
+    coloring = by_name([run(*jobs)])["user"]
+    assert list(coloring.words) == [*(f"user {k}" for k in range(16)), "24 other users"]
     jobs.append(("w0!x", 0.0, 1, {}))
     assert by_name([run(*jobs)])["user"].words[-1] == "24 other users and unknown"
 
 
 def test_many_sizes_are_put_together() -> None:
-    shade = by_name([run(*((f"w0!{n}", 0.0, n, {}) for n in (1, 3, 4, 2048)))])["size"]
-    assert classes(shade) == [
+    coloring = by_name([run(*((f"w0!{n}", 0.0, n, {}) for n in (1, 3, 4, 2048)))])["size"]
+    assert classes(coloring) == [
         ["1 to 3 processors", "1 to 3 processors", "4 to 15 processors", "1,024 to 4,095 processors"]
     ]
 
@@ -70,12 +70,12 @@ def test_many_sizes_are_put_together() -> None:
 def test_a_run_of_many_jobs_shows_waits_at_first() -> None:
     few = run(("w0!1", 0, 1, {}), ("w0!2", 5, 1, {}))
     many = run(*((f"w0!{k}", float(k), 1, {}) for k in range(3001)))
-    assert usual([few], shades_of([few])) == BY_JOB
-    assert usual([few, many], shades_of([few, many])) == "wait"
+    assert default_coloring([few], colorings_of([few])) == BY_JOB
+    assert default_coloring([few, many], colorings_of([few, many])) == "wait"
     alike = run(*((f"w0!{k}", 0.0, 1, {}) for k in range(3001)))
-    assert usual([alike], shades_of([alike])) == BY_JOB
+    assert default_coloring([alike], colorings_of([alike])) == BY_JOB
 
 
 def test_the_script_gets_colours_as_the_canvas_has_them() -> None:
-    shade = Shade("size", "size", ["#010203", "#ff0000"], ["a", "b"], [])
-    assert told(shade)["colors"] == [0xFF030201, 0xFF0000FF] == [as_pixel("#010203"), as_pixel("#ff0000")]
+    coloring = Coloring("size", "size", ["#010203", "#ff0000"], ["a", "b"], [])
+    assert coloring_data(coloring)["colors"] == [0xFF030201, 0xFF0000FF] == [as_pixel("#010203"), as_pixel("#ff0000")]

@@ -13,7 +13,7 @@ from support.process import run_cli
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
 from pybatsched.report.run import job_history
-from pybatsched.report.run.page import Told
+from pybatsched.report.run.page import JobHistories
 
 
 def simulate(folder: Path, name: str, at: float = 0.0) -> str:
@@ -31,17 +31,17 @@ def test_instants_of_a_log_are_told_to_the_tick(tmp_path: Path) -> None:
     early, late = simulate(tmp_path, "early", 1e9 + 0.25), simulate(tmp_path, "late", 1e9 + 7.5)
     told = f"job w0!a started at 1000000007.5, but in {early} at 1000000000.25; expected the journal of this run"
     with pytest.raises(InputError) as caught:
-        job_history.tell(read_run(early), f"{late}.pbj")
+        job_history.read_histories(read_run(early), f"{late}.pbj")
     assert str(caught.value) == f"--journal {late}.pbj: {told}"
 
 
 def test_a_journal_that_is_cut_is_told_as_far_as_it_goes_and_said_to_be_cut(tmp_path: Path) -> None:
     prefix = simulate(tmp_path, "run")
     journal = Path(f"{prefix}.pbj")
-    told = job_history.tell(read_run(prefix))
+    told = job_history.read_histories(read_run(prefix))
     assert told.note == ""
     cut_before_reply(journal, 3)  # in which the first job ends
-    cut = job_history.tell(read_run(prefix))
+    cut = job_history.read_histories(read_run(prefix))
     note = "the journal is truncated: 7 bytes after its last complete record"
     assert cut.note == f"The journal {journal} is not whole, and stories end with it: {note}."
     assert cut.stories == {job_id: lines[: len(cut.stories[job_id])] for job_id, lines in told.stories.items()}
@@ -56,7 +56,7 @@ def test_a_journal_of_a_run_that_was_killed_is_not_whole(tmp_path: Path) -> None
     raw = journal.read_bytes()
     journal.write_bytes(raw[: record_ends(raw)[-2]])
     note = ": the journal has no end: the run was killed, or is still running."
-    assert job_history.tell(read_run(prefix)).note.endswith(note)
+    assert job_history.read_histories(read_run(prefix)).note.endswith(note)
 
 
 def test_a_journal_that_is_cut_before_its_first_job_tells_nothing(tmp_path: Path) -> None:
@@ -64,7 +64,9 @@ def test_a_journal_that_is_cut_before_its_first_job_tells_nothing(tmp_path: Path
     prefix = simulate(tmp_path, "run")
     cut_before_reply(Path(f"{prefix}.pbj"), 1)
     why = f"it tells of no job of {prefix} (the journal is truncated: 7 bytes after its last complete record)"
-    assert job_history.tell(read_run(prefix)) == Told(note=f"The journal {prefix}.pbj is not told: {why}.")
+    assert job_history.read_histories(read_run(prefix)) == JobHistories(
+        note=f"The journal {prefix}.pbj is not told: {why}."
+    )
     done = run_cli("report", prefix, "--journal", f"{prefix}.pbj", "--output", "x.html", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, f"pybatsched: --journal {prefix}.pbj: {why}\n")
     assert not (tmp_path / "x.html").exists()

@@ -20,7 +20,7 @@ from support.process import run_cli
 
 from pybatsched import __version__, cli
 from pybatsched.errors import BrokenPromiseError, InputError, PolicyError
-from pybatsched.metrics.runs import read_run, read_what_is_there
+from pybatsched.metrics.runs import read_latest, read_run
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.report import page
@@ -117,7 +117,7 @@ def test_a_run_that_is_stopped(
         assert (mark.state, mark.is_alive, mark.n_jobs, mark.about["pid"]) == ("running", True, N_JOBS, process.pid)
         assert results() == earlier
         notice = f"still running, {n_rows()} of 1,200 jobs so far"
-        assert read_what_is_there("out/a", newest=True).standing.notice == notice
+        assert read_latest("out/a", newest=True).run_state.notice == notice
         code, out, err = said("metrics", "out/a", capsys=capsys)
         if is_first:
             assert (code, out.splitlines()[0]) == (7, f"out/a: {notice}")
@@ -324,10 +324,10 @@ def test_the_library_refuses_what_is_not_whole_unless_told(broken: str) -> None:
     with pytest.raises(BrokenPromiseError, match=f"^out/a: {NOTICE}; expected a finished run, or partial=True$"):
         read_run(broken)
     run = read_run(broken, partial=True)
-    assert (len(run.records), run.standing.notice, run.label) == (N_OVER, NOTICE, "a")
+    assert (len(run.records), run.run_state.notice, run.label) == (N_OVER, NOTICE, "a")
     with pytest.raises(BrokenPromiseError, match=NOTICE):
         read_run("out/a.part")  # by the name of its files it is no more whole
-    assert (read_run("out/b").standing.notice, len(read_run("out/b").records)) == ("", N_JOBS)
+    assert (read_run("out/b").run_state.notice, len(read_run("out/b").records)) == ("", N_JOBS)
     assert {path.name for path in Path("out").glob("b*")} == {
         "b_jobs.csv",
         "b_machine_states.csv",
@@ -466,22 +466,22 @@ def test_a_table_that_ends_anywhere_is_read_up_to_its_last_whole_row(broken: str
     n_head = data.index(b"\n") + 1
     for size in (*range(n_head + 300), *range(len(data) - 300, len(data) + 1)):
         path.write_bytes(data[:size])
-        run = read_what_is_there(broken)
+        run = read_latest(broken)
         assert len(run.records) == max(data[:size].count(b"\n") - 1, 0)
-        assert run.standing.notice == f"failed after {len(run.records)} of 1,200 jobs"
+        assert run.run_state.notice == f"failed after {len(run.records)} of 1,200 jobs"
     lines = data.splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:3], b"1,w0,d\n", *lines[3:]]))
     with pytest.raises(InputError, match="a.part_jobs.csv, line 4: the row is cut short"):  # that is damage
-        read_what_is_there(broken)
+        read_latest(broken)
 
 
 def test_a_row_with_lines_in_it_that_breaks_off(broken: str) -> None:
     path = Path("out/a.part_jobs.csv")
     text = path.read_text()
     path.write_text(text + text.splitlines()[-1].removesuffix('""') + '"a note\nof two')
-    assert len(read_what_is_there(broken).records) == N_OVER
+    assert len(read_latest(broken).records) == N_OVER
     path.write_text(text + text.splitlines()[-1].removesuffix('""') + '"a note\n')
-    assert len(read_what_is_there(broken).records) == N_OVER
+    assert len(read_latest(broken).records) == N_OVER
 
 
 def test_the_states_are_those_of_the_documents() -> None:

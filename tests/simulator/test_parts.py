@@ -228,7 +228,7 @@ def test_readers_say_that_it_was_cut_and_take_it(place: Path) -> None:
     assert simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut").returncode == 5
     done = run_cli("metrics", "cut", cwd=place)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "cut: cut at 600 s after 3 of 40 jobs")
-    standing = read_run(str(place / "cut")).standing
+    standing = read_run(str(place / "cut")).run_state
     assert (standing.notice, standing.reason, standing.remark) == ("cut at 600 s after 3 of 40 jobs", "", "")
     done = run_cli("compare", "cut_summary.json", "cut_summary.json", cwd=place)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "cut: cut at 600 s after 3 of 40 jobs")

@@ -56,9 +56,9 @@ def run(
             store,
             folders,
             workers,
-            beside=beside,
+            spec_folder=beside,
             retry_failed=args.retry_failed,
-            heard=line.update,
+            on_progress=line.update,
             command=command,
         )
     finally:

@@ -365,7 +365,7 @@ def setting_of(
 
 def clusters_of(platform: Platform) -> dict[str, str]:
     """Return the processors of each cluster by name, if the machine has several. O(hosts)."""
-    return summary.clusters_told(groups(platform, "cluster"))
+    return summary.clusters_text(groups(platform, "cluster"))
 
 
 def policy_description(plan: registry.PolicyPlan, options: SimulationOptions) -> dict[str, Any]:

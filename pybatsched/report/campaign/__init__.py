@@ -1,1 +1,1 @@
-"""The page about a campaign, and the points, means and boxes that its charts show."""
+"""The page of a campaign, and the points, means and boxes in its charts."""

@@ -1,4 +1,4 @@
-"""Box plots as data: the samples of a figure by row, column and category."""
+"""Data of box plots: the samples of a figure by row, column and category."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pybatsched.report.campaign.points import Origin
 
 
 class Dot(NamedTuple):
-    """A value of a sample and where it comes from, for people and by its run."""
+    """A value of a sample, with the name and the origin of its run."""
 
     value: float
     name: str
@@ -21,7 +21,7 @@ class Dot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The sample at one place of a chart: a family, a column (empty if there is but one), a category along the axis."""
+    """The sample at one position of a chart: family, column (empty if there is only one), category along the axis."""
 
     row: str
     column: str
@@ -30,10 +30,10 @@ class Box:
     is_baseline: bool = False
 
     @property
-    def told(self) -> Distribution:
-        """The sample in a few numbers. O(n log n)."""
+    def statistics(self) -> Distribution:
+        """The statistics of the sample. O(n log n)."""
         found = distribution(dot.value for dot in self.dots)
-        assert found is not None  # a box without dots is never made
+        assert found is not None  # every box has dots
         return found
 
     @property
@@ -46,12 +46,12 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Boxes of one figure: a row of panels a family, a column a value of the second axis, categories along the first.
+    """Boxes of one figure: a row of panels per family, a column per value of the second axis, categories of the first.
 
-    `reference` is the category of the baseline where it is none of the axis, and empty otherwise. `n_undefined` pairs
-    have no ratio, because the baseline's value is 0. `heading` is what the campaign's file calls it. With `each`, a
-    field of jobs, a dot is one of its values in a run (a user, say), otherwise it is a run. Charts of one measure have
-    one axis of values, unless one is to have its own.
+    `reference` is the category of the baseline if it is not a value of the axis, else empty. `n_undefined` pairs have
+    no ratio, because the baseline's value is 0. `heading` is the title in the campaign's file. With `each`, a field of
+    jobs, a dot is one value of the field in a run (such as a user), otherwise it is a run. Charts of one measure have
+    the same axis of values, unless `axis` is "own".
     """
 
     subject: str
@@ -77,26 +77,26 @@ class Chart:
 
     @property
     def measure_title(self) -> str:
-        """The figure for people; of a ratio without its unit."""
+        """The title of the figure; for a ratio without its unit."""
         title, unit = name_and_unit(self.figure)
         return f"{title}{f' of each {self.each}' if self.each else ''}{'' if self.is_ratio else unit}"
 
     @property
     def title(self) -> str:
-        """What is drawn, for people."""
+        """The title of the chart."""
         if self.heading:
             return f"{self.heading} ({self.subject})" if self.subject else self.heading
         return f"{self.measure_title}, over that of {self.baseline}" if self.is_ratio else self.measure_title
 
-    def words_of(self, box: Box) -> str:
-        """Say which setting a box is of."""
+    def setting_text(self, box: Box) -> str:
+        """Return the setting of a box as text."""
         if box.category == self.reference:
             return box.category.strip()
-        words = [f"{self.x_title} {box.category}", *([f"{self.column_title} {box.column}"] if box.column else [])]
-        return ", ".join(words)
+        parts = [f"{self.x_title} {box.category}", *([f"{self.column_title} {box.column}"] if box.column else [])]
+        return ", ".join(parts)
 
     def lines(self, n_boxes: int) -> list[tuple[str, tuple[str, ...]]]:
-        """Give families with columns that go side by side, so many that a line has no more boxes if it can be."""
+        """Return families with the columns that are side by side, so that a line has at most `n_boxes` if possible."""
         n_most = max(n_boxes // len(self.categories), 1)
         n_lines = -(-len(self.columns) // n_most)
         n_each = -(-len(self.columns) // n_lines)
@@ -104,13 +104,13 @@ class Chart:
         return [(row, part) for row in self.rows for part in parts]
 
     def panel(self, row: str, column: str) -> list[Box]:
-        """Give the boxes of one panel, in the order of the axis."""
+        """Return the boxes of one panel, in the order of the axis."""
         found = {box.category: box for box in self.boxes if (box.row, box.column) == (row, column)}
         return [found[category] for category in self.categories if category in found]
 
 
 def dodge(k: int) -> float:
-    """Give how far from the middle of its box the k-th dot goes, so that dots do not hide each other; at most 0.25.
+    """Return the offset of the k-th dot from the middle of its box, at most 0.25: dots must not hide each other.
 
     >>> [round(dodge(k), 2) for k in range(4)]
     [0.0, -0.19, 0.12, -0.07]

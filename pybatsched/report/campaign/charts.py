@@ -1,6 +1,6 @@
-"""The charts of a campaign by Bokeh: a figure for each family, with a box and its dots, or a mean, for each setting.
+"""Draw the charts of a campaign with Bokeh: a figure for each family, with a box or a mean for each setting.
 
-Names are data: they go into columns and labels of canvases, which are text.
+Names are data: they are written into columns and labels of canvases, as text.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from pybatsched.metrics.confidence import LEVEL_TOLD
+from pybatsched.metrics.confidence import LEVEL_TEXT
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.run.charts import WIDTH
 from pybatsched.report.scales import Scale, log_ticks
 
 _HALF: Final = WIDTH // 2
-_SLOT: Final = 42  # pixels that a box likes to have
+_SLOT: Final = 42  # preferred width of a box in pixels
 _LEAST_SLOT: Final = 20
 _MARGIN: Final = 100
 _LETTER: Final = 6.3
@@ -38,10 +38,10 @@ _BOX, _BASELINE, _MEAN, _DOT, _GREY = "#a6cee3", "#d0d0d0", "#e31a1c", "#1f4e79"
 _NUMBER: Final = "{0,0.[0000]}"
 
 
-def drawn(chart: Chart, scale: Scale, *, as_means: bool = False) -> list[figure]:
-    """Draw a chart: a figure for each family, or several where there are many columns. O(dots log dots).
+def draw(chart: Chart, scale: Scale, *, as_means: bool = False) -> list[figure]:
+    """Draw a chart: a figure for each family, or several if there are many columns. O(dots log dots).
 
-    Boxes with their dots, or just the means with their confidence intervals.
+    It shows boxes with their dots, or only the means with their confidence intervals.
     """
     lines = chart.lines((WIDTH - _MARGIN) // _LEAST_SLOT)
     n = len(lines[0][1]) * len(chart.categories)
@@ -61,7 +61,7 @@ def drawn(chart: Chart, scale: Scale, *, as_means: bool = False) -> list[figure]
 
 
 def _frame(chart: Chart, scale: Scale, row: str, columns: Sequence[str], slot: float) -> figure:
-    turn, room = _turned(chart, slot)
+    turn, room = _label_angle(chart, slot)
     factors = [_factor(chart, column, category) for column in columns for category in chart.categories]
     plot = figure(
         width=round(_MARGIN + slot * len(factors)),
@@ -92,12 +92,12 @@ def _frame(chart: Chart, scale: Scale, row: str, columns: Sequence[str], slot: f
     return plot
 
 
-def _write_n(plot: figure, places: Sequence[Any], ns: Sequence[int], scale: Scale, slot: float) -> None:
-    """Write above each box or mean of how many values it is; without the letter where there is no room for it."""
-    words = [f"n = {n:,}" for n in ns]
-    if max(map(len, words)) * _SMALL_LETTER > slot:
-        words = [f"{n:,}" for n in ns]
-    source = ColumnDataSource({"at": places, "y": [scale.high] * len(words), "n": words})
+def _write_n(plot: figure, positions: Sequence[Any], ns: Sequence[int], scale: Scale, slot: float) -> None:
+    """Write the number of values above each box or mean; without "n =" if the space is too narrow."""
+    texts = [f"n = {n:,}" for n in ns]
+    if max(map(len, texts)) * _SMALL_LETTER > slot:
+        texts = [f"{n:,}" for n in ns]
+    source = ColumnDataSource({"at": positions, "y": [scale.high] * len(texts), "n": texts})
     looks: dict[str, Any] = {"text_align": "center", "text_baseline": "top", "text_color": "#555555"}
     plot.text("at", "y", "n", y_offset=3, source=source, name="n", text_font_size="11px", **looks)
 
@@ -108,9 +108,9 @@ def _paint_means(plot: figure, chart: Chart, scale: Scale, boxes: Sequence[Box])
     source = ColumnDataSource(
         {
             "at": [_factor(chart, box.column, box.category) for box in boxes],
-            "setting": [chart.words_of(box) for box in boxes],
+            "setting": [chart.setting_text(box) for box in boxes],
             "fill": [_GREY if box.is_baseline else _DOT for box in boxes],
-            "n": [one.told_n for one in means],
+            "n": [one.n_text for one in means],
             "mean": [one.mean for one in means],
             "low": [one.low for one in whiskers],
             "high": [one.high for one in whiskers],
@@ -127,22 +127,22 @@ def _paint_means(plot: figure, chart: Chart, scale: Scale, boxes: Sequence[Box])
         view = CDSView(filter=BooleanFilter(booleans=which))
         plot.scatter("at", key, marker=marker, size=10, color="fill", line_width=1.5, source=source, view=view)
     dots = plot.scatter("at", "mean", size=9, color="fill", source=source, name="means")
-    told = [("", "@setting"), ("mean", f"@mean{_NUMBER}"), (f"{LEVEL_TOLD} interval", "@interval"), ("n", "@n")]
-    plot.add_tools(HoverTool(renderers=[dots], tooltips=told))
+    tooltips = [("", "@setting"), ("mean", f"@mean{_NUMBER}"), (f"{LEVEL_TEXT} interval", "@interval"), ("n", "@n")]
+    plot.add_tools(HoverTool(renderers=[dots], tooltips=tooltips))
 
 
 def _paint_boxes(plot: figure, chart: Chart, _scale: Scale, boxes: Sequence[Box]) -> None:
-    told = [box.told for box in boxes]
-    places = [_factor(chart, box.column, box.category) for box in boxes]
+    statistics = [box.statistics for box in boxes]
+    positions = [_factor(chart, box.column, box.category) for box in boxes]
     columns: dict[str, list[Any]] = {
-        "at": places,
-        "setting": [chart.words_of(box) for box in boxes],
+        "at": positions,
+        "setting": [chart.setting_text(box) for box in boxes],
         "fill": [_BASELINE if box.is_baseline else _BOX for box in boxes],
-        "n": [one.n for one in told],
-        "mean": [one.mean for one in told],
+        "n": [one.n for one in statistics],
+        "mean": [one.mean for one in statistics],
     }
     for key, p in (("low", 5), ("q1", 25), ("q2", 50), ("q3", 75), ("high", 95)):
-        columns[key] = [one.percentiles[p] for one in told]
+        columns[key] = [one.percentiles[p] for one in statistics]
     source = ColumnDataSource(columns)
     plot.segment("at", "low", "at", "high", color="black", source=source)
     bars = plot.vbar("at", 0.7, "q3", "q1", fill_color="fill", line_color="black", source=source, name="boxes")
@@ -150,11 +150,13 @@ def _paint_boxes(plot: figure, chart: Chart, _scale: Scale, boxes: Sequence[Box]
     dots = ColumnDataSource(
         {
             "at": [
-                _dodged(place, dodge(k)) for place, box in zip(places, boxes, strict=True) for k in range(len(box.dots))
+                _dodged(place, dodge(k))
+                for place, box in zip(positions, boxes, strict=True)
+                for k in range(len(box.dots))
             ],
             "value": [dot.value for box in boxes for dot in box.dots],
             "name": [dot.name for box in boxes for dot in box.dots],
-            "setting": [chart.words_of(box) for box in boxes for _ in box.dots],
+            "setting": [chart.setting_text(box) for box in boxes for _ in box.dots],
         }
     )
     points = plot.scatter("at", "value", size=6, color=_DOT, alpha=0.6, line_color=None, source=dots, name="dots")
@@ -174,8 +176,8 @@ def _dodged(factor: Any, by: float) -> Any:
     return (*factor, by) if isinstance(factor, tuple) else (factor, by)
 
 
-def _turned(chart: Chart, slot: float) -> tuple[float, int]:
-    """Give the angle of labels at which they do not touch, and the height that they then take beyond one line."""
+def _label_angle(chart: Chart, slot: float) -> tuple[float, int]:
+    """Return the angle at which labels do not overlap, and the height that they need in addition to one line."""
     longest = _LETTER * max(map(len, chart.categories))
     if longest < 0.9 * slot:
         return 0.0, 15 if chart.column_title else 0

@@ -1,12 +1,12 @@
-"""Which charts there are of a campaign: samples by parameter, and ratios to a baseline. Nothing is drawn.
+"""Choose the charts of a campaign: samples by parameter, and ratios to a baseline. This module draws nothing.
 
 A *family* is a workload of the campaign's file; its weeks and seeds are the sample of a box. The *axes* of a policy are
-its options that have several values, and the platform if there are several: the option with most values is along the
-chart, the next axis makes columns, any further ones a chart for each of their values. What other axes determine is no
-axis: where each alpha has a platform of its own, alpha is enough.
+its options that have several values, and the platform if there are several. The option with most values is along the
+chart, the next axis has a column per value, and further axes have a chart per value. An axis that other axes determine
+is left out: if each alpha has its own platform, alpha is enough.
 
-A campaign's file may name its charts. Then `by` says what is along each, and whatever else tells the chosen points
-apart makes columns and charts in the same way.
+A campaign's file may name its charts. Then `by` is the axis along each chart, and the other axes in which the selected
+points differ become columns and charts in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pybatsched.campaign.spec import ChartSpec
-from pybatsched.metrics.fields import as_choices, is_like
+from pybatsched.metrics.fields import as_choices, matches
 from pybatsched.report.campaign.axes import (
     Axis,
     axes_of,
@@ -35,11 +35,11 @@ from pybatsched.report.campaign.points import Point, baseline_of
 def charts_of(
     points: Sequence[Point], figure: str, baseline: str = "", *, ratios: bool = False, only: str = "", each: str = ""
 ) -> list[Chart]:
-    """Give the charts of a figure: those of each policy with several values of options, then that of all others.
+    """Return the charts of a figure: those of each policy with several values of options, then one of all others.
 
-    With `only`, just those of one policy. With `ratios`, values over those of the baseline on the same workload,
-    platform, seed and repeat. With `each`, a field of jobs, a dot is one of its values in a run. A chart without values
-    is left out. O(points).
+    With `only`, the charts of one policy. With `ratios`, values over those of the baseline on the same workload,
+    platform, seed and repeat. With `each`, a field of jobs, a dot is one value of the field in a run. Charts without
+    values are left out. O(points).
     """
     by_policy: dict[str, list[Point]] = {}
     for point in points:
@@ -51,22 +51,22 @@ def charts_of(
     for policy, own in by_policy.items():
         axes = axes_of(own)
         if axes and axes[0].kind == "option":
-            charts += _sheets(about, policy, own, axes, ratios=ratios)
+            charts += _charts(about, policy, own, axes, ratios=ratios)
         else:
             plain += own
     if charts and all(point.setting == baseline for point in plain):
-        plain = []  # it is in the other charts
+        plain = []  # the other charts contain the baseline
     if plain:
         platforms = platform_axis(plain)
         axes = [policy_axis(plain), *([platforms] if len(platforms.values) > 1 else [])]
-        charts += _sheets(about, "", plain, axes, ratios=ratios)
+        charts += _charts(about, "", plain, axes, ratios=ratios)
     return [chart for chart in charts if chart.boxes]
 
 
 def named_charts(points: Sequence[Point], wanted: ChartSpec) -> list[Chart]:
-    """Give a chart that the campaign's file names: one, or one for each value of its third axis and further ones.
+    """Return a chart of the campaign's file: one, or one for each value of its third and further axes.
 
-    None if no chosen point has the figure (or a partner of the policy that it is to be divided by). O(points).
+    Empty if no selected point has the figure, or no point of the policy in `over` to divide by. O(points).
     """
     chosen = [point for point in points if _is_chosen(point, wanted.where)]
     if wanted.by not in {"policy", "platform"}:
@@ -75,14 +75,14 @@ def named_charts(points: Sequence[Point], wanted: ChartSpec) -> list[Chart]:
     baseline = baseline_of(points, wanted.over) if wanted.over else ""
     if wanted.over and not baseline:
         return []
-    charts = _sheets(_about(points, wanted.figure, baseline, wanted.each), "", chosen, axes, ratios=bool(baseline))
+    charts = _charts(_about(points, wanted.figure, baseline, wanted.each), "", chosen, axes, ratios=bool(baseline))
     return [
         replace(chart, heading=wanted.title, scale=wanted.scale, axis=wanted.axis) for chart in charts if chart.boxes
     ]
 
 
 def _axes_by(name: str, points: Sequence[Point]) -> list[Axis]:
-    """Give the axis of that name, and those that are needed besides it to tell points apart."""
+    """Return the axis of that name, and the other axes in which points differ."""
     others = [policy_axis(points), *option_axes(points), platform_axis(points)]
     if name == "policy":
         first, others = setting_axis(points), [platform_axis(points)]
@@ -92,7 +92,7 @@ def _axes_by(name: str, points: Sequence[Point]) -> list[Axis]:
 
 
 def _is_chosen(point: Point, where: Mapping[str, Any]) -> bool:
-    """Whether a point is as a chart wants it: each member one of its values, texts by patterns."""
+    """Return whether a chart selects a point: each member of `where` matches, texts by patterns."""
     for name, wanted in where.items():
         if name == "workload":
             found = [point.workload, point.family]
@@ -100,12 +100,12 @@ def _is_chosen(point: Point, where: Mapping[str, Any]) -> bool:
             found = [getattr(point, name)]
         else:
             found = [point.options[name]] if name in point.options else []
-        if not any(is_like(value, choice) for value in found for choice in as_choices(wanted)):
+        if not any(matches(value, choice) for value in found for choice in as_choices(wanted)):
             return False
     return True
 
 
-class _About(NamedTuple):
+class _ChartData(NamedTuple):
     figure: str
     baseline: str
     base: Mapping[tuple[str, str, int, int], Point]
@@ -113,13 +113,15 @@ class _About(NamedTuple):
     each: str
 
 
-def _about(points: Sequence[Point], figure: str, baseline: str, each: str) -> _About:
+def _about(points: Sequence[Point], figure: str, baseline: str, each: str) -> _ChartData:
     base = {point.key: point for point in points if point.setting == baseline}
-    return _About(figure, baseline, base, len({(point.seed, point.repeat) for point in points}) > 1, each)
+    return _ChartData(figure, baseline, base, len({(point.seed, point.repeat) for point in points}) > 1, each)
 
 
-def _sheets(about: _About, policy: str, points: Sequence[Point], axes: Sequence[Axis], *, ratios: bool) -> list[Chart]:
-    """Make a chart for each combination of the values of all axes but two."""
+def _charts(
+    about: _ChartData, policy: str, points: Sequence[Point], axes: Sequence[Axis], *, ratios: bool
+) -> list[Chart]:
+    """Return a chart for each combination of the values of all axes but the first two."""
     charts = []
     for values in itertools.product(*(axis.values for axis in axes[2:])):
         own = [p for p in points if all(axis.of(p) == value for axis, value in zip(axes[2:], values, strict=True))]
@@ -128,14 +130,14 @@ def _sheets(about: _About, policy: str, points: Sequence[Point], axes: Sequence[
     return charts
 
 
-def _chart(about: _About, subject: str, points: Sequence[Point], axes: Sequence[Axis], *, ratios: bool) -> Chart:
+def _chart(about: _ChartData, subject: str, points: Sequence[Point], axes: Sequence[Axis], *, ratios: bool) -> Chart:
     x, column = axes[0], axes[1] if len(axes) > 1 else None
-    if ratios and x.kind == "policy":  # the baseline over itself tells nothing; within a grid it keeps its place
+    if ratios and x.kind == "policy":  # the ratio of the baseline to itself is 1
         points = [point for point in points if point.setting != about.baseline]
     samples: dict[tuple[str, str, str], dict[tuple[str, str, str], Dot]] = {}
     reference = ""
     if about.baseline and not ratios and all(point.setting != about.baseline for point in points):
-        reference = f"{about.baseline} (baseline)"  # a value of an option may have the name of a policy
+        reference = f"{about.baseline} (baseline)"  # with a suffix: a value of an option may have the name of a policy
     while reference in x.values:
         reference += " "
     undefined = set()
@@ -179,6 +181,6 @@ def _chart(about: _About, subject: str, points: Sequence[Point], axes: Sequence[
     )
 
 
-def _named(about: _About, part: str, run: str) -> str:
-    """Name a dot: by its run, and which user of it, say."""
+def _named(about: _ChartData, part: str, run: str) -> str:
+    """Return the name of a dot: its run, and the value of the field `each`."""
     return f"{about.each} {part}, {run}" if about.each else run

@@ -1,8 +1,8 @@
-"""Means over the runs of a campaign, with their confidence intervals. Nothing is drawn.
+"""Compute means over the runs of a campaign, with their confidence intervals. This module draws nothing.
 
-An interval is about what differs by chance: the *weeks* of a log (or several workloads of a family, whatever they are),
-each with the mean over its seeds, or else the *seeds* of one workload. Values of one week are not independent of each
-other, so that seeds of weeks do not make an interval narrower.
+The sample of an interval are the *weeks* of a log (or the workloads of a family), each with the mean over its seeds, or
+else the *seeds* of one workload. Values of one week are not independent, so seeds of weeks do not make an interval
+narrower.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from pybatsched.report.campaign.points import Origin, Point
 
 @dataclass(frozen=True, slots=True)
 class Mean(Estimate):
-    """A mean with its interval, over so many weeks, seeds, …; `unit` is one of them."""
+    """A mean with its interval; `unit` is the unit of its sample: week, seed, …."""
 
     unit: str = "run"
 
     @property
-    def told_n(self) -> str:
-        """How many values it is of, as people say it.
+    def n_text(self) -> str:
+        """The number of values with its unit.
 
-        >>> Mean(3, 1.0, 0.5, "seed").told_n, Mean(1, 1.0, None, "run").told_n
+        >>> Mean(3, 1.0, 0.5, "seed").n_text, Mean(1, 1.0, None, "run").n_text
         ('3 seeds', '1 run')
         """
         return quantity(self.n, self.unit)
 
 
 def mean_over(values: Iterable[tuple[Origin, float]]) -> Mean | None:
-    """Give the mean of values that come from runs; None if there are none. O(n).
+    """Return the mean of values of runs; None if there are no values. O(n).
 
     >>> mean_over([(Origin("a-week01", 1), 1.0), (Origin("a-week01", 2), 3.0), (Origin("a-week02", 1), 2.0)])
     Mean(n=2, mean=2.0, half=0.0, unit='week')
@@ -50,16 +50,16 @@ def mean_over(values: Iterable[tuple[Origin, float]]) -> Mean | None:
     groups: dict[str, list[float]] = {}
     for name, (_, value) in zip(of_unit, found, strict=True):
         groups.setdefault(name, []).append(value)
-    told = estimate(sum(group) / len(group) for group in groups.values())
-    if told is None:
+    result = estimate(sum(group) / len(group) for group in groups.values())
+    if result is None:
         return None
-    return Mean(told.n, told.mean, told.half, unit if told.n > 1 else "run")
+    return Mean(result.n, result.mean, result.half, unit if result.n > 1 else "run")
 
 
 class Row(NamedTuple):
     """A row of a table of means: family and platform where there are several, the policy, its runs, and means.
 
-    The policy is told by the options in which its settings differ, `setting` is with all of them.
+    The policy is named by the options in which its settings differ; `setting` has all options.
     """
 
     names: tuple[str, ...]
@@ -69,9 +69,9 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Means by family, platform and setting. `heads` are those of the names of rows, `figures` those of their means.
+    """Means by family, platform and setting. `heads` are the titles of row names, `figures` the figures of the means.
 
-    If they `are_ratios`, they are of ratios of such figures, which have no unit.
+    With `are_ratios`, they are means of ratios of figures, which have no unit.
     """
 
     heads: tuple[str, ...]
@@ -81,13 +81,13 @@ class Table(NamedTuple):
 
 
 def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = "") -> Table:
-    """Give the table of means of such figures, rows in the order of the campaign. Points with one address count once.
+    """Return the table of means of figures, rows in the order of the campaign. Points with one address count once.
 
-    With a baseline, a setting, means are of ratios: each value over that of the baseline on the same workload,
-    platform, seed and repeat. The baseline itself, and figures and settings without any ratio, are left out then.
+    With a baseline (a setting), they are means of ratios: each value over that of the baseline on the same workload,
+    platform, seed and repeat. The baseline itself, and figures and settings without any ratio, are left out.
     O(points x figures).
     """
-    words = setting_axis(points).words
+    titles_of_settings = setting_axis(points).titles
     several = [name for name in ("family", "platform") if len({getattr(point, name) for point in points}) > 1]
     base = {point.key: point for point in points if point.setting == baseline and point.figures is not None}
     groups: dict[tuple[str, ...], dict[tuple[str, str], tuple[Point, Point | None]]] = {}
@@ -101,7 +101,7 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
     for names, pairs in groups.items():
         means = tuple(mean_over(_values(pairs.values(), figure)) for figure in figures)
         if not baseline or any(mean is not None for mean in means):
-            rows.append(Row((*names[:-1], words[names[-1]]), names[-1], len(pairs), means))
+            rows.append(Row((*names[:-1], titles_of_settings[names[-1]]), names[-1], len(pairs), means))
     titles = {"family": "workload", "platform": "platform"}
     kept = [k for k in range(len(figures)) if not baseline or any(row.means[k] is not None for row in rows)]
     return Table(
@@ -113,7 +113,7 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
 
 
 def _values(pairs: Iterable[tuple[Point, Point | None]], figure: str) -> Iterator[tuple[Origin, float]]:
-    """Give the values of a figure, over those of partners where there are partners; nothing is divided by 0."""
+    """Yield the values of a figure, divided by those of the partners if there are any; none is divided by 0."""
     for point, partner in pairs:
         value, below = point.value(figure), 1.0 if partner is None else partner.value(figure)
         if value is not None and below:

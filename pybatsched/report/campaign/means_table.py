@@ -1,4 +1,4 @@
-"""Tables of means with their confidence intervals, as HTML. All that is given is text."""
+"""Write tables of means with their confidence intervals as HTML. All names are escaped."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ import html
 import math
 
 from pybatsched.metrics.figure_names import figure_title, name_and_unit
-from pybatsched.report import html as tables
 from pybatsched.report.campaign.means import Mean, Row, Table
+from pybatsched.report.html import number
 
 
-def written(told: Table, name: str, around: float | None = None) -> str:
-    """Write a table: means with half their intervals beside them. O(cells).
+def table_html(table: Table, name: str, around: float | None = None) -> str:
+    """Return an HTML table: means with half the widths of their intervals. O(cells).
 
-    How many jobs there are has none: it is given, not measured. What is on one side of `around` with its whole interval
-    is bold.
+    The number of jobs has no interval. A mean whose whole interval is on one side of `around` is bold.
     """
-    with_runs = any(row.n_runs != _largest_n(row)[0] for row in told.rows)
+    with_runs = any(row.n_runs != _largest_n(row)[0] for row in table.rows)
     is_wide = [
         figure != "n_jobs" and any(mean is not None and mean.half is not None for mean in column)
-        for figure, column in zip(told.figures, zip(*(row.means for row in told.rows), strict=True), strict=True)
+        for figure, column in zip(table.figures, zip(*(row.means for row in table.rows), strict=True), strict=True)
     ]
-    heads = [f'<th class="text">{html.escape(head)}</th>' for head in told.heads]
+    heads = [f'<th class="text">{html.escape(head)}</th>' for head in table.heads]
     heads += ["<th>runs</th>", "<th>n</th>"] if with_runs else ["<th>n</th>"]
-    for figure, wide in zip(told.figures, is_wide, strict=True):
-        title = name_and_unit(figure)[0] if told.are_ratios else figure_title(figure)
+    for figure, wide in zip(table.figures, is_wide, strict=True):
+        title = name_and_unit(figure)[0] if table.are_ratios else figure_title(figure)
         heads.append(f"<th{' colspan=2' if wide else ''}>{html.escape(title)}</th>")
     body = []
-    for row in told.rows:
-        n, words = _largest_n(row)
-        cells = [f'<td class="text">{html.escape(word)}</td>' for word in row.names[:-1]]
+    for row in table.rows:
+        n, text = _largest_n(row)
+        cells = [f'<td class="text">{html.escape(name)}</td>' for name in row.names[:-1]]
         cells.append(f'<td class="text" title="{html.escape(row.setting)}">{html.escape(row.names[-1])}</td>')
         cells += [f"<td>{row.n_runs:,}</td>"] if with_runs else []
-        cells.append(f'<td class="n">{words}</td>')
+        cells.append(f'<td class="n">{text}</td>')
         cells += [_cells(mean, n, around, wide=wide) for mean, wide in zip(row.means, is_wide, strict=True)]
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
@@ -43,24 +42,24 @@ def written(told: Table, name: str, around: float | None = None) -> str:
 
 
 def _largest_n(row: Row) -> tuple[int, str]:
-    """Give the largest n of a row, and the words for it."""
-    return max(((mean.n, mean.told_n) for mean in row.means if mean is not None), default=(0, "-"))
+    """Return the largest n of a row, and its text."""
+    return max(((mean.n, mean.n_text) for mean in row.means if mean is not None), default=(0, "-"))
 
 
 def _cells(mean: Mean | None, n: int, around: float | None, *, wide: bool) -> str:
-    """Write a mean, and half its interval in a cell of its own; with its n where others of the row have more."""
+    """Return a cell with a mean, and one with half its interval; with its n if another mean of the row has more."""
     if mean is None:
         return "<td>-</td><td></td>" if wide else "<td>-</td>"
-    words, half = with_half(mean) if wide else (tables.number(mean.mean), "")
+    text, half = with_half(mean) if wide else (number(mean.mean), "")
     is_sure = around is not None and mean.half is not None and not mean.low <= around <= mean.high
-    told = f' title="{mean.low:,.6g} to {mean.high:,.6g}, n = {mean.told_n}"' if half else ""
+    tooltip = f' title="{mean.low:,.6g} to {mean.high:,.6g}, n = {mean.n_text}"' if half else ""
     fewer = f" (n = {mean.n:,})" if mean.n < n else ""
-    cell = f"<td{told}>{f'<b>{words}</b>' if is_sure else words}{fewer}</td>"
-    return f'{cell}<td class="half"{told}>{f"± {half}" if half else ""}</td>' if wide else cell
+    cell = f"<td{tooltip}>{f'<b>{text}</b>' if is_sure else text}{fewer}</td>"
+    return f'{cell}<td class="half"{tooltip}>{f"± {half}" if half else ""}</td>' if wide else cell
 
 
 def with_half(mean: Mean) -> tuple[str, str]:
-    """Write a mean and half its interval with as many digits after the point: of the mean four count, of the half two.
+    """Return a mean and half its interval with equal decimals: at least 4 and 2 significant digits.
 
     >>> with_half(Mean(3, 92.8712, 143.2)), with_half(Mean(3, 2.0, 2.484)), with_half(Mean(3, 0.6877123, 0.000123))
     (('92.87', '143.20'), ('2.000', '2.484'), ('0.68771', '0.00012'))
@@ -68,11 +67,11 @@ def with_half(mean: Mean) -> tuple[str, str]:
     (('95,317', '148,243'), ('95,317.4', '1.2'), ('0', ''))
     """
     if mean.half is None:
-        return tables.number(mean.mean), ""
+        return number(mean.mean), ""
     digits = max(_digits(mean.mean, 4), _digits(mean.half, 2))
     return f"{mean.mean:,.{digits}f}", f"{mean.half:,.{digits}f}"
 
 
 def _digits(value: float, n: int) -> int:
-    """Give how many digits after the point show so many that count; not more than nine."""
+    """Return the number of decimals that show n significant digits; at most nine."""
     return min(max(n - 1 - math.floor(math.log10(abs(value))), 0), 9) if value else 0

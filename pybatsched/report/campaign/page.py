@@ -1,4 +1,4 @@
-"""The sections of a campaign's page: means with their confidence intervals first, then how values are spread.
+"""Write the sections of a campaign's page: means with their confidence intervals, then boxes of all values.
 
 All charts of one measure have one axis of values.
 """
@@ -14,56 +14,57 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.confidence import LEVEL_TOLD
+from pybatsched.metrics.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import figure_title, resolved
-from pybatsched.report import html as tables, provenance
-from pybatsched.report.campaign import charts as spreads, means_table, points as samples
+from pybatsched.report import provenance
+from pybatsched.report.campaign import charts as campaign_charts, means_table
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of, named_charts
 from pybatsched.report.campaign.means import means_of
-from pybatsched.report.html import embedded
+from pybatsched.report.campaign.points import Point, as_text, baseline_of, figures_of, points_of
+from pybatsched.report.html import embedded, number, table as html_table
 from pybatsched.report.scales import scales_of
 
-_METHOD: Final = f"""<p class="note">Means with their {LEVEL_TOLD} confidence intervals: mean ± t·s/√n, by
+_METHOD: Final = f"""<p class="note">Means with their {LEVEL_TEXT} confidence intervals: mean ± t·s/√n, by
 Student's t with n - 1 degrees of freedom, s being the standard deviation. n counts the weeks of a log (each with the
-mean over its seeds), or else the seeds. With n = 1 there is no interval; with few, an interval is wide, and may reach
-below what is possible. An arrow at the end of one says that it goes on beyond the axis.</p>"""
+mean over its seeds), or else the seeds. With n = 1 there is no interval. With a small n the interval is wide and may
+include impossible values. An arrow marks an interval that continues beyond the axis.</p>"""
 _PAIRED: Final = """<p class="note">Each value over that of the baseline on the same workload, platform and seed, so
-that the interval is not about how workloads differ. Bold where it is all on one side of 1.</p>"""
+that differences between workloads do not widen the interval. Bold: the interval does not contain 1.</p>"""
 
 
 def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
-    """Give the script that draws the charts of a campaign's page, and its sections. O(points x figures).
+    """Return the script that draws the charts of a campaign's page, and its sections. O(points x figures).
 
-    The baseline is as for the page. Raises InputError if no cell is done.
+    For the baseline, see `pybatsched.report.page.of_campaign`. Raises InputError if no cell is done.
     """
-    points = samples.points_of(store)
+    points = points_of(store)
     done = [point.figures for point in points if point.figures is not None]
     if not done:
-        raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
+        raise InputError(f"{store.folder}: the campaign has no finished cell to show")
     manifest = store.manifest()
     spec = manifest["spec"]
     there = {name for row in done for name, value in row.items() if value is not None}
     charts = [{**one, "figure": resolved(one["figure"], there)} for one in spec.get("chart", ())]
     named = [ChartSpec.model_validate(one) for one in charts]
-    drawn = [name for name in [one.figure for one in named] or samples.figures_of(points) if name in there]
+    drawn = [name for name in [one.figure for one in named] or figures_of(points) if name in there]
     shown = _shown(points, named, baseline, spec.get("baseline", ""))
     script, means, boxes = _drawn(shown.charts)
     sections = [
         f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
         *_failures(points),
         *_compared_with(spec),
-        *_means(points, _told(table.shown(done), drawn), shown),
+        *_means(points, _columns(table.shown(done), drawn), shown),
         *_rows(shown, means, are_means=True),
         _how_to_read(shown.compared),
         *_rows(shown, boxes, are_means=False),
-        *_what_was_run(manifest),  # long for a large study, and who looks at the page looks for its results first
+        *_what_was_run(manifest),  # at the end: it is long for a large study
     ]
     return script, sections
 
 
 class _Shown(NamedTuple):
-    """What charts a page has: those that its file names, and those by parameter with what they are compared with."""
+    """The charts of a page: those in the campaign's file, those by parameter, and the baseline of the latter."""
 
     named: list[tuple[ChartSpec, list[Chart]]]
     by_subject: dict[str, list[Chart]]
@@ -71,24 +72,24 @@ class _Shown(NamedTuple):
 
     @property
     def charts(self) -> list[Chart]:
-        """All of them, in their order."""
+        """All charts in their order."""
         return [chart for found in (*(of for _, of in self.named), *self.by_subject.values()) for chart in found]
 
 
-def _told(usual: Sequence[str], drawn: Sequence[str]) -> list[str]:
-    """Give the columns of the table: counts, what is drawn and not among the usual figures, and those."""
+def _columns(usual: Sequence[str], drawn: Sequence[str]) -> list[str]:
+    """Return the columns of the table: counts, figures in charts only, and the usual figures."""
     counts = [name for name in usual if name.startswith("n_")]
     more = [name for name in dict.fromkeys(drawn) if name not in usual]
     return [*counts, *more, *(name for name in usual if name not in counts)]
 
 
 def _what_was_run(manifest: Mapping[str, Any]) -> list[str]:
-    """Say of what the campaign is made, as its file has it."""
-    told = provenance.of_campaign(manifest)
-    if not told:
+    """Return the section that describes the campaign."""
+    described = provenance.of_campaign(manifest)
+    if not described:
         return []
     rows = []
-    for name, text in told:
+    for name, text in described:
         kind = ' class="code"' if name == "command" else ""
         written = provenance.command_html if kind else html.escape
         rows.append(f"<tr><td>{html.escape(name)}</td><td{kind}>{written(text)}</td></tr>")
@@ -97,38 +98,38 @@ def _what_was_run(manifest: Mapping[str, Any]) -> list[str]:
     return ["<h2>What was run</h2>", table_of]
 
 
-def _failures(points: Sequence[samples.Point]) -> list[str]:
-    """Tell which points failed, by policy, with the first error of each."""
+def _failures(points: Sequence[Point]) -> list[str]:
+    """Return the section of failed points by policy, with the first error of each."""
     errors: dict[str, list[str]] = {}
     for point in points:
         if point.error is not None:
             errors.setdefault(point.policy, []).append(point.error)
     if not errors:
         return []
-    rows = [[name, tables.number(len(found)), (found[0].splitlines() or ["-"])[0]] for name, found in errors.items()]
-    return ["<h2>Failed</h2>", tables.table(["policy", "points", "the first error"], rows)]
+    rows = [[name, number(len(found)), (found[0].splitlines() or ["-"])[0]] for name, found in errors.items()]
+    return ["<h2>Failed</h2>", html_table(["policy", "points", "the first error"], rows)]
 
 
 def _compared_with(spec: Mapping[str, Any]) -> list[str]:
-    """Say what figures against the baseline of a campaign's file are about."""
+    """Return a note that explains the figures against the baseline of the campaign's file."""
     if not spec.get("baseline"):
         return []
-    where = ", ".join(f"{name} = {samples.as_text(wanted)}" for name, wanted in spec.get("where", {}).items())
+    where = ", ".join(f"{name} = {as_text(wanted)}" for name, wanted in spec.get("where", {}).items())
     of_jobs = f"jobs with {where}" if where else "all jobs"
     against = f"against the policy {spec['baseline']}, of {of_jobs}"
-    text = f"Who is impacted, early or late, and the response of the impacted: {against}."
+    text = f"The shares of impacted, early and late jobs and the response ratio are {against}."
     return [f'<p class="note">{html.escape(text)}</p>']
 
 
-def _shown(points: Sequence[samples.Point], named: Sequence[ChartSpec], baseline: str, usual: str) -> _Shown:
-    """Say which charts there are: first those that the campaign's file names.
+def _shown(points: Sequence[Point], named: Sequence[ChartSpec], baseline: str, usual: str) -> _Shown:
+    """Return the charts of the page: first those in the campaign's file.
 
-    If there are none, or for a baseline that is given, those by parameter. `usual` is the baseline if none is given.
+    Without any, or with a given baseline, also those by parameter. `usual` is the baseline if none is given.
     """
     wanted = [(one, named_charts(points, one)) for one in named]
-    compared = samples.baseline_of(points, baseline or usual) if baseline or not named else ""
+    compared = baseline_of(points, baseline or usual) if baseline or not named else ""
     by_subject: dict[str, list[Chart]] = {}
-    for figure in samples.figures_of(points) if baseline or not named else ():
+    for figure in figures_of(points) if baseline or not named else ():
         found = charts_of(points, figure, compared)
         if compared and figure not in table.AGAINST:  # these are ratios to a baseline already
             found += charts_of(points, figure, compared, ratios=True)
@@ -138,10 +139,10 @@ def _shown(points: Sequence[samples.Point], named: Sequence[ChartSpec], baseline
 
 
 def _drawn(charts: Sequence[Chart]) -> tuple[str, Iterator[str], Iterator[str]]:
-    """Draw charts: the script, each as means and each as boxes, with headings."""
+    """Draw charts: return the script, and each chart as means and as boxes, with headings."""
     scales = scales_of(charts)
     plots = [
-        [spreads.drawn(chart, scale, as_means=as_means) for chart, scale in zip(charts, scales, strict=True)]
+        [campaign_charts.draw(chart, scale, as_means=as_means) for chart, scale in zip(charts, scales, strict=True)]
         for as_means in (True, False)
     ]
     flat = itertools.chain.from_iterable(itertools.chain(*plots))
@@ -159,20 +160,20 @@ def _drawn(charts: Sequence[Chart]) -> tuple[str, Iterator[str], Iterator[str]]:
 
 
 def _frame(chart: Chart, title: str, element: str, *, are_means: bool) -> str:
-    """Put a heading above a chart, and what is special about it."""
+    """Return a chart with its heading and notes."""
     undefined = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
     notes = []
     if chart.each:
         of_each = f"the mean over each {chart.each} of it" if are_means else f"a {chart.each} in a run"
         notes.append(f"Here {'a run is' if are_means else 'a dot is'} {of_each}.")
     if chart.axis == "own":
-        notes.append("Its axis of values is its own.")
-    told = f'<p class="note">{html.escape(" ".join(notes))}</p>' if notes else ""
-    return f'<div class="wide"><h3>{title}{undefined}</h3>{told}{element}</div>'
+        notes.append("This chart has its own axis of values.")
+    text = f'<p class="note">{html.escape(" ".join(notes))}</p>' if notes else ""
+    return f'<div class="wide"><h3>{title}{undefined}</h3>{text}{element}</div>'
 
 
 def _rows(shown: _Shown, frames: Iterator[str], *, are_means: bool) -> list[str]:
-    """Put charts side by side: the named ones together, others by what they are about."""
+    """Return rows of charts side by side: the named ones together, others by subject."""
     sections = []
     if shown.named:
         parts = [part for one, found in shown.named for part in [next(frames) for _ in found] or [_missing(one)]]
@@ -183,29 +184,29 @@ def _rows(shown: _Shown, frames: Iterator[str], *, are_means: bool) -> list[str]
             axes = " and ".join(name for name in (found[0].x_title, found[0].column_title) if name)
             sections.append(f"<h2>{html.escape(f'{subject}: by {axes}' if subject else f'By {axes}')}</h2>")
             if shown.compared and not any(chart.is_ratio for chart in found):
-                why = f"No ratios: {shown.compared} was not tried on the same platforms, workloads and seeds."
+                why = f"No ratios: {shown.compared} did not run on the same platforms, workloads and seeds."
                 parts.append(f'<p class="note">{html.escape(why)}</p>')
         sections.append(f'<div class="row ends">{"".join(parts)}</div>')
     return sections
 
 
 def _missing(wanted: ChartSpec) -> str:
-    """Say that a chart that the file names has nothing to show."""
+    """Return a note that a chart of the campaign's file has no values."""
     title = wanted.title or figure_title(wanted.figure)
-    beside = f", and one of {wanted.over} beside it" if wanted.over else ""
-    why = f"Nothing to show: no run that is done and chosen has the figure {wanted.figure}{beside}."
+    paired = f" and a run of {wanted.over} to compare with" if wanted.over else ""
+    why = f"Nothing to show: no finished and selected run has the figure {wanted.figure}{paired}."
     return f'<div class="wide"><h3>{html.escape(title)}</h3><p class="note">{html.escape(why)}</p></div>'
 
 
-def _means(points: Sequence[samples.Point], figures: Sequence[str], shown: _Shown) -> list[str]:
-    """Give the tables of means: of figures, and of their ratios to the baseline where there is one."""
-    sections = ["<h2>Means</h2>", _METHOD, means_table.written(means_of(points, figures), "means")]
+def _means(points: Sequence[Point], figures: Sequence[str], shown: _Shown) -> list[str]:
+    """Return the tables of means: of figures, and of their ratios to the baseline if there is one."""
+    sections = ["<h2>Means</h2>", _METHOD, means_table.table_html(means_of(points, figures), "means")]
     if shown.compared:
-        chosen = [name for name in samples.figures_of(points) if name not in table.AGAINST]
+        chosen = [name for name in figures_of(points) if name not in table.AGAINST]
         ratios = means_of(points, chosen, shown.compared)
         if ratios.rows:
             title = f"<h3>Means of ratios to {html.escape(shown.compared)}</h3>"
-            sections += [title, _PAIRED, means_table.written(ratios, "mean-ratios", around=1.0)]
+            sections += [title, _PAIRED, means_table.table_html(ratios, "mean-ratios", around=1.0)]
     return sections
 
 

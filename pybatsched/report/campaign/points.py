@@ -1,4 +1,4 @@
-"""The points of a campaign as samples: where each comes from and what it came to. Nothing is drawn."""
+"""Read the points of a campaign with their results, as samples. This module draws nothing."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pybatsched.campaign.store import Store
 from pybatsched.campaign.table import AGAINST
 from pybatsched.errors import InputError
 
-#: What is drawn of a campaign, the most telling first.
+#: Figures that are drawn of a campaign, the most important first.
 FIGURES: Final = ("mean_bounded_slowdown", "mean_wait_s", "max_bounded_slowdown", "utilisation")
-#: What is drawn besides where there are kinds of jobs, before the others.
+#: Figures that are drawn before them if there are kinds of jobs.
 FIGURES_OF_KINDS: Final = ("urgent_max_slowdown", "deadline_n_late", "regular_mean_slowdown", "regular_mean_wait_s")
 _WEEK: Final = re.compile(r"-week[0-9]{2,}$")
 
 
 class Origin(NamedTuple):
-    """Where a value comes from: what may make it differ by chance."""
+    """The origin of a value: the workload, seed and repeat of its run."""
 
     workload: str
     seed: int = 0
@@ -35,10 +35,10 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a campaign. Points with one address are one run.
+    """A point of a campaign. Points with the same address are one run.
 
-    `figures` is None while it is not done; if it failed, `error` says why. `each` are figures of each user, say, by the
-    field of jobs and its value, where the campaign keeps them.
+    `figures` is None if the point is not done; if it failed, `error` is the reason. `each` are figures of classes of
+    jobs (such as users), by the field of jobs and its value, if the campaign keeps them.
     """
 
     workload: str
@@ -55,27 +55,27 @@ class Point:
 
     @property
     def setting(self) -> str:
-        """The policy with its options, as people call it."""
+        """The policy with its options as text."""
         words = ", ".join(f"{key}={as_text(value)}" for key, value in self.options.items())
         return f"{self.policy} ({words})" if words else self.policy
 
     @property
     def key(self) -> tuple[str, str, int, int]:
-        """What two points have in common that differ in nothing but the policy."""
+        """The key of a point without its policy: equal for points that differ in the policy only."""
         return self.workload, self.platform, self.seed, self.repeat
 
     @property
     def origin(self) -> Origin:
-        """Where its values come from."""
+        """The origin of the point's values."""
         return Origin(self.workload, self.seed, self.repeat)
 
     def value(self, figure: str) -> float | None:
-        """Give one of its figures; None if it is not done, or has none."""
+        """Return a figure; None if the point is not done or does not have it."""
         found = self.figures.get(figure) if self.figures is not None else None
         return None if found is None else float(found)
 
     def sample(self, figure: str, each: str = "") -> dict[str, float]:
-        """Give what it adds to a sample: its figure, by no name; or that of each value of a field of jobs, by these."""
+        """Return the values of a figure by name: one without a name, or with `each` one per value of that field."""
         if not each:
             value = self.value(figure)
             return {} if value is None else {"": value}
@@ -83,7 +83,7 @@ class Point:
 
 
 def points_of(store: Store) -> list[Point]:
-    """Give all points of a campaign, done or not, in the order of its file. Raises InputError if there is none."""
+    """Return all points of a campaign, done or not, in the order of its file. Raises InputError if there is none."""
     names = [str(part["name"]) for part in store.manifest()["spec"]["workload"]]
     points = []
     for row, result in points_done(store):
@@ -101,7 +101,7 @@ def points_of(store: Store) -> list[Point]:
 
 
 def family_of(workload: str, names: Iterable[str]) -> str:
-    """Give the workload of the campaign's file that a prepared one comes from.
+    """Return the name in the campaign's file of a prepared workload.
 
     >>> family_of("curie-week07", ["curie", "ricc"]), family_of("curie-week07", ["curie", "curie-week07"])
     ('curie', 'curie-week07')
@@ -112,15 +112,15 @@ def family_of(workload: str, names: Iterable[str]) -> str:
 
 
 def figures_of(points: Sequence[Point]) -> list[str]:
-    """Give what is drawn of such points: figures against a baseline and by kind of jobs first, where there are some."""
+    """Return the figures to draw: first those against a baseline and by kind of jobs, if the points have them."""
     there = {name for point in points for name, value in (point.figures or {}).items() if value is not None}
     return [*(name for name in (*AGAINST, *FIGURES_OF_KINDS) if name in there), *FIGURES]
 
 
 def baseline_of(points: Sequence[Point], name: str = "") -> str:
-    """Give the setting that others are compared with: the one named, by label or with its options, or the first.
+    """Return the setting of the baseline: the one with this label or setting, or the first.
 
-    Of a policy with several settings it is the first one. Empty if there is but one setting. Raises InputError.
+    If a policy has several settings, it is the first one. Empty if there is only one setting. Raises InputError.
     """
     settings = {point.setting: point.policy for point in points}
     for setting, policy in settings.items():
@@ -131,5 +131,5 @@ def baseline_of(points: Sequence[Point], name: str = "") -> str:
 
 
 def as_text(value: Any) -> str:
-    """Write the value of an option as people do in a campaign's file."""
+    """Return the value of an option as in a campaign's file; texts without quotes."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,1 +1,1 @@
-"""The Gantt chart: bars, rows, colors and the data columns that it draws."""
+"""The Gantt chart: its bars, rows, colors and data columns."""

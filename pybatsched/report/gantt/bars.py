@@ -1,7 +1,7 @@
-"""The bars of a Gantt chart: what the jobs of a run did on which processors, and how each is shown. Nothing is drawn.
+"""Compute the bars of a Gantt chart: times, processors and look of each bar. This module draws nothing.
 
-A job has a bar for each of its segments, and one for each time that processors were held for it before a start. What
-came in front of a segment's own work, as the load of an input file, is a bar of its own at its beginning.
+A job has a bar for each of its segments, and one for each time that processors were held for it before a start. Time
+before the work of a segment, such as the load of an input file, is a separate bar.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pybatsched.metrics.fields import kind_of
-from pybatsched.metrics.outcomes import JobRecord, Lineage, facts_of, lineage_of, words_of
+from pybatsched.metrics.outcomes import JobRecord, Lineage, facts_of, lineage_of, parse_metadata
 from pybatsched.report.gantt.cluster_rows import Rows
 
 if TYPE_CHECKING:
@@ -33,23 +33,23 @@ class Moved(NamedTuple):
 
 
 def moved(jobs: JobTable) -> list[Moved]:
-    """Return all jobs that were moved or withdrawn, those moved most first, then those withdrawn most. O(n log n)."""
+    """Return all jobs that were moved or withdrawn, sorted by moves, then by withdrawals, largest first. O(n log n)."""
     own = jobs.frame
     rows = zip(own["id"], jobs.column(MOVES), jobs.column(RESUBMITTED), own["metadata"], own["wait_s"], strict=True)
     found = [
-        Moved(job_id, moves, resubmitted, words_of(metadata).get(CLUSTER, ""), wait_s)
+        Moved(job_id, moves, resubmitted, parse_metadata(metadata).get(CLUSTER, ""), wait_s)
         for job_id, moves, resubmitted, metadata, wait_s in rows
         if moves or (moves is not None and resubmitted)
     ]
-    return sorted(found, key=lambda one: (-one.moves, -(one.resubmitted or 0)))  # stable: then in the order given
+    return sorted(found, key=lambda one: (-one.moves, -(one.resubmitted or 0)))  # stable: ties stay in the given order
 
 
-def told_of(record: JobRecord, metadata: str, clusters: Sequence[str]) -> str:
-    """Say in a line where a segment was, and how often its job was moved; empty if nothing is known of it.
+def location_text(record: JobRecord, metadata: str, clusters: Sequence[str]) -> str:
+    """Return a line with the cluster of a segment and the moves of its job; empty if nothing is known.
 
-    Where is what its metadata says, else these clusters.
+    The cluster comes from the metadata, else from `clusters`.
     """
-    named = words_of(metadata).get(CLUSTER) if metadata else None
+    named = parse_metadata(metadata).get(CLUSTER) if metadata else None
     where = [named] if named else clusters
     words = [f"cluster{'s' if len(where) > 1 else ''} {', '.join(where)}"] if where else []
     if MOVES in record.facts:
@@ -60,7 +60,7 @@ def told_of(record: JobRecord, metadata: str, clusters: Sequence[str]) -> str:
 
 
 def _times(what: str, n: float) -> str:
-    """Say how often.
+    """Return a count of events as text.
 
     >>> _times("moved", 0), _times("moved", 1), _times("moved", 2)
     ('not moved', 'moved once', 'moved 2 times')
@@ -70,27 +70,28 @@ def _times(what: str, n: float) -> str:
     return f"{what} once" if n == 1 else f"{what} {n:g} times"
 
 
-#: How a bar looks: one of the first five, and URGENT besides. The script of the page (gantt.js) has the same numbers.
+#: The look of a bar: one of the first five, plus URGENT for urgent jobs. The script of the page (gantt.js) has the same
+#: numbers.
 PLAIN, SUSPENDED, LOST, HELD, LOAD = range(5)
 URGENT: Final = 8
-#: What a chart's legend says of each, in its order. Plain bars explain themselves.
+#: The legend of each look, in this order. Plain bars have no entry.
 LEGEND: Final = {
-    SUSPENDED: "suspended: the job went on later with the rest of its work",
-    LOST: "lost: the job was killed and began anew",
+    SUSPENDED: "suspended: the job continued later with the rest of its work",
+    LOST: "lost: the job was killed and restarted from scratch",
     HELD: "processors held for the job that starts there next",
-    LOAD: "load: the job has its processors, its own work begins after it",
+    LOAD: "load: the job has its processors, its work starts afterwards",
     URGENT: "urgent job",
 }
-#: What stands before the words on a job's input file in the metadata of a segment.
+#: Prefix of the text about a job's input file in the metadata of a segment.
 _INPUT: Final = "input="
-#: Jobs get every seventh colour, so that neighbours do not look alike.
+#: Jobs get every seventh colour, so that neighbours look different.
 _STRIDE: Final = 7
 
 
 class Bar(NamedTuple):
-    """A stretch of time on some processors, which are given as intervals without their ends.
+    """A period of time on some processors, given as half-open intervals.
 
-    `job` is the number of its job; `note` says what is special, if anything is.
+    `job` is the number of its job; `note` is additional text, often empty.
     """
 
     begin: float
@@ -102,12 +103,12 @@ class Bar(NamedTuple):
 
 
 def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]:
-    """Give the bars of jobs in the order of their begins; jobs are numbered as they come. O(n log n).
+    """Return the bars of jobs in the order of their starts; jobs are numbered in the given order. O(n log n).
 
-    With the rows of a machine that has several clusters, the note of each says on which it is.
+    With the rows of a machine that has several clusters, the note of each bar names its cluster.
     """
     bars: list[Bar] = []
-    known: dict[int, tuple[tuple[int, int], ...]] = {}  # by the identity of a set: many jobs have had the same one
+    known: dict[int, tuple[tuple[int, int], ...]] = {}  # by the identity of a set: many jobs share one
     for number, record in enumerate(records):
         urgent = URGENT if record.fields and kind_of(record.fields) == "urgent" else 0
         if is_plain(record):
@@ -115,7 +116,7 @@ def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]
             procs = known.get(id(only.procs))
             if procs is None:
                 procs = known[id(only.procs)] = tuple(only.procs.intervals())
-            note = told_of(record, "", rows.names(procs)) if rows is not None else ""
+            note = location_text(record, "", rows.names(procs)) if rows is not None else ""
             bars.append(Bar(only.started_at, only.ended_at, number, urgent, procs, note))
         else:
             bars += bars_of_job(number, record, urgent, rows)
@@ -124,45 +125,45 @@ def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]
 
 
 def is_plain(record: JobRecord) -> bool:
-    """Whether a job that ran has one bar that nothing is told of, as nearly all jobs of nearly all runs."""
+    """Return whether a job that ran has a single bar without a note, as most jobs."""
     return len(record.segments) == 1 and not record.segments[0].metadata
 
 
 def bars_of_job(number: int, record: JobRecord, urgent: int, rows: Rows | None) -> list[Bar]:
-    """Give the bars of one job, segment by segment; `urgent` is part of how each looks. O(segments)."""
+    """Return the bars of one job, segment by segment; `urgent` is added to the look of each. O(segments)."""
     parts = record.segments
     lineages = [lineage_of(part.metadata) for part in parts]
-    anew = max((i for i, lineage in enumerate(lineages) if i and not (lineage and lineage.is_rest)), default=0)
+    restarted = max((i for i, lineage in enumerate(lineages) if i and not (lineage and lineage.is_rest)), default=0)
     bars = []
     for i, part in enumerate(parts):
         look, notes, procs = PLAIN, [], tuple(part.procs.intervals())
-        where = told_of(record, part.metadata, rows.names(procs) if rows is not None else ())
+        where = location_text(record, part.metadata, rows.names(procs) if rows is not None else ())
         if i + 1 < len(parts):
-            look = LOST if i < anew else SUSPENDED
-            notes.append(_stop_told(lineages[i + 1], is_lost=look == LOST))
+            look = LOST if i < restarted else SUSPENDED
+            notes.append(_stop_text(lineages[i + 1], is_lost=look == LOST))
         if part.held_s:
             held = f"held for {_seconds(part.held_s)}"
             begin = round(part.started_at - part.held_s, 6)
             bars.append(Bar(begin, part.started_at, number, HELD | urgent, procs, _lines(held, where)))
             notes.append(f"{held} before it started")
-        notes += _input_told(part.metadata)
+        notes += _input_texts(part.metadata)
         lineage, begin = lineages[i], part.started_at
-        if lineage is not None and lineage.extra_s > 0 and look != LOST:  # of what is lost, the load is lost as well
+        if lineage is not None and lineage.extra_s > 0 and look != LOST:  # the load of lost work is lost as well
             begin = min(round(begin + lineage.extra_s, 6), part.ended_at)
             load = "\n".join(notes) or f"{_seconds(lineage.extra_s)} before its work"
             bars.append(Bar(part.started_at, begin, number, LOAD | urgent, procs, _lines(load, where)))
-        if begin < part.ended_at or begin == part.started_at:  # else it was over before its work began
+        if begin < part.ended_at or begin == part.started_at:  # else the segment ended before its work started
             bars.append(Bar(begin, part.ended_at, number, look | urgent, procs, _lines(*notes, where)))
     return bars
 
 
 def _lines(*texts: str) -> str:
-    """Put texts below each other, those that say something."""
+    """Join the texts that are not empty as lines."""
     return "\n".join(text for text in texts if text)
 
 
-def _input_told(metadata: str) -> list[str]:
-    """Say what became of a job's input file, where its policy tells: `input=` in words, and facts in seconds."""
+def _input_texts(metadata: str) -> list[str]:
+    """Return how a job got its input file, from `input=` and facts in its metadata; empty without them."""
     words = next((part.removeprefix(_INPUT) for part in metadata.split(";") if part.startswith(_INPUT)), "")
     if not words:
         return []
@@ -173,8 +174,8 @@ def _input_told(metadata: str) -> list[str]:
     return [f"{words}: reused{f' after {_seconds(wait_s)} of its load by another job' if wait_s > 0 else ''}"]
 
 
-def _stop_told(follower: Lineage | None, *, is_lost: bool) -> str:
-    """Say why a segment ended before its job did; the one that follows knows."""
+def _stop_text(follower: Lineage | None, *, is_lost: bool) -> str:
+    """Return why a segment ended before its job did, from the lineage of the next segment."""
     word = "suspended" if follower is not None and follower.is_rest else "killed"
     by = f", preempted by {follower.by}" if follower is not None and follower.by else ""
     return f"{word}{by}{'; this work is lost' if is_lost else ''}"
@@ -185,16 +186,16 @@ def _seconds(duration_s: float) -> str:
 
 
 def legend_of(bars: Iterable[Bar]) -> dict[int, str]:
-    """Give what a legend must explain: exactly the looks that are there. O(n)."""
+    """Return the legend of the looks of bars. O(n)."""
     return legend_of_looks({bar.look for bar in bars})
 
 
 def legend_of_looks(looks: Iterable[int]) -> dict[int, str]:
-    """Give what a legend must explain of these looks. O(n)."""
+    """Return the legend of these looks. O(n)."""
     found = {part for look in looks for part in (look & ~URGENT, look & URGENT)}
     return {look: text for look, text in LEGEND.items() if look in found}
 
 
 def color_of(job: int, n_colors: int) -> int:
-    """Give the place of a job's colour in a palette."""
+    """Return the index of a job's colour in a palette."""
     return job * _STRIDE % n_colors

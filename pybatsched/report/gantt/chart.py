@@ -1,4 +1,4 @@
-"""The Gantt chart of a run: its rectangles as numbers, for the script that draws them (gantt.js)."""
+"""Compute the data of a Gantt chart: its rectangles as numbers, for the script that draws them (gantt.js)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ import numpy.typing as npt
 
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import JobRecord
-from pybatsched.metrics.runs import Run, how_read_of
+from pybatsched.metrics.runs import Run, read_options_of
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report.gantt.bars import bars_of, color_of, legend_of_looks
 from pybatsched.report.gantt.cluster_rows import Rows, rows_of
-from pybatsched.report.gantt.colors import BY_JOB, DISTINCT, Counts, Shade, as_pixel, told
+from pybatsched.report.gantt.colors import BY_JOB, DISTINCT, Coloring, Counts, as_pixel, coloring_data
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 
 
 class Rectangles(NamedTuple):
-    """Rectangles in the order of `bars_of`; `note` is the place of each one's text in `notes`, the first is empty."""
+    """Rectangles in the order of `bars_of`; `note` is the index of each one's text in `notes`; the first is empty."""
 
     left: Numbers
     right: Numbers
@@ -38,7 +38,7 @@ class Rectangles(NamedTuple):
 
 
 def rectangles_of(records: Sequence[JobRecord], rows: Rows | None = None) -> Rectangles:
-    """Return the rectangles of the jobs that ran, which are numbered as they come. O(n log n + r) for r rectangles."""
+    """Return the rectangles of the jobs that ran, numbered in the given order. O(n log n + r) for r rectangles."""
     bars = bars_of([record for record in records if record.segments], rows)
     sets = [bar.procs if rows is None else rows.placed(bar.procs) for bar in bars]
     n = np.fromiter(map(len, sets), np.int64, len(sets))
@@ -51,16 +51,16 @@ def rectangles_of(records: Sequence[JobRecord], rows: Rows | None = None) -> Rec
 
 
 WIDTH: Final = 1080
-#: How high a chart is, by the number of charts on the page: several are to be seen together.
+#: The height of a chart by the number of charts on the page: several should be visible together.
 _HEIGHTS: Final = {1: 440, 2: 340}
 _LEAST_HEIGHT: Final = 290
 #: The parts of the script, in their order.
 _SCRIPTS: Final = ("clock.js", "bars.js", "board.js", "gantt.js")
 #: Colours of single jobs as the canvas has them.
 _COLORS: Final = tuple(map(as_pixel, DISTINCT))
-#: What the script is told of each rectangle, and as which type.
+#: The columns of rectangles in the data of the script, and their types.
 _OF_RECTANGLES: Final = {"left": "<f8", "right": "<f8", "low": "<u4", "high": "<u4", "job": "<u4", "look": "u1"}
-#: So many lines of a story are told.
+#: Maximum number of lines of a job's history.
 _N_LINES: Final = 20
 _BUTTONS: Final = (
     ("+", "shorter stretch of time"),
@@ -69,29 +69,29 @@ _BUTTONS: Final = (
     ("→", "later"),
     ("all", "all of it"),
 )
-#: Ways to read a workload that make its jobs others (metrics.runs.HOW_READ).
+#: Options of reading that change the jobs of a workload (metrics.runs.READ_OPTIONS).
 _CHANGES_JOBS: Final = ("selection", "units")
-Stories = Mapping[str, Sequence[tuple[float, str]]]
+Histories = Mapping[str, Sequence[tuple[float, str]]]
 
 
 def script() -> str:
-    """Give the script that draws charts; a page needs it once."""
+    """Return the script that draws charts; a page needs it once."""
     folder = resources.files("pybatsched.report")
     return "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
 
 
 def height(n_charts: int) -> int:
-    """Give how high each chart of a page is."""
+    """Return the height of each chart of a page."""
     return _HEIGHTS.get(n_charts, _LEAST_HEIGHT)
 
 
 def data_of(
-    run: Run, stories: Stories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
+    run: Run, histories: Histories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
 ) -> dict[str, Any]:
-    """Give a run as the script wants it: rectangles in the order of their starts, and what is told of each job.
+    """Return the data of a run for the script: rectangles in the order of their starts, and details of each job.
 
-    O(n log n + r) for n jobs and r intervals of processors. Columns of numbers are packed. `classes` are those of jobs
-    by the names of the shades of the page, which has `n_charts`.
+    O(n log n + r) for n jobs and r intervals of processors. Columns of numbers are packed. `classes` are the classes of
+    jobs by the name of the coloring. The page has `n_charts` charts.
     """
     rows, jobs = rows_of(run), run.jobs.ran
     found = rectangles_of(run.records, rows)
@@ -102,11 +102,11 @@ def data_of(
         "height": height(n_charts),
         "begin": float(min(found.left[:1], default=min(jobs["submitted_at"], default=0.0))),
         "end": run.jobs.span[1],
-        "kin": kin_of(run),
+        "kin": workload_key(run),
         "label": run.label,
         "procs": run.n_procs or int(found.high.max(initial=1)),
         "palette": [_COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))],
-        "hues": _packed(_hues(run.jobs), "u1"),
+        "hues": _packed(_job_colors(run.jobs), "u1"),
         "legend": list(legend_of_looks(np.unique(found.look).tolist()).items()),
         "jobs": jobs["id"].to_list(),
         "words": [STATE_WORDS.get(state, state) for state in states],
@@ -128,53 +128,53 @@ def data_of(
     if len(found.notes) > 1:
         data |= {"notes": found.notes, "note": _packed(found.note, "<u4")}
     data |= {name: _packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}
-    if stories:
-        data["stories"] = [_cut(stories.get(job_id, ())) for job_id in jobs["id"]]
+    if histories:
+        data["stories"] = [_shortened(histories.get(job_id, ())) for job_id in jobs["id"]]
     return data
 
 
-def _cut(story: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Give a story that fits on the page: the begin and the end of a long one."""
-    if len(story) <= _N_LINES:
-        return list(story)
+def _shortened(history: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Return the first and last lines of a long history, all lines of a short one."""
+    if len(history) <= _N_LINES:
+        return list(history)
     half = _N_LINES // 2
-    left_out = story[half][0], f"(… {len(story) - 2 * half} lines more)"
-    return [*story[:half], left_out, *story[-half:]]
+    left_out = history[half][0], f"(… {len(history) - 2 * half} more lines)"
+    return [*history[:half], left_out, *history[-half:]]
 
 
-def _hues(jobs: JobTable) -> Counts:
-    """Give the place of each job's own colour in the palette. O(n log n).
+def _job_colors(jobs: JobTable) -> Counts:
+    """Return the index of each job's own colour in the palette. O(n log n).
 
-    It goes by the order of submissions, of jobs that never ran as well, so that a job has the same in all runs of its
-    workload.
+    Colours follow the order of submissions, including jobs that never ran, so that a job has the same colour in all
+    runs of its workload.
     """
     order = np.lexsort((np.array(jobs.frame["id"], np.str_), jobs.frame["submitted_at"].to_numpy()))
-    hues = np.empty(len(order), np.int64)
-    hues[order] = np.arange(len(order)) % len(_COLORS)
-    return hues[jobs.frame["n_segments"].to_numpy() > 0]
+    colors = np.empty(len(order), np.int64)
+    colors[order] = np.arange(len(order)) % len(_COLORS)
+    return colors[jobs.frame["n_segments"].to_numpy() > 0]
 
 
-def kin_of(run: Run) -> str:
-    """Give what tells the workloads of a run from others: in runs of the same ones, jobs of one id are the same job.
+def workload_key(run: Run) -> str:
+    """Return a key of the workloads of a run: in runs with equal keys, equal ids are the same job.
 
-    The same files are other workloads where times were moved or jobs resized. Where nobody has told them, runs are
-    taken to be of the same.
+    The key includes digests of the files, and options that move or resize jobs. It is empty for a run without a
+    summary.
     """
     inputs = run.summary.get("inputs")
     files = inputs.get("workloads") if isinstance(inputs, dict) else None
-    told = [str(file.get("sha256", ""))[:16] for file in files or () if isinstance(file, dict)]
-    how = how_read_of(run.summary)
+    digests = [str(file.get("sha256", ""))[:16] for file in files or () if isinstance(file, dict)]
+    how = read_options_of(run.summary)
     changed = {name: how[name] for name in _CHANGES_JOBS if how[name] not in (None, "core")}
-    return " ".join([*told, json.dumps(changed, sort_keys=True)] if changed else told)
+    return " ".join([*digests, json.dumps(changed, sort_keys=True)] if changed else digests)
 
 
 def _packed(column: npt.ArrayLike, kind: str) -> str:
-    """Write numbers as text, in the type that the script reads them as."""
+    """Return numbers as base64 text, in the type that the script reads."""
     return base64.b64encode(np.asarray(column).astype(kind).tobytes()).decode()
 
 
 def element(name: str, data: Mapping[str, Any]) -> str:
-    """Give the HTML of a chart; there must be a board (below) before it. Nothing in the data can end its script."""
+    """Return the HTML of a chart; a board (below) must precede it. The data cannot end the script."""
     return (
         f'<div class="gantt" id="{name}"></div>\n<script>window.gantts = window.gantts || {{}};\n'
         f'window.gantts["{name}"] = pybatschedGantt(document.getElementById("{name}"), {_written(data)}, window.board);'
@@ -182,16 +182,16 @@ def element(name: str, data: Mapping[str, Any]) -> str:
     )
 
 
-def board(begin: float, end: float, shades: Sequence[Shade], shade: str, notes: Sequence[str]) -> str:
-    """Give the HTML of what charts have in common: the stretch of time, colours, the field to find a job, and notes."""
+def board(begin: float, end: float, colorings: Sequence[Coloring], chosen: str, notes: Sequence[str]) -> str:
+    """Return the HTML of the controls of all charts: the shown time, colours, the search field, and notes."""
     by_job = {"name": BY_JOB, "title": "job", "colors": [], "words": []}
-    about = {"begin": begin, "end": end, "shades": [by_job, *map(told, shades)], "shade": shade}
+    about = {"begin": begin, "end": end, "shades": [by_job, *map(coloring_data, colorings)], "shade": chosen}
     buttons = "".join(f'<button value="{value}" title="{title}">{value}</button>' for value, title in _BUTTONS)
-    told_notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes)
+    paragraphs = "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes)
     return (
         '<div class="side" id="board"><label>Find job <input type="search" placeholder="w0!23, or 23"></label>'
         f'<output></output><div class="zoom">{buttons}</div><label>Colours by <select></select></label>'
-        f'<ul class="shades"></ul>{told_notes}</div>\n'
+        f'<ul class="shades"></ul>{paragraphs}</div>\n'
         f'<script>window.board = pybatschedBoard(document.getElementById("board"), {_written(about)});</script>'
     )
 

@@ -1,4 +1,4 @@
-"""The rows of a Gantt chart on a machine of several clusters: the processors of each lie together, as a band."""
+"""Assign rows of a Gantt chart on a machine of several clusters: the processors of each cluster form a band."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple, TypeAlias
 
 from pybatsched.metrics.runs import Run
 
-#: Processors, or rows, from the first on and without the second.
+#: A half-open interval of processors or rows.
 Interval: TypeAlias = tuple[int, int]
 
 
 class Band(NamedTuple):
-    """A cluster, and the rows that it has: from `low` on, without `high`."""
+    """A cluster and its rows: from `low` to `high`, exclusive."""
 
     name: str
     low: int
@@ -21,7 +21,7 @@ class Band(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Processors in a row, which have as many rows from `row` on; `name` is that of their cluster, if they have one."""
+    """Consecutive processors with consecutive rows from `row` on; `name` is their cluster, empty without one."""
 
     begin: int
     end: int
@@ -30,9 +30,9 @@ class Stretch(NamedTuple):
 
 
 class Rows:
-    """Which row each processor has: clusters in the order of their first hosts, then what belongs to none.
+    """The row of each processor: clusters in the order of their first hosts, then processors without a cluster.
 
-    `is_plain` if every processor has the row of its own number, as it nearly always is.
+    `is_plain` if the row of every processor is its number, the usual case.
     """
 
     def __init__(self, clusters: Mapping[str, Sequence[Interval]], n_procs: int) -> None:
@@ -59,7 +59,7 @@ class Rows:
         self.is_plain = all(part.begin == part.row for part in self.stretches)
 
     def _parts_of(self, begin: int, end: int) -> Sequence[Stretch]:
-        """Give the stretches that processors are in, cut to these."""
+        """Return the parts of stretches within an interval of processors."""
         first = max(bisect_right(self._begins, begin) - 1, 0)
         last = bisect_right(self._begins, end - 1)
         return [
@@ -69,7 +69,7 @@ class Rows:
         ]
 
     def placed(self, procs: Sequence[Interval]) -> Sequence[Interval]:
-        """Give the rows of processors. O(k log k)."""
+        """Return the rows of processors. O(k log k)."""
         if self.is_plain:
             return procs
         parts = [part for interval in procs for part in self._parts_of(*interval)]
@@ -82,13 +82,13 @@ class Rows:
         return found
 
     def names(self, procs: Sequence[Interval]) -> list[str]:
-        """Give the clusters that processors belong to, in their order. O(k log k)."""
+        """Return the clusters that processors belong to, in their order. O(k log k)."""
         found = {part.name for interval in procs for part in self._parts_of(*interval)}
         return [band.name for band in self.bands if band.name in found]
 
 
 def rows_of(run: Run) -> Rows | None:
-    """Give the rows of a run's chart; None if its machine is not known to have several clusters. O(jobs)."""
+    """Return the rows of a run's chart; None unless its summary has several clusters. O(jobs)."""
     if not run.clusters:
         return None
     used = max((part.procs.highest + 1 for record in run.records for part in record.segments), default=0)

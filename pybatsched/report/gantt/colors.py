@@ -1,7 +1,7 @@
-"""By what the jobs of Gantt charts can be coloured: by user, size, wait, class or workload, the same in all charts.
+"""Colour the jobs of Gantt charts by user, size, wait, class or workload, the same in all charts of a page.
 
-Each of these puts every job into one of a few classes with a colour and words for the key. What has but one class on a
-page tells nothing, and is not there.
+Each coloring puts every job into one of a few classes; a class has a colour and a text in the legend. A coloring with
+only one class on a page is left out.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pybatsched.metrics.runs import Run
 
 Counts: TypeAlias = npt.NDArray[np.int64]
 
-#: Colours that can be told apart, without greys, which are for lost work.
+#: Colours that are easy to distinguish, without greys, which are for lost work.
 DISTINCT: Final = tuple(color for number, color in enumerate(Category20[20]) if number not in {14, 15})
-#: The colour of all that have none of their own.
+#: The colour of all other classes.
 _OTHERS: Final = "#d9cfc4"
-#: So many users have a colour of their own.
+#: Number of users with their own colour.
 _N_USERS: Final = 16
-#: So many classes of sizes are enough; else they go by the power of four.
+#: Maximum number of classes of sizes by powers of two; with more, classes are by powers of four.
 _N_SIZES: Final = 10
-#: Where classes of waits begin, and what they are called.
+#: Lower bounds of the classes of waits, and their texts.
 _WAITS: Final = (
     (0.0, "none"),
     (1e-6, "under 1 min"),
@@ -39,14 +39,14 @@ _WAITS: Final = (
     (604_800.0, "over 7 d"),
 )
 _KIND_COLORS: Final = {"urgent": "#d62728", "deadline": "#ff7f0e", "regular": "#6baed6"}
-#: The colours of single jobs, which have no classes.
+#: The name of the coloring of single jobs, which has no classes.
 BY_JOB: Final = "job"
-#: With more jobs than these in a run, single jobs cannot be told by their colours.
-_N_TOLD: Final = 3_000
+#: With more jobs in a run, single jobs cannot be distinguished by colours.
+_MAX_COLORED_JOBS: Final = 3_000
 
 
-class Shade(NamedTuple):
-    """A way to colour jobs: the colours and words of its classes, and the class of each job, run by run."""
+class Coloring(NamedTuple):
+    """A way to colour jobs: the colours and texts of its classes, and the class of each job for each run."""
 
     name: str
     title: str
@@ -55,20 +55,20 @@ class Shade(NamedTuple):
     classes: Sequence[Counts]
 
 
-def shades_of(runs: Sequence[Run]) -> list[Shade]:
-    """Give all ways to colour the jobs of some runs that tell something, in the order of the list. O(jobs)."""
+def colorings_of(runs: Sequence[Run]) -> list[Coloring]:
+    """Return all colorings of the jobs of some runs that have several classes, in the order of the list. O(jobs)."""
     found = [_by_user(runs), _by_size(runs), _by_wait(runs), _by_kind(runs), _by_workload(runs)]
-    return [shade for shade in found if len(shade.words) > 1]
+    return [coloring for coloring in found if len(coloring.words) > 1]
 
 
-def usual(runs: Sequence[Run], shades: Iterable[Shade]) -> str:
-    """Choose what is shown at first: single jobs, but their waits where they are too many for colours of their own."""
-    is_long = any(run.jobs.ran.height > _N_TOLD for run in runs)
-    return "wait" if is_long and any(shade.name == "wait" for shade in shades) else BY_JOB
+def default_coloring(runs: Sequence[Run], colorings: Iterable[Coloring]) -> str:
+    """Return the coloring that is shown first: by job, or by wait if there are too many jobs for single colours."""
+    is_long = any(run.jobs.ran.height > _MAX_COLORED_JOBS for run in runs)
+    return "wait" if is_long and any(coloring.name == "wait" for coloring in colorings) else BY_JOB
 
 
 def as_pixel(color: str) -> int:
-    """Write a colour as the canvas has it: alpha, blue, green, red.
+    """Return a colour as a number of the canvas: alpha, blue, green, red.
 
     >>> hex(as_pixel("#1f77b4"))
     '0xffb4771f'
@@ -76,23 +76,23 @@ def as_pixel(color: str) -> int:
     return 0xFF000000 | int(color[5:7] + color[3:5] + color[1:3], 16)
 
 
-def _used(name: str, title: str, all_classes: Sequence[tuple[str, str]], of: Sequence[Counts]) -> Shade:
-    """Give a shade with those of its classes, each a colour and words, that some job is in."""
+def _used(name: str, title: str, all_classes: Sequence[tuple[str, str]], of: Sequence[Counts]) -> Coloring:
+    """Return a coloring with the classes, each a colour and a text, that contain jobs."""
     n_jobs = sum((np.bincount(column, minlength=len(all_classes)) for column in of), np.zeros(len(all_classes), int))
     is_used = n_jobs > 0
     place = np.cumsum(is_used) - 1
     kept = [one for one, used in zip(all_classes, is_used.tolist(), strict=True) if used]
-    return Shade(name, title, [c for c, _ in kept], [words for _, words in kept], [place[column] for column in of])
+    return Coloring(name, title, [c for c, _ in kept], [words for _, words in kept], [place[column] for column in of])
 
 
-def _by_name(name: str, title: str, names: Sequence[Sequence[str]], classes: dict[str, tuple[str, str]]) -> Shade:
-    """Give a shade by the names of classes, each with its colour and words; all other names are in the last one."""
+def _by_name(name: str, title: str, names: Sequence[Sequence[str]], classes: dict[str, tuple[str, str]]) -> Coloring:
+    """Return a coloring by names of classes, each with its colour and text; all other names are in the last class."""
     places = defaultdict(lambda: len(classes) - 1, {one: place for place, one in enumerate(classes)})
     columns = [np.fromiter(map(places.__getitem__, own), np.int64, len(own)) for own in names]
     return _used(name, title, list(classes.values()), columns)
 
 
-def _by_user(runs: Sequence[Run]) -> Shade:
+def _by_user(runs: Sequence[Run]) -> Coloring:
     n_jobs = Counter[str]()
     for run in runs:
         n_jobs.update(run.jobs.ran["user"])
@@ -107,7 +107,7 @@ def _by_user(runs: Sequence[Run]) -> Shade:
     return _by_name("user", "user", users, {**classes, "": (_OTHERS, others)})
 
 
-def _by_size(runs: Sequence[Run]) -> Shade:
+def _by_size(runs: Sequence[Run]) -> Coloring:
     # The number of binary digits of each size.
     bits = [np.frexp(run.jobs.ran["n_procs"].to_numpy())[1].astype(np.int64) for run in runs]
     largest = max((int(own.max(initial=1)) for own in bits), default=1)
@@ -116,23 +116,25 @@ def _by_size(runs: Sequence[Run]) -> Shade:
     words = [str(low) if each * low == 1 else f"{low:,} to {(low << each) - 1:,}" for low in lows]
     colors = [Viridis256[round(k * 245 / max(len(lows) - 1, 1))] for k in range(len(lows))]
     columns = [np.maximum(own - 1, 0) // each for own in bits]
-    told = [(color, f"{text} processor{'' if text == '1' else 's'}") for color, text in zip(colors, words, strict=True)]
-    return _used("size", "size", told, columns)
+    classes = [
+        (color, f"{text} processor{'' if text == '1' else 's'}") for color, text in zip(colors, words, strict=True)
+    ]
+    return _used("size", "size", classes, columns)
 
 
-def _by_wait(runs: Sequence[Run]) -> Shade:
+def _by_wait(runs: Sequence[Run]) -> Coloring:
     edges = np.array([begin for begin, _ in _WAITS])
     columns = [np.searchsorted(edges, run.jobs.ran["wait_s"].to_numpy(), side="right") - 1 for run in runs]
     colors = ["#c6dbef", *YlOrRd[9][-2::-1]][: len(_WAITS)]
     return _used("wait", "wait", [(color, words) for color, (_, words) in zip(colors, _WAITS, strict=True)], columns)
 
 
-def _by_kind(runs: Sequence[Run]) -> Shade:
+def _by_kind(runs: Sequence[Run]) -> Coloring:
     kinds = [run.jobs.ran["kind"].to_list() for run in runs]
     return _by_name("class", "class", kinds, {kind: (_KIND_COLORS[kind], kind) for kind in KINDS})
 
 
-def _by_workload(runs: Sequence[Run]) -> Shade:
+def _by_workload(runs: Sequence[Run]) -> Coloring:
     names = [[job_id.split("!", 1)[0] for job_id in run.jobs.ran["id"]] for run in runs]
     known = sorted(set().union(*names), key=lambda name: (len(name), name))
     own = dict(zip(known, zip(DISTINCT[::2], known, strict=False), strict=False))
@@ -140,11 +142,11 @@ def _by_workload(runs: Sequence[Run]) -> Shade:
     return _by_name("workload", "workload", names, own | more)
 
 
-def told(shade: Shade) -> dict[str, Any]:
-    """Give a shade as the script wants it, without the jobs."""
+def coloring_data(coloring: Coloring) -> dict[str, Any]:
+    """Return a coloring as data for the script, without the jobs."""
     return {
-        "name": shade.name,
-        "title": shade.title,
-        "colors": [as_pixel(color) for color in shade.colors],
-        "words": list(shade.words),
+        "name": coloring.name,
+        "title": coloring.title,
+        "colors": [as_pixel(color) for color in coloring.colors],
+        "words": list(coloring.words),
     }

@@ -1,1 +1,1 @@
-"""The page about runs."""
+"""The page of runs."""

@@ -1,7 +1,7 @@
-"""The charts of the page of runs but the Gantt chart, by Bokeh: lines over time and distributions.
+"""Draw the charts of the page of runs with Bokeh: lines over time and distributions (not the Gantt chart).
 
-Over time each run has a panel of its own, all below each other with one time: lines of several runs in one panel hide
-each other. Names are data: they go into columns, which the page writes as text and never as HTML.
+Each run has its own panel over time, all with the same time axis: lines of several runs in one panel hide each other.
+Names are data: they are written into columns, which the page shows as text and never as HTML.
 """
 
 from __future__ import annotations
@@ -33,71 +33,73 @@ from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps
 from pybatsched.report import durations
 
-#: How wide charts are.
+#: Width of charts in pixels.
 WIDTH: Final = 1080
-#: The width of what lies between the axes, that of a Gantt chart, and the room to its left.
+#: Width of the area between the axes, as in a Gantt chart, and of the margin to its left.
 _FRAME_WIDTH: Final = 984
 _LEFT: Final = 64
 _MAX_POINTS: Final = 4_000
-#: Means over time are so many at most.
+#: Maximum number of means over time.
 _N_MEANS: Final = 150
 _DASHES: Final = ("solid", "dashed", "dotted", "dotdash", "dashdot")
-#: What the script of the page (board.js) finds by their names: the time that is shown, and the ticks.
+#: Names by which the script of the page (board.js) finds the shown time and the ticks.
 TIME: Final = "time"
 TICKS: Final = "ticks"
-#: The script of the page writes times (clock.js).
+#: The script of the page formats times (clock.js).
 _AS_TIME: Final = "return pybatschedClock.text(value)"
 
 Quantity = Literal["utilisation", "queue"]
 
 
 class TimeAxis(NamedTuple):
-    """The stretch of time that all panels show, and its ticks. The page finds both by name, and sets them."""
+    """The time that all panels show, and its ticks. The script of the page finds both by name and sets them."""
 
     shown: Range1d
     ticks: FixedTicker
 
 
 def time_axis(begin: float, end: float) -> TimeAxis:
-    """Give the axis of panels from one instant to another; the page puts its ticks where Gantt charts have theirs."""
+    """Return the time axis of panels; the script of the page sets the same ticks as in Gantt charts."""
     last = max(end, begin + 1e-6)
     shown = Range1d(start=begin, end=last, bounds=(begin, last), name=TIME)
     return TimeAxis(shown, FixedTicker(ticks=[], name=TICKS))
 
 
-class Grain(NamedTuple):
-    """How fine panels are, the same for all of a page: 0 is exact, else means over spans of so many seconds."""
+class Resolution(NamedTuple):
+    """The time resolution of all panels of a page: 0 is exact, else means over spans of that many seconds."""
 
     line_s: float = 0.0
     area_s: float = 0.0
 
 
-def grain_of(runs: Sequence[Run]) -> Grain:
-    """Give the grain of the panels of some runs: what is to be compared is drawn by one rule. O(runs).
+def resolution_of(runs: Sequence[Run]) -> Resolution:
+    """Return the resolution of the panels of some runs, the same for all of them. O(runs).
 
-    Lines are means if one of them would have too many steps to see anything, areas if to draw them.
+    Lines are means if one of them has too many steps to be readable, areas if one has too many steps to draw.
     """
     n_steps = max((len(steps.times) for run in runs for steps in (run.usage, run.queue_length)), default=0)
     spans = [run.span for run in runs]
     length_s = max((end for _, end in spans), default=0.0) - min((begin for begin, _ in spans), default=0.0)
     line_s = durations.span_for(length_s, _N_MEANS) if n_steps > 2 * _N_MEANS else 0.0
-    return Grain(line_s, length_s / _MAX_POINTS if n_steps > _MAX_POINTS else 0.0)
+    return Resolution(line_s, length_s / _MAX_POINTS if n_steps > _MAX_POINTS else 0.0)
 
 
-def over_time(runs: Sequence[Run], what: Quantity, time: TimeAxis, grain: Grain, kin: Sequence[str]) -> list[figure]:
-    """Draw the processors in use (as a share), or the length of the queue, over time, a panel a run. O(n log n).
+def over_time(
+    runs: Sequence[Run], what: Quantity, time: TimeAxis, resolution: Resolution, workload_keys: Sequence[str]
+) -> list[figure]:
+    """Draw the processors in use (as a share), or the length of the queue, over time, a panel per run. O(n log n).
 
-    A pale area is exact, or as fine as can be drawn, a line the mean over spans of time where there are many steps.
-    Runs of the same `kin`, by their workloads, have the same values on their axes.
+    A pale area is exact, or as fine as can be drawn. A line is the mean over spans of time if there are many steps.
+    Runs with the same workload key have the same axis of values.
     """
     is_share = what == "utilisation" and all(run.n_procs for run in runs)
     series = [_steps(run, what, is_share=is_share) for run in runs]
-    tops = dict.fromkeys(kin, 0.0)
-    for of_run, steps in zip(kin, series, strict=True):
+    tops = dict.fromkeys(workload_keys, 0.0)
+    for of_run, steps in zip(workload_keys, series, strict=True):
         tops[of_run] = max(tops[of_run], steps.maximum)
     plots = []
     for number, steps in enumerate(series):
-        top = 1.0 if is_share else tops[kin[number]]
+        top = 1.0 if is_share else tops[workload_keys[number]]
         is_last = number + 1 == len(runs)
         plot = figure(
             frame_width=_FRAME_WIDTH,
@@ -116,7 +118,7 @@ def over_time(runs: Sequence[Run], what: Quantity, time: TimeAxis, grain: Grain,
         plot.xaxis.visible = is_last
         plot.yaxis.ticker = BasicTicker(desired_num_ticks=3 if len(runs) > 1 else 5)
         plot.yaxis.formatter = NumeralTickFormatter(format="0%" if is_share else "0,0")
-        _draw(plot, steps, what, Category10[10][number % 10], grain)
+        _draw(plot, steps, what, Category10[10][number % 10], resolution)
         plots.append(plot)
     return plots
 
@@ -126,17 +128,19 @@ def _steps(run: Run, what: Quantity, *, is_share: bool) -> Steps:
     return Steps(steps.times, tuple(value / run.n_procs for value in steps.values)) if is_share else steps
 
 
-def _draw(plot: figure, steps: Steps, what: Quantity, color: str, grain: Grain) -> None:
-    if not len(steps.times):  # Bokeh would paint an area of no points for ever
+def _draw(plot: figure, steps: Steps, what: Quantity, color: str, resolution: Resolution) -> None:
+    if not len(steps.times):  # Bokeh would never finish an area without points
         return
-    exact = ColumnDataSource(_means(steps, grain.area_s) if grain.area_s else _columns(steps.times, steps.values))
+    exact = ColumnDataSource(
+        _means(steps, resolution.area_s) if resolution.area_s else _columns(steps.times, steps.values)
+    )
     plot.varea_step("time", 0, "value", step_mode="after", source=exact, color=color, alpha=0.3)
-    if grain.line_s:
-        exact = ColumnDataSource(_means(steps, grain.line_s))
+    if resolution.line_s:
+        exact = ColumnDataSource(_means(steps, resolution.line_s))
     line = plot.step("time", "value", mode="after", source=exact, color=color, line_width=1.5)
     as_time = CustomJSHover(code=_AS_TIME)
-    told = [("from", "@time{custom}"), (what, "@value{0.[000]}")]
-    plot.add_tools(HoverTool(renderers=[line], tooltips=told, formatters={"@time": as_time}, mode="vline"))
+    tooltips = [("from", "@time{custom}"), (what, "@value{0.[000]}")]
+    plot.add_tools(HoverTool(renderers=[line], tooltips=tooltips, formatters={"@time": as_time}, mode="vline"))
 
 
 def _columns(times: Sequence[float], values: Sequence[float]) -> dict[str, Any]:
@@ -144,7 +148,7 @@ def _columns(times: Sequence[float], values: Sequence[float]) -> dict[str, Any]:
 
 
 def _means(steps: Steps, span_s: float) -> dict[str, Any]:
-    """Give the means over spans of time from and to whole multiples of their length, but for the outermost."""
+    """Return the means over spans of time that start at multiples of their length, except the first and last."""
     begin, end = steps.times[0], steps.times[-1]
     inner = np.arange(np.floor(begin / span_s) + 1, np.ceil(end / span_s)) * span_s
     edges = [begin, *inner.tolist(), end]
@@ -152,14 +156,14 @@ def _means(steps: Steps, span_s: float) -> dict[str, Any]:
 
 
 def _wheel(dimensions: Literal["both", "width"]) -> WheelZoomTool:
-    """Give the wheel, which zooms only with a key held: else it is the page that it scrolls."""
+    """Return the wheel tool. It zooms only with Ctrl; without it the wheel scrolls the page."""
     return WheelZoomTool(dimensions=dimensions, modifiers="ctrl")
 
 
-def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
-    """Draw the share of jobs up to each value of a measure, of all runs. O(n log n).
+def cumulative(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
+    """Draw the cumulative distribution of a measure for all runs. O(n log n).
 
-    Lines differ in their colours and dashes, and their names are beside the plot.
+    Lines differ in colours and dashes; the legend is to the right of the plot.
     """
     is_time = measure.endswith("_s")
     wheel = _wheel("both")
@@ -198,6 +202,6 @@ def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -
 
 
 def line_of(number: int) -> Mapping[str, Any]:
-    """Give how the line of a run looks, by its number: runs differ in colour and dashes, the first is solid."""
+    """Return the style of the line of a run by its number: runs differ in colour and dashes; the first is solid."""
     dash = _DASHES[number % len(_DASHES)]
     return {"color": Category10[10][number % 10], "line_dash": dash, "line_width": 2}

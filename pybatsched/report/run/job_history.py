@@ -1,7 +1,7 @@
-"""How much of a run's journal its page tells: whole stories of small runs, decisions of larger ones, or nothing.
+"""Read the histories of jobs from a run's journal for its page: complete, decisions only, or none, by the run's size.
 
-Why a job waited is asked of the policy at each message while it does, which takes long where many wait; and a page of a
-hundred thousand stories is none that somebody opens.
+Complete histories need the policy's explanation at each message while a job waits, which takes long if many jobs wait.
+A page with a hundred thousand histories would be too large to open.
 """
 
 from __future__ import annotations
@@ -16,48 +16,50 @@ from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.runs import Run
-from pybatsched.report.run.page import Told
+from pybatsched.report.run.page import JobHistories
 from pybatsched.session.explain import full_histories, job_histories
 from pybatsched.session.journal import JournalReader
 
-Stories = Mapping[str, Sequence[tuple[float, str]]]
+Histories = Mapping[str, Sequence[tuple[float, str]]]
 
-#: With more jobs than these, a journal that nobody has named is not read.
+#: With more jobs, a journal is read only if the user names it.
 MAX_JOBS: Final = 20_000
-#: So often policies are asked why a job waits: some 10 µs each.
-MAX_QUESTIONS: Final = 200_000
-#: A start may be so much later in the files of a run than it was decided: Batsim takes a moment.
-_LATE_S: Final = 1.0
+#: Maximum number of explanations of waiting jobs: about 10 µs each.
+MAX_EXPLANATIONS: Final = 200_000
+#: Maximum delay in seconds between the decision to start a job and its start in Batsim's files.
+_MAX_DELAY_S: Final = 1.0
 
 
-def tell(run: Run, given: str = "") -> Told:
-    """Tell the jobs of a run from its journal: the one `given`, or the one that is found beside it. O(journal).
+def read_histories(run: Run, given: str = "") -> JobHistories:
+    """Read the histories of the jobs of a run from its journal: the one `given`, or the one of the run. O(journal).
 
-    Raises InputError if the one given is not that of the run; one that was found is then left alone, and a note says
-    so.
+    Raises InputError if the given journal is not of this run. A found journal that does not match is not used, and a
+    note says so.
     """
-    path = given or found_beside(run)
+    path = given or journal_of(run)
     if not path:
-        return Told()
+        return JobHistories()
     n_jobs = len(run.records)
     if not given and n_jobs > MAX_JOBS:
-        note = f"The journal {path} is not told: of {n_jobs:,} jobs, {MAX_JOBS:,} are the most; --journal tells it."
-        return Told(note=note)
+        note = (
+            f"The journal {path} is not shown: the run has {n_jobs:,} jobs, more than {MAX_JOBS:,}; --journal shows it."
+        )
+        return JobHistories(note=note)
     try:
-        return _told(run, path)
+        return _histories(run, path)
     except InputError as error:
         if given:
             raise
-        return Told(note=f"The journal {path} is not told: {str(error).removeprefix(f'--journal {path}: ')}.")
+        return JobHistories(note=f"The journal {path} is not shown: {str(error).removeprefix(f'--journal {path}: ')}.")
 
 
-def found_beside(run: Run) -> str:
-    """Give the journal that the run's mark names, or ``PREFIX.pbj``; empty if there is neither."""
+def journal_of(run: Run) -> str:
+    """Return the journal in the run's state file, or ``PREFIX.pbj``; empty if there is neither."""
     return next((path for path in (run.journal, f"{run.prefix}.pbj") if path and Path(path).is_file()), "")
 
 
-def n_questions(jobs: JobTable) -> int:
-    """Estimate how often policies are asked for whole stories: at each start, end and submission while a job waits."""
+def n_explanations(jobs: JobTable) -> int:
+    """Estimate the number of explanations: one at each start, end and submission while a job waits."""
     begins, ends = jobs.segments["started_at"].to_numpy(), jobs.segments["ended_at"].to_numpy()
     submitted_at, started_at = jobs.ran["submitted_at"].to_numpy(), jobs.ran["started_at"].to_numpy()
     instants = np.unique(np.concatenate((submitted_at, begins, ends)))
@@ -65,12 +67,12 @@ def n_questions(jobs: JobTable) -> int:
     return int(np.maximum(waited, 0).sum())
 
 
-def _told(run: Run, path: str) -> Told:
+def _histories(run: Run, path: str) -> JobHistories:
     reader = JournalReader(path)
     _check_policy(reader, run)
     jobs = run.jobs
-    why = "too many waited for too long; see pybatsched explain" if n_questions(jobs) > MAX_QUESTIONS else ""
-    found: Stories = {}
+    why = "too many jobs waited for too long; see pybatsched explain" if n_explanations(jobs) > MAX_EXPLANATIONS else ""
+    found: Histories = {}
     if not why:
         try:
             found = full_histories(reader)
@@ -80,16 +82,16 @@ def _told(run: Run, path: str) -> Told:
         found = job_histories(reader)
     own = jobs.frame["id"].to_list()
     if own and found.keys().isdisjoint(own):
-        raise InputError(f"--journal {path}: it tells of no job of {run.prefix} ({reader.note})")
+        raise InputError(f"--journal {path}: it contains no job of {run.prefix} ({reader.note})")
     _check_starts(found, jobs, path, run)
-    notes = [f"Why jobs waited is not told: {why}."] if why else []
+    notes = [f"Reasons for waiting are not shown: {why}."] if why else []
     if not reader.is_whole:
-        notes.append(f"The journal {path} is not whole, and stories end with it: {reader.note}.")
-    return Told(found, " ".join(notes))
+        notes.append(f"The journal {path} is not complete, and histories end with it: {reader.note}.")
+    return JobHistories(found, " ".join(notes))
 
 
 def _check_policy(reader: JournalReader, run: Run) -> None:
-    """Raise InputError if the journal is of another policy, or of other options."""
+    """Raise InputError if the journal is of another policy or of other options."""
     policy = run.summary.get("policy")
     if not isinstance(policy, dict):
         return
@@ -101,12 +103,12 @@ def _check_policy(reader: JournalReader, run: Run) -> None:
             )
 
 
-def _check_starts(found: Stories, jobs: JobTable, path: str, run: Run) -> None:
-    """Raise InputError if a job was started at another time than the journal says."""
+def _check_starts(found: Histories, jobs: JobTable, path: str, run: Run) -> None:
+    """Raise InputError if the start of a job differs from the journal."""
     for job_id, started_at in jobs.ran.select("id", "started_at").iter_rows():
-        told = next((at for at, what in found.get(job_id, ()) if what.startswith("started on ")), None)
-        if told is not None and abs(started_at - told) > _LATE_S:
+        decided_at = next((at for at, what in found.get(job_id, ()) if what.startswith("started on ")), None)
+        if decided_at is not None and abs(started_at - decided_at) > _MAX_DELAY_S:
             raise InputError(
-                f"--journal {path}: job {job_id} started at {seconds_text(told)}, but in {run.prefix} at "
+                f"--journal {path}: job {job_id} started at {seconds_text(decided_at)}, but in {run.prefix} at "
                 f"{seconds_text(started_at)}; expected the journal of this run"
             )
