@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FOREIGN := build/foreign
-COMPILED_TESTS ?= tests/conformance tests/properties tests/gym/test_choices.py tests/test_two_builds.py
+COMPILED_TESTS ?= tests/conformance tests/properties tests/policies/test_choices.py tests/test_two_builds.py
 ACCASIM := build/accasim
 # All installed packages are pinned, including the build tools.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -53,7 +53,7 @@ docker-checks: docker-images
 	$(BIN)/python -m pytest -m docker tests/test_docker.py tests/test_compose.py
 
 # Tests of a minute each, such as whole logs, that `make test` leaves out, and all examples of the properties.
-PROPERTIES := tests/properties tests/policies tests/schedulers/test_kept_plans.py tests/session/test_both_batsims.py
+PROPERTIES := tests/properties tests/policies tests/schedulers/test_conservative.py tests/session/test_both_batsims.py
 long: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m long
 	$(BIN)/python -m pytest -n auto $(PROPERTIES)
@@ -146,7 +146,7 @@ tests-of-compiled: $(VENV)/ready
 
 # Tests of the C extensions, built with GCC's address and undefined-behaviour sanitizers. A test process ends at the
 # first finding. See docs/reliability.md.
-ASAN_TESTS ?= tests/properties tests/policies tests/core/test_compiled_runs.py tests/core/test_six_decimals.py
+ASAN_TESTS ?= tests/properties tests/policies tests/core/test_intervals_in_c.py tests/core/test_fixed6.py
 SANITIZE := CFLAGS='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
 SANITIZED = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
   ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYBATSCHED_PATIENCE=600 PYTHONPATH=build/asan
