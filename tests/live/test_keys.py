@@ -218,7 +218,7 @@ def test_who_has_no_key_is_turned_away_and_the_server_goes_on_waiting(made: Path
         code, told = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up
         assert (code, "rejected the connection (it may need keys" in told or "--timeout 0.5" in told) == (4, True)
         code, told = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
-        assert (code, "our key is not among its clients" in told) == (4, True)
+        assert (code, "the client key is not in its DIR/clients" in told) == (4, True)
         server.wait_until_it_says(r"rejected a peer whose key is not in DIR/clients \(--curve\)")
         assert simulate(endpoint, "--curve", str(made), cwd=tmp_path) == (0, "")
         assert server.finish() == 0
