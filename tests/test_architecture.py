@@ -168,3 +168,15 @@ def test_what_is_shown_is_known_without_drawing_it(module: str) -> None:
     assert not {top.split(".")[0] for top in used} & {"bokeh", "matplotlib", "polars"}
     own = {top.removeprefix("pybatsched.report.") for top in used if top.startswith("pybatsched.report")}
     assert own <= set(WHAT_IS_SHOWN[: WHAT_IS_SHOWN.index(module)])
+
+
+def test_compiled_modules_choose_nothing_by_type_checking() -> None:
+    """For mypyc the other branch of `if TYPE_CHECKING` is unreachable, and ends the process."""
+    table = re.search(r"^HOT = \{.*?^\}", (ROOT / "setup.py").read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert table is not None
+    hot: dict[str, str] = ast.literal_eval(table[0].removeprefix("HOT = "))
+    for folder, names in hot.items():
+        for stem in names.split():
+            tree = ast.parse((ROOT / folder / f"{stem}.py").read_text())
+            choices = [node for node in ast.walk(tree) if isinstance(node, ast.If) and node.orelse]
+            assert not any("TYPE_CHECKING" in ast.unparse(node.test) for node in choices), f"{folder}/{stem}.py"

@@ -153,7 +153,7 @@ def test_of_two_the_one_that_failed_by_itself_is_named(
     (tmp_path / "batsim").chmod(0o755)
     waiting = alone.Case("x", lambda _: [sys.executable, "-c", "import signal; signal.pause()"], "easy", wired=True)
     files = alone.programs.write_input(alone.programs.random_workload(3, 8, 0.9), tmp_path / "input")
-    with pytest.raises(alone.RunError, match="^batsim ended with 5: no such platform$"):
+    with pytest.raises(alone.RunError, match="^batsim ended with exit code 5: no such platform$"):
         alone.run(waiting, alone.RunPaths(files, tmp_path / "out", alone.free_port()))
 
 
@@ -202,7 +202,7 @@ def test_only_our_own_schedules_have_to_be_the_same(peers: Any) -> None:
         row(peers, "plans", 1.0, b=12.0, ours=True, policy="conservative"),
         row(peers, "embedded", 1.0, b=11.0, ours=True),
     ]
-    assert peers.differences(rows) == ["embedded: 1 jobs start at other times than in: wire"]
+    assert peers.differences(rows) == ["embedded: 1 jobs start at other times than in wire"]
 
 
 def test_the_median_is_one_of_the_runs(peers: Any) -> None:

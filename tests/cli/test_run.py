@@ -289,7 +289,10 @@ def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) ->
     process = start(place, "-e", "out/r")
     try:
         second = run(place)
-        assert (second.returncode, "-e out/r: another run is writing out/r.part_* right now" in second.stderr) == (
+        assert (
+            second.returncode,
+            "-e out/r: another run is writing out/r.part_*; wait for its end" in second.stderr,
+        ) == (
             2,
             True,
         )

@@ -80,7 +80,7 @@ def test_keys_that_are_there_stay(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     done = run_cli("keys", str(tmp_path))
     assert done.returncode == 2
-    assert f"{tmp_path / name} is there already" in done.stderr
+    assert f"{tmp_path / name} already exists" in done.stderr
     assert [path.read_text() for path in tmp_path.rglob("*.key*")] == ["mine"]
 
 
@@ -102,7 +102,7 @@ def test_other_tools_of_zeromq_read_them(made: Path) -> None:
             "server.key_secret",
             r'(public-key = )".*"',
             r'\1"' + "0" * 40 + '"',
-            "its public-key is not that of its secret",
+            "the public-key does not belong to the secret",
         ),
         ("server.key_secret", r'(secret-key = )".*"', r'\1"' + "#" * 40 + '"', "the secret-key is not a Z85 text"),
         ("clients/client.key", r'"(.)', r'"\\', "the public-key is not a Z85 text"),
@@ -123,7 +123,7 @@ def test_a_directory_without_keys_is_told(own: Path, tmp_path: Path) -> None:
     done = run_cli("--policy", "easy", "--curve", str(tmp_path / "no"))
     assert (done.returncode, "server.key_secret: No such file" in done.stderr) == (2, True)
     (own / "clients" / "client.key").unlink()
-    with pytest.raises(InputError, match=r"has no \*\.key of a peer that may come in"):
+    with pytest.raises(InputError, match=r"has no \*\.key; expected the public key of at least one peer"):
         keys.read_server(own)
     os.mkfifo(own / "clients" / "pipe.key")
     with pytest.raises(InputError, match="expected a public-key"):
@@ -135,7 +135,7 @@ def test_a_secret_that_others_can_read_is_none(own: Path, mode: int) -> None:
     (own / "client.key_secret").chmod(mode)
     done = run_cli("simulate", *WORKLOAD, "--external", "--curve", str(own), "-e", str(own / "out"))
     assert done.returncode == 2
-    assert "client.key_secret can be read or written by others" in done.stderr
+    assert "client.key_secret can be read or written by other users" in done.stderr
     assert not list(own.glob("out*"))
 
 
@@ -154,14 +154,14 @@ def test_whom_a_server_lets_in_is_its_owners_to_say(own: Path, name: str, mode: 
 @pytest.mark.parametrize("name", ["", "server.key"])
 def test_by_what_a_peer_knows_the_server_is_its_owners_to_say(own: Path, name: str) -> None:
     (own / name).chmod((own / name).stat().st_mode | 0o020)
-    with pytest.raises(InputError, match="can be written by others"):
+    with pytest.raises(InputError, match="can be written by other users"):
         keys.read_client(own)
 
 
 def test_no_keys_are_made_where_others_can_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     done = run_cli("keys", str(tmp_path))
-    assert (done.returncode, f"{tmp_path} can be written by others" in done.stderr) == (2, True)
+    assert (done.returncode, f"{tmp_path} can be written by other users" in done.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -216,14 +216,14 @@ def test_who_has_no_key_is_turned_away_and_the_server_goes_on_waiting(made: Path
         endpoint = server.wait_ready()
         with Peer(endpoint) as stranger:
             stranger.send(FIRST)
-            server.wait_until_it_says(r"somebody without a key, or with another server's, was turned away \(--curve\)")
+            server.wait_until_it_says(r"rejected a peer without a key or with the key of another server \(--curve\)")
         # patience: the event that ends the wait never comes, so any time will do
         code, told = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up
         # patience: the event that ends the wait never comes, so any time will do
         assert (code, "rejected the connection (it may need keys" in told or "--timeout 0.5" in told) == (4, True)
         code, told = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
-        assert (code, "our key is not among its clients" in told) == (4, True)
-        server.wait_until_it_says(r"somebody whose key is not among the clients was turned away \(--curve\)")
+        assert (code, "the client key is not in its DIR/clients" in told) == (4, True)
+        server.wait_until_it_says(r"rejected a peer whose key is not in DIR/clients \(--curve\)")
         assert simulate(endpoint, "--curve", str(made), cwd=tmp_path) == (0, "")
         assert server.finish() == 0
 
@@ -252,7 +252,7 @@ def test_both_keys_and_an_address_are_asked_for(made: Path, tmp_path: Path) -> N
     with Server("--policy", "easy", "--curve", str(made), "--allow", "192.0.2.7") as server:
         code, _ = simulate(server.wait_ready(), "--curve", str(made), cwd=tmp_path)
         assert code == 4
-        server.wait_until_it_says(r"somebody at 127.0.0.1 was turned away \(--allow\)")
+        server.wait_until_it_says(r"rejected a peer at 127.0.0.1 \(--allow\)")
 
 
 def test_the_dropin_batsim_has_keys(made: Path, tmp_path: Path) -> None:

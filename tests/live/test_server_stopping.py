@@ -74,7 +74,7 @@ def test_stopped_because_batsim_has_left_is_told_as_that(monkeypatch: pytest.Mon
     error = served.finish()
     assert isinstance(error, PeerLostError)
     assert error.exit_code == 4
-    assert "after message 2, without SIMULATION_ENDS, and signal 15 stops us" in str(error)
+    assert "after message 2, without SIMULATION_ENDS, and signal 15 stops the scheduler" in str(error)
     assert "known causes" in str(error)
 
 

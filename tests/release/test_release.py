@@ -318,7 +318,7 @@ def test_an_audit_by_advisories_in_a_directory(tmp_path: Path) -> None:
         "id: X-2\nmodified: 2026-11-03T10:00:00Z\naffected:\n- package: {ecosystem: PyPI, name: pydantic}\n"
         f"  versions: ['{version}']\n"
     )
-    said = "pins in 2 advisories, the newest of 2026-11-03\n"
+    said = "pins have no vulnerability in 2 advisories, the newest of 2026-11-03\n"
     expected = f"pydantic {version}: X-2, fixed in none\n"
     assert audited(tmp_path) == (1, expected, f"make audit: {n_pins - 1} of {n_pins} {said}")
 

@@ -171,6 +171,6 @@ class PeerKilled:
         is_whole = journal.read_bytes() == self.pair.journal
         found.expect(code == (0 if is_whole else _LOST), f"the server ended with {code}: {server.words[-300:]}")
         if code == _LOST:
-            is_told = re.search("closed its connection after message|no Batsim has come", server.words)
+            is_told = re.search("closed its connection after message|no message from Batsim within", server.words)
             found.expect(is_told, f"the server does not say why: {server.words[-300:]}")
         tries.check_reading(found, journal)

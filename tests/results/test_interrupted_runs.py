@@ -179,7 +179,7 @@ def test_two_runs_with_one_prefix(place: Path) -> None:
         mark, part = Path("out/a_state.json").read_bytes(), Path("out/a.part_jobs.csv").read_bytes()
         second = run_cli(*simulate(policy="fcfs"), cwd=place)
         assert second.returncode == 2
-        assert "-e out/a: another run is writing out/a.part_* right now" in second.stderr
+        assert "-e out/a: another run is writing out/a.part_*; wait for its end" in second.stderr
         assert (Path("out/a_state.json").read_bytes(), results()) == (mark, earlier)
         assert Path("out/a.part_jobs.csv").read_bytes() == part
         Path("go").touch()

@@ -213,7 +213,10 @@ def test_two_at_once(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     with Results(prefix) as results:
         results.begin(1)
-        with pytest.raises(InputError, match=r"a: another run is writing \S+a.part_\* right now"), Results(prefix):
+        with (
+            pytest.raises(InputError, match=r"a: another run is writing \S+a.part_\*; wait for its end"),
+            Results(prefix),
+        ):
             pass
         Path(f"{results.part}_jobs.csv").write_text("mine")
         results.finish()
@@ -235,7 +238,7 @@ def test_a_directory_in_the_way_is_noticed_before_the_run(suffix: str, tmp_path:
 
 def test_results_that_somebody_takes_away(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
-    with pytest.raises(InputError, match=r"a.part_jobs.csv is gone"), Results(prefix) as results:
+    with pytest.raises(InputError, match=r"a.part_jobs.csv was removed"), Results(prefix) as results:
         results.begin(1)
         results.finish()
     mark = run_state.read(prefix)
