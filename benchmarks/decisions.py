@@ -34,7 +34,7 @@ from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.inject.deadlines import every, with_deadlines
 from pybatsched.workload.inject.moldable import TYPES, with_types
 from pybatsched.workload.inject.steps import Urgent
-from pybatsched.workload.merge import Part, merged
+from pybatsched.workload.merge import ClusterLog, merged
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
@@ -122,7 +122,9 @@ def grid_rows(traces: Path) -> list[tuple[str, ...]]:
     for case, first, last in (("month 1", 0, 30), ("month 3", 60, 90), ("six months", 0, 182)):
         window = Selection(from_at=first * DAY_S, to_at=last * DAY_S, clock="first")
         options = swf.SwfOptions(Walltimes.parse("requested"))
-        parts = [Part(name, swf.to_workload(swf.read_swf(file), options, window)[0]) for name, file in files.items()]
+        parts = [
+            ClusterLog(name, swf.to_workload(swf.read_swf(file), options, window)[0]) for name, file in files.items()
+        ]
         jobs = with_types(merged(parts), TYPES, seed=1)
         for algorithm, heuristic in (
             ("regular", "mct"),

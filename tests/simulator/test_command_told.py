@@ -13,7 +13,7 @@ from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.cli import simulate
-from pybatsched.cli.common.inputs import to_repeat
+from pybatsched.cli.common.inputs import command_to_repeat
 from pybatsched.metrics.runs import read_run
 
 WORKLOAD = "a's.json"
@@ -64,7 +64,7 @@ def test_what_goes_to_batsim_is_part_of_it() -> None:
     simulate.add_arguments(parser)
     args = parser.parse_args(["--procs", "4", "-w", "w.json", "--policy", "fcfs"])
     args.for_batsim = ["-E", "--sched-cfg", "a b"]
-    told = to_repeat("run", simulate.add_arguments, args)
+    told = command_to_repeat("run", simulate.add_arguments, args)
     assert told == "pybatsched run --procs 4 -w w.json --policy fcfs -- -E --sched-cfg 'a b'"
 
 
