@@ -30,7 +30,7 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
         return points_of(spec, store, [ROOT / "examples"])
 
 
-FIRST = "of which the first is a letter or a digit, and at most 80 of them"
+FIRST = "a letter or digit first, at most 80 characters"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ),
         (
             {"platform": [{"name": "a b", "procs": 4}]},
-            "platform.0.name: expected letters, digits and . _ + -, of which",
+            "platform.0.name: expected letters, digits and . _ + -, a letter or digit first",
         ),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
         ({"workload": []}, "workload: Tuple should have at least 1 item"),
@@ -138,7 +138,7 @@ FIRST = "of which the first is a letter or a digit, and at most 80 of them"
         ),
         (
             {"workload": [{"name": "w", "merge": [{"name": "w1", "file": "f"}]}]},
-            'workload.0.merge.0.name: name "w1": expected a name without w1, as Batsim calls workloads',
+            'workload.0.merge.0.name: name "w1": expected a name without w1, which is a workload\'s name in Batsim',
         ),
         (
             {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f", "size": 3}]}]},

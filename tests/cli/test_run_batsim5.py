@@ -109,8 +109,12 @@ def test_one_that_dies_of_our_hello_has_not_begun(place: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("name", "profile", "told"),
     [
-        ("none", {"type": "parallel_homogeneous", "cpu": 0, "com": 0}, "computes and sends nothing"),
-        ("my-w0", {"type": "delay", "delay": 3}, "expected a name without 'w0' in it"),
+        (
+            "none",
+            {"type": "parallel_homogeneous", "cpu": 0, "com": 0},
+            "has no work; expected computation or communication",
+        ),
+        ("my-w0", {"type": "delay", "delay": 3}, "expected a name without 'w0', the name of the workload"),
     ],
 )
 def test_profiles_that_batsim_5_does_not_survive_are_told(place: Path, name: str, profile: Any, told: str) -> None:
@@ -143,7 +147,7 @@ def test_options_that_do_not_go_with_batsim_5s_protocol(place: Path) -> None:
     words = ("--procs", "4", "-w", "w.json", "--external", "--protocol", "v5", "--enable-dynamic-jobs")
     done = run_cli("simulate", *words, cwd=place)
     assert done.returncode == 2
-    assert "schedulers of Batsim 5 ask for it themselves" in done.stderr
+    assert "schedulers of Batsim 5 request it themselves" in done.stderr
 
 
 ROWS = """job_id,workload_name,profile,final_state,metadata

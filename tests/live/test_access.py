@@ -78,8 +78,8 @@ def test_many_who_are_turned_away_fill_no_log_and_hide_nobody_without_a_key() ->
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--allow", "here"], "expected an IP address such as 192.0.2.7, got 'here'"),
-        (["--allow", "192.0.2.7", "--endpoint", "ipc:///tmp/x"], "--allow is for tcp://"),
+        (["--allow", "here"], "expected an IP address such as 192.0.2.7, found 'here'"),
+        (["--allow", "192.0.2.7", "--endpoint", "ipc:///tmp/x"], "--allow: expected a tcp:// endpoint"),
     ],
 )
 def test_addresses_that_are_none(words: list[str], told: str) -> None:

@@ -131,7 +131,7 @@ def test_hosts_of_several_speeds_and_cores_are_noted(place: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--cpu-load",), "--cpu-load: expected --platform FILE|NAME, which tells the speed of hosts"),
+        (("--cpu-load",), "--cpu-load: expected --platform FILE|NAME, which has the speed of hosts"),
         (("--cpu-load", "--platform", "p.xml", "--profile", "delay"), "--cpu-load: expected without --profile"),
     ],
 )

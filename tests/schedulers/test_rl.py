@@ -196,7 +196,7 @@ def test_an_agent_that_knows_no_masks_is_told_of(tmp_path: Path) -> None:
 def test_an_agent_is_asked_for() -> None:
     done = run_cli("simulate", "--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "rl")
     assert done.returncode == 2
-    assert done.stderr == "pybatsched: policy rl needs the option agent: use -o agent=…\n"
+    assert done.stderr == "pybatsched: policy rl needs the option agent: give it with -o agent=…\n"
 
 
 @pytest.mark.parametrize("name", [IN_ORDER, "os:abort", BY_NUMBERS])
