@@ -64,7 +64,7 @@ def test_a_journal_that_is_cut_before_its_first_job_tells_nothing(tmp_path: Path
     """Given, it is an error; found, a note."""
     prefix = simulate(tmp_path, "run")
     cut_before_reply(Path(f"{prefix}.pbj"), 1)
-    why = f"it tells of no job of {prefix} (the journal is cut: 7 bytes after its last whole record)"
+    why = f"it contains no job of {prefix} (the journal is cut: 7 bytes after its last whole record)"
     assert job_history.read_histories(read_run(prefix)) == JobHistories(
         note=f"The journal {prefix}.pbj is not shown: {why}."
     )
