@@ -193,7 +193,7 @@ def test_the_legend_explains_what_is_there(browser: webdriver.Chrome, urgent_pag
     load(browser, urgent_page)
     entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
     assert [entry.text for entry in entries] == [
-        "suspended: the job went on later with the rest of its work",
+        "suspended: the job continued later with the rest of its work",
         "processors held for the job that starts there next",
         "urgent job",
     ]
@@ -209,7 +209,7 @@ def test_what_began_anew_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> N
     assert seen(browser, (5, 3)) == [(176, 176, 176)]
     assert "preempted by w0!U; this work is lost" in gantt(browser, "return g.told(g.at(5, 3))")
     entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
-    assert [entry.text for entry in entries] == ["lost: the job was killed and began anew", "urgent job"]
+    assert [entry.text for entry in entries] == ["lost: the job was killed and restarted from scratch", "urgent job"]
 
 
 def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.C
         assert set(seen(browser, *map(place, range(60)))) == {of_a, white}
     assert set(seen(browser, *((62 + k * 3, 3) for k in range(60)))) == {of_a}
     (entry,) = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
-    assert entry.text == "load: the job has its processors, its own work begins after it"
+    assert entry.text == "load: the job has its processors, its work starts afterwards"
     canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
     ActionChains(browser).move_to_element_with_offset(canvas, -400, 150).perform()
     tip = browser.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")

@@ -119,7 +119,7 @@ def test_the_table_claims_and_the_page_have_them(tmp_path: Path) -> None:
     assert run_cli("report", str(out), "--output", str(tmp_path / "page.html")).returncode == 0
     page = (tmp_path / "page.html").read_text()
     assert "<h3>Response</h3>" in page
-    assert "the response of the impacted: against the policy plain, of jobs with external = false." in page
+    assert "jobs and the response ratio are against the policy plain, of jobs with external = false." in page
     assert "response of the impacted, over the baseline&#x27;s</th>" in page
 
 

@@ -54,7 +54,10 @@ FIRST = "a letter or digit first, at most 80 characters"
         ({"workload": [{"name": "w", "file": "f"}] * 2}, "workload: two are named 'w'"),
         ({"platform": [{"name": "p"}]}, "platform.0: expected one of procs, platform and of_workload"),
         ({"platform": [{"name": "p", "procs": 0}]}, "platform.0.procs: Input should be greater than 0"),
-        ({"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]}, "alpha: expected procs"),
+        (
+            {"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]},
+            "alpha: expected procs or of_workload with it",
+        ),
         (
             {"policy": [{"name": "easy", "options": {"order": []}}]},
             "order: expected a value, or a list of at least one value",

@@ -145,7 +145,7 @@ def test_ends_that_differ_by_calls_alone_are_explained(place: Path) -> None:
     said(place, "--procs", "8", "-e", "a", code=0)
     told = json.loads((place / "a_summary.json").read_text())
     (place / "b_summary.json").write_text(json.dumps(told | {"ended_at": told["ended_at"] + 10}))
-    why = "ended_at is when the scheduler was last called and has answered, makespan_s the last end of a job"
+    why = "ended_at is the last reply of the scheduler, makespan_s the last end of a job"
     assert why in run_cli("compare", "a_summary.json", "b_summary.json", cwd=place).stderr
     assert why not in run_cli("compare", "a_summary.json", "a_summary.json", cwd=place).stderr
 

@@ -428,7 +428,7 @@ def test_the_unit_of_memory_in_a_log_is_one_of_the_inputs(tmp_path: Path) -> Non
         classes = run_cli("metrics", unit, "--by", "memory_gb", cwd=tmp_path).stdout
         assert re.search(rf"^{re.escape(memory_gb)}\s", classes, re.MULTILINE), classes
     done = run_cli("compare", "KB_summary.json", "MB_summary.json", cwd=tmp_path)
-    assert "the two runs had different inputs: memory_unit" in done.stderr
+    assert "the two runs have different inputs: memory_unit" in done.stderr
 
 
 def test_the_seed_goes_to_policies_that_have_one(inputs: Path) -> None:

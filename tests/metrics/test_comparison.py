@@ -122,9 +122,9 @@ def test_other_inputs_are_told(base: Path) -> None:
     after = summary() | {"inputs": {"workloads": [{"file": "w.json", "sha256": "11"}]}}
     code, _, said = compare(base, after)
     assert code == 0
-    assert "the two runs had different inputs: workloads" in said
+    assert "the two runs have different inputs: workloads" in said
     code, _, said = compare(base, summary() | {"memory_unit": "MB"})  # a summary that does not say it means KB
-    assert (code, "the two runs had different inputs: memory_unit" in said) == (0, True)
+    assert (code, "the two runs have different inputs: memory_unit" in said) == (0, True)
     assert "different inputs" not in compare(base, summary() | {"memory_unit": "KB"})[2]
 
 

@@ -158,7 +158,7 @@ def test_no_logarithmic_axis_can_show_a_zero(kind: str, waits: tuple[tuple[float
     done = run_cli("plot", kind, "study", *args, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"pybatsched: --scale log: {kind} of mean wait (s) are not all above 0; give --scale linear, or leave it out\n"
+        f"pybatsched: --scale log: {kind} of mean wait (s) are not all above 0; use --scale linear or --scale auto\n"
     )
     assert not (tmp_path / "x.svg").exists()
 
@@ -177,11 +177,11 @@ def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("gantt",), "gantt: expected runs; of a campaign there are boxes, ratios"),
+        (("gantt",), "gantt: expected runs; figures of a campaign are boxes, ratios"),
         (("boxes", "--measure", "joy"), "measure 'joy': expected one of makespan_s, max_bounded_slowdown"),
         (("boxes", "--policy", "joy"), "policy 'joy': expected one of conservative, redirection"),
         (("ratios", "--baseline", "joy"), "baseline 'joy': expected one of conservative, redirection"),
-        (("ratios", "--policy", "conservative"), "ratios: no points to show, of conservative"),
+        (("ratios", "--policy", "conservative"), "ratios: no points to show of conservative"),
     ],
 )
 def test_what_cannot_be_drawn_of_a_campaign(args: tuple[str, ...], said: str, study: Path, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_what_cannot_be_drawn_of_a_campaign(args: tuple[str, ...], said: str, st
 
 def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
     none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
-    with pytest.raises(InputError, match="no cell is done"):
+    with pytest.raises(InputError, match="the campaign has no finished cell to show"):
         campaign_figures.draw("boxes", none, tmp_path / "x.svg", figure="wait_s")
     rows = [campaigns.Row("w", "p", {"mean_wait_s": 1.0})]
     one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
@@ -211,7 +211,7 @@ def test_a_baseline_of_zero_or_without_a_value_is_reported(
     campaigns.keep(tmp_path / "study", rows, ["w"])
     done = run_cli("plot", kind, "study", "--measure", "wait_s", "--output", "a.svg", cwd=tmp_path)
     assert done.returncode == 2
-    told = f"pybatsched: {kind}: mean_wait_s {said} there is no ratio to it; give another --baseline or --measure\n"
+    told = f"pybatsched: {kind}: mean_wait_s {said} there are no ratios; use another --baseline or --measure\n"
     assert done.stderr == told
 
 
@@ -240,12 +240,12 @@ def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Pa
     ("args", "said"),
     [
         (("cdf", "easy", "--output", "x.gif"), "x.gif: expected a file name that ends in .svg, .pdf, .png"),
-        (("gantt", "easy", "pushy", "--output", "x.svg"), "gantt: expected one run, got 2"),
+        (("gantt", "easy", "pushy", "--output", "x.svg"), "gantt: expected one run, found 2"),
         (("cdf", "nothing", "--output", "x.svg"), "nothing_jobs.csv: cannot read the jobs"),
         (("cdf", "easy", "--output", "easy_jobs.csv/x.svg"), "easy_jobs.csv/x.svg: cannot be written"),
         (("cdf", "easy", "--measure", "joy", "--output", "x.svg"), "measure 'joy': expected one of wait_s, flow_s"),
         (("ratios", "easy", "pushy", "--output", "x.svg"), "ratios: expected the directory of one campaign"),
-        (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: expected with a campaign"),
+        (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: expected a campaign with it"),
     ],
 )
 def test_what_cannot_be_drawn(args: tuple[str, ...], said: str, place: Path) -> None:

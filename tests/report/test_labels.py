@@ -45,7 +45,7 @@ def test_all_differ_and_none_is_empty(prefixes: list[str]) -> None:
 
 def test_those_given_must_be_one_for_each() -> None:
     assert labels_of(["a", "b"], ["the first", "other"]) == ["the first", "other"]
-    with pytest.raises(InputError, match="--label: 1 label for 2 runs; expected one for each, or none"):
+    with pytest.raises(InputError, match="--label: 1 label for 2 runs; expected one label per run, or none"):
         labels_of(["a", "b"], ["the first"])
 
 
@@ -53,8 +53,8 @@ def test_those_given_must_be_one_for_each() -> None:
     ("labels", "said"),
     [
         (["x", "x"], "--label x: found for a and for b; expected different names"),
-        (["x", ""], "--label: found an empty one for b; expected a name"),
-        (["  ", "x"], "--label: found an empty one for a; expected a name"),
+        (["x", ""], "--label: found an empty label for b; expected a name"),
+        (["  ", "x"], "--label: found an empty label for a; expected a name"),
     ],
 )
 def test_those_given_must_tell_runs_apart(labels: list[str], said: str) -> None:
@@ -78,4 +78,4 @@ def test_the_page_calls_runs_so(tmp_path: Path) -> None:
     wrong = run_cli("report", "one/easy", "two/easy", "--label", "x", cwd=tmp_path)
     assert (wrong.returncode, "--label: 1 label for 2 runs" in wrong.stderr) == (2, True)
     empty = run_cli("report", "one/easy", "--label", "", cwd=tmp_path)
-    assert (empty.returncode, "--label: found an empty one for one/easy" in empty.stderr) == (2, True)
+    assert (empty.returncode, "--label: found an empty label for one/easy" in empty.stderr) == (2, True)

@@ -152,7 +152,7 @@ def test_a_figure_that_cannot_be_written_whole_leaves_no_file(
 def test_what_has_one_kind_of_axis(kind: str, place: Path) -> None:
     done = run_cli("plot", kind, "days", "--scale", "log", "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--scale: expected with queue, cdf, boxes" in done.stderr
+    assert "--scale: expected one of the figures queue, cdf, boxes" in done.stderr
     assert not (place / "none.svg").exists()
 
 

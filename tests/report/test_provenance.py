@@ -37,7 +37,7 @@ def told(*runs: Run) -> dict[str, list[str]]:
 def test_nothing_is_said_of_a_workload_that_is_read_as_usual(place: Path) -> None:
     rows = told(ran(place, "whole", "--procs", "128"))
     assert rows["walltimes"] == ["requested"]
-    assert rows.keys().isdisjoint({"jobs chosen", "sizes in", "lines that are wrong", "memory in"})
+    assert rows.keys().isdisjoint({"jobs chosen", "sizes in", "malformed lines", "memory in"})
 
 
 def test_how_a_workload_was_read_is_told(place: Path) -> None:
@@ -45,7 +45,7 @@ def test_how_a_workload_was_read_is_told(place: Path) -> None:
     part = ran(place, "part", "--procs", "128", "--from", "15", "--max-jobs", "2", "--lenient", "--memory-unit", "MB")
     rows = told(whole, part)
     assert rows["jobs chosen"] == ["-", "from=15\nmax_jobs=2"]
-    assert rows["lines that are wrong"] == ["-", "left out (--lenient)"]
+    assert rows["malformed lines"] == ["-", "left out (--lenient)"]
     assert rows["memory in"] == ["-", "MB"]
     assert '<tr class="differs"><td>jobs chosen</td>' in page.of_runs([whole, part])
 
@@ -65,7 +65,7 @@ def test_jobs_that_were_moved_or_resized_are_not_the_same(place: Path) -> None:
     resized = ran(place, "d", "-p", "curie-node@0.01")
     assert workload_key(whole) == workload_key(other)
     assert len({workload_key(whole), workload_key(moved), workload_key(resized)}) == 3
-    assert "Of other workloads: c, d. There, jobs of the same id" in page.of_runs([whole, other, moved, resized])
+    assert "Runs with other workloads: c, d. For these, jobs are paired" in page.of_runs([whole, other, moved, resized])
     cores = ran(place, "e", "-p", "curie-node@0.01", "--units", "core")
     assert workload_key(cores) == workload_key(whole)
 

@@ -140,7 +140,7 @@ def test_bad_lines_are_left_out_for_who_says_so(place: Path, monkeypatch: pytest
     assert (summary(place, "a")["lenient"], "lenient" in summary(place, "b")) == (True, False)
     assert {record.fields["user"] for record in read_run("a").records} == {0, 1, 2}  # read back as leniently
     done = run_cli("compare", "a_summary.json", "b_summary.json", cwd=place)
-    assert "the two runs had different inputs: lenient, workloads" in done.stderr
+    assert "the two runs have different inputs: lenient, workloads" in done.stderr
 
 
 def test_tau(place: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_policy_without_the_baseline_beside_it_has_no_ratios_and_it_is_said(tm
     rows = [Row("w", "easy", figures())]
     rows += [Row("w", "r", figures(), {"theta": theta}, platform="wider") for theta in (1, 2)]
     text = page.of_campaign(Store(keep(tmp_path / "study", rows, ["w"])))
-    assert "No ratios: easy was not tried on the same platforms, workloads and seeds." in text
+    assert "No ratios: easy did not run on the same platforms, workloads and seeds." in text
 
 
 def test_counts_that_flatter_are_shown_and_missing_points_are_told(study: Path) -> None:

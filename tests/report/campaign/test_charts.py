@@ -203,7 +203,7 @@ def test_the_page_shows_the_named_charts_instead_of_the_usual_ones(tmp_path: Pat
     text = page.of_campaign(Store(folder))
     assert "<h3>U_L &lt;all&gt;</h3>" in text
     assert "<h3>no such</h3>" in text
-    assert "no run that is done and chosen has the figure no_such." in text
+    assert "no finished and selected run has the figure no_such." in text
     assert "<h3>mean bounded slowdown</h3>" not in text
     assert "the baseline is grey" not in text
     assert heads(text)[3:6] == ["n jobs", "max slowdown of urgent jobs", "mean wait (s)"]

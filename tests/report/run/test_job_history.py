@@ -43,7 +43,7 @@ def test_a_journal_that_is_cut_is_told_as_far_as_it_goes_and_said_to_be_cut(tmp_
     cut_before_reply(journal, 3)  # in which the first job ends
     cut = job_history.read_histories(read_run(prefix))
     note = "the journal is truncated: 7 bytes after its last complete record"
-    assert cut.note == f"The journal {journal} is not whole, and stories end with it: {note}."
+    assert cut.note == f"The journal {journal} is not complete, and histories end with it: {note}."
     assert cut.stories == {job_id: lines[: len(cut.stories[job_id])] for job_id, lines in told.stories.items()}
     assert "answers otherwise" not in str(cut.stories)
     assert run_cli("report", prefix, "--output", "x.html", cwd=tmp_path).returncode == 0
@@ -63,9 +63,9 @@ def test_a_journal_that_is_cut_before_its_first_job_tells_nothing(tmp_path: Path
     """Given, it is an error; found, a note."""
     prefix = simulate(tmp_path, "run")
     cut_before_reply(Path(f"{prefix}.pbj"), 1)
-    why = f"it tells of no job of {prefix} (the journal is truncated: 7 bytes after its last complete record)"
+    why = f"it contains no job of {prefix} (the journal is truncated: 7 bytes after its last complete record)"
     assert job_history.read_histories(read_run(prefix)) == JobHistories(
-        note=f"The journal {prefix}.pbj is not told: {why}."
+        note=f"The journal {prefix}.pbj is not shown: {why}."
     )
     done = run_cli("report", prefix, "--journal", f"{prefix}.pbj", "--output", "x.html", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, f"pybatsched: --journal {prefix}.pbj: {why}\n")

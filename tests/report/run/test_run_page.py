@@ -118,13 +118,13 @@ def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
         "2-3 processors": ["-", "1"],
         "16-31 processors": ["-", "1"],
     }
-    assert "Of other workloads: b. There, jobs of the same id are taken to be the same." in text
+    assert "Runs with other workloads: b. For these, jobs are paired by their ids." in text
 
 
 def test_the_same_workload_makes_jobs_the_same(place: Path, tmp_path: Path) -> None:
     runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
     assert workload_key(runs[0]) == workload_key(runs[1]) == runs[0].summary["inputs"]["workloads"][0]["sha256"][:16]
-    assert "Of other workloads: " not in page.of_runs(runs)
+    assert "Runs with other workloads: " not in page.of_runs(runs)
 
 
 def top_of(plot: Any) -> float:
@@ -273,7 +273,7 @@ def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
     lines = [(float(k), f"line {k}") for k in range(30)]
     data = data_of(run, {"w0!05": lines})
     kept = data["stories"][data["jobs"].index("w0!05")]
-    assert kept == [*lines[:10], (10.0, "(… 10 lines more)"), *lines[-10:]]
+    assert kept == [*lines[:10], (10.0, "(… 10 more lines)"), *lines[-10:]]
     page_of_docs = (ROOT / "docs" / "reports.md").read_text()
     assert "For more than 20 lines, the first and the last 10 are shown." in page_of_docs
 
@@ -284,7 +284,7 @@ def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(job_history, "MAX_JOBS", 29)
     told = job_history.read_histories(run)
     assert told.stories == {}
-    assert told.note == f"The journal {path} is not told: of 30 jobs, 29 are the most; --journal tells it."
+    assert told.note == f"The journal {path} is not shown: the run has 30 jobs, more than 29; --journal shows it."
     assert told.note in unescape(page.of_runs([run], [told]))
     assert len(job_history.read_histories(run, path).stories) == 30
 
@@ -301,7 +301,7 @@ def test_where_too_many_wait_decisions_are_told(place: Path, monkeypatch: pytest
     assert n == asked > 0
     monkeypatch.setattr(job_history, "MAX_EXPLANATIONS", n - 1)
     told = job_history.read_histories(run)
-    assert told.note.startswith("Why jobs waited is not told: too many waited for too long")
+    assert told.note.startswith("Reasons for waiting are not shown: too many jobs waited for too long")
     assert all("not started" not in text for lines in told.stories.values() for _, text in lines)
     assert any(text.startswith("started on") for _, text in told.stories["w0!05"])
 
@@ -313,7 +313,7 @@ def test_a_journal_of_another_run_is_no_story(place: Path, tmp_path: Path) -> No
     (tmp_path / "a.pbj").write_bytes((place / "books.pbj").read_bytes())
     told = job_history.read_histories(read_run(str(tmp_path / "a")))
     assert told.stories == {}
-    assert f"The journal {tmp_path / 'a.pbj'} is not told: policy fcfs, but " in told.note
+    assert f"The journal {tmp_path / 'a.pbj'} is not shown: policy fcfs, but " in told.note
     run = read_run(str(tmp_path / "b"))
     assert job_history.read_histories(run) == JobHistories()
     with pytest.raises(InputError, match="policy fcfs, but .* has easy; expected the journals of the runs"):
@@ -336,7 +336,7 @@ def test_no_file_is_run_for_a_story(tmp_path: Path) -> None:
     done = run_cli("report", "x", "--output", "x.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = unescape((tmp_path / "x.html").read_text())
-    assert "Why jobs waited is not told: 'x.pbj' was recorded with the policy 'mine.py:Ruthless'" in text
+    assert "Reasons for waiting are not shown: 'x.pbj' was recorded with the policy 'mine.py:Ruthless'" in text
     assert "started on" in text
 
 

@@ -98,7 +98,7 @@ def test_runs_that_have_read_a_log_in_other_ways_have_other_inputs(tmp_path: Pat
         args = ("simulate", "--procs", "4", "-w", "log.swf", "--policy", "easy", "-e", name, *more)
         assert run_cli(*args, cwd=tmp_path).returncode == 0
     done = run_cli("compare", "a_summary.json", "b_summary.json", cwd=tmp_path)
-    assert "the two runs had different inputs: selection" in done.stderr
+    assert "the two runs have different inputs: selection" in done.stderr
 
 
 def test_weeks_of_a_partition(tmp_path: Path) -> None:
