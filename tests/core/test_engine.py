@@ -158,7 +158,7 @@ def test_peer_errors() -> None:
         ("the event is at 5", "events[0].timestamp", (e.RequestedCall(timestamp=5.0),)),
         ("event_machine_available has no resources", "events[0].data.resources", (e.Notify(e.MACHINES_AVAILABLE, timestamp=0),)),
         (
-            "no resources 9",
+            "event_machine_available: unknown resources 9",
             "events[0].data.resources",
             (e.Notify(e.MACHINES_AVAILABLE, IntervalSet([9]), timestamp=0),),
         ),
