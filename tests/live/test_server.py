@@ -148,7 +148,7 @@ def test_a_message_in_parts_is_refused(stage: int, tmp_path: Path) -> None:
             peer.ask(request)
         peer.ask_parts(b"{", b"}")
         assert server.finish() == 3
-    assert f"message {stage + 1}: a message in 2 parts; expected one" in server.errors
+    assert f"pybatsched: message {stage + 1}: received a message in 2 parts; expected one\n" in server.errors
     assert list(JournalReader(journal).exchanges())[-1].request == b"{}"
 
 
@@ -498,7 +498,14 @@ class Bad(Policy):
         ("1/0", "pass", "on_job_submitted raised ZeroDivisionError"),
         ("pass", "raise SystemExit(0)", "decide raised SystemExit"),
         ("pass", "return [job.bad for job in self.jobs]", "decide raised AttributeError"),
-        ("pass", "return 7", "decide raised TypeError"),
+        (
+            "pass",
+            "return 7",
+            (
+                "broke the rule 'well-formed': decide must return an iterable of decisions, such as a list "
+                "or a generator, or None; it returned int: 7\n"
+            ),
+        ),
         ("pass", "return [7] if self.jobs else []", "known decision"),
     ],
 )
