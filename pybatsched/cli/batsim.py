@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         given = read(args.arguments)
     except UsageError as error:
         short, _, _ = USAGE.partition("\n\n")
-        print(f"{short}\npybatsched batsim: {error}; --help tells more", file=sys.stderr)
+        print(f"{short}\npybatsched batsim: {error}; see --help", file=sys.stderr)
         return BAD_USAGE
     if given.has("--link"):
         return link(Path(given.one("--link")))

@@ -107,7 +107,7 @@ def _check_logs(study: studies.Study, folders: list[Path], *, quick: bool) -> No
         names = " ".join(missing)
         raise InputError(
             f"study {study.name}: {quantity(len(missing), 'log')} missing: {names}. Use --traces DIR or set {TRACES}. "
-            f"Download them with: pybatsched traces get {names} --output DIR. Run without logs: --quick"
+            f"To download: pybatsched traces get {names} --output DIR. To run without logs: --quick"
         )
 
 

@@ -238,8 +238,8 @@ def _not_convertible(job: Mapping[str, Any], workload: Workload) -> InputError:
     kinds = {part: workload.profiles[part]["type"] for part in with_parts([job["profile"]], workload.profiles)}
     part, kind = min(one for one in kinds.items() if one[1] in _BOUND)
     return InputError(
-        f"{where}, field profile: expected a duration that does not depend on the processors, found {shown(part)} "
-        f"of type {kind}: {_BOUND[kind]}"
+        f"{where}, field profile: expected one whose duration does not depend on the number of processors, "
+        f"found {shown(part)} of type {kind}: {_BOUND[kind]}"
     )
 
 

@@ -198,7 +198,7 @@ def test_nothing_is_begun_anew_by_accident(tmp_path: Path) -> None:
     assert campaign(spec, tmp_path / "out").returncode == 0
     again = campaign(spec, tmp_path / "out")
     assert again.returncode == 2
-    assert "a campaign was started there; go on with --resume" in again.stderr
+    assert "a campaign was started there; continue it with --resume" in again.stderr
 
 
 def test_the_directory_of_another_campaign_is_not_resumed(tmp_path: Path) -> None:

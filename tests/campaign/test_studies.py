@@ -362,7 +362,8 @@ def test_logs_that_a_study_merges_are_looked_for_too(tmp_path: Path, monkeypatch
     (tmp_path / "a.swf").touch()
     done = run_cli("reproduce", "backfilling", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert "1 log missing: b.swf. Give --traces DIR" in done.stderr
+    said = "1 log missing: b.swf. Use --traces DIR or set PYBATSCHED_TRACES. To download: pybatsched traces get b.swf "
+    assert f"{said}--output DIR. To run without logs: --quick\n" in done.stderr
 
 
 def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:

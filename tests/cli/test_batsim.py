@@ -168,7 +168,7 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml --sg-cfg tracing:yes", 2, "--sg-cfg tracing:yes: "),
         ("--unittest", 2, "--unittest: "),
         ("-p platform.xml -p platform.xml", 255, "--platform: expected once, found twice"),
-        ("-w workload.json", 255, "pybatsched batsim: -p FILE is missing; --help tells more\n"),
+        ("-w workload.json", 255, "pybatsched batsim: -p FILE is missing; expected a platform; see --help\n"),
         (
             "-p platform.xml --sched-cfg-file none.txt",
             ABORTED,
@@ -192,7 +192,7 @@ def test_numbers_are_read_as_batsim_reads_them(number: str, plain: Path) -> None
     """What stands behind a number does not count. Three machines are too few for a job of four."""
     done = run_forked("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
     assert done.returncode == ABORTED
-    assert "job w0!cid asks for 4 processors; the platform has 3" in done.stderr
+    assert "job w0!cid requests 4 processors; the platform has 3" in done.stderr
 
 
 @pytest.mark.parametrize("roles", ["nobody", "a:b:storage"])
@@ -379,7 +379,8 @@ def test_a_scheduler_that_wants_to_be_called_for_ever_is_told_of_the_end(tmp_pat
             scheduler.say(json.dumps({"now": now, "events": [] if over else [call]}).encode())
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 5
-    assert "asks to be called for ever" in errors
+    why = "all jobs were done, but the scheduler kept requesting calls: 1,000 times in a row since 1, "
+    assert f"{why}without another event\n" in errors
 
 
 def test_a_word_in_a_job_does_not_end_the_hearing_of_signals(tmp_path: Path) -> None:

@@ -467,7 +467,7 @@ def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run(tmp_path)
     assert done.returncode == 2
-    assert "there is no batsim on the PATH. Name it (--batsim PATH), use its Docker image" in done.stderr
+    assert "there is no batsim on the PATH. Give its path (--batsim PATH), use its Docker image" in done.stderr
     done = run(tmp_path, "--image", "oarteam/batsim:4.0.0")
     assert done.returncode == 2
     assert "--image oarteam/batsim:4.0.0: there is no docker on the PATH" in done.stderr

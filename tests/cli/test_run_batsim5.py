@@ -135,7 +135,7 @@ def test_a_server_and_the_simulator_in_batsim_5s_place(place: Path) -> None:
         done = run_cli("simulate", *words, "--protocol", "v5", cwd=place)
         assert done.returncode == 0, done.stderr
         assert server.finish() == 0
-    assert "Batsim 5 keeps no notes on jobs" in server.errors
+    assert "Batsim 5 stores no job metadata" in server.errors
     summary = json.loads((place / "out_summary.json").read_text())
     assert summary["versions"]["behaves_as_batsim"] == "5.0.0-rc2"
 
@@ -220,6 +220,6 @@ def test_a_policy_that_listens_for_what_batsim_5_has_not_is_told_at_the_start(pl
     code, errors = run5(place, policy="mine.py:Listens")
     assert code == 0, errors
     assert "policy mine.py:Listens has on_answer, which is never called: Batsim 5 has no queries" in errors
-    assert "keeps no notes" not in errors
+    assert "stores no job metadata" not in errors
     code, errors = run5(place, "-q", policy="mine.py:Listens")
     assert (code, errors) == (0, "")

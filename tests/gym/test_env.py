@@ -267,7 +267,7 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
     ("more", "said"),
     [
         ({"reward": "fun"}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found 'fun'"),
-        ({"n_jobs": 7}, "drawn.json: episodes of 7 jobs, and only 5 fit the machine"),
+        ({"n_jobs": 7}, "drawn.json: expected at least 7 jobs (n_jobs) that fit the machine, found 5"),
         ({"n_jobs": 1, "span_s": 1}, "episodes: expected n_jobs or span_s, found both"),
         ({"n_jobs": 0}, "n_jobs: expected a whole number from 1, found 0"),
         ({"n_jobs": 2.5}, "n_jobs: expected a whole number from 1, found 2.5"),
@@ -281,7 +281,7 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"reward": ["wait"]}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found ['w"),
         ({"platform": 2.5}, "platform: expected a whole number from 1, found 2.5"),
         ({"platform": True}, "platform: expected a whole number from 1, found True"),
-        ({"window": 0}, "option window: Input should be greater than or equal to 1, got 0"),
+        ({"window": 0}, "option window: Input should be greater than or equal to 1, found 0"),
         ({"order": "odd"}, "option order: Input should be 'fcfs'"),
         (
             {"windows": 3},

@@ -46,7 +46,7 @@ def learn(*arguments: str, command: list[str] | None = None, cwd: Path) -> list[
 
 def test_what_it_learns_runs_as_a_policy(log: Path, tmp_path: Path) -> None:
     said = learn(str(log), "--quick", "--output", "one", cwd=tmp_path)
-    assert said[0] == "log.swf: 2 busy weeks to learn from, and 2 after them for the test"
+    assert said[0] == "log.swf: 2 busy weeks for training, and 2 later ones for the test"
     titles = next(line for line in said if line.startswith("mean bounded slowdown"))
     assert titles.split()[4:] == ["fcfs", "easy", "easy,", "sjf", "learnt"]
     words = ("--procs", "16", "-w", str(log), "--policy", "rl", "-o", "agent=one/agent.py:agent", "-o", "window=128")
@@ -75,7 +75,7 @@ def test_the_figure_is_all_that_needs_matplotlib(log: Path, tmp_path: Path) -> N
         f"runpy.run_path({str(LEARN)!r}, run_name='__main__')\n"
     )
     done = learn(command=without(lacking - needed_for("report"), program), cwd=tmp_path)
-    assert "no figure: that needs matplotlib, pip install 'pybatsched[plot]'" in done
+    assert "no figure: it needs matplotlib, pip install 'pybatsched[plot]'" in done
     assert (tmp_path / "out" / "learn" / "agent.py").exists()
 
 
@@ -89,14 +89,18 @@ def test_without_a_log_it_says_what_is_missing(tmp_path: Path) -> None:
         timeout=PATIENCE_OF_WORK_S,
     )
     assert done.returncode == 2
-    assert "learn.py: error: there is no log gone.swf: name one, or set PYBATSCHED_TRACES" in done.stderr
+    said = "learn.py: error: log gone.swf does not exist; give another one, or set PYBATSCHED_TRACES to "
+    assert f"{said}the directory of SDSC-SP2-1998-4.2-cln.swf.gz\n" in done.stderr
 
 
 @pytest.mark.skipif(not (TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz").exists(), reason="SDSC-SP2 is not at hand")
 def test_on_sdsc_sp2(tmp_path: Path) -> None:
     log = str(TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz")
     done = learn(log, "--quick", "--output", "out", cwd=tmp_path)
-    assert done[0] == "SDSC-SP2-1998-4.2-cln.swf.gz: 2 busy weeks to learn from, and 2 after them for the test"
+    assert done[0] == "SDSC-SP2-1998-4.2-cln.swf.gz: 2 busy weeks for training, and 2 later ones for the test"
+
+
+NO_LOG = "the file is neither a log (SWF, Rackham) nor a workload of Batsim (JSON)"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_on_sdsc_sp2(tmp_path: Path) -> None:
     [
         (
             "notes.txt",
-            "notes.txt: line 1: expected 18 fields, found 3; it begins neither as a log (SWF, Rackham) nor as",
+            f"notes.txt: line 1: expected 18 fields, found 3; {NO_LOG}\n",
         ),
         ("log.swf --output notes.txt", "File exists: 'notes.txt'"),
     ],

@@ -58,7 +58,7 @@ def test_without_batsim_py() -> None:
     assert policy.startswith("policy rl, embedded simulator ")
     assert environment.split()[-2:] == policy.split()[-2:]  # the mean wait
     assert environment.split()[1:3] == ["300", "300"]
-    assert last == "batsim-py: left out, no-such-python has none"
+    assert last == "batsim-py: left out, it is not installed in no-such-python"
 
 
 @pytest.mark.long
@@ -67,7 +67,7 @@ def test_with_one_that_finds_no_batsim(tmp_path: Path) -> None:
     (tmp_path / "batsim_py.py").write_text("import no_such_simulator")
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    assert lines_of("--python", str(python))[-1] == f"batsim-py: left out, {python} has none"
+    assert lines_of("--python", str(python))[-1] == f"batsim-py: left out, it is not installed in {python}"
     (tmp_path / "batsim_py.py").write_text(STAND_IN)
     assert lines_of("--python", str(python))[3] == f"{'batsim-py, batsim':<36}left out, no batsim"
     batsim = tmp_path / "bin" / "batsim"

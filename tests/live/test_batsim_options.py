@@ -57,8 +57,8 @@ def test_two_values() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "-p FILE is missing"),
-        (["-w", "b.json"], "-p FILE is missing"),
+        ([], "-p FILE is missing; expected a platform"),
+        (["-w", "b.json"], "-p FILE is missing; expected a platform"),
         (["-p"], "--platform requires a value"),
         (["-p", "a", "--WS", "b"], "--workflow-start requires two values"),
         (["-p", "a", "-p", "b"], "--platform: expected once, found twice"),

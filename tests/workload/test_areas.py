@@ -139,7 +139,7 @@ def test_properties_of_zones_count(tmp_path: Path) -> None:
         (cores("1", "0"), "host 'h0' (line 5), property memory_gb: expected more than 0, found '0'"),
         (
             [*cores("7", "128"), *cores("7", "256")],
-            "host 'h2' (line 7), property memory_gb: expected 128, as other hosts of node 7 have, found 256",
+            "host 'h2' (line 7), property memory_gb: expected 128, like other hosts of node 7, found 256",
         ),
     ],
 )

@@ -64,11 +64,11 @@ def test_what_cannot_be_divided() -> None:
 @pytest.mark.parametrize(
     ("profile", "found"),
     [
-        ("parallel", '"parallel", of type parallel: it has an amount for each processor'),
+        ("parallel", '"parallel" of type parallel: it has an amount for each processor'),
         ("total", '"total" of type parallel_homogeneous_total: its amounts are shared among the processors'),
         ("smpi", '"smpi" of type smpi: its ranks are written for a number of hosts'),
         ("twice", '"total" of type parallel_homogeneous_total: its amounts are shared among the processors'),
-        ("hears", '"parallel", of type parallel: it has an amount for each processor'),
+        ("hears", '"parallel" of type parallel: it has an amount for each processor'),
     ],
 )
 def test_work_that_would_take_another_time_is_refused(profile: str, found: str, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_work_that_would_take_another_time_is_refused(profile: str, found: str, 
     args = ("workload", "convert", "w.json", "v.json", "--platform", "curie-node", "--units", "node")
     done = run_cli(*args, cwd=tmp_path)
     assert (done.returncode, (tmp_path / "v.json").exists()) == (2, False)
-    expected = "field profile: expected work that fewer processors do in the same time"
+    expected = "field profile: expected one whose duration does not depend on the number of processors"
     assert done.stderr.endswith(f'w.json: job "a", {expected}, found {found}\n')
     (tmp_path / "w.json").write_text(json.dumps(content | {"jobs": [jobs[0] | {"profile": "easy"}]}))
     assert run_cli(*args, cwd=tmp_path).returncode == 0
