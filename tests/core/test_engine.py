@@ -156,7 +156,11 @@ def test_peer_errors() -> None:
         ("number of seconds", "events[0].data.job.walltime", (submitted(walltime="x"),)),
         ("has no description", "events[0].data.job", (e.JobSubmitted("w0!a", timestamp=0),)),
         ("the event is at 5", "events[0].timestamp", (e.RequestedCall(timestamp=5.0),)),
-        ("event_machine_available has no resources", "events[0].data.resources", (e.Notify(e.MACHINES_AVAILABLE, timestamp=0),)),
+        (
+            "event_machine_available has no resources",
+            "events[0].data.resources",
+            (e.Notify(e.MACHINES_AVAILABLE, timestamp=0),),
+        ),
         (
             "event_machine_available: unknown resources 9",
             "events[0].data.resources",
