@@ -52,19 +52,19 @@ _FILE_CALLS: Final = frozenset(
 )
 _FILE_MODULES: Final = frozenset(("posix", "io", "_io", "fcntl"))
 _MOVES: Final = frozenset(("replace", "rename"))
-#: Functions that say how far a run is: the end of the file's name, and the function's.
+#: Functions that show the progress of a run: the last directory and the name of the file, and the function.
 _BEGIN, _MOVE, _END, _SENT, _CELL, _REQUEST = "begin", "move", "end", "sent", "cell", "request"
-_TELLING: Final = {
+PROGRESS_CALLS: Final = {
     ("results/writing.py", "begin"): _BEGIN,
     ("session/journal.py", "__init__"): _BEGIN,
     ("session/journal.py", "request"): _REQUEST,
     ("campaign/store.py", "__enter__"): _BEGIN,
-    ("campaign/execute.py", "tried"): _CELL,
-    ("simulator/outputs.py", "_open_all"): _BEGIN,
+    ("campaign/execute.py", "run_or_error"): _CELL,
+    ("outputs/files.py", "_open_all"): _BEGIN,
     ("results/writing.py", "finish"): _MOVE,
-    ("workload/files.py", "write_text"): _MOVE,
+    ("formats/files.py", "write_text"): _MOVE,
     ("campaign/table.py", "frame"): _MOVE,
-    ("cli/closing.py", "put_in_place"): _END,
+    ("common/run_end.py", "put_in_place"): _END,
     ("campaign/running.py", "run_campaign"): _END,
     ("live/server.py", "serve"): _END,
     ("simulator/run.py", "run_external"): _END,
@@ -159,7 +159,7 @@ class Counter:
         word = self._told.get(code)
         if word is None:
             name = "/".join(code.co_filename.split("/")[-2:])
-            word = self._told[code] = _TELLING.get((name, code.co_name), "")
+            word = self._told[code] = PROGRESS_CALLS.get((name, code.co_name), "")
         return word
 
     def _die(self, frame: FrameType, arg: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,16 @@ def test_a_handful_of_each() -> None:
         )  # a moment that is drawn may be after the end, again and again
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1].startswith("15 tries, 0 problems; seed 3; full disks by RLIMIT_FSIZE")
+
+
+def test_each_function_that_shows_progress_exists() -> None:
+    """A renamed function would never be seen, and crashes would be counted in the wrong stage."""
+    defined = {
+        ("/".join(path.parts[-2:]), function)
+        for path in (ROOT / "pybatsched").rglob("*.py")
+        for function in re.findall(r"^ *def (\w+)\(", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    }
+    assert moments.PROGRESS_CALLS.keys() - defined == set()
 
 
 BREAKS_DOWN = """

@@ -91,8 +91,8 @@ def test_members_of_journals(
     next(one for one in records if one["record"] == kind).update(change)
     (tmp_path / "run.pbj").write_bytes(b"".join(map(msgpack.packb, records)))
     done = run_cli(words[0], "run.pbj", *words[1:], cwd=tmp_path)
-    told = f"pybatsched: 'run.pbj' is damaged: in a record,  '{garbled}'\n"
-    assert (done.returncode, done.stderr) == (2, told)
+    message = f"pybatsched: 'run.pbj' is damaged: in a record, '{garbled}' is missing or invalid\n"
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_a_key_of_a_journal_that_is_a_list(tmp_path: Path, records: list[dict[str, Any]]) -> None:
