@@ -78,7 +78,7 @@ def test_what_cachegrind_wrote_is_read_and_what_is_no_summary_is_named(gate: Any
     (tmp_path / "1").write_text("desc: I1 cache\nevents: Ir\nfl=a.c\n1 5\nsummary: 12345\n")
     assert gate._total(str(tmp_path / "1")) == 12345
     (tmp_path / "2").write_text("desc: I1 cache\nevents: Ir\n1 5\n")
-    with pytest.raises(SystemExit, match="expected a summary at its end"):
+    with pytest.raises(SystemExit, match="expected a summary of cachegrind in the last line, found '1 5'"):
         gate._total(str(tmp_path / "2"))
 
 

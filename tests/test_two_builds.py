@@ -14,6 +14,8 @@ from support.examples import examples
 from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 from support.places import ROOT
 
+from pybatsched.policies import registry
+
 N_WORKLOADS = examples(200).max_examples  # for each policy
 
 
@@ -79,7 +81,7 @@ def compiled_classes() -> list[ast.ClassDef]:
     tree = ast.parse((ROOT / "setup.py").read_text())
     set_ = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
     hot: dict[str, str] = ast.literal_eval(set_["HOT"])
-    places = ((ROOT / folder.removeprefix("pybatsched_"), names.split()) for folder, names in hot.items())
+    places = ((ROOT / folder, names.split()) for folder, names in hot.items())
     modules = [ast.parse((place / f"{name}.py").read_text()) for place, names in places for name in names]
     classes = [node for module in modules for node in module.body if isinstance(node, ast.ClassDef)]
     return [one for one in classes if any("allow_interpreted_subclasses" in ast.unparse(d) for d in one.decorator_list)]
@@ -132,8 +134,8 @@ MINE = {
     "fcfs": ("fcfs.FcfsScheduler", LOCAL),
     "easy": ("easy.EasyScheduler", LOCAL),
     "conservative": ("conservative.ConservativeScheduler", LOCAL),
-    "dbf": ("dbf.DbfScheduler", LOCAL),
-    "ujfb": ("ujfb.UjfbScheduler", ON_BEGIN),
+    "dbf": ("dbf.policy.DbfScheduler", LOCAL),
+    "ujfb": ("ujfb.policy.UjfbScheduler", ON_BEGIN),
     "redirection": ("easy.EasyScheduler", MADE),
     "reallocation": ("conservative.ConservativeScheduler", MADE),
 }
@@ -142,8 +144,10 @@ MINE = {
 @pytest.mark.parametrize("policy", MINE)
 def test_an_author_may_subclass_what_is_compiled(build: Path, tmp_path: Path, policy: str) -> None:
     scheduler, mine = MINE[policy]
-    imports = f"from pybatsched_schedulers import {policy}, {scheduler.partition('.')[0]}\n"
-    made = HIGHEST.format(scheduler=scheduler) + mine.format(policy=f"{policy}.{policy.capitalize()}")
+    source = registry.find(policy).cls
+    imports = f"import {source.__module__}, pybatsched_schedulers.{scheduler.rpartition('.')[0]}\n"
+    made = HIGHEST.format(scheduler=f"pybatsched_schedulers.{scheduler}")
+    made += mine.format(policy=f"{source.__module__}.{source.__name__}")
     (tmp_path / "mine.py").write_text(imports + made)
     (tmp_path / "jobs.json").write_text(
         '{"nb_res": 4, "jobs": [{"id": "a", "subtime": 0, "res": 1, "profile": "p", "walltime": 9},'

@@ -341,7 +341,7 @@ def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None
     for args, said in (
         ((prefix, "--procs", "64"), "64 processors given, but the run's files have 32"),
         ((str(plain), "--procs", "2"), "2 processors given, but job w0!"),
-        ((str(plain), "--procs", "0"), "a whole number from 1 on"),
+        ((str(plain), "--procs", "0"), "expected a whole number, 1 or more, found '0'"),
     ):
         done = run_cli("metrics", *args)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
