@@ -175,7 +175,7 @@ class Reallocation(QueuePolicy):
 
     def _submit_first(self, one: GridJob, now: float) -> Iterator[Decision]:
         """Submit a job that is new or lost its cluster, or reject it if no cluster can hold it."""
-        place = self._search(now).best_place(one)
+        place = self._search(now, math.inf).best_place(one)
         if place is None:
             self._refuse(one.job, self._why_nowhere(one))
             return
@@ -225,7 +225,7 @@ class Reallocation(QueuePolicy):
         self._figures["n_moved_jobs"] += one.n_moves == 1
         self._figures["max_moves"] = max(self._figures["max_moves"], one.n_moves)
 
-    def _search(self, now: float, watch_from: float = math.inf) -> Search:
+    def _search(self, now: float, watch_from: float) -> Search:
         return Search(self.sites, now, self.options.sizing, watch_from)
 
     # --- events -----------------------------------------------------------------------------------------------
