@@ -21,6 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Final, Protocol
 
@@ -47,7 +48,7 @@ KINDS: Final[dict[str, Callable[[Path], Kind]]] = {
     "disk": full_disks.FullDisk,
 }
 _N_DRAWS: Final = 20
-_LOADED: Final = ("serve", "simulate", "batsim", "replay")
+_LOADED: Final = ("serve", "simulate", "batsim", "campaign", "metrics", "replay")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _arguments(argv)
     for name in _LOADED:
         cli.module_of(name)
+    import_module("polars")
     registry.available()
     kinds = args.kind or list(KINDS)
     todo = [(kind, i) for i in range(args.times) for kind in kinds]
