@@ -7,8 +7,6 @@ import random
 from pathlib import Path
 from typing import Final
 
-from support.process import run_cli
-
 from reliability import children, tries, warm_workers
 from reliability.moments import Plan
 from reliability.tries import Found, Span
@@ -94,7 +92,7 @@ class Study:
 
     def resumed(self, found: Found, place: Path, keep: str, *more: str) -> None:
         """Go on with a campaign, and check that nothing tells it from an undisturbed one."""
-        tries.ended_well(command(2, "--resume", *more), place, found, "resumed", before=warm_workers.use)
+        tries.ended_well(command(2, "--resume", *more), place, found, "resumed")
         self.check_whole(found, place / FOLDER, keep)
 
     def check_whole(self, found: Found, folder: Path, keep: str) -> None:
@@ -102,7 +100,7 @@ class Study:
         whole, now = self.whole[keep], content(folder)
         odd = sorted(name for name in whole.keys() | now.keys() if whole.get(name) != now.get(name))
         found.expect(not odd, f"differs from an undisturbed campaign: {', '.join(odd)}")
-        status = run_cli("campaign", "status", str(folder))
+        status = children.run("campaign", "status", str(folder))
         found.expect(status.returncode == 0, f"status: {status.stdout} {status.stderr}")
 
 
@@ -125,7 +123,7 @@ class Parent:
         found = Found()
         for name, more in (("it", ()), ("again", ("--resume",)))[: rng.choice((1, 1, 2))]:
             moment = study.parent[keep].draw(rng)
-            before = warm_workers.use if rng.randrange(_ONE_IS_NEW) else None
+            before = warm_workers.use if rng.randrange(_ONE_IS_NEW) and not more else None
             parent = moment.start(command(rng.choice((1, 2)), *more), place, name, before=before)
             moment.await_death(parent)
             found.stage = found.stage or tries.stage_by(parent)
@@ -170,7 +168,7 @@ class Worker:
             study.check_whole(found, place / FOLDER, keep)
             return found
         # The same cell has lost two workers: it has failed, which is told, and may be tried again.
-        status = run_cli("campaign", "status", str(place / FOLDER))
+        status = children.run("campaign", "status", str(place / FOLDER))
         is_told = code == 7 and len(tokens) == 2 and "WorkerDied: its process ended with SIGKILL" in status.stdout
         found.expect(is_told, f"it ended with {code}: {parent.words[-300:]} {status.stdout}")
         study.resumed(found, place, keep, "--retry-failed")

@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -158,6 +159,21 @@ def start(
         os._exit(code)
 
 
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    """Run a pybatsched command to its end, in a fork.
+
+    Not in this process, which forks again: after a fork, polars hangs if it was used before.
+    """
+    with tempfile.TemporaryDirectory(prefix="crashes-") as folder:
+        place = Path(folder) / "run"
+        place.mkdir()
+        child = start(args, place)
+        code = child.ended()
+        child.kill()
+        output = child.said.with_suffix(".out").read_text(errors="replace")
+        return subprocess.CompletedProcess(args, 1 if code is None else code, output, child.words)
+
+
 def scratch_of(cwd: Path) -> Path:
     """Give where commands that are started in a directory have their temporary files."""
     return cwd.with_name(f"{cwd.name}.tmp")
@@ -167,6 +183,7 @@ def _become(cwd: Path, said: Path, room: int | None) -> None:
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(os.open(said.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    sys.stdout = os.fdopen(1, "w")  # pytest may have put another here
     os.chdir(cwd)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if room is not None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from support.patience import PATIENCE_S
-from support.process import run_cli
 
 from reliability import campaigning, children, serving, simulating, tries, warm_workers
 from reliability.moments import BEFORE, MOVING, RUNNING
@@ -175,7 +174,7 @@ class FullDisk:
             disk.make_room()
             if code == 7:  # cells that could not keep their files have failed, and say so
                 found.stage = RUNNING
-                status = run_cli("campaign", "status", str(place / campaigning.FOLDER))
+                status = children.run("campaign", "status", str(place / campaigning.FOLDER))
                 is_told = re.search("InputError: .*(No space left|File too large|disk is full)", status.stdout)
                 found.expect(is_told, f"status does not say why cells failed: {status.stdout:.300}")
             else:

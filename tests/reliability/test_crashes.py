@@ -29,7 +29,6 @@ def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.skip(reason="hangs, probably because polars is used in forks; see docs/reliability.md, Crashes")
 def test_a_handful_of_each() -> None:
     done = python("-m", "reliability.crashes", "--times", "3", "--jobs", "2", "--seed", "3")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[0] == "|"]

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from support.process import run_cli
-
 from pybatsched.results import run_state
 from pybatsched.results.run_state import MARK, SUFFIXES
 from pybatsched.session.journal import JournalReader
@@ -151,7 +149,7 @@ def check_results(
         found.expect(results_at(prefix) in known, "the results are neither those before nor the new ones")
     else:
         found.expect(earlier is None, "the results before are gone, and there are no new ones")
-    shown = run_cli("metrics", str(prefix), "--partial")
+    shown = children.run("metrics", str(prefix), "--partial")
     found.expect(shown.returncode == (0 if is_there else 2), f"metrics: {shown.returncode} {shown.stderr:.200}")
 
 
@@ -178,7 +176,7 @@ def check_journal(found: Found, path: Path, whole: bytes, n_requests: int = 0) -
 
 def check_reading(found: Found, path: Path) -> int:
     """Check that a journal can be read and replayed up to its last whole record. Gives how many messages it answers."""
-    again = run_cli("replay", str(path))
+    again = children.run("replay", str(path))
     try:
         reader = JournalReader(path)
         exchanges = list(reader.exchanges())

@@ -17,7 +17,11 @@ from reliability import moments
 
 
 def use() -> None:
-    """Let campaigns of this process have such workers. Whatever else they are told is as with new interpreters."""
+    """Let campaigns of this process have such workers. Whatever else they are told is as with new interpreters.
+
+    Only for a campaign that starts anew: one that goes on reads what it has kept with polars first, and a fork of a
+    process that has used the threads of polars hangs.
+    """
     setattr(workers, "subprocess", SimpleNamespace(Popen=WarmWorker, PIPE=subprocess.PIPE))  # noqa: B010  no such type
 
 
