@@ -10,6 +10,9 @@ It needs the extra ``rl``. No other package of pybatsched imports it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import SupportsIndex, TypeAlias
+
 try:
     import gymnasium
     import numpy as np  # noqa: F401  needed by the modules below: one error for all
@@ -18,10 +21,9 @@ except ModuleNotFoundError as error:
         f"pybatsched.gym needs {error.name}; pip install 'pybatsched[rl]'", name=error.name
     ) from None
 
-from pybatsched.gym.agents import Agent, in_queue_order
 from pybatsched.gym.env import SchedulingEnv
 from pybatsched.gym.rewards import REWARDS, Since
-from pybatsched.policies.choices import QUEUE, scaled, seconds
+from pybatsched.policies.choices import QUEUE, Mask, scaled, seconds
 from pybatsched.policies.observations import MACHINE, RUNNING, TIME, Observation
 
 __all__ = [
@@ -44,3 +46,11 @@ ENV_ID = "pybatsched/Scheduling-v0"
 
 if ENV_ID not in gymnasium.registry:
     gymnasium.register(ENV_ID, entry_point="pybatsched.gym.env:SchedulingEnv")
+
+#: The agent of the policy ``rl``: it returns a place of the window, or `window` for "nothing now".
+Agent: TypeAlias = Callable[[Observation, Mask], SupportsIndex]
+
+
+def in_queue_order(observation: Observation, mask: Mask) -> int:  # noqa: ARG001  the interface of agents
+    """Return the first allowed action: EASY, if the whole queue is in the window."""
+    return int(mask.argmax())

@@ -8,17 +8,23 @@ from typing import Any, Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
+from pybatsched.cli.common.inputs import PLATFORM_HELP
 from pybatsched.cli.common.progress import loading
-from pybatsched.cli.workload import areas, convert, events, inject, merge, output
+from pybatsched.cli.workload import convert, inject, merge
 from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
+from pybatsched.machines import names
 from pybatsched.metrics.fields import MetricFields
+from pybatsched.platform.groups import nodes_by_memory
 from pybatsched.policies import registry
-from pybatsched.workload import plot, stats
+from pybatsched.simulator import external_events
+from pybatsched.workload import load, plot, stats
+from pybatsched.workload.areas import planned_areas
 from pybatsched.workload.formats import batsim4
+from pybatsched.workload.formats.files import write_text
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
 from pybatsched.workload.lint import METRICS, LintReport, lint
-from pybatsched.workload.walltimes import Walltimes
+from pybatsched.workload.walltimes import Walltimes, plain
 
 EPILOG: Final = """\
 examples:
@@ -48,6 +54,22 @@ examples:
 
 The same options and seed write the same file, byte for byte.
 """
+_AREAS: Final = """\
+examples:
+  pybatsched workload areas w.json -p rackham         prints, for example, {"128": 52093.1, "256": 12840, "1024": 0}
+  pybatsched workload areas w.json -p my_platform.xml > areas.json
+
+The area of a class is the sum of cores x walltime of its jobs, divided by its nodes. See docs/workloads.md.
+"""
+_EVENTS: Final = """\
+examples:
+  pybatsched workload events outages.txt --for batsim5 --output outages5.txt
+  pybatsched workload events outages5.txt --for batsim4 --output outages.txt
+
+A file has one JSON object per line. Batsim 4 knows machine_available and machine_unavailable and can forward others.
+Batsim 5 has only generic events, which send a text `data` to the scheduler: here, the event of Batsim 4 as JSON.
+`simulate` reads both formats. Events are written in the order in which Batsim 4 processes them.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +88,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _generate,
             ),
             Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
-            Command("areas", areas.SUMMARY, areas.EPILOG, areas.add_arguments, areas.run),
-            Command("events", events.SUMMARY, events.EPILOG, events.add_arguments, events.run),
+            Command(
+                "areas",
+                "Print the planned area of each memory class of a machine, as JSON.",
+                _AREAS,
+                _areas_arguments,
+                _areas,
+            ),
+            Command(
+                "events",
+                "Convert a file of external events to the format of Batsim 4 or Batsim 5.",
+                _EVENTS,
+                _events_arguments,
+                _events,
+            ),
             Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
         ),
     )
@@ -155,7 +189,7 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _generate(args: argparse.Namespace) -> int:
-    output.check_name(args.output)
+    convert.check_name(args.output)
     own: dict[str, Any] = {name: value for name in ("runtimes", "sizes") if (value := getattr(args, name)) is not None}
     if own and args.model != "poisson":
         raise InputError(
@@ -176,9 +210,50 @@ def _generate(args: argparse.Namespace) -> int:
         )
     )
     batsim4.write(workload, args.output)
-    load = stats.summary(stats.sample_workload(workload))["offered_load"]
-    print(f"{args.model}, seed {args.seed}" + (f": offered load {load:.3f}" if load is not None else ""))
-    output.say_written(workload, args.output)
+    offered = stats.summary(stats.sample_workload(workload))["offered_load"]
+    print(f"{args.model}, seed {args.seed}" + (f": offered load {offered:.3f}" if offered is not None else ""))
+    convert.say_written(workload, args.output)
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------------------------- areas
+
+
+def _areas_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Rackham)")
+    parser.add_argument("-p", "--platform", required=True, metavar="FILE|NAME", help=PLATFORM_HELP)
+
+
+def _areas(args: argparse.Namespace) -> int:
+    n_nodes = nodes_by_memory(names.find(args.platform).read())
+    areas = planned_areas(load(args.file), n_nodes)
+    if areas.left_out:
+        more = ", ..." if len(areas.left_out) > 1 else ""
+        arguments.say(
+            f"{args.file}: {quantity(len(areas.left_out), 'job')} left out, which need more than the "
+            f"{max(n_nodes):g} GB of the largest node (job {areas.left_out[0]}{more})"
+        )
+    print(json.dumps({str(plain(memory_gb)): area for memory_gb, area in areas.by_class.items()}))
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------------- events
+
+
+def _events_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="external events, of Batsim 4 or of Batsim 5")
+    arguments.add_for_batsim(parser, "the format to write", required=True)
+    parser.add_argument("--output", metavar="FILE", required=True, help="the file to write")
+
+
+def _events(args: argparse.Namespace) -> int:
+    arguments.refuse_to_overwrite(args.output, [args.file])
+    events = external_events.read(args.file, n_hosts=None, forward_unknown=True)
+    content = [event.described for event in events]
+    if args.batsim == "batsim5":
+        content = [external_events.to_batsim5(event) for event in content]
+    write_text(args.output, (f"{json.dumps(event, allow_nan=False)}\n" for event in content))
+    print(f"wrote {args.output}: {quantity(len(events), 'event')} for {args.batsim}")
     return 0
 
 

@@ -9,8 +9,7 @@ from typing import Final
 
 from pybatsched.cli.common import arguments, inputs
 from pybatsched.cli.common.progress import loading
-from pybatsched.cli.workload import output
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.platform.groups import usual_host
 from pybatsched.platform.model import Platform
@@ -168,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
         shift=args.shift,
         clock=args.clock,
     )
-    output.check_name(args.output)
+    check_name(args.output)
     arguments.refuse_to_overwrite(args.output, [args.file])
     if (args.utilisation or args.keep_ends or args.max_weeks) and not args.weeks:
         raise InputError("--utilisation, --keep-ends and --max-weeks: expected together with --weeks")
@@ -284,9 +283,28 @@ def _week_path(path: str, number: int) -> str:
 
 
 def _write(workload: Workload, report: Report, path: str, changes: Sequence[Change]) -> None:
-    output.refuse_empty(workload, report)
+    refuse_empty(workload, report)
     for change in changes:
         workload, report = change(workload, report)
     batsim4.write(workload, path)
     print("\n".join(report.lines()))
-    output.say_written(workload, path)
+    say_written(workload, path)
+
+
+def check_name(path: str) -> None:
+    """Raise InputError for a name that does not end in .json or .json.gz."""
+    if not path.endswith((".json", ".json.gz")):
+        raise InputError(f"{path}: expected a file name that ends in .json or .json.gz")
+
+
+def refuse_empty(workload: Workload, report: Report) -> None:
+    """Raise InputError if all jobs of a file have been dropped, or if a log has no jobs."""
+    if not workload.jobs and (report.n_dropped or files.format_of(workload.source) != "Batsim JSON"):
+        raise InputError(f"{workload.source}: no job is left ({workload.why_empty}); expected at least one")
+
+
+def say_written(workload: Workload, path: str) -> None:
+    """Print the number of jobs and processors of a file."""
+    times = [job["subtime"] for job in workload.jobs]
+    span = f", submitted from {times[0]:,} s to {times[-1]:,} s" if times else ""
+    print(f"wrote {path}: {quantity(len(times), 'job')} for {quantity(workload.n_procs, 'processor')}{span}")

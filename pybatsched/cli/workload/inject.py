@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
-from pybatsched.cli.workload import output
+from pybatsched.cli.workload import convert
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload import load
 from pybatsched.workload.formats import batsim4
@@ -66,12 +66,12 @@ def _run(step_from: Callable[[argparse.Namespace], Step]) -> Callable[[argparse.
             step = step_from(args)
         except InputError as error:
             raise InputError(f"{args.what}: {error}") from None
-        output.check_name(args.output)
+        convert.check_name(args.output)
         arguments.refuse_to_overwrite(args.output, [args.file])
         changed = step.applied(load(args.file), args.seed)
         batsim4.write(changed, args.output)
         print(f"{args.what}: {_counts(changed)}" + (f", seed {args.seed}" if step.is_random else ""))
-        output.say_written(changed, args.output)
+        convert.say_written(changed, args.output)
         return 0
 
     return run_one

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pybatsched.cli.common import arguments
-from pybatsched.cli.workload import convert, output
+from pybatsched.cli.workload import convert
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload import reading
 from pybatsched.workload.formats import batsim4
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     n_procs = {name: _count_of(name, text) for name, text in _by_name(args.procs, "--procs NAME=N").items()}
     if unknown := [name for name in n_procs if name not in paths]:
         raise InputError(f"--procs {unknown[0]}: expected one of {', '.join(paths)}")
-    output.check_name(args.output)
+    convert.check_name(args.output)
     for path in paths.values():
         arguments.refuse_to_overwrite(args.output, [path])
     selection = Selection(*arguments.window(args), partitions=tuple(args.partition), clock="first")
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             options = convert.log_options(args, path, n_procs.get(name))
             workload, report = reading.read(path, options, selection, lenient=args.lenient)
-            output.refuse_empty(workload, report)
+            convert.refuse_empty(workload, report)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         print("\n".join([f"{name}:", *report.lines()]))
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     for part in workload.about["merged"]:
         counts = f"{quantity(part['jobs'], 'job')}, {part['external']:,} of them external"
         print(f"{part['name']}: {counts}, for {quantity(part['nb_res'], 'processor')}")
-    output.say_written(workload, args.output)
+    convert.say_written(workload, args.output)
     return 0
 
 
