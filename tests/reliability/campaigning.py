@@ -92,7 +92,7 @@ class Study:
 
     def resumed(self, found: Found, place: Path, keep: str, *more: str) -> None:
         """Go on with a campaign, and check that nothing tells it from an undisturbed one."""
-        tries.ended_well(command(2, "--resume", *more), place, found, "resumed")
+        tries.ended_well(command(2, "--resume", *more), place, found, "resumed", before=warm_workers.use)
         self.check_whole(found, place / FOLDER, keep)
 
     def check_whole(self, found: Found, folder: Path, keep: str) -> None:
@@ -123,7 +123,7 @@ class Parent:
         found = Found()
         for name, more in (("it", ()), ("again", ("--resume",)))[: rng.choice((1, 1, 2))]:
             moment = study.parent[keep].draw(rng)
-            before = warm_workers.use if rng.randrange(_ONE_IS_NEW) and not more else None
+            before = warm_workers.use if rng.randrange(_ONE_IS_NEW) else None
             parent = moment.start(command(rng.choice((1, 2)), *more), place, name, before=before)
             moment.await_death(parent)
             found.stage = found.stage or tries.stage_by(parent)

@@ -10,19 +10,24 @@ import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import IO
+from typing import IO, Any
 
 from pybatsched.campaign import worker, workers
 from reliability import moments
 
 
 def use() -> None:
-    """Let campaigns of this process have such workers. Whatever else they are told is as with new interpreters.
+    """Let campaigns of this process have such workers. Whatever else they are told is as with new interpreters."""
+    setattr(workers, "subprocess", SimpleNamespace(Popen=_started, PIPE=subprocess.PIPE))  # noqa: B010  no such type
 
-    Only for a campaign that starts anew: one that goes on reads what it has kept with polars first, and a fork of a
-    process that has used the threads of polars hangs.
+
+def _started(command: Sequence[str], **how: Any) -> Any:
+    """Start a worker: a fork, unless this process has threads by now, for example those of polars.
+
+    A fork has none of them, and hangs as soon as it waits for one.
     """
-    setattr(workers, "subprocess", SimpleNamespace(Popen=WarmWorker, PIPE=subprocess.PIPE))  # noqa: B010  no such type
+    has_threads = len(os.listdir("/proc/self/task")) > 1
+    return subprocess.Popen(command, **how) if has_threads else WarmWorker(command, **how)
 
 
 class WarmWorker:
