@@ -9,6 +9,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
@@ -26,7 +27,7 @@ def _started(command: Sequence[str], **how: Any) -> Any:
 
     A fork has none of them, and hangs as soon as it waits for one.
     """
-    has_threads = len(os.listdir("/proc/self/task")) > 1
+    has_threads = len(list(Path("/proc/self/task").iterdir())) > 1
     return subprocess.Popen(command, **how) if has_threads else WarmWorker(command, **how)
 
 
