@@ -26,11 +26,11 @@ from support.packages import needed_for, pins_in
 import pybatsched
 
 ROOT: Final = Path(__file__).parent.parent
-EXTRAS: Final = ("campaign", "cluster", "metrics", "plot", "report", "rl")
+EXTRAS: Final = ("campaign", "cluster", "metrics", "notebook", "plot", "report", "rl")
 TO_RUN, TO_CHECK, FOREIGN = (
     "every installation",
     "checks and tests",
-    "programs that tests, benchmarks and `make audit` run",
+    "programs that tests, benchmarks, `make audit` and `make docs` run",
 )
 _LONGEST: Final = 60
 _CLASSIFIER: Final = "License :: "
