@@ -159,15 +159,20 @@ def start(
         os._exit(code)
 
 
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    """Run a pybatsched command to its end, in a fork.
+def has_threads() -> bool:
+    """Tell whether this process has threads by now, for example those of polars.
 
-    Not in this process, which forks again: after a fork, polars hangs if it was used before.
+    A fork has none of them, and hangs as soon as it waits for one.
     """
+    return len(list(Path("/proc/self/task").iterdir())) > 1
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    """Run a pybatsched command to its end, in another process: this one forks, and must not use polars itself."""
     with tempfile.TemporaryDirectory(prefix="crashes-") as folder:
         place = Path(folder) / "run"
         place.mkdir()
-        child = start(args, place)
+        child = start(args, place, is_new=has_threads())
         code = child.ended()
         child.kill()
         output = child.said.with_suffix(".out").read_text(errors="replace")

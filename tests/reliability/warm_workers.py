@@ -9,12 +9,11 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
 from pybatsched.campaign import worker, workers
-from reliability import moments
+from reliability import children, moments
 
 
 def use() -> None:
@@ -23,12 +22,8 @@ def use() -> None:
 
 
 def _started(command: Sequence[str], **how: Any) -> Any:
-    """Start a worker: a fork, unless this process has threads by now, for example those of polars.
-
-    A fork has none of them, and hangs as soon as it waits for one.
-    """
-    has_threads = len(list(Path("/proc/self/task").iterdir())) > 1
-    return subprocess.Popen(command, **how) if has_threads else WarmWorker(command, **how)
+    """Start a worker: a fork if that is possible, else a new interpreter."""
+    return subprocess.Popen(command, **how) if children.has_threads() else WarmWorker(command, **how)
 
 
 class WarmWorker:
