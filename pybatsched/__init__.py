@@ -1,7 +1,10 @@
 """pybatsched: a batch scheduler process for the Batsim simulator, with policies as small plugins.
 
-Everything that authors of policies need is here; see docs/write-a-policy.md, and docs/api.md for all names.
+Everything that authors of policies need is here, and everything for experiments in Python; see docs/write-a-policy.md,
+docs/python.md, and docs/api.md for all names.
 """
+
+from pybatsched.version import __version__
 
 TYPE_CHECKING = False  # as in typing, which is slow to import: a command must handle signals early
 if TYPE_CHECKING:
@@ -55,6 +58,24 @@ if TYPE_CHECKING:
         UntrustedFileError as UntrustedFileError,
         quantity as quantity,
     )
+    from pybatsched.experiment.log import (
+        Log as Log,
+        generate_workload as generate_workload,
+        read_workload as read_workload,
+    )
+    from pybatsched.experiment.policies import (
+        PolicyChoice as PolicyChoice,
+        available_policies as available_policies,
+        policy as policy,
+    )
+    from pybatsched.experiment.runs import (
+        Campaign as Campaign,
+        Run as Run,
+        Runs as Runs,
+        read_campaign as read_campaign,
+        read_run as read_run,
+    )
+    from pybatsched.experiment.simulating import simulate as simulate
     from pybatsched.policies.availability import AvailabilityProfile as AvailabilityProfile
     from pybatsched.policies.choices import ChoiceScheduler as ChoiceScheduler, Mask as Mask
     from pybatsched.policies.freed_intervals import FreedIntervals as FreedIntervals
@@ -77,8 +98,6 @@ if TYPE_CHECKING:
     from pybatsched.policies.registry import local_scheduler as local_scheduler
     from pybatsched.policies.reservations import Reservations as Reservations
 
-__version__ = "0.2.0"
-
 #: The module of each public name. A module is imported when one of its names is first used, so that a command imports
 #: only what it needs.
 _MODULES = {
@@ -96,6 +115,10 @@ _MODULES = {
     "core.jobs": "Job JobState",
     "core.policy": "API_VERSION BatsimFeature Options Policy",
     "errors": "InputError UntrustedFileError quantity",
+    "experiment.log": "Log generate_workload read_workload",
+    "experiment.policies": "PolicyChoice available_policies policy",
+    "experiment.runs": "Campaign Run Runs read_campaign read_run",
+    "experiment.simulating": "simulate",
     "policies.availability": "AvailabilityProfile",
     "policies.choices": "ChoiceScheduler Mask",
     "policies.freed_intervals": "FreedIntervals",

@@ -13,8 +13,9 @@ PACKAGE = ROOT / "pybatsched"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Room -> the rooms it may import, from the ground floor up: nobody knows a room above his own.
-#: `pybatsched` is the package itself, with its version and what authors of policies import from it.
+#: `pybatsched` is the package itself, with what authors of policies and of experiments import from it.
 FLOORS: dict[str, str] = {
+    "version": "",
     "errors": "",
     "compiling": "",
     "text_table": "",
@@ -22,24 +23,23 @@ FLOORS: dict[str, str] = {
     "results": "locks errors",
     "core": "errors",
     "policies": "core compiling errors",
-    "pybatsched": "policies core compiling errors",
     "protocol": "core errors",
     "workload": "results protocol core errors",
-    "session": "pybatsched protocol policies core locks errors",
-    "metrics": "pybatsched results workload core text_table errors",
+    "session": "version protocol policies core locks errors",
+    "metrics": "version results workload core text_table errors",
     "live": "metrics session core errors",
     "platform": "core text_table errors",
     "machines": "platform errors",
     "simulator": "platform live metrics results session workload protocol policies core compiling errors",
     "testing": "simulator machines platform session workload protocol policies core errors",
     "gym": "simulator machines platform metrics workload policies core errors",
-    "campaign": (
-        "pybatsched simulator machines platform live metrics workload policies core results text_table errors"
-    ),
-    "report": "campaign session pybatsched metrics results core errors",
+    "campaign": ("simulator machines platform live metrics workload policies core results text_table errors version"),
+    "report": "campaign session metrics results core errors version",
+    "experiment": ("report campaign simulator machines platform metrics session workload policies core results errors"),
+    "pybatsched": "experiment policies core compiling errors version",
     "cli": (
-        "report campaign simulator machines platform live metrics session pybatsched workload protocol policies core "
-        "results text_table errors"
+        "experiment report campaign simulator machines platform live metrics session workload protocol policies core "
+        "results text_table errors version"
     ),
     "__main__": "cli",
 }

@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-import pybatsched
 from pybatsched.campaign.prepare import Prepared, digest_of, digest_of_files
 from pybatsched.campaign.spec import PlatformSpec, Spec
 from pybatsched.errors import InputError
@@ -269,5 +268,5 @@ def _policy_digest(top: str, paths: tuple[str, ...]) -> str:
 @cache
 def code_digest() -> str:
     """Return a digest of pybatsched's code: results of different versions have different addresses."""
-    root = Path(str(pybatsched.__file__)).parent
+    root = Path(__file__).parents[1]
     return digest_of_files(root, root.rglob("*.py"))

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pybatsched import __version__
 from pybatsched.campaign import table
 from pybatsched.campaign.cells import Cell, cells_of, code_digest, effective_seed
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
 from pybatsched.results.atomic_files import whole
+from pybatsched.version import __version__
 
 if TYPE_CHECKING:
     import polars as pl

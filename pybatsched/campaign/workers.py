@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
-from pybatsched.campaign.cells import Cell
 from pybatsched.errors import InputError
 from pybatsched.live.processes import DIE_WITH_PARENT
 
@@ -33,11 +32,22 @@ _PIPE_BYTES: Final = 65536
 _STDERR_LINES: Final = 30
 
 
+class Work(Protocol):
+    """What a worker does: a cell of a campaign, or a pickled call (`call` in its dictionary)."""
+
+    @property
+    def address(self) -> str:
+        """Its name in results."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what the worker process reads."""
+
+
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: subprocess.Popen[bytes]
     scratch: tempfile.TemporaryDirectory[str]  # removed with its files when the worker ends
-    cell: Cell | None = None
+    cell: Work | None = None
     started_at: float = 0.0
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)  # the end of its standard error for its current cell
@@ -68,7 +78,7 @@ class LocalWorkers:
         """The number of running cells."""
         return sum(worker.cell is not None for worker in self._workers)
 
-    def run(self, cells: Sequence[Cell]) -> Iterator[dict[str, Any] | None]:
+    def run(self, cells: Sequence[Work]) -> Iterator[dict[str, Any] | None]:
         """Run cells and yield their results as they finish; yields None from time to time while there are none."""
         waiting = deque(cells)
         n_tries: dict[str, int] = {}
@@ -117,7 +127,7 @@ class LocalWorkers:
             self._selector.register(pipe, selectors.EVENT_READ, worker)
         return worker
 
-    def _send(self, worker: _Worker, cell: Cell) -> None:
+    def _send(self, worker: _Worker, cell: Work) -> None:
         assert worker.process.stdin is not None
         _read_stderr(worker)
         worker.stderr.clear()  # of an earlier cell

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final
 
-from pybatsched import __version__
 from pybatsched.errors import InputError, Interrupted, PybatschedError
+from pybatsched.version import __version__
 
 #: The commands in the order of the help, with their summaries. Listing commands imports none of their modules.
 _COMMANDS: Final = {

@@ -13,6 +13,7 @@ from pybatsched.cli.common import arguments, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
+from pybatsched.experiment import run_inputs
 from pybatsched.live import batsim, batsim5
 from pybatsched.live.server import DEFAULT_TIMEOUT_S
 from pybatsched.live.supervision import Supervisor, result_of
@@ -185,12 +186,12 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
     workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
-    for remark in inputs.planning_warnings(plan.reserving(), workloads.values()):
+    for remark in run_inputs.planning_warnings(plan.reserving(), workloads.values()):
         _say(args)(remark)
-    for remark in inputs.size_warnings(platform, workloads.values()):
+    for remark in run_inputs.size_warnings(platform, workloads.values()):
         _say(args)(remark)
-    digests = inputs.digests(args.platform, args.workload, energy=energy)
-    clusters = inputs.clusters_of(platform)
+    digests = run_inputs.digests(args.platform, args.workload, energy=energy)
+    clusters = run_inputs.clusters_of(platform)
     about = {
         "inputs": digests,
         "tau_s": args.tau,

@@ -10,6 +10,7 @@ from typing import Final
 from pybatsched.cli.common import arguments, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.errors import InputError
+from pybatsched.experiment import run_inputs
 from pybatsched.live import keys
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.machines import names
@@ -152,9 +153,9 @@ def run(args: argparse.Namespace) -> int:
         _check_batsim5(args)
     scenario = read_scenario(args, plan)
     options = scenario.options
-    policy = None if plan is None else inputs.policy_description(plan, options)
-    files = inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
-    setting = inputs.setting_of(scenario, files, policy)
+    policy = None if plan is None else run_inputs.policy_description(plan, options)
+    files = run_inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
+    setting = run_inputs.setting_of(scenario, files, policy)
     how_read = {**inputs.reading_options(args), **not_evaluated(scenario.workloads)}
     how_read["command"] = inputs.command_to_repeat("simulate", add_arguments, args)
     about = {"inputs": setting.inputs, "policy": policy, "tau_s": args.tau, **how_read}
@@ -277,9 +278,11 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
             f"{text} (Batsim rejects this; the embedded simulator ignores it)"
             for text in platform.refused[:_N_REJECTED_SHOWN]
         ]
-        sizes = inputs.size_warnings(platform, workloads.values())
-        planning = inputs.planning_warnings(None if plan is None else runs.reserving(plan, options), workloads.values())
-        energy = inputs.energy_warnings(workloads.values()) if options.energy else []
+        sizes = run_inputs.size_warnings(platform, workloads.values())
+        planning = run_inputs.planning_warnings(
+            None if plan is None else runs.reserving(plan, options), workloads.values()
+        )
+        energy = run_inputs.energy_warnings(workloads.values()) if options.energy else []
         for remark in (*energy, *planning, *platform.remarks, *rejected, platform.network_note, *sizes):
             if remark:
                 arguments.say(remark)

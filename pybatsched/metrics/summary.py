@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched import __version__
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics.energy import TITLES, Energy, energy_text
 from pybatsched.text_table import aligned
+from pybatsched.version import __version__
 
 if TYPE_CHECKING:
     from pybatsched.metrics import Figures

@@ -250,6 +250,28 @@ def available() -> Mapping[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
+#: Classes of this process that are policies, for example of a notebook, by the name of the class.
+_ADDED: Final[dict[str, PolicySource]] = {}
+
+
+def add(cls: type[Policy]) -> PolicySource:
+    """Make a class of this process available by its name; a later class of the same name replaces it.
+
+    Raises InputError if it is not a policy, or has the name of an installed one.
+    """
+    name = getattr(cls, "__name__", str(cls))
+    source = PolicySource(name, _checked(cls, name), f"{cls.__module__}.{cls.__qualname__}")
+    if is_installed(name):
+        raise InputError(f"class {name}: expected another name; a policy {name} is installed")
+    _ADDED[name] = source
+    return source
+
+
+def is_installed(name: str) -> bool:
+    """Return whether a name is that of an installed policy, or of a Python file."""
+    return name in available() or names_file(name)
+
+
 def find(name: str, *, trusted: bool = False) -> PolicySource:
     """Load a policy by its entry point, or by ``file.py:Class`` if the user named it (`trusted`)."""
     if names_file(name):
@@ -260,6 +282,8 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
             )
         return _from_file(name)
     entry = available().get(name)
+    if entry is None and name in _ADDED:
+        return _ADDED[name]
     if entry is None:
         raise InputError(f"unknown policy {name!r}; installed: {_known()} (or give path/to/file.py:Class)")
     try:

@@ -8,12 +8,12 @@ from typing import Final
 
 from bokeh.resources import INLINE
 
-from pybatsched import __version__
 from pybatsched.campaign.store import Store
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.report.campaign import page as campaign_page
 from pybatsched.report.run import page as run_page
+from pybatsched.version import __version__
 
 _STYLE: Final = """
 body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; color: #222; }

@@ -29,6 +29,7 @@ import msgspec
 from pybatsched import locks
 from pybatsched.core.events import Resource, SimulationBegins
 from pybatsched.errors import InputError
+from pybatsched.version import __version__
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
@@ -63,8 +64,6 @@ class JournalWriter:
 
     def header(self, plan: PolicyPlan, begins: SimulationBegins | None, options: Mapping[str, Any]) -> None:
         """Write the versions, the policy with its options, and the machine."""
-        from pybatsched import __version__  # noqa: PLC0415  the package imports its modules, not the reverse
-
         self._write(
             record="header",
             format=FORMAT,

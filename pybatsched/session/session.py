@@ -18,6 +18,7 @@ from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedEr
 from pybatsched.protocol import CannotEncodeError, Codec, Message, v4
 from pybatsched.protocol.v5 import codec_for
 from pybatsched.protocol.v5_handshake import first_message_error
+from pybatsched.version import __version__
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
@@ -173,8 +174,6 @@ class Session:
                 self._journal.request(self.n_messages, raw, self._max_bytes)
             self._check_size(raw)
             return self._codec.decode_events(raw)
-        from pybatsched import __version__  # noqa: PLC0415  the package imports its modules, not the reverse
-
         begins: e.SimulationBegins | None = None
         failure: RemoteProtocolError | None = None
         received: Message[e.Event] | bytes = b""

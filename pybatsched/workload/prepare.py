@@ -7,6 +7,7 @@ Functions return a new workload and a new report. The report counts dropped and 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -93,6 +94,25 @@ def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> d
         del moved["depends_on"]
         moved.pop("think_time", None)
     return moved
+
+
+def scale_load(workload: Workload, factor: float) -> Workload:
+    """Divide all submission times by a factor: the offered load grows by it. O(n). Raises InputError.
+
+    Deadlines and logged starts keep their distance from the submission.
+    """
+    if not 0 < factor < math.inf:
+        raise InputError(f"load: expected a factor above 0, found {factor}")
+    jobs = []
+    for job in workload.jobs:
+        moved = dict(job)
+        moved["subtime"] = tidy(job["subtime"] / factor)
+        for name in _INSTANTS:
+            if is_number(job.get(name)):
+                moved[name] = tidy(job[name] - job["subtime"] + moved["subtime"])
+        jobs.append(moved)
+    about = {**workload.about, "scaled_load": tidy(factor * workload.about.get("scaled_load", 1))}
+    return Workload(jobs, workload.profiles, workload.n_procs, workload.source, about)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from pybatsched import __version__
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 from pybatsched.results import run_state
+from pybatsched.version import __version__
 from pybatsched.workload.formats.swf import MEMORY_UNITS
 from pybatsched.workload.selection import seconds_of
 

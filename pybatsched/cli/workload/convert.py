@@ -10,6 +10,7 @@ from typing import Final
 from pybatsched.cli.common import arguments, inputs
 from pybatsched.cli.common.progress import loading
 from pybatsched.errors import InputError, quantity
+from pybatsched.experiment import run_inputs
 from pybatsched.machines import names
 from pybatsched.platform.groups import usual_host
 from pybatsched.platform.model import Platform
@@ -206,7 +207,7 @@ def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
     if (
         args.units is not None or files.format_of(args.file) != "Batsim JSON"
     ):  # Batsim files are converted only with --units
-        sizing = inputs.sizing(args.units, platform, args.platform)
+        sizing = run_inputs.sizing(args.units, platform, args.platform)
         changes += [sizing.applied] if sizing is not None else []
     return [*changes, partial(_loaded, platform)] if args.cpu_load else changes
 

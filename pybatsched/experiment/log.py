@@ -1,0 +1,261 @@
+"""Workloads for experiments: read or generate them, look at their jobs, and change them."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pybatsched.core.derive import delay_of
+from pybatsched.errors import InputError, quantity
+from pybatsched.experiment.tables import pl, plain_columns
+from pybatsched.workload import lint, load, prepare, stats
+from pybatsched.workload.formats import batsim4, files, swf
+from pybatsched.workload.generate.models import Recipe, generate
+from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import Selection, seconds_of
+from pybatsched.workload.walltimes import Walltimes
+
+#: A time or a duration: seconds, or a text such as 90m, 12h, 3d or 2w.
+Time: TypeAlias = float | str
+
+#: Fields of jobs that `Log.jobs` has under other names, or not at all.
+_KNOWN: Final = frozenset(("id", "subtime", "res", "walltime", "estimate", "profile", "user", "evaluated"))
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Jobs in the order of their submission, and the size of the machine that they were made for.
+
+    `read_workload` and `generate_workload` make one. Methods return a changed copy.
+
+    >>> log = generate_workload("lublin", n_jobs=100, n_procs=64, seed=1)
+    >>> len(log), log.n_procs
+    (100, 64)
+    >>> len(log.head(10))
+    10
+    """
+
+    workload: Workload = field(repr=False)
+    name: str
+    #: The options that the file was read with, for the summary of a run; None if the jobs are not those of a file.
+    how_read: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.workload.jobs)
+
+    def __repr__(self) -> str:
+        return f"Log({self.name!r}: {quantity(len(self), 'job')} for {quantity(self.n_procs, 'processor')})"
+
+    @property
+    def n_procs(self) -> int:
+        """The processors of the machine that the workload was made for."""
+        return self.workload.n_procs
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """One row per job: id, submission, processors, run time, walltime and estimate, user, and its other fields.
+
+        `runtime_s` is null for a job whose run time depends on the machine. `evaluated` is False for the jobs of a
+        warm-up. Fields with lists or objects are left out.
+        """
+        jobs, profiles = self.workload.jobs, self.workload.profiles
+        runtimes = {name: delay_of(profile, profiles) for name, profile in profiles.items()}
+        some_count = any("evaluated" in job for job in jobs)
+        columns: dict[str, list[Any]] = {
+            "id": [str(job["id"]) for job in jobs],
+            "submitted_at": [float(job["subtime"]) for job in jobs],
+            "n_procs": [job["res"] for job in jobs],
+            "runtime_s": [_seconds(runtimes.get(job["profile"])) for job in jobs],
+            "walltime_s": [_seconds(job.get("walltime")) for job in jobs],
+            "estimate_s": [_seconds(job.get("estimate")) for job in jobs],
+            "user": [None if job.get("user") is None else str(job["user"]) for job in jobs],
+            "evaluated": [not some_count or job.get("evaluated") is True for job in jobs],
+        }
+        kinds = {"id": pl.String, "user": pl.String, "n_procs": pl.Int64, "evaluated": pl.Boolean}
+        series = [pl.Series(name, values, kinds.get(name, pl.Float64)) for name, values in columns.items()]
+        return pl.DataFrame([*series, *plain_columns(jobs, _KNOWN)])
+
+    @cached_property
+    def findings(self) -> pl.DataFrame:
+        """What is odd in the file, as `pybatsched workload lint` reports it: level, what, count, and how it is read."""
+        rows: list[dict[str, Any]] = []
+        if self.workload.source and Path(self.workload.source).exists():
+            found = lint.lint(self.workload.source)
+            rows = [
+                {"level": one.level, "what": one.what, "count": one.count, "remedy": one.remedy}
+                for one in found.findings.values()
+            ]
+        kinds = {"level": pl.String, "what": pl.String, "count": pl.Int64, "remedy": pl.String}
+        return pl.DataFrame(rows, schema=kinds)
+
+    @cached_property
+    def dropped(self) -> dict[str, int]:
+        """The number of jobs that reading has dropped or changed, by rule."""
+        report = self.workload.about.get("report")
+        rules = report.get("rules", {}) if isinstance(report, dict) else {}
+        return {rule: what["count"] for rule, what in rules.items()}
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The figures of `pybatsched workload stats`: offered load, span, distributions of sizes and run times."""
+        return stats.summary(stats.sample_workload(self.workload))
+
+    # ------------------------------------------------------------------------------------------------------- changes
+
+    def window(self, begin: Time = 0, end: Time | None = None, *, warm_up: Time = 0) -> Log:
+        """Return the jobs submitted from `begin` up to `end`, in the time of the log; the first one moves to time 0.
+
+        Jobs of the `warm_up` before `begin` are simulated too, but figures leave them out. Raises InputError if no job
+        is left.
+        """
+        begin_at, warm_up_s = _time(begin, "begin"), _time(warm_up, "warm_up")
+        end_at = None if end is None else _time(end, "end")
+        if warm_up_s:
+            marked = [{**job, "evaluated": job["subtime"] >= begin_at} for job in self.workload.jobs]
+            selection = Selection(max(begin_at - warm_up_s, 0.0), end_at)
+            chosen = prepare.select(replace(self.workload, jobs=marked), selection)[0]
+            if not any(job["evaluated"] for job in chosen.jobs):
+                raise InputError(f"{self.name}: expected jobs from {begin} to {end}, found only those of the warm-up")
+            return self._changed(chosen)
+        selection = Selection(begin_at or None, end_at)
+        changed = self._changed(prepare.select(self.workload, selection)[0])
+        if self.how_read is None or self.how_read.get("selection"):
+            return changed
+        return replace(changed, how_read={**self.how_read, "selection": selection.as_json()})
+
+    def head(self, n: int) -> Log:
+        """Return the first `n` jobs."""
+        selection = Selection(max_jobs=n)
+        changed = self._changed(prepare.select(self.workload, selection)[0])
+        if self.how_read is None or self.how_read.get("selection"):
+            return changed
+        return replace(changed, how_read={**self.how_read, "selection": selection.as_json()})
+
+    def where(self, condition: Callable[[Mapping[str, Any]], bool] | pl.Expr) -> Log:
+        """Return the jobs for which a condition holds: a polars expression over `jobs`, or a function of a row.
+
+        >>> log = generate_workload("lublin", n_jobs=100, n_procs=64, seed=1)
+        >>> log.where(lambda job: job["n_procs"] <= 8).jobs["n_procs"].max() <= 8
+        True
+        """
+        if callable(condition):
+            kept = [bool(condition(row)) for row in self.jobs.iter_rows(named=True)]
+        else:
+            kept = self.jobs.select(condition.alias("kept"))["kept"].to_list()
+        jobs = [job for job, is_kept in zip(self.workload.jobs, kept, strict=True) if is_kept]
+        if not jobs:
+            raise InputError(f"{self.name}: expected a condition that some job meets, found none")
+        profiles = prepare.used_profiles(jobs, self.workload.profiles)
+        return self._changed(replace(self.workload, jobs=jobs, profiles=profiles, batsim=0))
+
+    def scale_load(self, factor: float) -> Log:
+        """Return the same jobs with all submission times divided by `factor`: 1.2 is a load that is 20 % higher.
+
+        Deadlines keep their distance from the submission.
+        """
+        return self._changed(prepare.scale_load(self.workload, factor))
+
+    def with_walltimes(self, rule: str) -> Log:
+        """Return the jobs with walltimes by a rule: exact, factor:F, round or none."""
+        return self._changed(prepare.with_walltimes(self.workload, Walltimes.parse(rule))[0])
+
+    def named(self, name: str) -> Log:
+        """Return the same jobs under another name, which tables and figures show."""
+        return replace(self, name=name)
+
+    def write(self, path: str | Path) -> None:
+        """Write a Batsim workload file (.json or .json.gz)."""
+        batsim4.write(self.workload, str(path))
+
+    def _changed(self, workload: Workload) -> Log:
+        return Log(workload, self.name)
+
+    def _repr_html_(self) -> str:
+        figures = self.figures
+        rows = {
+            "jobs": f"{len(self):,}",
+            "processors": f"{self.n_procs:,}",
+            "offered load": "-" if figures["offered_load"] is None else f"{figures['offered_load']:.3f}",
+            **{f"{count:,} jobs": rule for rule, count in self.dropped.items()},
+        }
+        cells = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table><caption>workload <b>{html.escape(self.name)}</b></caption>{cells}</table>"
+
+
+def read_workload(
+    path: str | Path,
+    *,
+    name: str | None = None,
+    walltimes: str = "requested",
+    memory_unit: swf.MemoryUnit | None = None,
+    partition: str | tuple[str, ...] = (),
+    n_procs: int | None = None,
+    lenient: bool = False,
+) -> Log:
+    """Read a workload of any format that the commands read: Batsim JSON, SWF or Rackham, plain or gzip.
+
+    The options are those of `pybatsched simulate`. `n_procs` is the size of the machine if the file does not contain
+    it. `name` is what tables show, by default the name of the file. Raises InputError.
+    """
+    partitions = (partition,) if isinstance(partition, str) else tuple(partition)
+    selection = Selection(partitions=partitions)
+    workload = load(
+        path,
+        walltimes=walltimes,
+        memory_unit=memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        selection=selection if partitions else None,
+        lenient=lenient,
+        n_procs_else=n_procs,
+    )
+    how: dict[str, Any] = {"walltimes": walltimes}
+    how |= {} if memory_unit in {None, swf.DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}
+    how |= {"selection": selection.as_json()} if partitions else {}
+    how |= {"lenient": True} if lenient else {}
+    return Log(workload, name or _name_of(path), how)
+
+
+def generate_workload(
+    model: str,
+    *,
+    n_procs: int,
+    n_jobs: int | None = None,
+    days: float | None = None,
+    seed: int = 0,
+    load: float | None = None,
+    walltimes: str = "exact",
+    n_users: int = 0,
+    name: str | None = None,
+) -> Log:
+    """Generate a random workload, as `pybatsched workload generate` does. The same seed gives the same jobs.
+
+    `model` is lublin, lublin-batch, lublin-interactive, lublin-all or poisson; `load` is the offered load.
+    """
+    rule = Walltimes.parse(walltimes)
+    recipe = Recipe(model, n_procs, seed, n_jobs=n_jobs, days=days, load=load, walltimes=rule, n_users=n_users)
+    return Log(generate(recipe), name or model)
+
+
+def is_log_file(log: Log) -> bool:
+    """Return whether a workload was read from a log, whose sizes may be in other units than hosts."""
+    return bool(log.workload.source) and files.format_of(log.workload.source) != "Batsim JSON"
+
+
+def _name_of(path: str | Path) -> str:
+    name = Path(path).name
+    for ending in (".gz", ".json", ".swf", ".txt"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _time(value: Time, what: str) -> float:
+    """Return a time in seconds. Raises InputError."""
+    return seconds_of(value if isinstance(value, str) else f"{float(value):.6f}", what)
+
+
+def _seconds(value: Any) -> float | None:
+    """Return a duration, None for a missing one: Batsim writes -1 for no walltime."""
+    return None if value is None or value < 0 else float(value)

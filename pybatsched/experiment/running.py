@@ -1,0 +1,180 @@
+"""Run one simulation of an experiment and write its files, those of `pybatsched simulate`; in any process."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pybatsched.errors import InputError, quantity
+from pybatsched.experiment import run_inputs
+from pybatsched.experiment.log import Log, Time, is_log_file
+from pybatsched.experiment.policies import PolicyChoice
+from pybatsched.machines import names
+from pybatsched.metrics import DEFAULT_TAU_S, summary
+from pybatsched.metrics.fields import check_fields, not_evaluated
+from pybatsched.platform import model
+from pybatsched.platform.groups import groups
+from pybatsched.policies.registry import PolicyPlan
+from pybatsched.results.run_state import SUMMARY
+from pybatsched.results.writing import Results
+from pybatsched.session.journal import JournalWriter
+from pybatsched.simulator import external_events, run as runs
+from pybatsched.simulator.options import Scenario, SimulationOptions
+from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+from pybatsched.workload import jobs as job_checks
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.selection import seconds_of
+
+#: The file of the workload beside the results, for a workload that is not an unchanged file.
+WORKLOAD: Final = "_workload.json"
+#: The journal beside the results.
+JOURNAL: Final = ".pbj"
+
+
+class Folder:
+    """A temporary directory, which is removed with this object."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp(prefix="pybatsched-")
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine of an experiment: a number of processors, or a platform by its file or name."""
+
+    n_procs: int | None = None
+    platform: str | None = None
+    units: str | None = None
+    energy: bool = False
+    events: tuple[str, ...] = ()
+    stop_at: Time | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_procs is not None and self.platform is not None:
+            raise InputError("n_procs and platform: expected only one of them, found both")
+        if self.energy and self.platform is None:
+            raise InputError("energy: expected a platform with watts; equal processors have none")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One simulation: a workload, a policy and its seed, and a machine."""
+
+    log: Log
+    policy: PolicyChoice
+    machine: Machine = Machine()
+    seed: int | None = None
+    tau_s: float = DEFAULT_TAU_S
+
+    @property
+    def label(self) -> str:
+        """A short name of the run: its policy."""
+        return self.policy.label
+
+
+def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
+    """Return the inputs of the simulator, and warnings about them. Raises InputError.
+
+    Without a machine, the number of processors is that of the workload.
+    """
+    machine, workload = task.machine, task.log.workload
+    if machine.platform is None:
+        platform = model.uniform(task.log.n_procs if machine.n_procs is None else machine.n_procs)
+    else:
+        platform = names.find(machine.platform, energy=machine.energy).read()
+        sizing = run_inputs.sizing(machine.units, platform, machine.platform)
+        if sizing is not None and (sizing.asked or is_log_file(task.log)):
+            workload = sizing.applied(workload)[0]
+    options = runs.with_needs(SimulationOptions(energy=machine.energy), plan)
+    if options.energy:
+        model.check_energy(platform)
+    workloads = {"w0": workload}
+    job_checks.check_ids(workloads)
+    check_fields(workloads.values())
+    job_checks.check_fields(
+        workloads.values(), runs.field_models(plan, options), {"clusters": tuple(groups(platform, "cluster"))}
+    )
+    events = [
+        external_events.read(path, n_hosts=len(platform.hosts), forward_unknown=options.forward_unknown_events)
+        for path in machine.events
+    ]
+    ends_at = math.inf
+    if machine.stop_at is not None:
+        ends_at = seconds_of(str(machine.stop_at), "stop_at")
+    found = [
+        *(run_inputs.energy_warnings(workloads.values()) if options.energy else []),
+        *run_inputs.planning_warnings(runs.reserving(plan, options), workloads.values()),
+        *platform.remarks,
+        *run_inputs.size_warnings(platform, workloads.values()),
+    ]
+    return Scenario(platform, workloads, options, events, ends_at), [text for text in found if text]
+
+
+def run_task(
+    task: Task,
+    prefix: str,
+    *,
+    progress: Callable[[float, int], None] | None = None,
+    journal: bool = False,
+) -> list[str]:
+    """Simulate, and write the files of `pybatsched simulate -e PREFIX`. Returns warnings.
+
+    A workload that is not an unchanged file is written to PREFIX_workload.json.
+    """
+    plan = task.policy.plan(task.seed)
+    scenario, found = scenario_of(task, plan)
+    how_read = dict(task.log.how_read or {"walltimes": "requested"})
+    if task.machine.units is not None:
+        how_read["units"] = task.machine.units
+    path = task.log.workload.source
+    if task.log.how_read is None:
+        path = f"{prefix}{WORKLOAD}"
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        batsim4.write(task.log.workload, path)
+    options = scenario.options
+    policy = run_inputs.policy_description(plan, options)
+    files = run_inputs.digests(task.machine.platform, [path], task.machine.events, energy=options.energy)
+    setting = run_inputs.setting_of(scenario, files, policy)
+    how_read |= not_evaluated(scenario.workloads)
+    about: dict[str, Any] = {"inputs": setting.inputs, "policy": policy, "tau_s": task.tau_s, **how_read}
+    journal_path = f"{prefix}{JOURNAL}" if journal else None
+    with Results(prefix, about, journal_path) as results:
+        result = runs.run_policy(
+            scenario,
+            plan,
+            Outputs(results, energy=options.energy),
+            journal=JournalWriter(journal_path) if journal_path else None,
+            progress=progress,
+            tau_s=task.tau_s,
+        )
+        results.cut_at = result.cut_at
+        extra = {**how_read, "seed": task.seed}
+        content = summary.of_run(setting, result, extra, {"behaves_as_batsim": BATSIM_VERSION})
+        summary.write(f"{results.part}{SUMMARY}", content)
+        results.finish()
+    return [*found, *_about_result(task, result)]
+
+
+def _about_result(task: Task, result: summary.Result) -> list[str]:
+    """Return what a user should know about a result: rejected and unfinished jobs, remarks, broken promises."""
+    found = [f"{quantity(n, 'job')} rejected: {why or 'no reason was given'}" for n, why in result.rejections]
+    found += result.remarks
+    found += [f"the policy broke a promise: {text}" for text in result.broken_promises]
+    if not result.finished and result.cut_at is None:
+        why = f": {result.stuck[0].job_id}: {result.stuck[0].why}" if result.stuck else ""
+        found.append(f"the simulation stopped with {quantity(len(result.stuck), 'job')} unfinished{why}")
+    return [f"{task.label}: {text}" for text in found]
+
+
+def warn_all(texts: Sequence[str]) -> None:
+    """Show warnings, each once."""
+    for text in dict.fromkeys(texts):
+        warnings.warn(text, stacklevel=4)

@@ -1,0 +1,361 @@
+"""Runs and sets of runs: tables of their jobs and figures, comparisons, figures, pages and files."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from pybatsched.campaign.execute import figures_of
+from pybatsched.campaign.store import Store
+from pybatsched.campaign.table import frame as campaign_frame, shown as shown_figures
+from pybatsched.errors import InputError, quantity
+from pybatsched.experiment.plots import Plots
+from pybatsched.experiment.running import JOURNAL, WORKLOAD, Folder, Task, run_task
+from pybatsched.experiment.tables import pl, plain_columns
+from pybatsched.metrics import runs as files
+from pybatsched.metrics.figure_names import figure_title
+from pybatsched.metrics.grouped import summary_table
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.metrics.paired import paired
+from pybatsched.results import run_state
+from pybatsched.session.explain import explain
+from pybatsched.session.journal import JournalReader
+from pybatsched.workload.formats.files import write_text
+
+#: Columns that identify a run in tables.
+KEYS: Final = ("workload", "policy", "seed")
+#: Columns of the table of jobs that users do not need, and measures that are added.
+_HIDDEN: Final = ("row", "metadata")
+_MEASURES: Final = ("slowdown", "bounded_slowdown")
+
+
+class Run:
+    """One simulated run: its jobs, its figures, and its files. `simulate` and `read_run` make one.
+
+    `policy` is the label of its policy, `workload` the name of its workload, `seed` its seed or None.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        policy: str,
+        workload: str = "",
+        seed: int | None = None,
+        task: Task | None = None,
+        folder: Folder | None = None,
+    ) -> None:
+        self.policy = policy
+        self.workload = workload
+        self.seed = seed
+        self._prefix = prefix
+        self._task = task
+        self._folder = folder  # removed with this object
+
+    def __repr__(self) -> str:
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"Run({self.policy!r} on {self.workload!r}{seed}: {quantity(len(self.record.records), 'job')})"
+
+    @cached_property
+    def record(self) -> files.Run:
+        """The run as the commands read it."""
+        found = files.read_latest(self._prefix)
+        return replace(found, name=self.policy)
+
+    @property
+    def tau_s(self) -> float:
+        """The bound of bounded slowdowns, in seconds."""
+        return DEFAULT_TAU_S if self.record.tau_s is None else self.record.tau_s
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """The content of its summary file: versions, inputs, options, figures, rejections, unfinished jobs."""
+        return self.record.summary
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all jobs have ended."""
+        return bool(self.summary.get("finished", True))
+
+    @cached_property
+    def figures(self) -> dict[str, float | int | None]:
+        """The figures of the run by name, such as mean_wait_s; docs/metrics.md explains them."""
+        found = figures_of(self.record.jobs, self.record.n_procs, self.tau_s)
+        found["utilisation"] = self.record.utilisation()
+        if self.record.energy is not None:
+            found |= self.record.energy.as_dict()
+        own = self.summary.get("policy_figures")
+        return {**own, **found} if isinstance(own, dict) else found
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """One row per job: its times, wait and slowdowns, facts from its metadata, and the fields of its workload.
+
+        Jobs of a warm-up have ``evaluated`` False.
+        """
+        table = self.record.jobs
+        frame: pl.DataFrame = table.frame.drop(_HIDDEN)
+        frame = frame.with_columns(table.column(name, self.tau_s) for name in _MEASURES)
+        frame = frame.rename({name: name.removeprefix("fact.") for name in frame.columns if name.startswith("fact.")})
+        own = plain_columns(table.fields, {*frame.columns, "id", "subtime", "res", "profile"})
+        keys = [
+            pl.lit(self.workload).alias("workload"),
+            pl.lit(self.policy).alias("policy"),
+            pl.lit(self.seed, dtype=pl.Int64).alias("seed"),
+        ]
+        return frame.with_columns(own).select(*keys, pl.all())
+
+    def explain(self, job_id: str) -> list[tuple[float, str]]:
+        """Return the history of a job as (time, text): why it waited, started and ended.
+
+        The run is repeated once to record a journal, unless it has one. Raises InputError if that is not possible.
+        """
+        return explain(JournalReader(self._journal()), job_id)
+
+    def _journal(self) -> str:
+        path = self.record.journal
+        if path and Path(path).exists():
+            return path
+        if self._task is None:
+            raise InputError(
+                f"{self._prefix}: expected a run with a journal; simulate it with --journal, or here with journal=True"
+            )
+        self._journal_folder = folder = Folder()
+        self._task.policy.plan()  # makes a class of this process known
+        run_task(self._task, f"{folder.name}/run", journal=True)
+        path = f"{folder.name}/run{JOURNAL}"
+        self.record = replace(self.record, journal=path)
+        return path
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of this run: ``run.plot.gantt()``, ``run.plot.cdf("wait_s")``, … Each is a matplotlib Figure."""
+        return Plots([self.record], self.tau_s)
+
+    def gantt(self, **options: Any) -> Any:
+        """Return the Gantt chart as a matplotlib Figure: which job ran when, and on which processors."""
+        return self.plot.gantt(**options)
+
+    def report(self, path: str | Path = "report.html") -> None:
+        """Write the HTML page of the run."""
+        Runs([self]).report(path)
+
+    def save(self, prefix: str | Path) -> None:
+        """Write all files of the run, those of `pybatsched simulate -e PREFIX`. Existing results are replaced.
+
+        A workload that is not an unchanged file is written to PREFIX_workload.json.
+        """
+        target = str(prefix)
+        if Path(target).is_dir():
+            raise InputError(f"{target}: expected the start of file names, such as {target}/run, found a directory")
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        for suffix in run_state.SUFFIXES:
+            source = Path(f"{self._prefix}{suffix}")
+            if source.exists() and suffix != run_state.SUMMARY:
+                shutil.copyfile(source, f"{target}{suffix}")
+            elif not source.exists():
+                Path(f"{target}{suffix}").unlink(missing_ok=True)
+        content = json.loads(json.dumps(self.summary))
+        own = Path(f"{self._prefix}{WORKLOAD}")
+        if own.exists():
+            shutil.copyfile(own, f"{target}{WORKLOAD}")
+            for one in content.get("inputs", {}).get("workloads", []):
+                if one["file"] == str(own):
+                    one["file"] = f"{target}{WORKLOAD}"
+        if content:
+            Path(f"{target}{run_state.SUMMARY}").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        mark = Path(f"{self._prefix}{run_state.MARK}")
+        if mark.exists():
+            state = json.loads(mark.read_text(encoding="utf-8"))
+            journal = self.record.journal
+            if journal and Path(journal).exists():
+                shutil.copyfile(journal, f"{target}{JOURNAL}")
+                state["journal"] = Path(f"{target}{JOURNAL}").name
+            Path(f"{target}{run_state.MARK}").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        chart = ""
+        try:
+            image = io.BytesIO()
+            self.plot.gantt(width="column").savefig(image, format="png", dpi=110)
+            encoded = base64.b64encode(image.getvalue()).decode()
+            chart = f'<img alt="Gantt chart" src="data:image/png;base64,{encoded}">'
+        except InputError:
+            pass  # without matplotlib, or without a job that ran
+        return f"{Runs([self])._repr_html_()}{chart}"
+
+
+class Runs(Sequence[Run]):
+    """A set of runs, in the order in which they were asked for. `runs[0]` is a run; slices are sets of runs."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self._runs = tuple(runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
+
+    def __repr__(self) -> str:
+        return f"Runs({quantity(len(self), 'run')}: {', '.join(dict.fromkeys(run.policy for run in self))})"
+
+    def where(self, **wanted: Any) -> Runs:
+        """Return the runs with these values: ``runs.where(policy="easy", seed=1)``."""
+        for name in wanted:
+            if name not in KEYS:
+                raise InputError(f"{name}: expected one of {', '.join(KEYS)}")
+        return Runs(run for run in self if all(getattr(run, name) == value for name, value in wanted.items()))
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """One row per job of each run; the first columns are workload, policy and seed."""
+        return pl.concat([run.jobs for run in self], how="diagonal_relaxed")
+
+    @cached_property
+    def figures(self) -> pl.DataFrame:
+        """One row per run: workload, policy, seed, and all figures."""
+        rows = [{"workload": run.workload, "policy": run.policy, "seed": run.seed, **run.figures} for run in self]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def summary(
+        self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: Sequence[str] = ()
+    ) -> pl.DataFrame:
+        """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval.
+
+        The interval is that of Student's t over the runs of the group; it is null for a single run. Without `figures`,
+        the most used ones are shown.
+        """
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        chosen = tuple(figures) or tuple(shown_figures(self.figures.to_dicts()))
+        return summary_table(self.figures, keys, chosen, ci)
+
+    def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
+        """Compare each policy with a baseline, job by job, on the same workload and seed. One row per pair of runs.
+
+        Ratios are of the policy over the baseline: below 1 the policy is better. docs/metrics.md explains the columns.
+        A baseline without seeds is compared with all seeds.
+        """
+        base = {(run.workload, run.seed): run for run in self if run.policy == baseline}
+        if not base:
+            known = ", ".join(dict.fromkeys(run.policy for run in self))
+            raise InputError(f"{baseline!r}: expected the label of a policy of these runs: {known}")
+        rows = []
+        for run in self:
+            first = base.get((run.workload, run.seed)) or base.get((run.workload, None))
+            if run.policy == baseline or first is None:
+                continue
+            pair = paired(first.record.evaluated, run.record.evaluated, measure, run.tau_s)
+            rows.append({"workload": run.workload, "policy": run.policy, "seed": run.seed, **pair.as_dict()})
+        if not rows:
+            raise InputError(f"{baseline!r}: expected another policy on the same workload and seed, found none")
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of these runs, one line or panel per run. Each is a matplotlib Figure."""
+        return Plots(self._named(), files.common_tau_s([run.record for run in self]))
+
+    def report(self, path: str | Path = "report.html") -> None:
+        """Write one HTML page about all runs."""
+        try:
+            from pybatsched.report import page  # noqa: PLC0415  an optional dependency
+        except ImportError as error:
+            raise InputError(f"reports need {error.name}; pip install 'pybatsched[notebook]'") from None
+        records = self._named()
+        write_text(str(path), [page.of_runs(records, [], files.common_tau_s(records))])
+
+    def save(self, folder: str | Path) -> list[str]:
+        """Write the files of all runs into a directory, and return their prefixes."""
+        prefixes = []
+        for number, (run, record) in enumerate(zip(self, self._named(), strict=True)):
+            name = "".join(c if c.isalnum() or c in "-_.=" else "_" for c in record.label)
+            prefixes.append(f"{folder}/{number:0{len(str(len(self) - 1))}}-{name}")
+            run.save(prefixes[-1])
+        return prefixes
+
+    def _named(self) -> list[files.Run]:
+        """Return the runs with labels that tell them apart."""
+        several = [name for name in KEYS if len({getattr(run, name) for run in self}) > 1] or ["policy"]
+
+        def label(run: Run) -> str:
+            seed = [] if run.seed is None or "seed" not in several else [f"seed {run.seed}"]
+            return ", ".join([*(getattr(run, name) for name in several if name != "seed"), *seed]) or run.policy
+
+        return [replace(run.record, name=label(run)) for run in self]
+
+    def _repr_html_(self) -> str:
+        names = shown_figures(self.figures.to_dicts())
+        head = "".join(f"<th>{html.escape(text)}</th>" for text in (*KEYS, *map(figure_title, names)))
+        rows = []
+        for row in self.figures.iter_rows(named=True):
+            cells = [
+                *("" if row[key] is None else str(row[key]) for key in KEYS),
+                *(_shown(row[name]) for name in names),
+            ]
+            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+class Campaign:
+    """The results of a campaign, by its directory. `read_campaign` makes one."""
+
+    def __init__(self, folder: str) -> None:
+        self._store = Store(folder)
+
+    @cached_property
+    def figures(self) -> pl.DataFrame:
+        """One row per finished run: workload, family, platform, policy, options, seed, and all figures."""
+        return campaign_frame(self._store)
+
+    def summary(
+        self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: Sequence[str] = ()
+    ) -> pl.DataFrame:
+        """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return summary_table(self.figures, keys, tuple(figures) or tuple(shown_figures(self.figures.to_dicts())), ci)
+
+    def report(self, path: str | Path = "report.html", *, baseline: str = "") -> None:
+        """Write the HTML page of the campaign."""
+        try:
+            from pybatsched.report import page  # noqa: PLC0415  an optional dependency
+        except ImportError as error:
+            raise InputError(f"reports need {error.name}; pip install 'pybatsched[notebook]'") from None
+        write_text(str(path), [page.of_campaign(self._store, baseline)])
+
+
+def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
+    """Read a run from its files, by the start of their names, as `simulate -e PREFIX` and Batsim write them.
+
+    Raises InputError if there is none, BrokenPromiseError if it is incomplete.
+    """
+    found = files.read_run(str(prefix))
+    policy = found.summary.get("policy")
+    name = policy.get("name") if isinstance(policy, dict) else None
+    workloads = ", ".join(Path(path).name for path in found.workload_files)
+    seed = found.summary.get("seed")
+    return Run(str(prefix), policy=label or str(name or found.label), workload=workloads, seed=seed)
+
+
+def read_campaign(folder: str | Path) -> Campaign:
+    """Read the results of a campaign from its directory. Raises InputError if there is no campaign."""
+    campaign = Campaign(str(folder))
+    campaign.figures  # noqa: B018  raises InputError at once
+    return campaign
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1e4 else f"{value:,.0f}"

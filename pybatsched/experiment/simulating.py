@@ -1,0 +1,307 @@
+"""Simulate workloads under policies: one run, or many on several processes or on Dask."""
+
+from __future__ import annotations
+
+import base64
+import linecache
+import pickle
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+from pybatsched.campaign.workers import LocalWorkers
+from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
+from pybatsched.experiment.log import Log, Time, read_workload
+from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as choose
+from pybatsched.experiment.running import Folder, Machine, Task, run_task, warn_all
+from pybatsched.experiment.runs import Run, Runs
+from pybatsched.metrics import DEFAULT_TAU_S
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+#: A workload: a log, the path of a file, or a function of the seed that makes one.
+LogLike: TypeAlias = Log | str | Path | Callable[[int], Log]
+
+
+@overload
+def simulate(
+    log: LogLike, policy: PolicyLike, *, seeds: None = None, workers: int = 1, client: Client | None = None, **how: Any
+) -> Run: ...
+
+
+@overload
+def simulate(
+    log: LogLike | Sequence[Log] | Mapping[str, Log],
+    policy: PolicyLike | Sequence[PolicyLike],
+    *,
+    seeds: Iterable[int] | None = None,
+    workers: int = 1,
+    client: Client | None = None,
+    **how: Any,
+) -> Runs: ...
+
+
+def simulate(
+    log: LogLike | Sequence[Log] | Mapping[str, Log],
+    policy: PolicyLike | Sequence[PolicyLike],
+    *,
+    n_procs: int | None = None,
+    platform: str | None = None,
+    units: str | None = None,
+    energy: bool = False,
+    events: Sequence[str] = (),
+    stop_at: Time | None = None,
+    tau_s: float = DEFAULT_TAU_S,
+    journal: bool = False,
+    seeds: Iterable[int] | None = None,
+    workers: int = 1,
+    client: Client | None = None,
+    progress: bool = True,
+    **options: Any,
+) -> Run | Runs:
+    """Simulate one or several workloads under one or several policies with the embedded simulator.
+
+    One workload and one policy give a `Run`; lists give `Runs`, each workload under each policy. Other keywords are
+    options of the policy: ``simulate(log, "easy", order="sjf")``. The machine has `n_procs` processors, or is a
+    `platform` (the name of a machine, or a SimGrid file); by default it has as many processors as the log says.
+
+    With `seeds`, policies that use random numbers run once per seed. So do workloads that are functions of the seed:
+    ``lambda seed: generate_workload("lublin", n_jobs=1000, n_procs=64, seed=seed)``. All other runs would be equal and
+    are done once.
+
+    With `workers`, runs are distributed over processes of this machine; with `client`, over a Dask cluster. Ctrl-C
+    returns the runs that are finished. Raises InputError for wrong inputs and PolicyError if a policy fails.
+
+    >>> log = read_workload("examples/workload.json")
+    >>> run = simulate(log, "easy", n_procs=32, progress=False)
+    >>> run.figures["n_completed"] == len(log)
+    True
+    """
+    is_single = not isinstance(policy, list | tuple) and not isinstance(log, list | tuple | Mapping) and seeds is None
+    chosen: Sequence[PolicyLike] = policy if isinstance(policy, list | tuple) else [policy]  # type: ignore[list-item]
+    choices = [choose(one, **options) for one in chosen]
+    if isinstance(policy, list | tuple) and options:
+        names = ", ".join(options)
+        raise InputError(f"{names}: expected with one policy; for several, use policy('easy', {next(iter(options))}=…)")
+    machine = Machine(n_procs, platform, units, energy, tuple(events), stop_at)
+    tasks = [
+        Task(one, choice, machine, seed, tau_s)
+        for make, choice in ((make, choice) for make in _logs(log) for choice in choices)
+        for one, seed in _per_seed(make, choice, seeds)
+    ]
+    _check_labels(tasks)
+    if workers > 1 or client is not None:
+        runs = Runs(_parallel(tasks, workers, client, journal=journal, progress=progress))
+    else:
+        runs = Runs(_one_by_one(tasks, journal=journal, progress=progress))
+    return runs[0] if is_single else runs
+
+
+def _logs(log: Any) -> list[Log | Callable[[int], Log]]:
+    """Return the workloads, each with its name."""
+    if isinstance(log, Mapping):
+        return [one.named(name) for name, one in log.items()]
+    found = log if isinstance(log, list | tuple) else [log]
+    return [read_workload(one) if isinstance(one, str | Path) else one for one in found]
+
+
+def _per_seed(
+    make: Log | Callable[[int], Log], choice: PolicyChoice, seeds: Iterable[int] | None
+) -> Iterator[tuple[Log, int | None]]:
+    """Yield a workload for each seed; once, without a seed, if nothing depends on it."""
+    if isinstance(make, Log) and (seeds is None or not choice.has_seed):
+        yield make, None
+        return
+    if seeds is None:
+        raise InputError("seeds: expected with a workload that is a function of the seed")
+    for seed in seeds:
+        yield (make if isinstance(make, Log) else make(seed)), seed
+
+
+def _check_labels(tasks: Sequence[Task]) -> None:
+    """Raise InputError if two runs could not be told apart, or if there is none."""
+    if not tasks:
+        raise InputError("expected at least one workload and one policy")
+    seen: set[tuple[str, str, int | None]] = set()
+    for task in tasks:
+        key = (task.log.name, task.label, task.seed)
+        if key in seen:
+            raise InputError(
+                f"policy {task.label} on {task.log.name}: expected different labels; use policy(…, label=…) or "
+                "log.named(…)"
+            )
+        seen.add(key)
+
+
+def _run_of(task: Task, folder: Folder) -> Run:
+    return Run(
+        f"{folder.name}/run",
+        policy=task.label,
+        workload=task.log.name,
+        seed=task.seed,
+        task=task,
+        folder=folder,
+    )
+
+
+# ------------------------------------------------------------------------------------------------- in this process
+
+
+def _one_by_one(tasks: Sequence[Task], *, journal: bool, progress: bool) -> list[Run]:
+    """Run all tasks in this process. A KeyboardInterrupt returns the finished runs."""
+    runs: list[Run] = []
+    with _bar(sum(len(task.log) for task in tasks), "job", is_shown=progress) as bar:
+        for task in tasks:
+            folder = Folder()
+            done = 0
+
+            def update(_now: float, n_over: int) -> None:
+                nonlocal done
+                bar.update(n_over - done)
+                done = n_over
+
+            bar.set_description(task.label)
+            try:
+                warn_all(run_task(task, f"{folder.name}/run", progress=update if progress else None, journal=journal))
+            except KeyboardInterrupt:
+                if not runs:
+                    raise
+                _warn_interrupted(len(runs), len(tasks))
+                break
+            bar.update(len(task.log) - done)
+            runs.append(_run_of(task, folder))
+    return runs
+
+
+def _warn_interrupted(n_done: int, n: int) -> None:
+    warnings.warn(f"interrupted: {n_done} of {quantity(n, 'run')} are finished", stacklevel=5)
+
+
+def _bar(total: int, unit: str, *, is_shown: bool) -> Any:
+    """Return a progress bar: in a notebook a widget if possible, else text on a terminal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without ipywidgets, a notebook gets a bar of text
+        from tqdm.auto import tqdm  # noqa: PLC0415  slow to import
+    is_notebook = "ipykernel" in sys.modules
+    hidden = not is_shown or not (is_notebook or sys.stderr.isatty())
+    return tqdm(total=total, unit=f" {unit}s", leave=False, disable=hidden)
+
+
+# ------------------------------------------------------------------------------------------------ in other processes
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A task as a cell of the worker processes of campaigns: a pickled call."""
+
+    address: str
+    payload: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what the worker process reads."""
+        return {"address": self.address, "call": self.payload, "path": sys.path}
+
+
+def _parallel(
+    tasks: Sequence[Task], workers: int, client: Client | None, *, journal: bool, progress: bool
+) -> list[Run]:
+    """Run all tasks in other processes. A KeyboardInterrupt returns the finished runs, in order."""
+    folders = [Folder() for _ in tasks]
+    done: dict[int, Run] = {}
+    results = _on_dask(tasks, folders, client, journal) if client is not None else None
+    results = results or _on_this_machine(tasks, folders, workers, journal)
+    with _bar(len(tasks), "run", is_shown=progress) as bar:
+        try:
+            for number, result in results:
+                if "error" in result:
+                    raise _as_error(result)
+                warn_all(result["warnings"])
+                done[number] = _run_of(tasks[number], folders[number])
+                bar.update(1)
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            _warn_interrupted(len(done), len(tasks))
+    return [done[number] for number in sorted(done)]
+
+
+def _on_this_machine(
+    tasks: Sequence[Task], folders: Sequence[Folder], workers: int, journal: bool
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    calls = [
+        _Call(str(number), _pickled(run_in_worker, task, f"{folder.name}/run", journal))
+        for number, (task, folder) in enumerate(zip(tasks, folders, strict=True))
+    ]
+    with LocalWorkers(workers, lambda _address: "") as pool:
+        for result in pool.run(calls):
+            if result is not None:
+                yield int(result["address"]), result
+
+
+def _on_dask(
+    tasks: Sequence[Task], folders: Sequence[Folder], client: Client, journal: bool
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Run tasks on a Dask cluster, whose workers need not share a file system with this process."""
+    from dask.distributed import as_completed  # noqa: PLC0415  an optional dependency
+
+    numbers = {
+        client.submit(_run_elsewhere, _pickled(run_in_worker, task, None, journal), pure=False): number
+        for number, task in enumerate(tasks)
+    }
+    try:
+        for future in as_completed(list(numbers)):
+            number = numbers[future]
+            result = future.result()
+            for name, content in result.pop("files", {}).items():
+                Path(folders[number].name, name).write_bytes(content)
+            yield number, result
+    finally:
+        client.cancel(list(numbers))
+
+
+def _pickled(function: Callable[..., Any], *args: Any) -> str:
+    """Return a call as text. Classes of a notebook are pickled with their code."""
+    try:
+        import cloudpickle  # noqa: PLC0415  an optional dependency
+    except ImportError:
+        raise InputError("workers and client need cloudpickle; pip install 'pybatsched[notebook]'") from None
+    return base64.b64encode(cloudpickle.dumps((function, args))).decode()
+
+
+def _run_elsewhere(payload: str) -> dict[str, Any]:
+    function, args = pickle.loads(base64.b64decode(payload))  # noqa: S301  of our own process
+    result: dict[str, Any] = function(*args)
+    return result
+
+
+def run_in_worker(task: Task, prefix: str | None, journal: bool) -> dict[str, Any]:
+    """Run a task in a worker process, and return its warnings or its error; without a prefix also its files."""
+    folder = None if prefix is not None else Folder()
+    place = prefix or f"{folder.name if folder else ''}/run"
+    try:
+        found = run_task(task, place, journal=journal)
+    except PybatschedError as error:
+        cause = error.__cause__
+        frames = [] if cause is None else traceback.extract_tb(cause.__traceback__)
+        places = [(frame.filename, frame.lineno or 0, frame.name) for frame in frames]
+        about = (
+            {"policy": error.policy, "rule": error.rule, "text": error.text} if isinstance(error, PolicyError) else {}
+        )
+        return {"error": str(error), "frames": places, **about}
+    files = {} if folder is None else {path.name: path.read_bytes() for path in Path(folder.name).iterdir()}
+    return {"warnings": found, **({"files": files} if files else {})}
+
+
+def _as_error(result: Mapping[str, Any]) -> PybatschedError:
+    """Return the error of a worker. A line of the user's code is shown if this process has it, as a notebook does."""
+    text = str(result.get("text", result["error"]))
+    for filename, lineno, name in result.get("frames", []):
+        line = linecache.getline(filename, lineno).strip()
+        if line and "pybatsched" not in Path(filename).parts:
+            text += f"\n  line {lineno}, in {name}: {line}"
+    return PolicyError(text, policy=result["policy"], rule=result["rule"]) if "rule" in result else InputError(text)

@@ -1,0 +1,124 @@
+"""Workloads for experiments: their table of jobs, and the changes that a user makes to them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import pybatsched as pb
+from pybatsched import InputError
+from pybatsched.workload import load
+
+DAY = 86_400
+
+
+def write_workload(path: Path, jobs: list[dict[str, Any]], n_procs: int = 4) -> Path:
+    profiles = {"short": {"type": "delay", "delay": 10}, "work": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
+    given = [{"res": 1, "profile": "short", "walltime": 60, **job} for job in jobs]
+    path.write_text(json.dumps({"nb_res": n_procs, "jobs": given, "profiles": profiles}))
+    return path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> pb.Log:
+    jobs = [
+        {"id": "a", "subtime": 0, "user": "ann", "gpus": 2},
+        {"id": "b", "subtime": 1 * DAY, "res": 2, "user": "bob", "deadline": 1 * DAY + 100},
+        {"id": "c", "subtime": 2 * DAY, "profile": "work", "walltime": -1},
+        {"id": "d", "subtime": 3 * DAY, "user": "ann", "tags": ["x"]},
+    ]
+    return pb.read_workload(write_workload(tmp_path / "w.json", jobs))
+
+
+def test_table_of_jobs(log: pb.Log) -> None:
+    assert (len(log), log.n_procs, log.name) == (4, 4, "w")
+    assert log.jobs["id"].to_list() == ["a", "b", "c", "d"]
+    assert log.jobs["submitted_at"].to_list() == [0.0, DAY, 2 * DAY, 3 * DAY]
+    assert log.jobs["n_procs"].to_list() == [1, 2, 1, 1]
+    assert log.jobs["runtime_s"].to_list() == [10.0, 10.0, None, 10.0]
+    assert log.jobs["walltime_s"].to_list() == [60.0, 60.0, None, 60.0]
+    assert log.jobs["user"].to_list() == ["ann", "bob", None, "ann"]
+    assert log.jobs["gpus"].to_list() == [2, None, None, None]
+    assert log.jobs["evaluated"].all()
+    assert "tags" not in log.jobs.columns  # a list is no plain value
+
+
+def test_window_moves_the_first_job_to_zero(log: pb.Log) -> None:
+    chosen = log.window("1d", "3d")
+    assert chosen.jobs["id"].to_list() == ["b", "c"]
+    assert chosen.jobs["submitted_at"].to_list() == [0.0, DAY]
+    assert chosen.jobs["deadline"].to_list() == [100, None]
+    assert chosen.how_read == {"walltimes": "requested", "selection": {"from": DAY, "to": 3 * DAY}}
+
+
+def test_jobs_of_a_warm_up_do_not_count(log: pb.Log) -> None:
+    chosen = log.window("2d", "4d", warm_up="1d")
+    assert chosen.jobs.select("id", "submitted_at", "evaluated").rows() == [
+        ("b", 0.0, False),
+        ("c", DAY, True),
+        ("d", 2 * DAY, True),
+    ]
+    assert chosen.how_read is None
+    run = pb.simulate(chosen, "fcfs", progress=False)
+    assert (run.figures["n_jobs"], run.figures["n_left_out"]) == (2, 1)
+
+
+def test_scale_load_divides_submission_times(log: pb.Log) -> None:
+    scaled = log.scale_load(2)
+    assert scaled.jobs["submitted_at"].to_list() == [0.0, DAY / 2, DAY, 1.5 * DAY]
+    assert scaled.jobs["deadline"].to_list() == [None, DAY // 2 + 100, None, None]
+    assert log.jobs["submitted_at"].to_list() == [0.0, DAY, 2 * DAY, 3 * DAY]  # the log itself does not change
+    ratio = scaled.figures["offered_load"] / log.figures["offered_load"]
+    assert ratio == pytest.approx(2)
+
+
+def test_where_keeps_jobs_by_expression_or_function(log: pb.Log) -> None:
+    assert log.where(pl.col("user") == "ann").jobs["id"].to_list() == ["a", "d"]
+    assert log.where(lambda job: job["n_procs"] > 1).jobs["id"].to_list() == ["b"]
+
+
+def test_a_written_log_is_read_again(log: pb.Log, tmp_path: Path) -> None:
+    log.head(2).write(tmp_path / "two.json")
+    assert [job["id"] for job in load(tmp_path / "two.json").jobs] == ["a", "b"]
+
+
+def test_the_same_seed_generates_the_same_jobs() -> None:
+    first, again, other = (
+        pb.generate_workload("lublin", n_jobs=20, n_procs=16, seed=seed, load=0.8) for seed in (1, 1, 2)
+    )
+    assert first.jobs.equals(again.jobs)
+    assert not first.jobs.equals(other.jobs)
+
+
+def test_findings_are_those_of_lint(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 5 -1 1 1 -1 -1 -1 -1 -1 -1\n")
+    found = pb.read_workload(path).findings
+    assert "ran longer than requested" in found["what"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda log: log.window("10d"), "no job is left"),
+        (lambda log: log.window("a while"), "begin: expected seconds, or a number with m, h, d or w"),
+        (lambda log: log.window("3.5d", "4d", warm_up="1d"), "found only those of the warm-up"),
+        (lambda log: log.scale_load(0), "load: expected a factor above 0, found 0"),
+        (lambda log: log.scale_load(float("nan")), "load: expected a factor above 0"),
+        (lambda log: log.where(lambda _job: False), "expected a condition that some job meets"),
+        (lambda log: log.head(0), "max jobs: expected 1 or more, found 0"),
+        (lambda _log: pb.read_workload("missing.swf"), "missing.swf: cannot be read"),
+        (lambda _log: pb.generate_workload("lublim", n_jobs=1, n_procs=1), "model: expected one of lublin"),
+    ],
+)
+def test_errors(log: pb.Log, change: Any, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        change(log)
+
+
+def test_html_escapes_names(log: pb.Log) -> None:
+    assert "<b>&lt;x&gt;</b>" in log.named("<x>")._repr_html_()

@@ -1,0 +1,248 @@
+"""Simulate in Python: the same files and figures as the commands, several runs, and errors of policies."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.patience import PATIENCE_OF_WORK_S
+from support.places import ROOT
+from support.process import run_cli
+
+import pybatsched as pb
+from pybatsched import Decision, InputError
+from pybatsched.errors import PolicyError
+from pybatsched.experiment import simulating
+from pybatsched_schedulers.easy import Easy
+
+EXAMPLE = ROOT / "examples" / "workload.json"
+FILES = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
+
+
+@pytest.fixture(scope="module")
+def log() -> pb.Log:
+    return pb.generate_workload("lublin", n_jobs=60, n_procs=16, seed=3, load=1.2, n_users=4)
+
+
+class Sjbf(Easy):
+    """EASY under a name of its own."""
+
+
+class Broken(pb.Policy):
+    """Raises at its first decision."""
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        raise RuntimeError(f"no idea at {now:g}")
+
+
+# ------------------------------------------------------------------------------------------- the same as the commands
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"), [("fcfs", {}), ("easy", {"order": "sjf"}), ("conservative", {"compression": False})]
+)
+def test_files_and_summary_are_those_of_the_command(policy: str, options: dict[str, Any], tmp_path: Path) -> None:
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={json.dumps(value).strip(chr(34))}")]
+    given = ("simulate", "--procs", "32", "-w", str(EXAMPLE), "--policy", policy, *words, "-e", "cli", "-q")
+    assert run_cli(*given, cwd=tmp_path).returncode == 0
+    run = pb.simulate(pb.read_workload(EXAMPLE), policy, n_procs=32, progress=False, **options)
+    run.save(tmp_path / "api")
+    for suffix in FILES:
+        assert (tmp_path / f"api{suffix}").read_bytes() == (tmp_path / f"cli{suffix}").read_bytes()
+    by_command = json.loads((tmp_path / "cli_summary.json").read_text())
+    in_python = json.loads((tmp_path / "api_summary.json").read_text())
+    del by_command["command"]
+    assert in_python == by_command
+
+
+def test_figures_are_those_of_the_command(tmp_path: Path) -> None:
+    run = pb.simulate(pb.read_workload(EXAMPLE), "easy", n_procs=32, progress=False)
+    run.save(tmp_path / "api")
+    rows = json.loads(run_cli("metrics", str(tmp_path / "api"), "--json").stdout)[str(tmp_path / "api")]
+    assert run.figures["mean_wait_s"] == rows["wait_s"]["mean"]
+    assert run.figures["p95_bounded_slowdown"] == rows["bounded_slowdown"]["p95"]
+    assert run.figures["utilisation"] == rows["utilisation"]["mean"]
+
+
+def test_a_window_is_that_of_the_command(tmp_path: Path) -> None:
+    given = (
+        "--procs",
+        "32",
+        "-w",
+        str(EXAMPLE),
+        "--from",
+        "100",
+        "--to",
+        "2000",
+        "--policy",
+        "easy",
+        "-e",
+        "cli",
+        "-q",
+    )
+    assert run_cli("simulate", *given, cwd=tmp_path).returncode == 0
+    log = pb.read_workload(EXAMPLE).window(100, 2000)
+    pb.simulate(log, "easy", n_procs=32, progress=False).save(tmp_path / "api")
+    assert (tmp_path / "api_jobs.csv").read_bytes() == (tmp_path / "cli_jobs.csv").read_bytes()
+    summaries = [json.loads((tmp_path / f"{name}_summary.json").read_text()) for name in ("api", "cli")]
+    assert summaries[0]["selection"] == summaries[1]["selection"] == {"from": 100, "to": 2000}
+
+
+def test_a_saved_run_of_a_changed_log_has_its_workload(log: pb.Log, tmp_path: Path) -> None:
+    run = pb.simulate(log.scale_load(1.1), "easy", progress=False)
+    run.save(tmp_path / "out" / "easy")
+    again = pb.read_run(tmp_path / "out" / "easy")
+    assert again.figures == run.figures
+    assert again.jobs["user"].to_list() == run.jobs["user"].to_list()
+    assert run_cli("report", str(tmp_path / "out" / "easy"), "--output", str(tmp_path / "page.html")).returncode == 0
+
+
+def test_processors_come_from_the_log(log: pb.Log) -> None:
+    assert pb.simulate(log, "fcfs", progress=False).summary["n_procs"] == 16
+
+
+# --------------------------------------------------------------------------------------------------------- many runs
+
+
+def test_each_workload_runs_under_each_policy(log: pb.Log) -> None:
+    runs = pb.simulate({"all": log, "half": log.head(30)}, ["fcfs", pb.policy("easy", order="sjf"), Sjbf])
+    assert [(run.workload, run.policy) for run in runs] == [
+        ("all", "fcfs"),
+        ("all", "easy(order=sjf)"),
+        ("all", "Sjbf"),
+        ("half", "fcfs"),
+        ("half", "easy(order=sjf)"),
+        ("half", "Sjbf"),
+    ]
+    assert runs.jobs.columns[:4] == ["workload", "policy", "seed", "id"]
+    assert runs.jobs.height == 3 * 60 + 3 * 30
+    assert len(runs.where(workload="half", policy="fcfs")) == 1
+    assert isinstance(runs[:2], pb.Runs)
+
+
+def test_workers_give_the_same_runs(log: pb.Log) -> None:
+    policies = ["easy", Sjbf, pb.policy(Sjbf, label="SJBF", order="sjf")]
+    alone = pb.simulate(log, policies, progress=False)
+    together = pb.simulate(log, policies, progress=False, workers=2)
+    assert together.jobs.equals(alone.jobs)
+    assert together.figures.equals(alone.figures)
+
+
+def test_seeds_of_generated_workloads() -> None:
+    runs = pb.simulate(
+        lambda seed: pb.generate_workload("lublin", n_jobs=20, n_procs=8, seed=seed), ["fcfs", "easy"], seeds=range(3)
+    )
+    assert [(run.policy, run.seed) for run in runs] == [(name, seed) for name in ("fcfs", "easy") for seed in range(3)]
+    summary = runs.summary(by="policy", figures=["mean_wait_s"], ci=0.95)
+    assert summary["policy"].to_list() == ["fcfs", "easy"]
+    values = runs.figures.filter(policy="fcfs")["mean_wait_s"].to_list()
+    assert summary["mean_wait_s"][0] == pytest.approx(sum(values) / 3)
+    assert summary["mean_wait_s_low"][0] < summary["mean_wait_s"][0] < summary["mean_wait_s_high"][0]
+
+
+def test_a_policy_without_random_numbers_runs_once(log: pb.Log) -> None:
+    runs = pb.simulate(log, ["easy"], seeds=range(5), progress=False)
+    assert [run.seed for run in runs] == [None]
+
+
+def test_comparison_job_by_job(log: pb.Log) -> None:
+    runs = pb.simulate(log, ["fcfs", "easy"], progress=False)
+    row = runs.compare("fcfs", "wait_s").row(0, named=True)
+    waits = {run.policy: run.figures["mean_wait_s"] for run in runs}
+    assert row["policy"] == "easy"
+    assert row["n_pairs"] == 60
+    assert row["ratio_of_means"] == pytest.approx((waits["easy"] or 0) / (waits["fcfs"] or 1))
+
+
+def test_explain_repeats_the_run_with_a_journal(log: pb.Log) -> None:
+    run = pb.simulate(log, Sjbf, progress=False)
+    job = run.jobs.filter(state="COMPLETED_SUCCESSFULLY").sort("wait_s", descending=True)["id"][0]
+    history = [text for _, text in run.explain(job)]
+    assert history[0].startswith("submitted: ")
+    assert any(text.startswith("started on ") for text in history)
+
+
+def test_ctrl_c_keeps_finished_runs(log: pb.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = simulating.run_task, []
+
+    def interrupted(*args: Any, **how: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*args, **how)
+
+    monkeypatch.setattr(simulating, "run_task", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: 2 of 3 runs are finished"):
+        runs = pb.simulate(log, ["fcfs", "easy", "conservative"], progress=False)
+    assert [run.policy for run in runs] == ["fcfs", "easy"]
+
+
+# ------------------------------------------------------------------------------------------------------------ errors
+
+
+def test_an_error_of_a_policy_has_its_cause(log: pb.Log) -> None:
+    with pytest.raises(PolicyError, match="no idea at 0") as caught:
+        pb.simulate(log, Broken, progress=False)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
+    with pytest.raises(PolicyError, match=r"no idea at 0(.|\n)*in decide: raise RuntimeError"):
+        pb.simulate(log, ["fcfs", Broken], workers=2, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda log: pb.simulate(log, "easi"), "unknown policy 'easi'"),
+        (lambda log: pb.simulate(log, "easy", ordr="sjf"), "unknown option 'ordr'"),
+        (lambda log: pb.simulate(log, ["easy", "fcfs"], order="sjf"), "expected with one policy"),
+        (lambda log: pb.simulate(log, ["easy", "easy"]), "expected different labels"),
+        (lambda log: pb.simulate(log, []), "expected at least one workload and one policy"),
+        (lambda log: pb.simulate(log, "easy", n_procs=4, platform="rackham"), "expected only one of them"),
+        (lambda log: pb.simulate(log, int), "expected a subclass of pybatsched.Policy"),
+        (lambda _log: pb.simulate(lambda seed: None, "easy"), "seeds: expected with a workload that is a function"),
+        (lambda log: pb.simulate(log, ["fcfs"]).compare("easy"), "'easy': expected the label of a policy"),
+        (lambda _log: pb.read_run("nothing/here"), "nothing/here"),
+        (lambda _log: pb.read_campaign("nothing"), "nothing"),
+    ],
+)
+def test_errors(log: pb.Log, call: Any, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        call(log)
+
+
+def test_a_warning_for_rejected_jobs(log: pb.Log) -> None:
+    with pytest.warns(UserWarning) as found:
+        pb.simulate(log, "easy", n_procs=4, progress=False)
+    assert any(re.match(r"easy: \d+ jobs? rejected: ", str(one.message)) for one in found)
+
+
+def test_no_main_guard_is_needed(tmp_path: Path) -> None:
+    """Worker processes do not import the script of the user again."""
+    script = tmp_path / "study.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import pybatsched as pb
+            from pybatsched_schedulers.easy import Easy
+
+            class Own(Easy):
+                "My own."
+
+            log = pb.generate_workload("lublin", n_jobs=10, n_procs=8, seed=1)
+            print(len(pb.simulate(log, ["easy", Own], workers=2)))
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=PATIENCE_OF_WORK_S
+    )
+    assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
