@@ -181,6 +181,13 @@ class JobTable:
             ]
         )
 
+    def check_class(self, key: str) -> None:
+        """Raise InputError if no job has this field. O(n)."""
+        known = {name for row in self.frame["row"] for name in self.fields[row]}
+        if len(self) and key not in {"kind", "size", "state", *known}:
+            others = f" or one of {', '.join(sorted(known))}" if known else "; -w names the workload with other fields"
+            raise InputError(f"--by {key:.60}: no job has this field; expected kind, size, state{others}")
+
     def by_class(self, key: str) -> dict[str, JobTable]:
         """Group jobs into classes, sorted by name (sizes by number). O(n).
 

@@ -58,7 +58,8 @@ def keep_files(results: Results) -> Iterator[Results]:
         with results:
             yield results
     except BaseException as error:
-        if results.state in {run_state.State.INTERRUPTED, run_state.State.FAILED}:
+        is_kept = results.state is run_state.State.INTERRUPTED or results.has_part_files
+        if is_kept and results.state in {run_state.State.INTERRUPTED, run_state.State.FAILED}:
             earlier = Path(f"{results.prefix}{run_state.JOBS}").exists()
             where = (
                 f"{results.describe()}; its files are {results.part}_*"
