@@ -1,7 +1,8 @@
 """The table of the jobs of a run: one row per job, segments of requeued jobs joined. All figures of jobs use it.
 
-Waits, slowdowns and all other measures of jobs are defined in this module only. The tally that `simulate` prints
-(`pybatsched.metrics.tally`) computes the same figures job by job, without polars; a test compares the two.
+All measures of jobs are columns of this table. The tally that `simulate` prints (`pybatsched.metrics.tally`) computes
+waits and bounded slowdowns a second time, job by job and without polars: its `bounded_slowdown` and `JobTable.column`
+must agree. A test compares the two.
 """
 
 from __future__ import annotations

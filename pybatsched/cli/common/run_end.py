@@ -125,7 +125,7 @@ def _named(about: Mapping[str, Any]) -> str:
 def print_result(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
     """Print the closing table, and unfinished jobs on standard error. Returns the exit code: 0, 5 or 7."""
     if not quiet:
-        print("\n".join(summary.table(result)))
+        print("\n".join(summary.closing_table(result)))
         for remark in result.remarks:
             arguments.say(remark)
     if result.broken_promises:
