@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FOREIGN := build/foreign
-COMPILED_TESTS ?= tests/conformance tests/properties tests/policies/test_choices.py tests/test_two_builds.py
+COMPILED_TESTS ?= tests/conformance tests/properties tests/policies/test_choices.py tests/test_compiled_build.py
 ACCASIM := build/accasim
 # All installed packages are pinned, including the build tools.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -53,7 +53,7 @@ docker-checks: docker-images
 	$(BIN)/python -m pytest -m docker tests/test_docker.py tests/test_compose.py
 
 # Tests of a minute each, such as whole logs, that `make test` leaves out, and all examples of the properties.
-PROPERTIES := tests/properties tests/policies tests/schedulers/test_conservative.py tests/session/test_both_batsims.py
+PROPERTIES := tests/properties tests/policies tests/schedulers/test_conservative.py tests/session/test_batsim4_and_5_schedules.py
 long: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m long
 	$(BIN)/python -m pytest -n auto $(PROPERTIES)

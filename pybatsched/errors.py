@@ -28,6 +28,9 @@ _CONTROL: Final = re.compile(
 )
 
 
+_TOML_PLACE: Final = re.compile(r"(.*?)(?: \(at line (\d+), column (\d+)\))?", re.DOTALL)
+
+
 def printable(text: str) -> str:
     r"""Escape control characters of untrusted text, so that terminals and files can take it.
 
@@ -55,13 +58,26 @@ def describe_error(error: BaseException) -> str:
     """
     text = f"{type(error).__name__}: {error}"
     frames = list(traceback.walk_tb(error.__traceback__))
-    if not frames or isinstance(error, SyntaxError):  # its text has the file and line
+    if isinstance(error, SyntaxError) and error.filename:
+        where = f"{error.lineno}:{error.offset}" if error.offset else str(error.lineno)
+        return f"{type(error).__name__}: {error.msg} ({error.filename}: line {where})"
+    if not frames:
         return text
     not_plugin = _OURS | sys.stdlib_module_names
     packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames]
     own = [frame for frame, package in zip(frames, packages, strict=True) if package not in not_plugin]
     frame, line = (own or frames)[-1]
-    return f"{text} ({frame.f_code.co_filename}, line {line})"
+    return f"{text} ({frame.f_code.co_filename}: line {line})"
+
+
+def toml_problem(error: Exception) -> str:
+    """Describe an error of tomllib, with the line and column first.
+
+    >>> toml_problem(ValueError("Invalid value (at line 1, column 8)"))
+    'line 1:8: expected TOML: invalid value'
+    """
+    text, line, column = _TOML_PLACE.fullmatch(str(error)).groups()  # type: ignore[union-attr]  # it matches any text
+    return f"{f'line {line}:{column}: ' if line else ''}expected TOML: {text[:1].lower()}{text[1:]}"
 
 
 class PybatschedError(Exception):

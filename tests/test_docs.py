@@ -179,7 +179,7 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
         run = testing.run_policy(f"{path}:{name}", jobs.job("c", n=2, s=5, at=2), n_procs=4)
         assert [job.started_at for job in run.jobs.values()] == [0, 5, 2]
         assert "project: the name of a project" in shown.stdout
-        with pytest.raises(InputError, match="^job w0!d, field share: expected a number above 0, up to 1, got 2$"):
+        with pytest.raises(InputError, match="^job w0!d, field share: expected a number above 0, up to 1, found 2$"):
             testing.run_policy(f"{path}:{name}", Workload().job("d", n=1, s=5, share=2), n_procs=4)
     else:
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.campaign.prepare import Prepared, digest_of, digest_of_files
-from pybatsched.campaign.spec import PlatformSpec, Spec
+from pybatsched.campaign.spec import PlatformSpec, PolicySpec, Spec
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.machines.write import n_extra
@@ -135,16 +135,14 @@ def cells_of(
         effective = effective_seed(seed, repeat)
         for workload, platform in itertools.product(prepared[effective], spec.platform):
             machine, procs, machine_digest = _machine(platform, workload, folders)
-            for policy in spec.policy:
+            for number, policy in enumerate(spec.policy, start=1):
                 if policy.platforms and platform.name not in policy.platforms:
                     continue
                 if policy.workloads and workload.family not in policy.workloads:
                     continue
-                source = registry.find(policy_at(policy.name, folders), trusted=True)
+                source = _policy(number, policy, folders)
                 for options in policy.settings():
-                    given = dict(options)
-                    _check_options(source, given)
-                    given, agents = _with_code(source, given, folders, digest)
+                    given, agents = _with_code(source, dict(options), folders, digest)
                     if "seed" in source.option_fields:
                         given.setdefault("seed", effective)
                     content = {
@@ -180,9 +178,15 @@ def cells_of(
                     )
 
 
-def _check_options(source: registry.PolicySource, given: Mapping[str, Any]) -> None:
-    """Raise InputError for options that the policy does not have, before anything runs."""
-    registry.PolicyPlan(source, given, given_by="the campaign", trusted=True).options_for(None)
+def _policy(number: int, policy: PolicySpec, folders: Sequence[Path]) -> registry.PolicySource:
+    """Load a policy and check all its settings, before anything runs. Raises InputError with its number in the file."""
+    try:
+        source = registry.find(policy_at(policy.name, folders), trusted=True)
+        for given in policy.settings():
+            registry.PolicyPlan(source, given, given_by="the campaign", trusted=True).options_for(None)
+    except InputError as error:
+        raise InputError(f"policy {number}: {error}") from None
+    return source
 
 
 def _with_code(

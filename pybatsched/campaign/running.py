@@ -15,6 +15,7 @@ from pybatsched.campaign.cells import Cell, cells_of, code_digest, effective_see
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
+from pybatsched.errors import InputError
 from pybatsched.results.atomic_files import whole
 from pybatsched.version import __version__
 
@@ -94,14 +95,19 @@ def run_campaign(
     retry_failed: bool = False,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
     command: str = "",
+    source: str = "",
 ) -> Progress:
     """Run all cells that are not done yet, and write the table.
 
     The store must be open; `folders` and `spec_folder` are as in `points_of`. A failed cell is kept with its error, and
-    the others continue. The manifest keeps `command`, which repeats the campaign.
+    the others continue. The manifest keeps `command`, which repeats the campaign. Errors in the description of the
+    campaign name its file, `source`.
     """
     table.load_polars()  # the workers need it
-    points = points_of(spec, store, folders, spec_folder)
+    try:
+        points = points_of(spec, store, folders, spec_folder)
+    except InputError as error:
+        raise InputError(f"{source}: {error}" if source else str(error)) from None
     store.write_manifest(_manifest(spec, [point for point, _ in points], command))
     cells = {cell.address: cell for _, cell in points}
     known = {

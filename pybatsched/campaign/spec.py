@@ -17,7 +17,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
-from pybatsched.errors import InputError
+from pybatsched.core import validation
+from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.fields import as_choices
 
@@ -241,11 +242,11 @@ class Spec(Part):
 
     @model_validator(mode="after")
     def _charts_fit(self) -> Spec:
-        for number, chart in enumerate(self.chart):
+        for number, chart in enumerate(self.chart, start=1):
             try:
                 chart.check(self)
             except ValueError as error:
-                raise ValueError(f"chart.{number}: {error}") from None
+                raise ValueError(f"chart {number}: {error}") from None
         return self
 
 
@@ -254,9 +255,9 @@ def read_spec(path: str | Path) -> Spec:
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InputError(f"{path}: cannot read the campaign: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number with thousands of digits
-        raise InputError(f"{path}: expected TOML; {error}") from None
+        raise InputError(f"{path}: {toml_problem(error)}") from None
     return spec_of(content, str(path))
 
 
@@ -265,10 +266,4 @@ def spec_of(content: dict[str, Any], source: str) -> Spec:
     try:
         return Spec.model_validate(content)
     except ValidationError as error:
-        first, *others = error.errors()
-        where = ".".join(str(part) for part in first["loc"])
-        # For pydantic a list with a bad member is empty, so it also reports "too short".
-        n_more = sum(other["type"] != "too_short" for other in others)
-        more = f" (and {n_more} more)" if n_more else ""
-        text = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{source}: {where + ': ' if where else ''}{text}{more}") from None
+        raise InputError("\n".join(f"{source}: {line}" for line in validation.lines(error, Spec))) from None

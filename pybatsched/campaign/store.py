@@ -89,6 +89,7 @@ class Store:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()  # other processes may have another working directory
+        self._shown = str(folder)
         self._lock: TextIO | None = None
         self._created: list[Path] = []
 
@@ -211,7 +212,11 @@ class Store:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise InputError(f"{path}: there is no campaign in this directory: {error.strerror}") from None
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                raise InputError(
+                    f"{self._shown}: no campaign here (no manifest.json); expected the --output of campaign run"
+                ) from None
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: expected JSON; {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -68,7 +68,7 @@ class GeneratedWorkload(Part):
     @classmethod
     def _known(cls, model: str) -> str:
         if model not in MODELS:
-            raise ValueError(f"expected one of {', '.join(MODELS)}")
+            raise ValueError(f"expected one of {', '.join(MODELS)}, found {model!r:.60}")
         return model
 
 
@@ -165,7 +165,7 @@ class WorkloadSpec(Part):
     @classmethod
     def _rule(cls, text: str) -> str:
         try:
-            Walltimes.parse(text or "exact")
+            Walltimes.parse(text or "exact", "")
         except InputError as error:
             raise ValueError(str(error)) from None
         return text

@@ -73,7 +73,7 @@ examples:
 _EXIT_CODES: Final = """\
 exit codes:
   0 success; 1 a bug of pybatsched; 2 usage, input or plugin; 3 the peer broke the protocol; 4 the peer does not
-  respond; 5 unfinished jobs; 6 a policy broke a rule or raised; 7 a promise does not hold; 130/141/143 signals
+  respond; 5 unfinished jobs; 6 a policy broke a rule or raised; 7 a check failed; 130/141/143 signals
 """
 
 

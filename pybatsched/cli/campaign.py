@@ -78,7 +78,9 @@ def _run(args: argparse.Namespace) -> int:
             )
         campaign_runner.check_same_campaign(store, spec)
         command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
-        progress = campaign_runner.run(args, spec, store, folders, command, beside=Path(args.spec).parent)
+        progress = campaign_runner.run(
+            args, spec, store, folders, command, beside=Path(args.spec).parent, source=args.spec
+        )
     if not args.quiet:
         arguments.say(campaign_runner.outcome_text(progress, folder))
     return 7 if progress.n_failed else 0

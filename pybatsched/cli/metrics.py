@@ -102,6 +102,7 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
         pairs = {name: paired(base.evaluated, jobs, name, tau_s).as_dict() for name in ("flow_s", args.measure)}
         return {name: pair | _tau(name, tau_s) for name, pair in pairs.items()}
     if args.by:
+        jobs.check_class(args.by)
         classes = jobs.by_class(args.by)
         found = {name: distribution(members.values(args.measure, tau_s)) for name, members in classes.items()}
         is_fact = args.measure not in jobs.plain_measures

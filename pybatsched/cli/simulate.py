@@ -72,9 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--timeout",
         type=arguments.timeout_s,
-        default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="fail if the external scheduler does not reply within this time (default %(default)g, 0 = never)",
+        help=f"fail if the external scheduler does not reply in time (default {DEFAULT_TIMEOUT_S:g}, 0 = never)",
     )
     add(
         "--send-end",
@@ -82,7 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="send SIMULATION_ENDS to an external scheduler after a deadlock (Batsim sends nothing)",
     )
     arguments.add_old_names(scheduler, "--farewell", dest="send_end", action="store_true")
-    add("--seed", type=int, metavar="N", help="seed of policies that use random numbers (their option seed)")
+    add(
+        "--seed",
+        type=arguments.integer,
+        metavar="N",
+        help="seed of policies that use random numbers (their option seed)",
+    )
     out = parser.add_argument_group("output")
     add = out.add_argument
     add("-e", "--export", default="out", metavar="PREFIX", help="prefix of all output files (default %(default)s)")
@@ -97,12 +101,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_inputs(group: arguments.Group) -> None:
     add = group.add_argument
     add("-p", "--platform", metavar="FILE|NAME", help=inputs.PLATFORM_HELP)
-    add("--procs", type=int, metavar="N", help="instead of a platform: N equal processors of 1 Gflop/s")
+    add(
+        "--procs", type=arguments.processors, metavar="N", help="instead of a platform: N equal processors of 1 Gflop/s"
+    )
     inputs.add_workloads(group)
     add("--events", action="append", default=[], metavar="FILE", help="external events, one JSON object per line")
     add("-m", "--master-host", default=model.DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
     add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
-    add("--mmax", type=int, default=0, metavar="N", help="keep the first N processors only")
+    add(
+        "--mmax",
+        type=arguments.natural,
+        default=0,
+        metavar="N",
+        help="keep the first N processors only (default 0: all)",
+    )
     add("--mmax-workload", action="store_true", help="keep as many processors as the workloads have (nb_res)")
     add("--stop-at", metavar="T", help="end the simulation at time T (seconds, or 12h, 3d, 2w), even with jobs left")
     arguments.add_old_names(group, "--until-time", dest="stop_at")
@@ -129,10 +141,7 @@ def _add_batsim(group: arguments.Group) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Simulate, write the files and print the closing table."""
-    if bool(args.policy) == args.external:
-        raise InputError("expected either --policy NAME or --external")
-    if (args.platform is None) == (args.procs is None):
-        raise InputError("expected either -p PLATFORM or --procs N")
+    _check_choices(args)
     if args.energy and args.platform is None:
         raise InputError("-E, --energy: expected -p PLATFORM with watts; the processors of --procs N have none")
     process.raise_interrupted()
@@ -167,6 +176,25 @@ def run(args: argparse.Namespace) -> int:
         about = summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)})
         run_end.put_in_place(results, about, quiet=args.quiet)
     return run_end.print_result(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
+
+
+def _check_choices(args: argparse.Namespace) -> None:
+    """Raise InputError for options that exclude each other, are missing, or have no effect."""
+    if args.policy and args.external:
+        raise InputError("--policy and --external were both given; expected only one")
+    if not args.policy and not args.external:
+        raise InputError("expected either --policy NAME or --external")
+    if args.platform is not None and args.procs is not None:
+        raise InputError("-p and --procs were both given; expected only one")
+    if args.platform is None and args.procs is None:
+        raise InputError("expected either -p PLATFORM or --procs N")
+    if args.timeout is not None and not args.external:
+        raise InputError("--timeout: expected with --external; a policy in this process has no time limit")
+    if args.platform is None:
+        if args.master_host != model.DEFAULT_MASTER:
+            raise InputError(f"-m {args.master_host}: expected with -p PLATFORM; the hosts of --procs N have no master")
+        if args.add_role_to_hosts:
+            raise InputError("-r, --add-role-to-hosts: expected with -p PLATFORM; the hosts of --procs N have no roles")
 
 
 def _refuse_to_overwrite(args: argparse.Namespace, plan: registry.PolicyPlan | None) -> None:
@@ -227,7 +255,7 @@ def _simulate(
             scenario,
             endpoint,
             outputs,
-            timeout_s=args.timeout,
+            timeout_s=DEFAULT_TIMEOUT_S if args.timeout is None else args.timeout,
             farewell=args.send_end,
             progress=progress.update,
             tau_s=args.tau,
@@ -244,7 +272,7 @@ def _options(args: argparse.Namespace) -> SimulationOptions:
         try:
             text = Path(args.sched_cfg_file).read_text(encoding="utf-8-sig")
         except OSError as error:
-            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: {error.strerror}") from None
+            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: expected text in UTF-8") from None
     return SimulationOptions(

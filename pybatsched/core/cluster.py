@@ -174,7 +174,9 @@ class Cluster:
         except ValueError:
             value = math.nan
         if not 0 <= value < math.inf:
-            raise InputError(f"host {self.host_of(proc)}, property {name}: expected a number from 0, got {text[:60]!r}")
+            raise InputError(
+                f"host {self.host_of(proc)}, property {name}: expected a number from 0, found {text[:60]!r}"
+            )
         return value
 
     def groups(self, name: str) -> dict[str, IntervalSet]:

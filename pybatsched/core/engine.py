@@ -240,10 +240,10 @@ class Engine:
         if self.ended:
             raise RemoteProtocolError("received a message after SIMULATION_ENDS; expected none")
         if not self.now - TICK <= now < math.inf:
-            raise RemoteProtocolError(f"time goes back: got {now}, expected at least {self.now}", field="now")
+            raise RemoteProtocolError(f"time goes back: found {now}, expected at least {self.now}", field="now")
         if not self.began and (not events or type(events[0]) is not e.SimulationBegins):
             first = type(events[0]).__name__ if events else "nothing"
-            raise RemoteProtocolError(f"expected SIMULATION_BEGINS first, got {first}", field="events[0].type")
+            raise RemoteProtocolError(f"expected SIMULATION_BEGINS first, found {first}", field="events[0].type")
         for event in events:
             if event.timestamp > now + TICK:
                 index = next(i for i, other in enumerate(events) if other is event)
@@ -319,7 +319,9 @@ class Engine:
             raise InputError(problem)
         job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
         if not self.policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
-            reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)
+            reason: tuple[Any, ...] = ("asks for {} processors; expected at least 1", job.n_procs)
+            if job.n_procs > 0:
+                reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)
             self._actions.carry_out(d.RejectJob(job_id, reason=reason))
         else:
             self._hook = "on_job_submitted"

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from pybatsched.core.validation import message
 from pybatsched.errors import NOT_THE_PLUGINS, PolicyError, describe_error
 
 #: Stands for a missing value.
@@ -79,7 +80,7 @@ class Fault(NamedTuple):
         if not self.field:
             return f"job {job_id}: {self.wrong}"
         found = "nothing" if self.found is NOTHING else "null" if self.found is None else repr(self.found)[:60]
-        return f"job {job_id}, {self.what}, got {found}"
+        return f"job {job_id}, {self.what}, found {found}"
 
 
 class FieldCheck:
@@ -176,7 +177,7 @@ def _fault(model: type[BaseModel], problem: Mapping[str, Any]) -> Fault:
             break  # inside a value without field names, or one of several types
         place.append(str(part))
         description, inner = info.description, _model_in(info.annotation)
-    text = problem["msg"].removeprefix("Value error, ")
+    text = message(problem)
     if not place:
         return Fault("", text)
     is_own = problem["type"] == "value_error"  # the message of the author's validator
@@ -206,13 +207,13 @@ def memory_need_gb(fields: Mapping[str, Any]) -> float:
     value = fields.get("node_memory_gb")
     if value is not None:
         if not _is_number(value) or value <= 0:
-            raise ValueError(f"field node_memory_gb: expected more than 0 GB, got {str(value)[:60]}")
+            raise ValueError(f"field node_memory_gb: expected more than 0 GB, found {str(value)[:60]}")
         return float(value)
     value = fields.get("input_size_gb")
     if value is None:
         return 0.0
     if not _is_number(value) or value < 0:
-        raise ValueError(f"field input_size_gb: expected GB from 0, got {str(value)[:60]}")
+        raise ValueError(f"field input_size_gb: expected GB from 0, found {str(value)[:60]}")
     return float(value)
 
 

@@ -241,7 +241,7 @@ class Job:
         n_procs = fields.get("res")
         if type(n_procs) is not int or n_procs < 0:
             raise RemoteProtocolError(
-                f"job {job_id}: expected a number of processors, got {n_procs!r}", field="job.res"
+                f"job {job_id}: expected a number of processors, found {n_procs!r}", field="job.res"
             )
         try:
             walltime = _seconds(fields.get("walltime"))
@@ -254,7 +254,7 @@ class Job:
         except ValueError as error:
             raise InputError(f"job {job_id}, field estimate: {error}") from None
         if estimate is not None and estimate <= 0:
-            raise InputError(f"job {job_id}, field estimate: expected more than 0 seconds, got {estimate}")
+            raise InputError(f"job {job_id}, field estimate: expected more than 0 seconds, found {estimate}")
         name = fields.get("profile")
         return cls(
             job_id,
@@ -279,7 +279,7 @@ class Job:
         """Return whether the job has the field ``urgent: true``. Raises InputError for all but true and false."""
         urgent = self.fields.get("urgent", False)
         if type(urgent) is not bool:
-            raise InputError(f"job {self.id}, field urgent: expected true or false, got {str(urgent)[:60]}")
+            raise InputError(f"job {self.id}, field urgent: expected true or false, found {str(urgent)[:60]}")
         return urgent
 
     @property
@@ -481,9 +481,9 @@ def deadline_of(job_id: str, fields: Mapping[str, Any], submitted_at: float) -> 
     except ValueError as error:
         raise InputError(f"job {job_id}, field {name}: {error}") from None
     if value is None:
-        raise InputError(f"job {job_id}, field {name}: expected a number of seconds, got nothing")
+        raise InputError(f"job {job_id}, field {name}: expected a number of seconds, found nothing")
     if value < 0:
-        raise InputError(f"job {job_id}, field {name}: expected at least 0 seconds, got {fields[name]}")
+        raise InputError(f"job {job_id}, field {name}: expected at least 0 seconds, found {fields[name]}")
     return value if name == "deadline" else instant(submitted_at, value)
 
 
@@ -497,4 +497,4 @@ def _seconds(value: Any) -> float | None:
             return float(value)
     except OverflowError:
         pass  # an integer larger than any float
-    raise ValueError(f"expected a number of seconds, got {str(value)[:60]}")
+    raise ValueError(f"expected a number of seconds, found {str(value)[:60]}")

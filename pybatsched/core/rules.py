@@ -120,7 +120,7 @@ class Validator:
         if decision.mapping is not None:
             self._mapping(decision.mapping, n, job)
         elif n != job.n_procs and not self.any_size(job):
-            raise Violation("right number", f"job {job.id} requests {job.n_procs} processors, got {n}", job=job)
+            raise Violation("right number", f"job {job.id} requests {job.n_procs} processors, found {n}", job=job)
         self._usable(decision.procs, job)
 
     def any_size(self, job: Job) -> bool:
@@ -136,7 +136,7 @@ class Validator:
             raise Violation(
                 "mapping",
                 f"expected a mapping of each executor 0 to {job.n_procs - 1} to one of the {n} processors, "
-                f"counted from 0; got {dict(mapping)!r:.120}",
+                f"counted from 0; found {dict(mapping)!r:.120}",
                 job=job,
             )
 
@@ -187,21 +187,21 @@ class Validator:
         job = self._running(decision.job_id, "requeue")
         self.registration(job)
         if decision.work not in {"all", "rest"}:
-            raise Violation("known work", f"work: expected 'all' or 'rest', got {decision.work!r}", job=job)
+            raise Violation("known work", f"work: expected 'all' or 'rest', found {decision.work!r}", job=job)
         self._check_extra(decision.extra_s, job)
         if decision.procs is not None:
             self._resumable(decision.procs, job)
 
     def _check_extra(self, extra_s: float, job: Job) -> None:
         if not (math.isfinite(extra_s) and extra_s >= 0):
-            raise Violation("finite numbers", f"extra_s: expected at least 0 seconds, got {extra_s}", job=job)
+            raise Violation("finite numbers", f"extra_s: expected at least 0 seconds, found {extra_s}", job=job)
 
     def _resumable(self, procs: IntervalSet, job: Job) -> None:
         """Check that a running job could be resumed on these processors, once they are free."""
         n = len(procs)
         n_now = 0 if job.procs is None else len(job.procs)  # with a mapping it may run on fewer than requested
         if not n or (n not in {job.n_procs, n_now} and not self.any_size(job)):
-            raise Violation("right number", f"job {job.id} requests {job.n_procs} processors, got {n}", job=job)
+            raise Violation("right number", f"job {job.id} requests {job.n_procs} processors, found {n}", job=job)
         if self.cluster.partition_of(procs) is None:
             self._explain_unusable(procs, job)
 
@@ -216,7 +216,7 @@ class Validator:
             )
         if len(decision.procs) != job.n_procs and not self.any_size(job):
             raise Violation(
-                "right number", f"job {job.id} requests {job.n_procs} processors, got {len(decision.procs)}", job=job
+                "right number", f"job {job.id} requests {job.n_procs} processors, found {len(decision.procs)}", job=job
             )
         self._usable(decision.procs, job)
 
@@ -232,10 +232,10 @@ class Validator:
         n = job.n_procs if decision.n is None else decision.n
         duration_s = decision.duration_s
         if duration_s is not None and not (math.isfinite(duration_s) and duration_s > 0):
-            raise Violation("finite numbers", f"duration_s: expected more than 0 seconds, got {duration_s}", job=job)
+            raise Violation("finite numbers", f"duration_s: expected more than 0 seconds, found {duration_s}", job=job)
         self._check_extra(decision.extra_s, job)
         if len(decision.procs) != n:
-            raise Violation("right number", f"expected {n} processors, got {len(decision.procs)}", job=job)
+            raise Violation("right number", f"expected {n} processors, found {len(decision.procs)}", job=job)
         self._usable(decision.procs, job)
 
     def check_reshape(self, decision: d.Reshape) -> None:
@@ -245,12 +245,12 @@ class Validator:
             text = f"job {job.id} waits in the queue of partition {job.queued_in.name}; withdraw it first"
             raise Violation("in no queue", text, job=job)
         if not 1 <= decision.n <= self.cluster.n_procs:
-            text = f"n: expected 1 to {self.cluster.n_procs} processors, the size of the platform; got {decision.n}"
+            text = f"n: expected 1 to {self.cluster.n_procs} processors, the size of the platform; found {decision.n}"
             raise Violation("right number", text, job=job)
         # An integer may be larger than any float, which compiled code would not accept.
         scale: Any = getattr(decision, "scale")  # noqa: B009
         if not 0 < scale < 1e300:
-            text = f"scale: expected a factor for times, more than 0, got {scale!r:.60}"
+            text = f"scale: expected a factor for times, more than 0, found {scale!r:.60}"
             raise Violation("finite numbers", text, job=job)
 
     def check_to_job_msg(self, decision: d.ToJobMsg) -> None:
@@ -289,7 +289,7 @@ class Validator:
         if not decision.procs or not decision.procs.issubset(self.cluster.procs | self.cluster.storage):
             raise Violation("processors known", f"'{decision.procs}' are not processors of this platform")
         if not decision.state.isdigit():
-            raise Violation("pstate", f"state: expected a number as text, got {decision.state!r}")
+            raise Violation("pstate", f"state: expected a number as text, found {decision.state!r}")
         if any(decision.state in self.cluster.sleep_pstates(i) for i in decision.procs):
             asleep = decision.procs & self.cluster.asleep
             if asleep:
@@ -313,7 +313,7 @@ class Validator:
         _finite(job, f"job {job_id}")
         workload = job_id.partition("!")[0]
         if "!" not in job_id or not workload:
-            raise Violation("job id", f"job_id: expected WORKLOAD!JOB, got {job_id!r}")
+            raise Violation("job id", f"job_id: expected WORKLOAD!JOB, found {job_id!r}")
         if self.jobs.knows(job_id):
             raise Violation("new job id", f"the id {job_id} was used before; expected a new one", job_id=job_id)
         for key, types in (("subtime", (int, float)), ("res", (int,)), ("profile", (str,))):
@@ -326,7 +326,7 @@ class Validator:
             if key == "walltime" and value == -1:
                 continue  # means that there is none
             if value is not None and not (type(value) in {int, float} and value > 0):
-                raise Violation("whole job", f"job {job_id}: {key}: expected more than 0 seconds, got {value!r}")
+                raise Violation("whole job", f"job {job_id}: {key}: expected more than 0 seconds, found {value!r}")
         if workload not in self.cluster.profiles:
             raise Violation("workload known", f"unknown workload {workload!r}: register a profile in it first")
         if self.cluster.is_retired(workload, job["profile"]):
@@ -355,18 +355,18 @@ class Validator:
             raise Violation("whole profile", f"profile {name}: Batsim 4 crashes on a composed profile made at run time")
         delay = decision.profile.get("delay")
         if kind == "delay" and not (isinstance(delay, int | float) and delay > 0):
-            raise Violation("whole profile", f"profile {name}: delay: expected more than 0 seconds, got {delay!r}")
+            raise Violation("whole profile", f"profile {name}: delay: expected more than 0 seconds, found {delay!r}")
 
     def check_notify(self, decision: d.Notify) -> None:
         """Check `Notify`."""
         if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
             expected = f"{d.REGISTRATION_FINISHED!r} or {d.CONTINUE_REGISTRATION!r}"
-            raise Violation("known notice", f"kind: expected {expected}, got {decision.kind!r}")
+            raise Violation("known notice", f"kind: expected {expected}, found {decision.kind!r}")
 
     def check_query(self, decision: d.Query) -> None:
         """Check `Query`."""
         if set(decision.requests) != {"consumed_energy"}:
-            raise Violation("known query", f"requests: expected consumed_energy only, got {list(decision.requests)}")
+            raise Violation("known query", f"requests: expected consumed_energy only, found {list(decision.requests)}")
 
     def check_answer(self, decision: d.Answer) -> None:
         """Check `Answer`."""

@@ -147,7 +147,7 @@ def _content(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def setting_of(

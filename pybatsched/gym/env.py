@@ -12,6 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from pybatsched.core import validation
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
 from pybatsched.gym.episodes import Episodes, platform_of, seconds, workload_of
@@ -153,7 +154,4 @@ def _checked(options: dict[str, Any]) -> ChoiceOptions:
     try:
         return ChoiceOptions.model_validate(options)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise InputError(
-            f"option {'.'.join(map(str, first['loc']))}: {first['msg']}, found {first['input']!r:.60}"
-        ) from None
+        raise InputError(f"option {validation.problems(error, ChoiceOptions)[0]}") from None

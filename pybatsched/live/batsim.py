@@ -121,7 +121,7 @@ def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) 
     mounts = {str(Path(file).resolve().parent): ":ro" for file in readable} | {folder: ""}
     for path in mounts:
         if ":" in path:  # docker would read the text after it as another path, or as a mode
-            raise InputError(f"--image {image}: expected directories without a colon, got {path!r:.200}")
+            raise InputError(f"--image {image}: expected directories without a colon, found {path!r:.200}")
     command = [docker, "run", "--rm", "--name", name, "--network", "host", "--user", f"{os.getuid()}:{os.getgid()}"]
     for path, mode in sorted(mounts.items()):
         command += ["--volume", f"{path}:{path}{mode}"]

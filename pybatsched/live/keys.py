@@ -151,7 +151,7 @@ def _key_files(folder: Path) -> list[Path]:
     try:
         return [path for path in sorted(folder.iterdir()) if path.suffix == ".key"]
     except OSError as error:
-        raise InputError(f"--curve: {folder}: {error.strerror}") from None
+        raise InputError(f"--curve: {folder}: cannot be read: {error.strerror}") from None
 
 
 def _read_pair(path: Path) -> Pair:
@@ -178,7 +178,7 @@ def _read(path: Path, *, is_secret: bool) -> dict[str, bytes]:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(_MAX_BYTES) or b""
     except OSError as error:
-        raise InputError(f"--curve: {path}: {error.strerror}") from None
+        raise InputError(f"--curve: {path}: cannot be read: {error.strerror}") from None
     _check_mode(path, mode, is_secret=is_secret)
     keys = {kind: key.encode() for kind, key in _KEY.findall(content.decode("ascii", "replace"))}
     for kind, key in keys.items():

@@ -141,7 +141,7 @@ def _summary_of_complete(path: str, file: Path, run_state: RunState) -> RunSumma
     try:
         content = json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InputError(f"{path}: cannot read the summary: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected a summary in JSON; {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

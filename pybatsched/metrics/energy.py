@@ -79,7 +79,7 @@ def _column(path: Path, name: str) -> Iterator[float]:
                         yield float(text)
                     except ValueError:
                         raise InputError(
-                            f"{path}, line {rows.line_num}: {name} is {text!r:.40}; expected a number"
+                            f"{path}: line {rows.line_num}: {name} is {text!r:.40}; expected a number"
                         ) from None
     except FileNotFoundError:
         return

@@ -1,7 +1,8 @@
 """The table of the jobs of a run: one row per job, segments of requeued jobs joined. All figures of jobs use it.
 
-Waits, slowdowns and all other measures of jobs are defined in this module only. The tally that `simulate` prints
-(`pybatsched.metrics.tally`) computes the same figures job by job, without polars; a test compares the two.
+All measures of jobs are columns of this table. The tally that `simulate` prints (`pybatsched.metrics.tally`) computes
+waits and bounded slowdowns a second time, job by job and without polars: its `bounded_slowdown` and `JobTable.column`
+must agree. A test compares the two.
 """
 
 from __future__ import annotations
@@ -180,6 +181,13 @@ class JobTable:
                 )
             ]
         )
+
+    def check_class(self, key: str) -> None:
+        """Raise InputError if no job has this field. O(n)."""
+        known = {name for row in self.frame["row"] for name in self.fields[row]}
+        if len(self) and key not in {"kind", "size", "state", *known}:
+            others = f" or one of {', '.join(sorted(known))}" if known else "; -w names the workload with other fields"
+            raise InputError(f"--by {key:.60}: no job has this field; expected kind, size, state{others}")
 
     def by_class(self, key: str) -> dict[str, JobTable]:
         """Group jobs into classes, sorted by name (sizes by number). O(n).

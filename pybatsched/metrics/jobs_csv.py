@@ -52,10 +52,10 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
             if head is None:
                 if is_partial:
                     return
-                raise InputError(f"{path}, line 1: the file is empty (was the disk full?)")
+                raise InputError(f"{path}: line 1: the file is empty (was the disk full?)")
             missing = [name for name in COLUMNS if name not in head]
             if missing:
-                raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")
+                raise InputError(f"{path}: line 1: no column {missing[0]!r}; expected Batsim's columns")
             positions = [head.index(name) for name in COLUMNS]
             chosen, least = itemgetter(*positions), max(positions) + 1
             sets: dict[str, IntervalSet] = {}
@@ -64,15 +64,22 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
                     yield _outcome(chosen(row), sets, path, rows.line_num)
                 elif row:
                     raise InputError(
-                        f"{path}, line {rows.line_num}: the row is truncated; expected {least} fields, found {len(row)}"
+                        f"{path}: line {rows.line_num}: the row is truncated; expected {least} fields, found {len(row)}"
                     )
     except OSError as error:
-        raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
+        raise InputError(_unreadable(path, error)) from None
     except (UnicodeDecodeError, csv.Error) as error:
         if is_partial and str(error) == _AT_THE_END:
             return
         line = rows.line_num if rows is not None else 1
-        raise InputError(f"{path}, line {line}: the table is damaged or truncated: {error}") from None
+        raise InputError(f"{path}: line {line}: the table is damaged or truncated: {error}") from None
+
+
+def _unreadable(path: str | Path, error: OSError) -> str:
+    run = str(path).removesuffix("_jobs.csv")
+    if isinstance(error, FileNotFoundError) and run != str(path):
+        return f"no run {run!r}: {path} does not exist; expected the value of -e of a run"
+    return f"{path}: cannot be read: {error.strerror}"
 
 
 def _whole_lines(file: Iterable[str]) -> Iterator[str]:
@@ -85,7 +92,7 @@ def _outcome(values: tuple[str, ...], sets: dict[str, IntervalSet], path: str | 
     job_id = f"{workload}!{name}"
     if state not in FINAL_STATES:
         expected = ", ".join(FINAL_STATES)
-        raise InputError(f"{path}, line {line}: job {job_id}: final_state {state!r:.40}; expected one of {expected}")
+        raise InputError(f"{path}: line {line}: job {job_id}: final_state {state!r:.40}; expected one of {expected}")
     try:
         submitted_at = _seconds(submission, "submission_time")
         if state == REJECTED:
@@ -95,7 +102,7 @@ def _outcome(values: tuple[str, ...], sets: dict[str, IntervalSet], path: str | 
         if procs is None:
             procs = sets[allocation] = _processors(allocation)
     except ValueError as error:
-        raise InputError(f"{path}, line {line}: job {job_id}, {error}") from None
+        raise InputError(f"{path}: line {line}: job {job_id}, {error}") from None
     return Outcome(job_id, state, submitted_at, started_at, runtime_s, len(procs), metadata, procs)
 
 

@@ -149,7 +149,7 @@ def write(path: str, summary: Mapping[str, Any]) -> None:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
 
 
-def table(result: Result) -> list[str]:
+def closing_table(result: Result) -> list[str]:
     """Return the lines of the table at the end of a run."""
     figures = result.figures
     shown = [state for state in STATE_WORDS if state in figures.n_by_state or state == e.COMPLETED_SUCCESSFULLY]

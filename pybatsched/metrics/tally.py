@@ -28,6 +28,8 @@ from pybatsched.metrics.truncated import UnfinishedJob
 def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
     """Return max(1, (wait + run) / max(run, tau)). With tau 0, a run time of 0 counts as one tick.
 
+    This is the formula for single jobs; `JobTable.column` has the same formula for columns. The slowdown has tau 0.
+
     >>> bounded_slowdown(15.0, 5.0, 10.0), bounded_slowdown(1.0, 5.0, 60.0)
     (2.0, 1.0)
     """

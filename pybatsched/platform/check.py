@@ -47,12 +47,12 @@ def check(
     try:
         content = xml.content_of(data, source, problems)
     except InputError as error:  # not readable as XML, so the rest of the file is unknown
-        return [_refused(problem, source) for problem in (*problems, error)]
+        return [_refused(problem, source) for problem in (error, *problems)]
     found = [_refused(problem, source) for problem in problems]
-    found += [Finding(line, f"{source}, line {line}: {text}", refused) for line, text, refused in content.remarks()]
+    found += [Finding(line, f"{source}: line {line}: {text}", refused) for line, text, refused in content.remarks()]
     if problems:
         return sorted(found)
-    found += [Finding(line, f"{source}, line {line}: {text}", True) for line, text in content.network.refused]
+    found += [Finding(line, f"{source}: line {line}: {text}", True) for line, text in content.network.refused]
     if batsim5:
         found += [_different(one, source) for one in simgrid4.of_network(content)]
     try:
@@ -65,8 +65,8 @@ def check(
         found += [_different(one, source) for one in simgrid4.of_hosts(platform)]
     paths = xml.paths_of(content, platform)
     missing = () if content.network.refused else paths.missing
-    found += [Finding(line, f"{source}, line {line}: {text}", True) for line, text in missing]
-    found += [Finding(line, f"{source}, line {line}: {text}", False) for line, text in paths.notes]
+    found += [Finding(line, f"{source}: line {line}: {text}", True) for line, text in missing]
+    found += [Finding(line, f"{source}: line {line}: {text}", False) for line, text in paths.notes]
     found += [Finding(0, text, False) for text in platform.remarks]
     if paths.hop_s == float("inf"):
         found.append(Finding(0, f"{source}: no message can cross {paths.hop_at}: its bandwidth is 0", True))
@@ -77,7 +77,7 @@ def check(
 
 
 def _different(one: simgrid4.Difference, source: str) -> Finding:
-    return Finding(one.line, f"{source}, line {one.line}: {one.text}", one.is_refused)
+    return Finding(one.line, f"{source}: line {one.line}: {one.text}", one.is_refused)
 
 
 def _refused(error: InputError, source: str) -> Finding:

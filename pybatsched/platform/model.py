@@ -153,7 +153,7 @@ def uniform(n_procs: int, speed: float = 1e9, properties: Sequence[Mapping[str, 
     `properties` has one mapping for each host, or is empty.
     """
     if not 0 < n_procs <= MAX_HOSTS:
-        raise InputError(f"expected 1 to {MAX_HOSTS} processors, found {n_procs}")
+        raise InputError(f"expected 1 to {MAX_HOSTS:,} processors, found {n_procs:,}")
     if not 0 < speed < math.inf:
         raise InputError(f"expected a processor speed above 0 flop/s, found {speed}")
     n_digits = len(str(n_procs - 1))

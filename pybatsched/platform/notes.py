@@ -63,7 +63,7 @@ class Notes:
 
     def error(self, element: Element, text: str) -> InputError:
         """Return an error that names the file, the line and the element."""
-        return InputError(f"{self._source}, line {element.line}: {element.name}{text}")
+        return InputError(f"{self._source}: line {element.line}: {element.name}{text}")
 
     def read(self, element: Element, key: str, read: Callable[[str], T], default: str = "") -> T:
         """Read an attribute. The texts of `read`'s errors are the expected values."""
@@ -71,5 +71,5 @@ class Notes:
         try:
             return read(text)
         except ValueError as error:
-            got = "" if ", found " in str(error) else f", found {text!r:.80}"
-            raise self.error(element, f" attribute {key}: expected {error}{got}") from None
+            found = "" if ", found " in str(error) else f", found {text!r:.80}"
+            raise self.error(element, f" attribute {key}: expected {error}{found}") from None

@@ -44,11 +44,13 @@ def assemble(
             host = _with_role(host, given[host.name])  # noqa: PLW2901  the same host with a role
         if host.role not in groups:
             raise InputError(
-                f"{source}, line {host.line}: host {host.name!r} has the role {host.role!r:.80}; expected one of"
+                f"{source}: line {host.line}: host {host.name!r} has the role {host.role!r:.80}; expected one of"
                 f" {', '.join(ROLES[1:])}, set in one way only (the file, the master's name or given roles)"
             )
         groups[host.role or "compute_node"].append(host)
     compute, masters = groups["compute_node"], groups["master"]
+    if not hosts:
+        raise InputError(f"{source}: no hosts; expected a master host and at least one compute host")
     if not masters:
         raise InputError(
             f"{source}: no master host; expected one with <prop id='role' value='master'/>, or named {master!r:.80}"
@@ -61,7 +63,7 @@ def assemble(
     for host in compute:
         if host.speed <= 0:
             raise InputError(
-                f"{source}, line {host.line}: compute host {host.name!r} has speed 0; expected a speed above 0"
+                f"{source}: line {host.line}: compute host {host.name!r} has speed 0; expected a speed above 0"
             )
     unseen.discard(DEFAULT_MASTER)
     remarks = tuple(f"{source}: no host is named {name!r:.80}, so its role is ignored" for name in sorted(unseen))

@@ -12,6 +12,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 from xml.parsers import expat
 
 from pybatsched.errors import InputError
@@ -48,7 +49,7 @@ def load(path: str | Path) -> bytes:
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path}: cannot read the platform: {reason}") from None
+        raise InputError(f"{path}: cannot be read: {reason}") from None
 
 
 def parse(
@@ -63,8 +64,8 @@ def parse(
         platform,
         hop_s=found.hop_s,
         hop_at=found.hop_at,
-        remarks=(*(f"{source}, line {line}: {text}" for line, text, _ in content.remarks()), *platform.remarks),
-        refused=tuple(f"{source}, line {line}: {text}" for line, text in refused),
+        remarks=(*(f"{source}: line {line}: {text}" for line, text, _ in content.remarks()), *platform.remarks),
+        refused=tuple(f"{source}: line {line}: {text}" for line, text in refused),
     )
 
 
@@ -73,7 +74,7 @@ def content_of(data: bytes, source: str, problems: list[InputError] | None = Non
     if len(data) > MAX_BYTES:
         raise InputError(f"{source}: the file is too large; expected at most {MAX_BYTES // 2**20} MiB")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # expat would read it, but not the search below
-        raise InputError(f"{source}, line 1: expected well-formed XML in UTF-8, found: UTF-16")
+        raise InputError(f"{source}: line 1: expected well-formed XML in UTF-8, found: UTF-16")
     # SimGrid accepts blanks before the declaration, and files with them exist. The encoding is fixed.
     late = _LATE_DECLARATION.match(data)
     if late is not None:
@@ -101,8 +102,12 @@ def _refuse_entities(data: bytes, source: str) -> None:
         closing = _CLOSING.get(match[0])
         if closing is None:
             line = data.count(b"\n", 0, match.start()) + 1
-            raise InputError(f"{source}, line {line}: an ampersand; expected &amp;, &lt;, &gt;, &quot; or &apos;")
+            raise InputError(f"{source}: line {line}: an ampersand; expected &amp;, &lt;, &gt;, &quot; or &apos;")
         at = data.index(closing, match.end()) + len(closing)
+
+
+#: The reasons of expat for a file that ends too early.
+_TRUNCATED: Final = frozenset({"no element found", "unclosed token", "unclosed CDATA section", "partial character"})
 
 
 class _Parser:
@@ -133,6 +138,10 @@ class _Parser:
             self._expat.Parse(data, True)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
+            if reason in _TRUNCATED and self._open:
+                inner = self._open[-1][0]
+                text = f"the file ends inside {inner.name} (line {inner.line}); expected </{inner.tag}>"
+                raise self._error(text, error.lineno) from None
             raise self._error(f"expected well-formed XML in UTF-8, found: {reason}", error.lineno) from None
         if data.startswith(codecs.BOM_UTF8):
             self._content.remark(
@@ -144,7 +153,7 @@ class _Parser:
         return self._content
 
     def _error(self, text: str, line: int | None = None) -> InputError:
-        return InputError(f"{self._source}, line {line or self._expat.CurrentLineNumber}: {text}")
+        return InputError(f"{self._source}: line {line or self._expat.CurrentLineNumber}: {text}")
 
     def _report(self, error: InputError) -> None:
         if self._problems is None:

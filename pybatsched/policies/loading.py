@@ -37,7 +37,7 @@ def module_of(path: Path, module_name: str, who: str) -> ModuleType:
     try:
         is_there = path.is_file()
     except OSError as error:
-        raise InputError(f"{who}: {path}: {error.strerror}") from None
+        raise InputError(f"{who}: {path}: cannot be read: {error.strerror}") from None
     if not is_there:
         raise InputError(f"{who}: file {path} not found")
     spec = importlib.util.spec_from_file_location(module_name, path)

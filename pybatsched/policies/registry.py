@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from pybatsched.core import validation
 from pybatsched.core.fields import JobFields, field_descriptions
 from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
@@ -124,7 +125,7 @@ class PolicyPlan:
         try:
             return self.source.cls.Options.model_validate({key: value for key, (value, _) in merged.items()})
         except ValidationError as error:
-            raise InputError(_explained(error, self.source.name, merged)) from None
+            raise InputError(_explained(error, self.source.cls.Options, self.source.name, merged)) from None
 
     def trusted_files(self, begins: SimulationBegins | None) -> TrustedFiles:
         """Return the Python files that the options name, the user's own separate from all others.
@@ -230,7 +231,7 @@ class PolicyPlan:
         except (msgspec.DecodeError, RecursionError) as error:
             raise InputError(f"{_batsim_source(begins)} is not a JSON object: {error}, in {text[:80]!r}") from None
         if not isinstance(options, dict):
-            raise InputError(f"{_batsim_source(begins)}: expected a JSON object of options, got {text[:80]!r}")
+            raise InputError(f"{_batsim_source(begins)}: expected a JSON object of options, found {text[:80]!r}")
         wanted = options.pop("policy", None)
         if wanted is not None and wanted not in (self.source.name, self.source.table_name):
             text = f"requests policy {wanted!r}, but --policy is {self.source.name!r}"
@@ -355,11 +356,11 @@ def _from_file(name: str) -> PolicySource:
     if class_name:
         found = getattr(module, class_name, None)
         if found is None:
-            raise InputError(f"policy {name!r}: {path} does not define {class_name}; it has: {_candidates(module)}")
+            raise InputError(f"policy {name!r}: {path} does not define {class_name}; {_candidates(module)}")
     else:
         classes = [value for value in vars(module).values() if _is_own_policy(value, module_name)]
         if len(classes) != 1:
-            raise InputError(f"policy {name!r}: expected {path}:CLASS with one class; it has: {_candidates(module)}")
+            raise InputError(f"policy {name!r}: expected {path}:CLASS with one class; {_candidates(module)}")
         found = classes[0]
     return PolicySource(name, _checked(found, name), str(path))
 
@@ -370,7 +371,9 @@ def _is_own_policy(value: object, module_name: str) -> bool:
 
 def _candidates(module: object) -> str:
     names = [key for key, value in vars(module).items() if _is_own_policy(value, getattr(module, "__name__", ""))]
-    return ", ".join(names) or "no policy"
+    if not names:
+        return "it defines no policy (expected a subclass of pybatsched.Policy)"
+    return f"it defines {', '.join(names)}"
 
 
 def _checked(found: object, name: str) -> type[Policy]:
@@ -388,17 +391,20 @@ def _checked(found: object, name: str) -> type[Policy]:
     return found
 
 
-def _explained(error: ValidationError, name: str, merged: Mapping[str, tuple[Any, _Layer]]) -> str:
+def _explained(
+    error: ValidationError, model: type[BaseModel], name: str, merged: Mapping[str, tuple[Any, _Layer]]
+) -> str:
+    """Return a line for each wrong option, with its source."""
     lines = []
-    for problem in error.errors(include_url=False):
-        if not problem["loc"]:  # about several options
-            lines.append(f"policy {name}: {problem['msg'].removeprefix('Value error, ')}")
+    for problem in validation.problems(error, model):
+        if not problem.place:  # about several options
+            lines.append(f"policy {name}: {problem.text}")
             continue
-        option = ".".join(map(str, problem["loc"]))
-        if problem["type"] == "missing":
+        option = validation.place_text(problem.place)
+        if problem.is_missing:
             lines.append(f"policy {name} needs the option {option}: give it with -o {option}=…")
             continue
-        key = str(problem["loc"][0])
+        key = str(problem.place[0])
         source = merged[key][1].given_by if key in merged else "defaults"
-        lines.append(f"policy {name}: option {option} (from {source}): {problem['msg']}, got {problem['input']!r:.80}")
+        lines.append(f"policy {name}: option {option} (from {source}): {problem.text}")
     return "\n".join(lines)

@@ -28,7 +28,7 @@ def parsed(raw: bytes) -> dict[str, Any]:
         excerpt = repr(raw[:60]) + ("..." if len(raw) > 60 else "")
         raise RemoteProtocolError(f"expected a JSON object; {error}, in {excerpt}") from None
     if type(value) is not dict:
-        raise RemoteProtocolError(f"expected a JSON object, got {shown(value)}")
+        raise RemoteProtocolError(f"expected a JSON object, found {shown(value)}")
     return value
 
 

@@ -115,13 +115,13 @@ def _top(value: Any, key: str, read: Callable[[Any], Any], expected: str, envelo
     try:
         return read(value)
     except (TypeError, ArithmeticError):
-        raise RemoteProtocolError(f"expected {expected}, got {shown(value)}", field=key) from None
+        raise RemoteProtocolError(f"expected {expected}, found {shown(value)}", field=key) from None
 
 
 def _decode_item(item: Any, index: int, shapes: Mapping[str, MessageShape], unknown: type[Any]) -> Any:
     path = f"events[{index}]"
     if type(item) is not dict:
-        raise RemoteProtocolError(f"expected an object, got {shown(item)}", field=path)
+        raise RemoteProtocolError(f"expected an object, found {shown(item)}", field=path)
     for key, expected in (("timestamp", "a number"), ("type", "a text"), ("data", "an object")):
         if key not in item:
             raise RemoteProtocolError(f"the event has no '{key}'; expected {expected}", field=f"{path}.{key}")
@@ -134,9 +134,9 @@ def _decode_item(item: Any, index: int, shapes: Mapping[str, MessageShape], unkn
         if timestamp != original:
             beside = {**beside, "timestamp": original}
     if type(kind) is not str:
-        raise RemoteProtocolError(f"expected a text, got {shown(kind)}", field=f"{path}.type")
+        raise RemoteProtocolError(f"expected a text, found {shown(kind)}", field=f"{path}.type")
     if type(data) is not dict:
-        raise RemoteProtocolError(f"expected an object, got {shown(data)}", field=f"{path}.data")
+        raise RemoteProtocolError(f"expected an object, found {shown(data)}", field=f"{path}.data")
     shape = shapes.get(kind)
     if shape is None:
         return unknown(kind, data, timestamp=timestamp, beside=beside)
@@ -160,7 +160,7 @@ def _decode_data(
         if value is None:
             if member.required and (key not in data or member.kind is not ANY):
                 what = "null" if key in data else "nothing"
-                raise RemoteProtocolError(f"{shape.name}: expected {member.kind.expected}, got {what}", field=path)
+                raise RemoteProtocolError(f"{shape.name}: expected {member.kind.expected}, found {what}", field=path)
             values.append(None)
             n_used += member.required
             continue
@@ -179,7 +179,9 @@ def _read_member(member: Member, value: Any, path: str) -> Any:
         return member.kind.read(value)
     except (TypeError, ValueError, ArithmeticError) as error:
         detail = f" ({error})" if str(error) else ""
-        raise RemoteProtocolError(f"expected {member.kind.expected}, got {shown(value)}{detail}", field=path) from None
+        raise RemoteProtocolError(
+            f"expected {member.kind.expected}, found {shown(value)}{detail}", field=path
+        ) from None
 
 
 def _written(write: Callable[[Any], Any] | None, typed: Any) -> Any:

@@ -124,7 +124,7 @@ class Codec:
         message = _decoded(raw, EVENT_READERS, e.UnknownEvent, write_event)
         if message.now > LATEST_S:
             raise RemoteProtocolError(
-                f"expected at most {LATEST_S:.3g} s (64-bit milliseconds), got {message.now:.3g}",
+                f"expected at most {LATEST_S:.3g} s (64-bit milliseconds), found {message.now:.3g}",
                 field="now",
             )
         if message.items and type(message.items[0]) is e.SimulationBegins:

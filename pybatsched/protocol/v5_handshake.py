@@ -58,7 +58,7 @@ def first_message_error(raw: bytes) -> str:
     shown = repr(raw[:_N_SHOWN]) + ("..." if len(raw) > _N_SHOWN else "")
     return (
         "expected a JSON object (Batsim 3.1 to 4.2), or the greeting of Batsim 5: four bytes with the length of the "
-        f"following text; got {shown}, {len(raw)} bytes"
+        f"following text; found {shown}, {len(raw)} bytes"
     )
 
 
@@ -92,7 +92,7 @@ def write_hello(hello: Hello) -> bytes:
 def read_hello(raw: bytes) -> Hello:
     """Read a scheduler's answer to our greeting. Raises RemoteProtocolError if it is invalid or not in JSON."""
     if len(raw) < _LENGTH.size:
-        raise RemoteProtocolError(f"expected four bytes of flags and a hello, got {raw!r}")
+        raise RemoteProtocolError(f"expected four bytes of flags and a hello, found {raw!r}")
     if raw.startswith(b"{"):
         raise RemoteProtocolError(
             "the scheduler uses the protocol of Batsim 4 (simulate --protocol v4): its answer to the greeting is only "

@@ -26,7 +26,7 @@ class Members:
 
     def __init__(self, raw: Any, path: str) -> None:
         if type(raw) is not dict:
-            raise RemoteProtocolError(f"expected an object, got {shown(raw)}", field=path)
+            raise RemoteProtocolError(f"expected an object, found {shown(raw)}", field=path)
         self._raw: dict[str, Any] = raw
         self.path = path
 
@@ -140,8 +140,8 @@ class Members:
         return {name: value for name, value in self._raw.items() if name not in known}
 
     def _fail(self, key: str, value: Any, expected: str) -> NoReturn:
-        got = "nothing" if value is None else shown(value)
-        raise RemoteProtocolError(f"expected {expected}, got {got}", field=f"{self.path}.{key}")
+        found = "nothing" if value is None else shown(value)
+        raise RemoteProtocolError(f"expected {expected}, found {found}", field=f"{self.path}.{key}")
 
 
 def fields_of(extra_data: str | None, own: Container[str] = (), *, has_walltime: bool = True) -> dict[str, Any]:

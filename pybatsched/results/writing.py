@@ -32,7 +32,8 @@ class Results:
     """The files of one run with a prefix, locked against other writers. Use it as a context manager.
 
     Between `begin` and `finish`, files are written with the prefix `part`. An exit without `finish` leaves them there,
-    marked as interrupted or failed; an exit without `begin` changes nothing. `about` are members of the mark for
+    marked as interrupted or failed; without a finished job, a failed run leaves only its mark. An exit without `begin`
+    changes nothing. `about` are members of the mark for
     readers of an unfinished run. Set `n_over` to the number of finished jobs, and `cut_at` to the time at which the
     simulation was stopped, if it was. The mark has the path of the `journal` relative to itself; the summary has no
     paths, so that it is the same for any prefix.
@@ -67,7 +68,20 @@ class Results:
             how = {"n_over": self.n_over, "reason": _reason(error), "exit_code": _exit_code(error)}
             with suppress(OSError):  # then it stays marked as running, with a free lock
                 self._write(State.INTERRUPTED if is_stopped else State.FAILED, **how, **self._about)
+                if not is_stopped and isinstance(error, PybatschedError):
+                    self._remove_empty()
         self._stack.__exit__(kind, error, trace)
+
+    @property
+    def has_part_files(self) -> bool:
+        """Whether there are files of an unfinished run."""
+        return any(Path(f"{self.part}{suffix}").exists() for suffix in SUFFIXES)
+
+    def _remove_empty(self) -> None:
+        """Remove the files of a run that failed before a job ended, unless there is a log of Batsim."""
+        if not self.n_over and not Path(f"{self.part}{run_state.LOG}").exists():
+            for suffix in SUFFIXES:
+                Path(f"{self.part}{suffix}").unlink(missing_ok=True)
 
     def begin(self, n_jobs: int, n_procs: int | None = None) -> None:
         """Mark the run as running, and remove the files of an earlier run that broke off. Raises InputError."""

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
-from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
+from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError, quantity
 from pybatsched.protocol.v5_handshake import is_greeting
 from pybatsched.session.job_history import (
     JobHistory,
@@ -264,10 +264,25 @@ def _may_hold_escaped(message: bytes, quoted: bytes) -> bool:
 
 
 def no_such_job(reader: JournalReader, job_id: str, namesakes: Iterable[str]) -> InputError:
-    """Return the error for a job that is not in a journal, with similar ids."""
+    """Return the error for a job that is not in a journal: similar ids, else the jobs of the journal. O(journal)."""
     offered = list(namesakes)[:_N_OFFERED]
-    hint = f"; did you mean {' or '.join(map(repr, offered))}?" if offered else ""
-    return InputError(f"{reader.path!r}: unknown job {job_id!r}{hint} ({reader.note})")
+    hint = f"did you mean {' or '.join(map(repr, offered))}?" if offered else _jobs_text(reader.path)
+    note = "" if reader.is_whole else f" ({reader.note})"
+    return InputError(f"{reader.path}: unknown job {job_id!r}; {hint}{note}")
+
+
+def _jobs_text(path: str) -> str:
+    """Return how many jobs were submitted in a journal, and the first and the last. O(journal)."""
+    if not Path(path).is_file():
+        return "expected the id of a job of the journal"
+    transcript = Transcript()
+    jobs: dict[str, None] = {}
+    for exchange in JournalReader(path).exchanges():
+        events = _decode(exchange, transcript).events or ()
+        jobs |= dict.fromkeys(event.job_id for event in events if isinstance(event, e.JobSubmitted))
+    ids = list(jobs)
+    span = f", {ids[0]} to {ids[-1]}" if len(ids) > 1 else f", {ids[0]}" if ids else ""
+    return f"the journal has {quantity(len(ids), 'job')}{span}"
 
 
 def job_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:

@@ -151,7 +151,7 @@ class JournalReader:
         try:
             header = next(self._records, None)
         except OSError as error:
-            raise InputError(f"the journal {self.path!r} cannot be read: {error.strerror}") from None
+            raise InputError(f"{self.path}: cannot be read: {error.strerror}") from None
         if header is None:
             what = self.note or "it is empty"
             raise InputError(

@@ -1,6 +1,8 @@
 """Batsim 5 mode of the simulator: features requested in the handshake, and the extra fields of hosts.
 
-Everything else works as in Batsim 4 mode; docs/batsim5.md lists the differences.
+The other differences from Batsim 4 are in `pybatsched.protocol.v5` (messages), `simulator.external` (handshake and
+end), `simulator.simulation` (the first message with several submitters) and `simulator.external_events` (events in
+files). docs/batsim5.md lists them for users.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def read(path: str | Path, *, n_hosts: int | None, forward_unknown: bool = False
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; expected one JSON object per line") from None
     events: list[ExternalEvent] = []
@@ -57,7 +57,7 @@ def read(path: str | Path, *, n_hosts: int | None, forward_unknown: bool = False
                 event = _event(line, n_hosts, forward_unknown=forward_unknown)
                 events.append(event._replace(place=len(events)))
             except ValueError as error:
-                raise InputError(f"{path}, line {number}: {error}") from None
+                raise InputError(f"{path}: line {number}: {error}") from None
     events.sort(key=lambda event: (event.at, _ORDER.get(event.kind, 2)))
     _check_machines(path, events)
     return events

@@ -18,7 +18,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
-from pybatsched.workload.formats.rackham_file import JobClass, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list

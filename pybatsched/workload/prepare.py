@@ -16,7 +16,7 @@ from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import is_number, shown
 from pybatsched.workload.formats.conversion import LOOSE, profile_of
-from pybatsched.workload.formats.swf_file import OTHER_PARTITION
+from pybatsched.workload.formats.swf_reader import OTHER_PARTITION
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import TOO_MANY, Selection

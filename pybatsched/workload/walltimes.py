@@ -74,8 +74,8 @@ class Walltimes:
     factor: float = 1.0  # 1 for `exact`
 
     @classmethod
-    def parse(cls, text: str) -> Walltimes:
-        """Read a rule. Raises InputError that lists the known ones."""
+    def parse(cls, text: str, option: str = "walltimes: ") -> Walltimes:
+        """Read a rule. Raises InputError that lists the known ones and starts with the name of the `option`."""
         name, colon, value = text.partition(":")
         if name == "factor" and colon:
             try:
@@ -83,12 +83,10 @@ class Walltimes:
             except ValueError:
                 factor = math.nan
             if not 0 < factor <= _MOST:
-                raise InputError(
-                    f"walltimes {text}: expected a factor above 0, at most {_MOST:g}, found {value or 'none'}"
-                )
+                raise InputError(f"{option}expected a factor above 0, at most {_MOST:g}, found {text!r:.60}")
             return cls("factor", factor)
         if colon or text not in RULES or text == "factor:F":
-            raise InputError(f"walltimes: expected one of {', '.join(RULES)}, found {text}")
+            raise InputError(f"{option}expected one of {', '.join(RULES)}, found {text!r:.60}")
         return cls(text)
 
     def __str__(self) -> str:

@@ -78,7 +78,7 @@ def test_policies() -> None:
         (["--policy", "easy", "-o", "order"], "-o 'order': expected KEY=VALUE"),
         (["--policy", "easy", "-o", "order=random"], "option order (from -o)"),
         (["--policy", "easy", "-o", "ordre=sjf"], "unknown option 'ordre'"),
-        (["--policy", "easy", "--config", "gone.toml"], "--config gone.toml: No such file"),
+        (["--policy", "easy", "--config", "gone.toml"], "--config gone.toml: cannot be read: No such file"),
         (["--policy", "easy", "--timeout", "-1"], "expected a number of seconds, 0 or more"),
         (["--policy", "easy", "--timeout", "soon"], "--timeout"),
         (["--policy", "easy", "--max-message", "0"], "expected a size in MiB"),

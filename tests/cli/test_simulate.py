@@ -345,7 +345,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--policy", "easy", "--procs", "4"], "expected either -p PLATFORM or --procs N"),
         (["--policy", "easy", "--mmax", "99"], "cannot keep 99 compute hosts"),
         (["--policy", "easy", "-w", "absent.json"], "absent.json"),
-        (["--policy", "easy", "--events", "absent.txt"], "cannot read absent.txt"),
+        (["--policy", "easy", "--events", "absent.txt"], "absent.txt: cannot be read: No such file"),
         (["--policy", "easy", "-E"], "wattage_per_state"),
         (["--policy", "easy", "-e", "w.json/x"], "cannot write"),
         (["--external", "-o", "a=1"], "-o, --config and --journal: expected with --policy"),

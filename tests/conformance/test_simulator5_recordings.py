@@ -119,5 +119,5 @@ def test_messages_and_jobs_are_batsims(recording: Recording5, tmp_path: Path) ->
 
 @pytest.mark.parametrize("recording", [one for one in ALL if one.exit_code != 0], ids=lambda r: r.name)
 def test_what_batsim_does_not_survive_is_refused(recording: Recording5, tmp_path: Path) -> None:
-    with pytest.raises(RemoteProtocolError, match="expected an integer, got 6.5"):
+    with pytest.raises(RemoteProtocolError, match="expected an integer, found 6.5"):
         play(recording, tmp_path / "out")

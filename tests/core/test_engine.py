@@ -142,9 +142,9 @@ def test_a_job_larger_than_the_platform_is_rejected_with_the_reason() -> None:
 
 
 def test_peer_errors() -> None:
-    with pytest.raises(RemoteProtocolError, match="SIMULATION_BEGINS first, got JobSubmitted"):
+    with pytest.raises(RemoteProtocolError, match="SIMULATION_BEGINS first, found JobSubmitted"):
         Stage(begin=False).step(e.JobSubmitted("a", {}, timestamp=0))
-    with pytest.raises(RemoteProtocolError, match="SIMULATION_BEGINS first, got nothing"):
+    with pytest.raises(RemoteProtocolError, match="SIMULATION_BEGINS first, found nothing"):
         Stage(begin=False).step()
     stage = Stage()
     cases: list[tuple[str, str, tuple[e.Event, ...]]] = [
@@ -188,7 +188,7 @@ def test_more_peer_errors() -> None:
     stage.step(stage.completed(job), at=5.0)
     with pytest.raises(RemoteProtocolError, match="has ended already"):
         stage.step(stage.completed(job))
-    with pytest.raises(RemoteProtocolError, match="time goes back: got 4.0, expected at least 5.0"):
+    with pytest.raises(RemoteProtocolError, match="time goes back: found 4.0, expected at least 5.0"):
         stage.step(at=4.0)
     stage.step(at=5.0 - 1e-6)
     assert stage.engine.now == 5.0

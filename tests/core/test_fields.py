@@ -57,13 +57,13 @@ class Fields(JobFields):
             {"project": "p", "account": {"name": "", "share": 2}},
             [
                 Fault("account.name", "expected a name", ""),
-                Fault("account.share", "Input should be less than or equal to 1", 2),
+                Fault("account.share", "expected at most 1", 2),
             ],
         ),
         ({"node-hours": -1}, [Fault("node-hours", "expected hours from 0", -1)]),
         ({"node_hours": -1}, []),
         ({"account": {"name": "a"}}, [Fault("", "account without project")]),
-        ({"notice": 1.5}, [Fault("notice", "Input should be a valid integer", 1.5)]),
+        ({"notice": 1.5}, [Fault("notice", "expected a whole number", 1.5)]),
     ],
 )
 def test_faults(fields: dict[str, Any], faults: list[Fault]) -> None:
@@ -90,7 +90,7 @@ def test_a_field_without_a_default_must_be_there() -> None:
     class Strict(JobFields):
         project: str = Field(description="a text")
 
-    assert FieldCheck(Strict).error_text("w0!1", {}) == "job w0!1, field project: expected a text, got nothing"
+    assert FieldCheck(Strict).error_text("w0!1", {}) == "job w0!1, field project: expected a text, found nothing"
     assert FieldCheck(Strict).error_text("w0!1", {"project": ""}) is None
     assert field_descriptions(Strict) == {"estimate": "more than 0 seconds", "project": "a text"}
 
@@ -120,7 +120,7 @@ class Reading(Policy):
 
 
 def test_jobs_over_the_wire_are_checked_when_they_come() -> None:
-    with pytest.raises(InputError, match="^job w0!b, field node-hours: expected hours from 0, got -1$"):
+    with pytest.raises(InputError, match="^job w0!b, field node-hours: expected hours from 0, found -1$"):
         run_policy(Reading, Workload().job("a", n=1, s=1).job("b", n=1, s=1, at=5, **{"node-hours": -1}), n_procs=1)
 
 

@@ -38,5 +38,5 @@ def test_what_is_no_need(field: str, value: Any) -> None:
 
 
 def test_no_memory_at_all_is_no_class() -> None:
-    with pytest.raises(ValueError, match="^field node_memory_gb: expected more than 0 GB, got 0$"):
+    with pytest.raises(ValueError, match="^field node_memory_gb: expected more than 0 GB, found 0$"):
         memory_need_gb({"node_memory_gb": 0})

@@ -281,8 +281,8 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"reward": ["wait"]}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found ['w"),
         ({"platform": 2.5}, "platform: expected a whole number from 1, found 2.5"),
         ({"platform": True}, "platform: expected a whole number from 1, found True"),
-        ({"window": 0}, "option window: Input should be greater than or equal to 1, found 0"),
-        ({"order": "odd"}, "option order: Input should be 'fcfs'"),
+        ({"window": 0}, "option window: expected 1 or more, found 0"),
+        ({"order": "odd"}, "option order: expected one of fcfs, sjf"),
         (
             {"windows": 3},
             (

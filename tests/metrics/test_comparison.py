@@ -191,5 +191,5 @@ def test_runs_are_compared_by_their_prefixes(base: Path) -> None:
     for before, after in ((named, "out/"), (base.name, named), ("kept.txt", named)):
         assert run_cli("compare", before, after, "--fail-if", "n_jobs != +0", cwd=place).returncode == 0
     done = run_cli("compare", named, "none", cwd=place)
-    said = "pybatsched: none_summary.json: cannot read the summary: No such file or directory\n"
+    said = "pybatsched: none_summary.json: cannot be read: No such file or directory\n"
     assert (done.returncode, done.stderr) == (2, said)

@@ -98,7 +98,7 @@ def test_shared_hosts_count_twice_so_there_is_no_rest() -> None:
 
 def test_a_damaged_table_is_told(tmp_path: Path) -> None:
     (tmp_path / "a_jobs.csv").write_text("job_id,consumed_energy\n1,many\n")
-    with pytest.raises(InputError, match="a_jobs.csv, line 2: consumed_energy is 'many'; expected a number"):
+    with pytest.raises(InputError, match="a_jobs.csv: line 2: consumed_energy is 'many'; expected a number"):
         energy.read(tmp_path / "a_jobs.csv", tmp_path / "a_schedule.csv")
     assert energy.read(tmp_path / "none.csv", tmp_path / "none.csv") is None
 

@@ -380,7 +380,7 @@ def test_times_that_are_none_are_refused(field: str, text: str, prefix: str, tmp
     (tmp_path / "x_jobs.csv").write_text("\n".join([head, *rest, changed, ""]))
     with pytest.raises(InputError) as error:
         list(jobs_csv.read(tmp_path / "x_jobs.csv"))
-    place = f"{tmp_path / 'x_jobs.csv'}, line {len(rest) + 2}: job w0!{values[0]}, field {field}"
+    place = f"{tmp_path / 'x_jobs.csv'}: line {len(rest) + 2}: job w0!{values[0]}, field {field}"
     assert str(error.value) == f"{place}: expected seconds, found {text!r}"
 
 
@@ -392,7 +392,7 @@ def test_commands_refuse_times_that_are_none(text: str, prefix: str, tmp_path: P
     changed = ",".join(values)
     (tmp_path / "x_jobs.csv").write_text("\n".join([head, changed, *rest, ""]))
     said = (
-        f"pybatsched: x_jobs.csv, line 2: job w0!{values[0]}, field execution_time: expected seconds, found '{text}'\n"
+        f"pybatsched: x_jobs.csv: line 2: job w0!{values[0]}, field execution_time: expected seconds, found '{text}'\n"
     )
     for command in (["metrics"], ["report", "--output", "x.html"], ["plot", "cdf", "--output", "x.svg"]):
         done = run_cli(*command, "x", cwd=tmp_path)

@@ -32,7 +32,7 @@ def test_what_only_batsim_4_takes_is_told_with_its_line(name: str) -> None:
     assert len(told) == defect.n_found
     assert defect.said in told[0].text
     assert told[0].line == defect.line
-    assert told[0].text.startswith(f"p.xml, line {defect.line}: ")
+    assert told[0].text.startswith(f"p.xml: line {defect.line}: ")
 
 
 @pytest.mark.parametrize("name", DEFECTS)
@@ -51,7 +51,7 @@ def test_properties_of_clusters_are_noted_once() -> None:
     assert [one for one in found(text) if one.line] == [
         Finding(
             5,
-            "p.xml, line 5: <cluster id=nodes>: in Batsim 5 its properties belong only to its hosts and are not in "
+            "p.xml: line 5: <cluster id=nodes>: in Batsim 5 its properties belong only to its hosts and are not in "
             "their zone_properties",
             False,
         )
@@ -77,7 +77,7 @@ def test_the_command_tells_for_whom_it_checked(tmp_path: Path) -> None:
     done = run_cli(*args, "--for", "batsim5", cwd=tmp_path)
     assert done.returncode == 7
     assert done.stdout.splitlines() == [
-        f"p.xml, line {defect.line}: {defect.said} (rejected)",
+        f"p.xml: line {defect.line}: {defect.said} (rejected)",
         "p.xml: 1 error, Batsim 5 rejects it",
     ]
     done = run_cli("platform", "check", "--for", "batsim5", str(ROOT / "platforms" / "cluster32.xml"))

@@ -49,7 +49,7 @@ def test_urgent_jobs_go_first_where_the_order_says_so(policy: type[LocalPolicy])
 
 def test_an_urgent_field_that_is_none_is_told() -> None:
     jobs = Workload().job("a", n=1, s=5, walltime=9, urgent="true")
-    with pytest.raises(InputError, match="job w0!a, field urgent: expected true or false, got 'true'"):
+    with pytest.raises(InputError, match="job w0!a, field urgent: expected true or false, found 'true'"):
         run_policy(Ujf, jobs, 8)
 
 

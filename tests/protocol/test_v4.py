@@ -228,8 +228,8 @@ def test_nonsense_is_refused_by_name(raw: bytes, field: str, expected: str) -> N
 @pytest.mark.parametrize(
     ("kind", "data", "field", "expected"),
     [
-        ("JOB_SUBMITTED", {}, "job_id", "got nothing"),
-        ("JOB_SUBMITTED", {"job_id": None}, "job_id", "got null"),
+        ("JOB_SUBMITTED", {}, "job_id", "found nothing"),
+        ("JOB_SUBMITTED", {"job_id": None}, "job_id", "found null"),
         ("JOB_SUBMITTED", {"job_id": ["a"]}, "job_id", "a job id"),
         ("JOB_SUBMITTED", {"job_id": "a", "job": 3}, "job", "an object"),
         ("JOB_COMPLETED", {"job_id": "a", "return_code": "0"}, "return_code", "an integer"),

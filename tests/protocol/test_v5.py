@@ -259,7 +259,7 @@ def test_times_are_put_on_the_tick_and_given_back_as_they_were() -> None:
         (b"\xff", "JSON"),
         (b"{}", "message.now"),
         (b'{"now": "x"}', "message.now"),
-        (b'{"now": 3.7e19, "events": []}', r"now: expected at most 1.84e\+16 s .*, got 3.7e\+19"),
+        (b'{"now": 3.7e19, "events": []}', r"now: expected at most 1.84e\+16 s .*, found 3.7e\+19"),
         (b'{"now": 0, "events": {}}', "message.events"),
         (b'{"now": 0, "events": [1]}', r"message.events\[0\]"),
         (b'{"now": 0, "events": [{"timestamp": 0}]}', r"events\[0\].event_type"),
@@ -284,7 +284,7 @@ def test_what_is_no_message_is_refused_by_name(raw: bytes, word: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "data", "word"),
     [
-        ("ExecuteJobEvent", {"mapping": 5}, r"executor_placement.mapping: expected an array of integers, got 5"),
+        ("ExecuteJobEvent", {"mapping": 5}, r"executor_placement.mapping: expected an array of integers, found 5"),
         ("ExecuteJobEvent", {"mapping": {"0": 1}}, r"mapping: expected an array of integers"),
         ("ExecuteJobEvent", {"mapping": [1, None]}, r"mapping\[1\]: expected an integer"),
         ("CallMeLaterEvent", {"time": 10**400, "time_unit": "Millisecond"}, "when.time: expected a whole number"),

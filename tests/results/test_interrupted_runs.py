@@ -410,7 +410,7 @@ def test_a_run_with_hardly_anything_in_it(after: str, place: Path, capsys: pytes
         code, out, _ = said(*command, *files, capsys=capsys)
         has_nothing = after == "0" and command[1] in {"cdf", "boxes"}  # no value to draw
         assert (code, out.splitlines()[0]) == (2 if has_nothing else 7, line), command
-    Path("out/a.part_jobs.csv").unlink()  # killed before it had made any file
+    Path("out/a.part_jobs.csv").unlink(missing_ok=True)  # killed before it had made any file
     code, out, _ = said("metrics", "out/a", "--partial", capsys=capsys)
     assert (code, out.splitlines()[0]) == (0, "out/a: failed after 0 of 1,200 jobs")
 
@@ -471,7 +471,7 @@ def test_a_table_that_ends_anywhere_is_read_up_to_its_last_whole_row(broken: str
         assert run.run_state.notice == f"failed after {len(run.records)} of 1,200 jobs"
     lines = data.splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:3], b"1,w0,d\n", *lines[3:]]))
-    damage = "a.part_jobs.csv, line 4: the row is truncated; expected 17 fields, found 3$"
+    damage = "a.part_jobs.csv: line 4: the row is truncated; expected 17 fields, found 3$"
     with pytest.raises(InputError, match=damage):
         read_latest(broken)
 

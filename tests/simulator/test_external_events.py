@@ -47,11 +47,11 @@ def test_the_command_writes_both_formats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("{", "e.txt, line 1: expected a JSON object"),
-        (lines({"timestamp": 1}), "e.txt, line 1: field type: expected a text"),
-        (lines(OUTAGE, {**OUTAGE, "resources": "x"}), "e.txt, line 2: field resources"),
+        ("{", "e.txt: line 1: expected a JSON object"),
+        (lines({"timestamp": 1}), "e.txt: line 1: field type: expected a text"),
+        (lines(OUTAGE, {**OUTAGE, "resources": "x"}), "e.txt: line 2: field resources"),
         (lines(OUTAGE, OUTAGE), "e.txt: 0-1 become unavailable at 10, but are already"),
-        (lines({**PLAIN, "timestamp": -1}), "e.txt, line 1: field timestamp: expected seconds, 0 or more"),
+        (lines({**PLAIN, "timestamp": -1}), "e.txt: line 1: field timestamp: expected seconds, 0 or more"),
     ],
 )
 def test_bad_events_are_told(text: str, expected: str, tmp_path: Path) -> None:

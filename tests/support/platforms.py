@@ -150,7 +150,7 @@ DEFECTS = {
         _with().replace("</platform>", '<actor host="node100" function="f"/></platform>'), 13, "Batsim rejects actors"
     ),
     "a byte order mark": Defect("\ufeff" + _with(), 1, "byte order mark"),
-    "cut off": Defect(_with()[:-40], 11, "expected well-formed XML"),
+    "cut off": Defect(_with()[:-40], 11, "the file ends inside <"),
 }
 
 HARMLESS = {

@@ -86,8 +86,8 @@ def test_all_areas_together_are_the_work_asked_for(
     [
         ({"walltime": -1}, "here: job 1, field walltime: expected seconds above 0, for its area, found -1"),
         ({"walltime": 1e300}, "here: job 1, field walltime: expected seconds above 0, for its area, found 1e+300"),
-        ({"node_memory_gb": 0}, "here: job 1, field node_memory_gb: expected more than 0 GB, got 0"),
-        ({"input_size_gb": "x"}, "here: job 1, field input_size_gb: expected GB from 0, got x"),
+        ({"node_memory_gb": 0}, "here: job 1, field node_memory_gb: expected more than 0 GB, found 0"),
+        ({"input_size_gb": "x"}, "here: job 1, field input_size_gb: expected GB from 0, found x"),
     ],
 )
 def test_what_has_no_area(job: dict[str, Any], told: str) -> None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.platform.model import MAX_HOSTS
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 from pybatsched.results import run_state
@@ -175,9 +176,9 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise InputError(f"--config {path}: {error.strerror}") from None
+        raise InputError(f"--config {path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of thousands of digits
-        raise InputError(f"--config {path}: {error}") from None
+        raise InputError(f"--config {path}: {toml_problem(error)}") from None
     unknown = [key for key in content if key != "policy"]
     if unknown:
         raise InputError(f"--config {path}: unknown key {unknown[0]!r}; expected tables [policy.NAME]")
@@ -237,7 +238,7 @@ def refuse_journal_among(journal: str, prefix: str, more_suffixes: Iterable[str]
 
 def timeout_s(text: str) -> float:
     """Read a number of seconds, 0 or more."""
-    seconds = _number(text)
+    seconds = number(text)
     if not (math.isfinite(seconds) and seconds >= 0):
         raise argparse.ArgumentTypeError(f"expected a number of seconds, 0 or more, found {text!r}")
     return seconds
@@ -332,17 +333,34 @@ def n_workers(text: str) -> int:
 
 def megabytes(text: str) -> int:
     """Read a size in MiB and return it in bytes."""
-    size = _number(text)
+    size = number(text)
     if not (math.isfinite(size) and 0 < size <= 2**20):
         raise argparse.ArgumentTypeError(f"expected a size in MiB, found {text!r}")
     return int(size * 2**20)
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """Read a number."""
     try:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
+
+
+def integer(text: str) -> int:
+    """Read a whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, found {text!r:.40}") from None
+
+
+def processors(text: str) -> int:
+    """Read the number of processors of a machine."""
+    n = _whole(text, 1)
+    if n > MAX_HOSTS:
+        raise argparse.ArgumentTypeError(f"expected 1 to {MAX_HOSTS:,} processors, found {text:.40}")
+    return n
 
 
 def positive(text: str) -> int:

@@ -37,10 +37,12 @@ def run(
     command: str,
     *,
     beside: Path | None = None,
+    source: str = "",
 ) -> Progress:
     """Run the cells that are not done yet, with a progress line. The store must be open.
 
-    `command` is the command line that repeats the campaign. The page of the campaign shows it.
+    `command` is the command line that repeats the campaign. The page of the campaign shows it. `source` is the
+    campaign's file, for errors.
     """
     line = CampaignLine(quiet=args.quiet)
 
@@ -60,6 +62,7 @@ def run(
             retry_failed=args.retry_failed,
             on_progress=line.update,
             command=command,
+            source=source,
         )
     finally:
         line.end()

@@ -58,7 +58,8 @@ def keep_files(results: Results) -> Iterator[Results]:
         with results:
             yield results
     except BaseException as error:
-        if results.state in {run_state.State.INTERRUPTED, run_state.State.FAILED}:
+        is_kept = results.state is run_state.State.INTERRUPTED or results.has_part_files
+        if is_kept and results.state in {run_state.State.INTERRUPTED, run_state.State.FAILED}:
             earlier = Path(f"{results.prefix}{run_state.JOBS}").exists()
             where = (
                 f"{results.describe()}; its files are {results.part}_*"
@@ -124,7 +125,7 @@ def _named(about: Mapping[str, Any]) -> str:
 def print_result(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
     """Print the closing table, and unfinished jobs on standard error. Returns the exit code: 0, 5 or 7."""
     if not quiet:
-        print("\n".join(summary.table(result)))
+        print("\n".join(summary.closing_table(result)))
         for remark in result.remarks:
             arguments.say(remark)
     if result.broken_promises:

@@ -160,15 +160,19 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", choices=tuple(MODELS), help=f"one of {', '.join(MODELS)}")
     amount = parser.add_mutually_exclusive_group(required=True)
     amount.add_argument("--jobs", type=arguments.positive, metavar="N", help="number of jobs")
-    amount.add_argument("--days", type=float, metavar="D", help="number of days whose jobs are generated")
+    amount.add_argument("--days", type=arguments.number, metavar="D", help="number of days whose jobs are generated")
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", required=True, help="processors of the machine"
     )
-    parser.add_argument("--seed", type=int, metavar="S", default=0, help="seed of the random numbers (default: 0)")
-    parser.add_argument("--output", metavar="FILE", required=True, help="the file to write: .json or .json.gz")
-    parser.add_argument("--load", type=float, metavar="L", help="offered load, 0.8 for 80 %% (default of poisson: 0.7)")
     parser.add_argument(
-        "--gap", type=float, metavar="S", help="poisson: mean seconds between arrivals, instead of --load"
+        "--seed", type=arguments.integer, metavar="S", default=0, help="seed of the random numbers (default: 0)"
+    )
+    parser.add_argument("--output", metavar="FILE", required=True, help="the file to write: .json or .json.gz")
+    parser.add_argument(
+        "--load", type=arguments.number, metavar="L", help="offered load, 0.8 for 80 %% (default of poisson: 0.7)"
+    )
+    parser.add_argument(
+        "--gap", type=arguments.number, metavar="S", help="poisson: mean seconds between arrivals, instead of --load"
     )
     help_text = (
         "poisson: exponential:MEAN, lognormal:MEDIAN:SIGMA, uniform:LOW:HIGH or fixed:S (default: exponential:3600)"
@@ -204,7 +208,7 @@ def _generate(args: argparse.Namespace) -> int:
             days=args.days,
             load=args.load,
             gap_s=args.gap,
-            walltimes=Walltimes.parse(args.walltimes),
+            walltimes=Walltimes.parse(args.walltimes, "--walltimes: "),
             n_users=args.users,
             **own,
         )

@@ -111,10 +111,12 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
     arguments.add_memory_unit(log)
     arguments.add_partition(log)
-    log.add_argument("--min-runtime", type=float, metavar="S", help="keep jobs with run time 0 or unknown; set it to S")
+    log.add_argument(
+        "--min-runtime", type=arguments.number, metavar="S", help="keep jobs with run time 0 or unknown; set it to S"
+    )
     log.add_argument("--profile", choices=("delay", "parallel"), help="type of the profiles (default: delay)")
     log.add_argument(
-        "--speed", type=float, metavar="F", help="flop/s of a processor, for parallel tasks (default: 1e9)"
+        "--speed", type=arguments.number, metavar="F", help="flop/s of a processor, for parallel tasks (default: 1e9)"
     )
     log.add_argument(
         "--duplicates", choices=("renumber", "error"), help="how to handle a repeated job number (default: renumber)"
@@ -138,7 +140,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
     if args.speed is not None and args.profile != "parallel":
         raise InputError("--speed: expected together with --profile parallel")
     return swf.SwfOptions(
-        walltimes=Walltimes.parse(args.walltimes or "requested"),
+        walltimes=Walltimes.parse(args.walltimes or "requested", "--walltimes: "),
         min_runtime_s=args.min_runtime,
         n_procs=n_procs,
         duplicates=args.duplicates or "renumber",

@@ -105,7 +105,9 @@ def _deadlines_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--every", type=arguments.positive, metavar="N", help="select every N-th job in order of submission"
     )
-    which.add_argument("--share", type=float, metavar="P", help="select each job with probability P, by the seed")
+    which.add_argument(
+        "--share", type=arguments.number, metavar="P", help="select each job with probability P, by the seed"
+    )
     parser.add_argument(
         "--first", type=arguments.positive, metavar="K", help="with --every: the first selected job (default 1)"
     )
@@ -113,7 +115,11 @@ def _deadlines_arguments(parser: argparse.ArgumentParser) -> None:
         "--least", default="24h", metavar="T", help="the deadline is T after submission (default 24h), …"
     )
     parser.add_argument(
-        "--factor", type=float, default=2.0, metavar="F", help="… or F times --of (default 2), whichever is later"
+        "--factor",
+        type=arguments.number,
+        default=2.0,
+        metavar="F",
+        help="… or F times --of (default 2), whichever is later",
     )
     of = ("estimate", "walltime", "runtime")
     parser.add_argument("--of", choices=of, default=of[0], help="the time that F multiplies (default %(default)s)")
@@ -131,15 +137,22 @@ def _deadlines(args: argparse.Namespace) -> Deadlines:
 def _urgent_arguments(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--every", metavar="T", help="add one in each period T, such as 720h, at a random minute")
-    way.add_argument("--probability", type=float, metavar="P", help="add one at each arrival with probability P")
+    way.add_argument(
+        "--probability", type=arguments.number, metavar="P", help="add one at each arrival with probability P"
+    )
     add = parser.add_argument
-    add("--busy", type=float, metavar="L", help="only when the offered load is at least L, such as 0.75")
+    add("--busy", type=arguments.number, metavar="L", help="only when the offered load is at least L, such as 0.75")
     kinds = "N processors and run time T, one of them at random (repeatable; default 128:600 256:390 512:240)"
     add("--kind", action="append", metavar="N:T", help=kinds)
     given = "instead: add a job of N processors and run time T, submitted at time INSTANT (repeatable)"
     add("--at", action="append", metavar="N:T:INSTANT", help=given)
     add("--queue", action="append", metavar="NAME", help="instead: mark the jobs of this queue (repeatable)")
-    add("--share", type=float, metavar="P", help="instead: mark each job (of these queues) with probability P")
+    add(
+        "--share",
+        type=arguments.number,
+        metavar="P",
+        help="instead: mark each job (of these queues) with probability P",
+    )
 
 
 def _urgent(args: argparse.Namespace) -> Urgent:
@@ -213,11 +226,18 @@ def _files_arguments(parser: argparse.ArgumentParser) -> None:
     gap = "a job shares the file of its user's last job, if that has as many cores and is at most T older (default 1h)"
     add("--gap", default="1h", metavar="T", help=gap)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--per-core", type=float, metavar="GB", help="size of a file per core of the job (default 6.4)")
+    size.add_argument(
+        "--per-core", type=arguments.number, metavar="GB", help="size of a file per core of the job (default 6.4)"
+    )
     size.add_argument("--sizes", metavar="LO:HI", help="instead: random size in GB; its logarithm is uniform")
     classes = "memory of nodes and share of the files that need it, such as 128:0.9,256:0.08,1024:0.02"
     add("--classes", metavar="GB:P,...", help=classes)
-    add("--bandwidth", type=float, metavar="GB/S", help="bandwidth of loading a file, for alone_s (default 0.1)")
+    add(
+        "--bandwidth",
+        type=arguments.number,
+        metavar="GB/S",
+        help="bandwidth of loading a file, for alone_s (default 0.1)",
+    )
 
 
 def _files(args: argparse.Namespace) -> Files:

@@ -34,7 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
     add("--procs", action="append", default=[], metavar="NAME=N", help="processors of a cluster (repeatable)")
     arguments.add_window(parser)
-    add("--external", type=float, metavar="SHARE", help="make each job external with this probability, by the seed")
+    add(
+        "--external",
+        type=arguments.number,
+        metavar="SHARE",
+        help="make each job external with this probability, by the seed",
+    )
     add("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the random numbers (default: 0)")
     convert.add_log_options(parser)
 

@@ -68,7 +68,7 @@ def _phases(path: Path, rank: int) -> Phases:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        where = f"{path}, line {number}"
+        where = f"{path}: line {number}"
         if len(words) != _N_WORDS or words[0] != str(rank) or words[1] != _ACTION:
             raise InputError(f"{where}: expected '{rank} {_ACTION} USAGE FLOPS', found {line!r:.80}")
         try:
@@ -89,7 +89,7 @@ def _below(folder: Path, name: str) -> Path:
 def _lines(path: Path, owner: str) -> list[str]:
     try:
         if path.exists() and not path.is_file():  # a device may never end
-            raise InputError(f"{owner}: cannot read the usage trace {path}: it is not a regular file")
+            raise InputError(f"{owner}: usage trace {path}: cannot be read: it is not a regular file")
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise InputError(f"{owner}: cannot read the usage trace {path}: {error}") from None
+        raise InputError(f"{owner}: usage trace {path}: cannot be read: {error}") from None

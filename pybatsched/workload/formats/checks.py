@@ -6,10 +6,11 @@ The rules are those of Batsim, so that Batsim loads a file that passes here. The
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeGuard
 
@@ -92,13 +93,19 @@ def check_job(job: Any, index: int, profiles: Mapping[str, Mapping[str, Any]], s
         _fail_job(job, source, "profile", "the name of a profile")
     profile = profiles.get(profile_name)
     if profile is None:
-        _fail_job(job, source, "profile", f"one of the file's {len(profiles)} profiles")
+        _fail_job(job, source, "profile", f"a profile of the file ({_some(profiles)})")
     if profile["type"] == "parallel" and len(profile["cpu"]) != n_procs:
         expected = f"{len(profile['cpu'])} processors, as the profile {shown(profile_name)} has"
         _fail_job(job, source, "res", expected)
     if "smpi_ranks_to_hosts_mapping" in job:
         _check_ranks(job, source)
     return str(name)
+
+
+def _some(names: Iterable[str], most: int = 5) -> str:
+    """Return the first of these names, at most `most`."""
+    first = list(itertools.islice(names, most + 1))
+    return ", ".join([*(f"{name:.40}" for name in first[:most]), *(["…"] if len(first) > most else [])])
 
 
 def _fail_job(job: Mapping[str, Any], source: str, field: str, expected: str) -> NoReturn:

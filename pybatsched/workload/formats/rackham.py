@@ -20,7 +20,7 @@ from pybatsched.workload.formats.conversion import (
     LogLines,
     LogOptions,
 )
-from pybatsched.workload.formats.rackham_file import JobClass, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.inject.input_files import alone_s
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report

@@ -22,7 +22,7 @@ from pybatsched.workload.formats.conversion import (
     LogOptions,
     gc_paused,
 )
-from pybatsched.workload.formats.swf_file import FIELDS, SwfJob, SwfTrace, read_swf
+from pybatsched.workload.formats.swf_reader import FIELDS, SwfJob, SwfTrace, read_swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from pybatsched.core import validation
 from pybatsched.errors import InputError
 from pybatsched.workload.inject import deadlines, input_files, moldable, urgent
 from pybatsched.workload.model import Workload
@@ -208,6 +209,4 @@ def step_of(kind: type[_StepType], given: Mapping[str, Any]) -> _StepType:
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"{where + ': ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None
+        raise InputError(str(validation.problems(error, kind)[0])) from None

@@ -160,7 +160,10 @@ class Nodes(Sequence[Node]):
         for proc in cluster.procs:
             if cluster.property_of(proc, "node") is None:
                 host = cluster.host_of(proc)
-                raise InputError(f"host {host} has no property node; policy locality expects it on all hosts")
+                raise InputError(
+                    f"host {host} has no property node; policy locality expects it on all hosts (use a platform of "
+                    "cores such as -p rackham-core instead of --procs)"
+                )
         memories: dict[str, float] = {}
         for name, procs in groups.items():
             memory = _number_of(cluster, name, procs, "memory_gb")

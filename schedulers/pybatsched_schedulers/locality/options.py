@@ -87,16 +87,18 @@ class LocalityOptions(Options):
             if self.bigger_nodes != "never":
                 raise ValueError(f"faithful does not support bigger_nodes {self.bigger_nodes}")
             if self.interval_s < 1 or self.interval_s % 1:
-                raise ValueError(f"faithful: expected interval_s in whole seconds from 1, got {self.interval_s:g}")
+                raise ValueError(f"faithful: expected interval_s in whole seconds from 1, found {self.interval_s:g}")
         if (self.bigger_nodes == "area") != (self.areas is not None):
             raise ValueError("expected bigger_nodes area and areas together")
         for name, area in (self.areas or {}).items():
             if not _is_memory(name) or not (math.isfinite(area) and area >= 0):
-                raise ValueError(f"areas: expected areas from 0 by classes of memory in GB, got {name!r:.40}: {area!r}")
+                raise ValueError(
+                    f"areas: expected areas from 0 by classes of memory in GB, found {name!r:.40}: {area!r}"
+                )
         by_memory: dict[float, str] = {}
         for name in self.areas or ():
             if (other := by_memory.setdefault(float(name), name)) != name:
-                raise ValueError(f"areas: expected one for each memory, got {other!r:.40} and {name!r:.40}")
+                raise ValueError(f"areas: expected one for each memory, found {other!r:.40} and {name!r:.40}")
         return self
 
     def rule(self) -> Rule:

@@ -128,7 +128,7 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
         for proc in procs:
             speed = cluster.number_of(proc, "speed")
             if speed == 0:
-                raise InputError(f"host {cluster.host_of(proc)}, property speed: expected a number above 0, got 0")
+                raise InputError(f"host {cluster.host_of(proc)}, property speed: expected a number above 0, found 0")
             if found.setdefault(name, speed) != speed:
                 text = f"host {cluster.host_of(proc)}, property speed: {_speed_text(speed)}"
                 whole = f"cluster {name}" if cluster.groups("cluster") else "its cluster (all hosts: none names one)"

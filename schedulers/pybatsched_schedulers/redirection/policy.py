@@ -57,14 +57,13 @@ def principal_size(options: RedirectionOptions, n_procs: int) -> int:
     """Return the number of processors of the principal group. Raises InputError if there would be none."""
     if options.group_size is None:
         n = math.floor((1 - options.alpha) * n_procs + 1e-9)
-        culprit = f"alpha = {options.alpha}"
+        expected = f"alpha of at most {1 - 1 / n_procs:.3g}, found {options.alpha:g}"
     else:
         n = n_procs - options.group_size
-        culprit = f"group_size = {options.group_size}"
+        expected = f"group_size of at most {n_procs - 1}, found {options.group_size}"
     if n < 1:
-        raise InputError(
-            f"policy redirection: {culprit} leaves the principal group empty; the platform has {n_procs} procs"
-        )
+        count = f"{n_procs} processor{'' if n_procs == 1 else 's'}"
+        raise InputError(f"policy redirection: the platform has {count}; expected {expected}")
     return n
 
 

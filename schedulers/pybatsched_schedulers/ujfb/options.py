@@ -118,10 +118,10 @@ class SwapOptions(ConservativeOptions):
             is_pair = isinstance(given, tuple)
             if is_pair != (self.swap == "uniform"):
                 expected = "two numbers, [least, most]" if self.swap == "uniform" else "one number of seconds"
-                raise ValueError(f"{name} with swap={self.swap}: expected {expected}, got {given}")
+                raise ValueError(f"{name} with swap={self.swap}: expected {expected}, found {given}")
             least, most = given if isinstance(given, tuple) else (given, given)
             if not 0 <= least <= most < math.inf:
-                raise ValueError(f"{name}: expected seconds from 0, the smaller bound first, got {given}")
+                raise ValueError(f"{name}: expected seconds from 0, the smaller bound first, found {given}")
         if self.swap_class is not None and self.swap != "bandwidth":
             raise ValueError(f"swap_class is for swap=bandwidth; swap is {self.swap}")
         return self

@@ -143,9 +143,9 @@ def test_who_does_not_fit_into_the_host_is_no_victim() -> None:
         ({"swap": "fixed", "swap_out": -1}, "expected seconds from 0"),
         ({"swap": "fixed", "swap_out": float("inf")}, "expected seconds from 0"),
         ({"swap": "fixed", "swap_class": "A"}, "swap_class is for swap=bandwidth"),
-        ({"swap_class": "E"}, "'A', 'B', 'C' or 'D'"),
-        ({"vh_memory_gb": -1}, "greater than or equal to 0"),
-        ({"seed": "x"}, "valid integer"),
+        ({"swap_class": "E"}, "expected one of A, B, C, D, found 'E'"),
+        ({"vh_memory_gb": -1}, "expected 0 or more, found -1"),
+        ({"seed": "x"}, "expected a whole number, found 'x'"),
         ({"victim_order": "nobody"}, "start_order"),
     ],
 )
@@ -163,12 +163,12 @@ def test_swap_options_are_told_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("fields", "hosts", "options", "text"),
     [
-        ({"urgent": 1}, {}, {}, "job w0!a, field urgent: expected true or false, got 1"),
-        ({"urgent": "yes"}, {}, {}, "field urgent: expected true or false, got 'yes'"),
-        ({"memory_gb": -1}, {}, {}, "job w0!a, field memory_gb: expected gigabytes per processor from 0, got -1"),
+        ({"urgent": 1}, {}, {}, "job w0!a, field urgent: expected true or false, found 1"),
+        ({"urgent": "yes"}, {}, {}, "field urgent: expected true or false, found 'yes'"),
+        ({"memory_gb": -1}, {}, {}, "job w0!a, field memory_gb: expected gigabytes per processor from 0, found -1"),
         ({"memory_gb": "much"}, {}, {}, "field memory_gb"),
         ({}, {}, {"vh_memory_gb": 64}, "vh_memory_gb needs hosts with a property vh; host node0 has none"),
-        ({}, {"memory_gb": "many"}, {}, "host node0, property memory_gb: expected a number from 0, got 'many'"),
+        ({}, {"memory_gb": "many"}, {}, "host node0, property memory_gb: expected a number from 0, found 'many'"),
         ({}, {"swap_bw_gbps": "0"}, {}, "host node0, property swap_bw_gbps: expected a bandwidth above 0"),
     ],
 )

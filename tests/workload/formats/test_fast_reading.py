@@ -12,8 +12,8 @@ from support.examples import examples
 from support.logs import line
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats import batsim4, swf_file
-from pybatsched.workload.formats.swf_file import SwfTrace
+from pybatsched.workload.formats import batsim4, swf_reader
+from pybatsched.workload.formats.swf_reader import SwfTrace
 from pybatsched.workload.report import Report
 from pybatsched.workload.walltimes import plain, plains
 
@@ -54,7 +54,7 @@ def _state(trace: SwfTrace) -> Any:
 def _taken(way: str, chunk: bytes, n_before: int, *, lenient: bool) -> Any:
     """Read a chunk one way; give how many lines it had and what was kept of it, or what was said against it."""
     trace = SwfTrace("log.swf")
-    reader = swf_file._Reader(trace, lenient=lenient)
+    reader = swf_reader._Reader(trace, lenient=lenient)
     try:
         return getattr(reader, way)(chunk, n_before), _state(trace)
     except InputError as error:

@@ -22,7 +22,7 @@ from pybatsched.workload.formats.conversion import (
     LogOptions,
 )
 from pybatsched.workload.formats.rackham import EARLY, LATE, NO_CORES, OUT_OF_TURN, OVER, RUNNING, WAITING, to_workload
-from pybatsched.workload.formats.rackham_file import JobClass, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import OUTSIDE, TOO_MANY, Selection

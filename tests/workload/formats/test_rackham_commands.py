@@ -18,7 +18,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload import load, stats
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.rackham import OVER, RUNNING, WAITING, time_zero, to_workload
-from pybatsched.workload.formats.rackham_file import JobClass, read_rackham
+from pybatsched.workload.formats.rackham_reader import JobClass, read_rackham
 from pybatsched.workload.lint import OTHER_ORDER, lint
 from pybatsched.workload.walltimes import OVERRAN_STRICT
 

@@ -26,9 +26,9 @@ BEGIN = '{"type": "machine_unavailable", "resources": "0", "timestamp": '
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (f'{{"type": {DEEP}}}', "e.txt, line 1: expected a JSON object: maximum recursion depth exceeded"),
-        (BEGIN + "1" + "0" * 400 + "}", "e.txt, line 1: field timestamp: expected seconds, 0 or more, found 1000"),
-        (BEGIN + "true}", "e.txt, line 1: field timestamp: expected seconds, 0 or more, found True"),
+        (f'{{"type": {DEEP}}}', "e.txt: line 1: expected a JSON object: maximum recursion depth exceeded"),
+        (BEGIN + "1" + "0" * 400 + "}", "e.txt: line 1: field timestamp: expected seconds, 0 or more, found 1000"),
+        (BEGIN + "true}", "e.txt: line 1: field timestamp: expected seconds, 0 or more, found True"),
     ],
 )
 def test_external_events(tmp_path: Path, line: str, expected: str) -> None:

@@ -14,7 +14,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.formats import files
 from pybatsched.workload.formats.rackham import to_workload
-from pybatsched.workload.formats.rackham_file import FIELDS, JobClass, RackhamJob, read_rackham
+from pybatsched.workload.formats.rackham_reader import FIELDS, JobClass, RackhamJob, read_rackham
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n   \n"])
