@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +13,12 @@ from pybatsched.cli.common import arguments, campaign_runner, run_end
 from pybatsched.errors import InputError
 from pybatsched.metrics.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
-from pybatsched.metrics.runs import common_tau_s, read_latest
-from pybatsched.report import campaign_figures
-from pybatsched.report.campaign.points import points_of
+from pybatsched.metrics.runs import Run, common_tau_s, read_latest
+from pybatsched.report import campaign_figures, figure_style
+from pybatsched.report.campaign.points import Point, points_of
+from pybatsched.report.campaign_figures import CampaignFigureOptions
 from pybatsched.report.figures import KINDS, FigureOptions, draw
+from pybatsched.report.provenance import labels_of, relabelled
 
 EPILOG: Final = f"""\
 figures:
@@ -31,9 +35,11 @@ figures of a campaign, by its directory, as on its page:
   mean-ratios    means of the ratios
 
 examples:
-  pybatsched plot gantt out/easy --output gantt.pdf
+  pybatsched plot gantt out/easy --from 3d --to 5d --output gantt.pdf
   pybatsched plot cdf out/fcfs out/easy --measure wait_s --output waits.svg
+  pybatsched plot cdf out/fcfs out/easy --label FCFS --label EASY --width column --output waits.pdf
   pybatsched plot ratios out/study --measure mean_wait_s --baseline easy --output waits.pdf
+  pybatsched plot means out/study --only curie --label easy=EASY --output means.pdf
 
 An axis of values is logarithmic if the largest value is more than 20 times the smallest (or 1, if a value is 0);
 --scale changes this, and the printed line shows the result. --scale log of a campaign's figure needs values above 0.
@@ -55,6 +61,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "facts; of a campaign any figure of its table (default %(default)s)",
     )
     add(
+        "--width",
+        default="",
+        metavar="WIDTH",
+        help="column (3.5 inches), text (7.2 inches, the default) or a number of inches",
+    )
+    add(
+        "--label",
+        action="append",
+        default=[],
+        metavar="[OLD=]NEW",
+        help="label of the first run, second run, …; or OLD=NEW for some runs, or for policies and workloads of a "
+        "campaign (repeatable)",
+    )
+    arguments.add_span(parser)
+    add(
+        "--color",
+        choices=("auto", "job", "wait"),
+        default="auto",
+        help="for gantt: a colour for each job, or by wait (default %(default)s: by wait if there are over 300 jobs)",
+    )
+    add(
         "--scale",
         choices=("auto", "log", "linear"),
         default="auto",
@@ -67,6 +94,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a campaign: compare with this policy (default: the baseline in its file, else its first policy)",
     )
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw only this policy")
+    add(
+        "--only",
+        action="append",
+        default=[],
+        metavar="WORKLOAD",
+        help="of a campaign: draw only this workload or the weeks of this log; may contain * (repeatable)",
+    )
     add(
         "--each",
         default="",
@@ -81,38 +115,87 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw the figure."""
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
-        if args.figure not in campaign_figures.KINDS:
-            raise InputError(
-                f"{args.figure}: expected runs; figures of a campaign are {', '.join(campaign_figures.KINDS)}"
-            )
-        if args.workload:
-            raise InputError("-w: expected runs with it, found a campaign")
-        store = Store(args.runs[0])
-        arguments.refuse_to_overwrite(args.output, store.files_read())
-        points = points_of(store)
-        baseline = args.baseline or store.manifest()["spec"].get("baseline", "")
-        about = {"figure": args.measure, "baseline": baseline, "policy": args.policy, "each": args.each}
-        _print_result(args.output, campaign_figures.draw(args.figure, points, args.output, scale=args.scale, **about))
-        missing = [point for point in points if point.figures is None and args.policy in {"", point.policy}]
-        campaign_runner.say_missing(args.runs[0], len(missing))
-        return 0
+        return _plot_campaign(args)
     if args.figure not in KINDS:
         raise InputError(f"{args.figure}: expected the directory of one campaign")
-    for name in ("baseline", "policy", "each"):
+    for name in ("baseline", "policy", "each", "only"):
         if getattr(args, name):
             raise InputError(f"--{name}: expected a campaign with it, found runs")
-    runs = [read_latest(prefix, args.workload, newest=args.partial) for prefix in args.runs]
+    begin_s, end_s = arguments.span(args)
+    width = figure_style.width_of(args.width or "text")
+    labels = relabelled(labels_of(args.runs), args.label, args.runs)
+    runs = [
+        replace(read_latest(prefix, args.workload, newest=args.partial), name=label)
+        for prefix, label in zip(args.runs, labels, strict=True)
+    ]
     arguments.refuse_to_overwrite_runs(args.output, runs, args.workload)
     runs[0].evaluated.check_measure(args.measure, *(run.evaluated for run in runs[1:]))
     run_end.introduce(run.run_state for run in runs)
     for run in runs:
         if run.left_out_text and args.figure in {"cdf", "boxes"}:
             print(f"{run.prefix}: {run.left_out_text}")
-    is_by_tau = args.figure in {"cdf", "boxes"} and args.measure == "bounded_slowdown"
-    tau_s = common_tau_s(runs if is_by_tau else [], args.tau)
-    _print_result(args.output, draw(args.figure, runs, args.output, FigureOptions(args.measure, tau_s, args.scale)))
+    options = FigureOptions(args.measure, _tau_s(args, runs), args.scale, width, begin_s, end_s, args.color)
+    _print_result(args.output, draw(args.figure, runs, args.output, options))
     run_end.check((run.run_state for run in runs), partial=args.partial)
     return 0
+
+
+def _tau_s(args: argparse.Namespace, runs: Sequence[Run]) -> float:
+    """Return the bound of bounded slowdowns. Runs may have different ones if the figure shows none."""
+    is_by_tau = args.figure in {"cdf", "boxes"} and args.measure == "bounded_slowdown"
+    return common_tau_s(runs if is_by_tau else [], args.tau)
+
+
+def _plot_campaign(args: argparse.Namespace) -> int:
+    """Draw a figure of a campaign."""
+    (folder,) = args.runs
+    if args.figure not in campaign_figures.KINDS:
+        raise InputError(f"{args.figure}: expected runs; figures of a campaign are {', '.join(campaign_figures.KINDS)}")
+    for name, value in (
+        ("-w", args.workload),
+        ("--from", args.from_at),
+        ("--to", args.to_at),
+        ("--color", args.color != "auto"),
+    ):
+        if value:
+            raise InputError(f"{name}: expected runs with it, found a campaign")
+    store = Store(folder)
+    arguments.refuse_to_overwrite(args.output, store.files_read())
+    points = points_of(store)
+    options = CampaignFigureOptions(
+        figure=args.measure,
+        baseline=args.baseline or store.manifest()["spec"].get("baseline", ""),
+        policy=args.policy,
+        each=args.each,
+        scale=args.scale,
+        width=figure_style.width_of(args.width) if args.width else None,
+        only=args.only,
+        labels=_labels(points, args.label),
+    )
+    _print_result(args.output, campaign_figures.draw(args.figure, points, args.output, options))
+    missing = [
+        point
+        for point in campaign_figures.chosen(points, args.only)
+        if point.figures is None and args.policy in {"", point.policy}
+    ]
+    campaign_runner.say_missing(folder, len(missing))
+    return 0
+
+
+def _labels(points: Sequence[Point], given: Sequence[str]) -> dict[str, str]:
+    """Read the new names of policies, settings and families, each as OLD=NEW. Raises InputError.
+
+    OLD may contain =, as in `easy (order=sjf)=EASY-SJF`.
+    """
+    known = campaign_figures.names_in(points)
+    labels = {}
+    for label in given:
+        old = next((name for name in known if label.startswith(f"{name}=")), None)
+        new = label[len(old) + 1 :] if old is not None else ""
+        if old is None or not new.strip():
+            raise InputError(f"--label {label:.60}: expected OLD=NEW, where OLD is one of {', '.join(known)}")
+        labels[old] = new
+    return labels
 
 
 def _print_result(path: str, what: str) -> None:

@@ -166,6 +166,13 @@ class JobTable:
         """The jobs that count: all, or those with ``evaluated: true`` where some have the field."""
         return self if self.frame["evaluated"].all() else self._take(pl.col("evaluated"))
 
+    def submitted_in(self, begin: float | None, end: float | None) -> JobTable:
+        """Return the jobs submitted in a span of time, without its end; None is no limit. O(jobs)."""
+        if begin is None and end is None:
+            return self
+        low, high = -math.inf if begin is None else begin, math.inf if end is None else end
+        return self._take((pl.col("submitted_at") >= low) & (pl.col("submitted_at") < high))
+
     def chosen(self, where: Mapping[str, Any]) -> JobTable:
         """Return the jobs whose fields match `where`: a value, or one of a list of values. O(jobs).
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.errors import InputError, quantity
+from pybatsched.metrics.fields import matches
 from pybatsched.metrics.figure_names import resolved
-from pybatsched.report import durations, figures
+from pybatsched.report import durations, figure_style, figures
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.campaign.layout import charts_of
 from pybatsched.report.campaign.points import Point, baseline_of
+from pybatsched.report.figure_style import plain
 from pybatsched.report.scales import Scale, ScaleOption, log_ticks, scale_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class FigureKind(NamedTuple):
@@ -31,7 +36,6 @@ KINDS: Final = {
     "means": FigureKind(is_ratio=False, is_mean=True),
     "mean-ratios": FigureKind(is_ratio=True, is_mean=True),
 }
-_WIDTH: Final = 7.2  # inches, as in the other figures
 _MAX_BOXES: Final = 40  # side by side; more columns are placed below
 _SLOT: Final = 0.26
 _LETTER: Final = 0.075
@@ -41,61 +45,138 @@ _MARGIN: Final = 0.9
 _BASELINE, _DOT, _GREY = "#d0d0d0", "#1f4e79", "#7a7a7a"
 
 
-def draw(
-    kind: str,
-    points: Sequence[Point],
-    path: str | Path,
-    *,
-    figure: str,
-    baseline: str = "",
-    policy: str = "",
-    each: str = "",
-    scale: ScaleOption = "auto",
-) -> str:
-    """Draw a figure of a campaign into a file, one chart below the other, and return a short description.
+class CampaignFigureOptions(NamedTuple):
+    """The options of a campaign's figure.
 
     `figure` may be a measure; then it is the mean of the measure. With `policy`, only the charts of that policy are
-    drawn. With `each`, a field of jobs, a dot is one value of the field in a run. All charts have the same axis of
-    values. Raises InputError for data that cannot be drawn and files that cannot be written.
+    drawn, with `only` only workloads or families that match one of these names, which may contain stars. With `each`, a
+    field of jobs, a dot is one value of the field in a run. `labels` are new names of policies, settings and families.
+    `width` is in inches; by default a figure is as wide as the text of a paper, or wider if it has many boxes.
     """
-    if each and not any(each in point.each for point in points):
-        kept = sorted({key for point in points for key in point.each})
-        raise InputError(f"each {each!r:.60}: expected {', '.join(kept) or 'a campaign with each = [...] in its file'}")
-    known = sorted({key for point in points for key in _figures(point, each)})
-    name = f"mean_{figure}" if figure not in known and f"mean_{figure}" in known else resolved(figure, known)
-    if not known:
-        raise InputError("the campaign has no finished cell to show")
-    if name not in known:
-        raise InputError(f"measure {figure!r:.60}: expected one of {', '.join(known)}")
-    policies = list(dict.fromkeys(point.policy for point in points))
-    if policy and policy not in policies:
-        raise InputError(f"policy {policy!r:.60}: expected one of {', '.join(policies)}")
-    chosen = baseline_of(points, baseline)
-    is_ratio = KINDS[kind].is_ratio
-    if is_ratio and not chosen:
-        raise InputError(f"{kind}: expected a campaign with several policies or settings")
-    charts = charts_of(points, name, chosen, ratios=is_ratio, only=policy, each=each)
-    if not charts:
-        nothing = f"no points to show of {policy or 'any policy'}"
-        why = _why_no_ratio(points, name, chosen, policy, each) if is_ratio else ""
-        raise InputError(f"{kind}: {why or nothing}")
-    charts = [replace(chart, scale=scale) for chart in charts]
+
+    figure: str = "bounded_slowdown"
+    baseline: str = ""
+    policy: str = ""
+    each: str = ""
+    scale: ScaleOption = "auto"
+    width: float | None = None
+    only: Sequence[str] = ()
+    labels: Mapping[str, str] = {}
+
+
+def figure_of(kind: str, points: Sequence[Point], options: CampaignFigureOptions | None = None) -> Figure:
+    """Return a figure of a campaign: boxes, ratios, means or mean-ratios, one chart below the other.
+
+    All charts have the same axis of values. Raises InputError for data that cannot be drawn.
+    """
+    return _drawn(kind, points, options or CampaignFigureOptions())[0]
+
+
+def draw(kind: str, points: Sequence[Point], path: str | Path, options: CampaignFigureOptions) -> str:
+    """Draw a figure of a campaign into a file, and return a short description.
+
+    Raises InputError for data that cannot be drawn and files that cannot be written.
+    """
+    figure_style.check_path(path)
+    figure, what = _drawn(kind, points, options)
+    figure_style.write(figure, path)
+    return what
+
+
+def _drawn(kind: str, points: Sequence[Point], options: CampaignFigureOptions) -> tuple[Figure, str]:
+    """Return a figure and its description."""
+    if kind not in KINDS:
+        raise InputError(f"figure {kind!r:.40}: expected one of {', '.join(KINDS)}")
     is_mean = KINDS[kind].is_mean
+    charts = [_renamed(chart, options.labels) for chart in _charts(kind, points, options)]
     axis = scale_of(charts, with_dots=not is_mean, with_intervals=is_mean)
-    if scale == "log" and not axis.is_log:
+    if options.scale == "log" and not axis.is_log:
         what = f"{kind} of {charts[0].measure_title}"
         raise InputError(f"--scale log: {what} are not all above 0; use --scale linear or --scale auto")
-    sizes = [_size(chart) for chart in charts]
-    size = max(width for width, _ in sizes), sum(height for _, height in sizes)
-    with figures.canvas(path, size) as whole:
-        parts = whole.subfigures(len(charts), 1, squeeze=False, height_ratios=[height for _, height in sizes])
+    width = options.width or max(_width(chart) for chart in charts)
+    heights = [_height(chart, width) for chart in charts]
+    with figure_style.style(width):
+        figure: Any = figure_style.new_figure(width, sum(heights))
+        parts = figure.subfigures(len(charts), 1, squeeze=False, height_ratios=heights)
         for part, chart in zip(parts[:, 0], charts, strict=True):
-            _chart(part, chart, axis, as_means=is_mean)
+            _chart(part, chart, axis, width, as_means=is_mean)
     n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
     n_undefined = sum(chart.n_undefined for chart in charts)
     without = f" ({n_undefined:,} without: the baseline is 0)" if n_undefined else ""
     on_axis = ", on a logarithmic axis" if axis.is_log else ""
-    return f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{without}{on_axis}"
+    return figure, f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{without}{on_axis}"
+
+
+def _charts(kind: str, all_points: Sequence[Point], options: CampaignFigureOptions) -> list[Chart]:
+    """Return the charts of a figure. Raises InputError if there are none."""
+    points, each, policy = chosen(all_points, options.only), options.each, options.policy
+    if each and not any(each in point.each for point in points):
+        kept = sorted({key for point in points for key in point.each})
+        raise InputError(f"each {each!r:.60}: expected {', '.join(kept) or 'a campaign with each = [...] in its file'}")
+    known = sorted({key for point in points for key in _figures(point, each)})
+    mean = f"mean_{options.figure}"
+    name = mean if options.figure not in known and mean in known else resolved(options.figure, known)
+    if not known:
+        raise InputError("the campaign has no finished cell to show")
+    if name not in known:
+        raise InputError(f"measure {options.figure!r:.60}: expected one of {', '.join(known)}")
+    policies = list(dict.fromkeys(point.policy for point in points))
+    if policy and policy not in policies:
+        raise InputError(f"policy {policy!r:.60}: expected one of {', '.join(policies)}")
+    baseline = baseline_of(points, options.baseline)
+    is_ratio = KINDS[kind].is_ratio
+    if is_ratio and not baseline:
+        raise InputError(f"{kind}: expected a campaign with several policies or settings")
+    charts = charts_of(points, name, baseline, ratios=is_ratio, only=policy, each=each)
+    if not charts:
+        nothing = f"no points to show of {policy or 'any policy'}"
+        why = _why_no_ratio(points, name, baseline, policy, each) if is_ratio else ""
+        raise InputError(f"{kind}: {why or nothing}")
+    return [replace(chart, scale=options.scale) for chart in charts]
+
+
+def chosen(points: Sequence[Point], only: Sequence[str]) -> list[Point]:
+    """Return the points of the workloads or families that match one of the names. Raises InputError."""
+    for name in only:
+        if not any(matches(own, name) for point in points for own in (point.workload, point.family)):
+            families = dict.fromkeys(point.family for point in points)
+            raise InputError(f"--only {name:.60}: expected a workload of the campaign: {', '.join(families)}")
+    return [
+        point
+        for point in points
+        if not only or any(matches(own, name) for name in only for own in (point.workload, point.family))
+    ]
+
+
+def _renamed(chart: Chart, labels: Mapping[str, str]) -> Chart:
+    """Return a chart with new names of policies, settings and families. Raises InputError if two get the same name."""
+    if not labels:
+        return chart
+    reference = chart.reference
+    base = reference.strip().removesuffix(" (baseline)")
+    own = {**labels, **({reference: f"{labels[base]} (baseline)"} if base in labels else {})}
+    categories, rows = ([own.get(name, name) for name in names] for names in (chart.categories, chart.rows))
+    for names in (categories, rows):
+        twice = next((name for name in names if names.count(name) > 1), "")
+        if twice:
+            raise InputError(f"--label: found {twice!r:.60} for two names of one chart; expected different names")
+    boxes = [
+        replace(box, row=own.get(box.row, box.row), category=own.get(box.category, box.category)) for box in chart.boxes
+    ]
+    return replace(
+        chart,
+        subject=own.get(chart.subject, chart.subject),
+        baseline=own.get(chart.baseline, chart.baseline),
+        reference=own.get(reference, reference),
+        rows=tuple(rows),
+        categories=tuple(categories),
+        boxes=tuple(boxes),
+    )
+
+
+def names_in(points: Sequence[Point]) -> list[str]:
+    """Return the names that labels may replace: policies, their settings and families. O(points)."""
+    return list(dict.fromkeys(name for point in points for name in (point.policy, point.setting, point.family)))
 
 
 def _why_no_ratio(points: Sequence[Point], figure: str, baseline: str, policy: str, each: str) -> str:
@@ -118,49 +199,63 @@ def _figures(point: Point, each: str) -> set[str]:
     return {name for row in point.each.get(each, {}).values() for name in row}
 
 
-def _size(chart: Chart) -> tuple[float, float]:
-    lines = chart.lines(_MAX_BOXES)
-    width = max(_WIDTH, _MARGIN + _SLOT * len(lines[0][1]) * len(chart.categories))
-    return width, _ROW * len(lines) + 0.7 + (_LETTER * _longest(chart) if _is_rotated(chart) else 0)
+def _width(chart: Chart) -> float:
+    """Return the width of a chart in inches if the user has not chosen one."""
+    return max(figure_style.TEXT_IN, _MARGIN + _SLOT * len(chart.lines(_MAX_BOXES)[0][1]) * len(chart.categories))
 
 
-def _longest(chart: Chart) -> int:
-    return max(map(len, chart.categories))
+def _lines(chart: Chart, width: float) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the lines of panels that fit into a width."""
+    return chart.lines(min(int((width - _MARGIN) / _SLOT + 1e-6), _MAX_BOXES))
 
 
-def _slot(chart: Chart) -> float:
+def _height(chart: Chart, width: float) -> float:
+    """Return the height of a chart in inches."""
+    row = _ROW if width > figure_style.WIDTHS["column"] * 1.5 else 1.7
+    turned = max(figure_style.text_width(name, 8.0) for name in _categories(chart)) + 0.1
+    return row * len(_lines(chart, width)) + 0.7 + (turned if _is_rotated(chart, width) else 0)
+
+
+def _categories(chart: Chart) -> list[str]:
+    """Return the names along a chart, long ones in several lines."""
+    return [figure_style.wrapped(plain(name), 1.5, 8.0) for name in chart.categories]
+
+
+def _slot(chart: Chart, width: float) -> float:
     """Return the width of a box in inches."""
-    columns = chart.lines(_MAX_BOXES)[0][1]
-    return max((_WIDTH - _MARGIN) / (len(columns) * max(len(chart.categories), 4)), _SLOT)
+    columns = _lines(chart, width)[0][1]
+    return (width - _MARGIN) / (len(columns) * max(len(chart.categories), 4))
 
 
-def _is_rotated(chart: Chart) -> bool:
-    return _LETTER * _longest(chart) > _slot(chart)
+def _is_rotated(chart: Chart, width: float) -> bool:
+    return _LETTER * max(map(len, chart.categories)) > _slot(chart, width)
 
 
-def _chart(part: Any, chart: Chart, axis: Scale, *, as_means: bool) -> None:
-    subject = f"{figures.plain(chart.subject)}: " if chart.subject else ""
-    part.suptitle(f"{subject}{figures.plain(chart.title.removesuffix(' (s)'))}", fontsize=10)
-    lines = chart.lines(_MAX_BOXES)
+def _chart(part: Any, chart: Chart, axis: Scale, width: float, *, as_means: bool) -> None:
+    subject = f"{plain(chart.subject)}: " if chart.subject else ""
+    size = figure_style.font_size(part)
+    title = f"{subject}{plain(chart.title.removesuffix(' (s)'))}"
+    part.suptitle(figure_style.wrapped(title, width - 0.2, size + 1), fontsize=size + 1)
+    lines = _lines(chart, width)
     axes = part.subplots(len(lines), len(lines[0][1]), squeeze=False, sharex=True, sharey="row")
     for line, (row, columns) in zip(axes, lines, strict=True):
         for panel, column in zip(line, columns, strict=False):
-            _panel(panel, chart, chart.panel(row, column), axis, as_means=as_means)
+            _panel(panel, chart, chart.panel(row, column), axis, _slot(chart, width), as_means=as_means)
             if chart.column_title and (row == chart.rows[0] or len(chart.columns) > len(columns)):
-                panel.set_title(figures.plain(f"{chart.column_title} {column}"), fontsize=9)
+                panel.set_title(plain(f"{chart.column_title} {column}"), fontsize=size)
         for panel in line[len(columns) :]:
             panel.set_axis_off()
         label = "ratio" if chart.is_ratio else textwrap.fill(_title(chart, axis), _ALONG)
-        line[0].set_ylabel(figures.plain(f"{row}\n{label}"))
-    names = [figures.plain(name) for name in chart.categories]
+        line[0].set_ylabel(plain(f"{row}\n{label}"))
+    names, is_rotated = _categories(chart), _is_rotated(chart, width)
     for j in range(len(lines[0][1])):  # labels below the last panel of each column; the last line may have fewer panels
         lowest = max(i for i, (_, columns) in enumerate(lines) if j < len(columns))
-        axes[lowest, j].set_xticks(range(len(names)), names, rotation=90 if _is_rotated(chart) else 0)
+        axes[lowest, j].set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0)
         axes[lowest, j].tick_params(labelbottom=True)
-    part.supxlabel(figures.plain(chart.x_title), fontsize=9)
+    part.supxlabel(plain(chart.x_title), fontsize=size)
 
 
-def _panel(panel: Any, chart: Chart, boxes: Sequence[Box], axis: Scale, *, as_means: bool) -> None:
+def _panel(panel: Any, chart: Chart, boxes: Sequence[Box], axis: Scale, slot: float, *, as_means: bool) -> None:
     positions = [chart.categories.index(box.category) for box in boxes]
     (_draw_means if as_means else _draw_boxes)(panel, boxes, positions, axis)
     if chart.is_ratio:
@@ -172,7 +267,7 @@ def _panel(panel: Any, chart: Chart, boxes: Sequence[Box], axis: Scale, *, as_me
     half = max(n, 4) / 2 + 0.1  # a single box is narrower than its panel
     panel.set_xlim((n - 1) / 2 - half, (n - 1) / 2 + half)
     ns = [box.mean.n if as_means else len(box.dots) for box in boxes]
-    is_wide = _LETTER * max((len(f"n = {one:,}") for one in ns), default=0) < _slot(chart)
+    is_wide = _LETTER * max((len(f"n = {one:,}") for one in ns), default=0) < slot
     above = {"transform": panel.get_xaxis_transform(), "ha": "center", "va": "top", "fontsize": 7, "color": "#555555"}
     for position, one in zip(positions, ns, strict=True):
         panel.text(position, 0.99, f"n = {one:,}" if is_wide else f"{one:,}", **above)

@@ -97,10 +97,10 @@ def marks(low_s: float, high_s: float) -> list[tuple[float, str]]:
     return coarse if len(coarse) > 2 else [mark for mark in _FINE_MARKS if low_s <= mark[0] <= high_s]
 
 
-def labelled(begin_s: float, end_s: float) -> tuple[list[tuple[float, str]], str]:
-    """Return the ticks of a time axis with their labels, and the unit of the labels."""
+def labelled(begin_s: float, end_s: float, n_max: int = 10) -> tuple[list[tuple[float, str]], str]:
+    """Return at most `n_max` + 1 ticks of a time axis with their labels, and the unit of the labels."""
     unit = unit_of(end_s - begin_s)
-    return [(at, f"{at / unit.seconds:,.10g}") for at in ticks(begin_s, end_s)], unit.name
+    return [(at, f"{at / unit.seconds:,.10g}") for at in ticks(begin_s, end_s, n_max)], unit.name
 
 
 def span_for(total_s: float, n_max: int) -> float:

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import io
-import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from pybatsched.errors import InputError, printable, quantity
+from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import title_of
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
 from pybatsched.metrics.runs import Run
-from pybatsched.report import durations
+from pybatsched.metrics.series import Steps
+from pybatsched.report import durations, figure_style
+from pybatsched.report.figure_style import COLORS, plain
 from pybatsched.report.gantt.bars import HELD, LOAD, LOST, PLAIN, SUSPENDED, URGENT, bars_of, color_of, legend_of
 from pybatsched.report.gantt.cluster_rows import Rows, rows_of
 from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
-from pybatsched.results.atomic_files import whole
 
-_ENDINGS: Final = (".svg", ".pdf", ".png")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: How the jobs of a Gantt chart are coloured: each job has a colour, or the colour shows its wait.
+ColorOption = Literal["auto", "job", "wait"]
+
 _MAX_STEPS: Final = 4_000
 _MAX_SPANS: Final = 400  # with more steps, means over spans are drawn
 _HEADROOM: Final = 1.2  # end of a logarithmic axis of values, over the largest value
+_MAX_LINES: Final = 3  # of queues in one chart; more runs have a panel each
 _MANY_BARS: Final = 2_000
+_MAX_COLORED_JOBS: Final = 300  # with more jobs, single jobs cannot be distinguished by colours
 _FIXED_SCALE: Final = ("gantt", "utilisation")  # figures whose axis of values is always linear
-_COLORS: Final = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#a6761d", "#e7298a")
-_DASHES: Final = ("-", "--", "-.", ":")
+_OF_JOBS: Final = ("cdf", "boxes")  # figures of a measure of jobs
 _THOUSANDS: Final = "{x:,.10g}"
-BOX, _MEAN = "#a6cee3", "#e31a1c"
+#: Colours of waits, and the part of the map that is used: its lightest colours look like idle processors.
+_WAITS, _WAITS_PART = "viridis_r", (0.1, 1.0)
+_LINEAR_WAIT_S: Final = 60.0  # shorter waits are almost the same colour
+BOX, _MEAN = "#a6cee3", "#d7301f"
 
 
 class FigureSummary(NamedTuple):
@@ -42,11 +49,38 @@ class FigureSummary(NamedTuple):
 
 
 class FigureOptions(NamedTuple):
-    """The options of a figure: the measure of jobs, the bound of slowdowns, and the scale of the axis."""
+    """The options of a figure.
 
-    measure: str
+    `measure` is a measure of jobs, `tau_s` the bound of slowdowns, `scale` the scale of the axis of values, and `width`
+    the width in inches. `begin_s` and `end_s` limit the axis of time; in figures of a measure, only jobs submitted in
+    that span count. `color` is how jobs of a Gantt chart are coloured; by default by wait if there are many jobs.
+    """
+
+    measure: str = "bounded_slowdown"
     tau_s: float = DEFAULT_TAU_S
     scale: ScaleOption = "auto"
+    width: float = figure_style.TEXT_IN
+    begin_s: float | None = None
+    end_s: float | None = None
+    color: ColorOption = "auto"
+
+    def has(self, at: float) -> bool:
+        """Return whether an instant is in the span of time."""
+        return (self.begin_s is None or at >= self.begin_s) and (self.end_s is None or at < self.end_s)
+
+    @property
+    def span_text(self) -> str:
+        """The span of time as text; empty if there are no limits."""
+        limits = (("from", self.begin_s), ("to", self.end_s))
+        return " ".join(f"{word} {durations.duration_text(at)}" for word, at in limits if at is not None)
+
+
+def figure_of(kind: str, runs: Sequence[Run], options: FigureOptions | None = None) -> Figure:
+    """Return a figure of runs: gantt, utilisation, queue, cdf or boxes.
+
+    Raises InputError for data that cannot be drawn.
+    """
+    return _drawn(kind, runs, options or FigureOptions())[0]
 
 
 def draw(kind: str, runs: Sequence[Run], path: str | Path, options: FigureOptions) -> str:
@@ -54,97 +88,130 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, options: FigureOption
 
     Raises InputError for data that cannot be drawn and files that cannot be written.
     """
+    figure_style.check_path(path)
+    figure, summary = _drawn(kind, runs, options)
+    figure_style.write(figure, path)
+    of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
+    n_jobs = sum(kind not in _OF_JOBS or options.has(record.submitted_at) for run in runs for record in run.records)
+    span = f", {options.span_text}" if options.span_text else ""
+    on_axis = ", on a logarithmic axis" if summary.is_log else ""
+    return f"{summary.what} of {of_runs}, {quantity(n_jobs, 'job')}{span}{on_axis}"
+
+
+def _drawn(kind: str, runs: Sequence[Run], options: FigureOptions) -> tuple[Figure, FigureSummary]:
+    """Return a figure and its description."""
+    if kind not in KINDS:
+        raise InputError(f"figure {kind!r:.40}: expected one of {', '.join(KINDS)}")
     if kind == "gantt" and len(runs) != 1:
         raise InputError(f"gantt: expected one run, found {len(runs)}")
     if options.scale != "auto" and kind in _FIXED_SCALE:
         raise InputError(
             f"--scale: expected one of the figures {', '.join(name for name in KINDS if name not in _FIXED_SCALE)}"
         )
-    height = {"gantt": 4.2, "utilisation": 1.0 + 1.3 * len(runs)}.get(kind, 3.4)
-    with canvas(path, (7.2, height)) as figure:
+    if options.color != "auto" and kind != "gantt":
+        raise InputError(f"--color: expected the figure gantt, found {kind}")
+    with figure_style.style(options.width):
+        figure = figure_style.new_figure(options.width, _height(kind, len(runs), options.width))
         summary = KINDS[kind](figure, runs, options)
         notices = [plain(f"{run.label}: {run.run_state.notice}") for run in runs if run.run_state.notice]
         if notices:
-            figure.suptitle("\n".join(notices), color="#b00020", fontsize=9)
-    of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
-    n_jobs = sum(len(run.records) for run in runs)
-    return (
-        f"{summary.what} of {of_runs}, {quantity(n_jobs, 'job')}{', on a logarithmic axis' if summary.is_log else ''}"
-    )
+            size = figure_style.font_size(figure)
+            lines = [figure_style.wrapped(notice, options.width - 0.2, size) for notice in notices]
+            figure.suptitle("\n".join(lines), color="#b00020", fontsize=size)
+    return figure, summary
 
 
-@contextlib.contextmanager
-def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
-    """Yield a figure of the given size in inches, and write it atomically to a file at the end. Raises InputError.
-
-    The same drawing gives the same file: it contains no date, and ids come from a fixed salt.
-    """
-    if not str(path).endswith(_ENDINGS):
-        raise InputError(f"{path}: expected a file name that ends in {', '.join(_ENDINGS)}")
-    log = logging.getLogger("matplotlib")
-    if log.level == logging.NOTSET:
-        log.setLevel(logging.ERROR)  # with a read-only home it would warn about its caches
-    try:
-        matplotlib: Any = importlib.import_module("matplotlib")
-        figures: Any = importlib.import_module("matplotlib.figure")
-    except ImportError:
-        raise InputError("figures need matplotlib; pip install 'pybatsched[plot]'") from None
-    with matplotlib.rc_context(
-        {
-            "svg.hashsalt": "pybatsched",
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "hatch.linewidth": 0.4,
-        }
-    ):
-        figure = figures.Figure(figsize=size, layout="constrained")
-        yield figure
-        ending = Path(path).suffix[1:]
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
-        content = io.BytesIO()  # a full disk would raise a different error for each format
-        figure.savefig(content, format=ending, dpi=160, metadata=metadata)
-        with whole(path) as temporary:
-            temporary.write_bytes(content.getvalue())
+def _height(kind: str, n_runs: int, width: float) -> float:
+    """Return the height of a figure in inches, without its legend."""
+    is_narrow = width < figure_style.TEXT_IN / 1.5
+    if kind == "utilisation" or (kind == "queue" and n_runs > _MAX_LINES):
+        return 0.7 + 0.85 * n_runs if is_narrow else 1.0 + 1.3 * n_runs
+    if kind == "gantt":
+        return 2.8 if is_narrow else 4.2
+    return 2.3 if is_narrow else 3.2
 
 
-def _draw_gantt(figure: Any, runs: Sequence[Run], _options: FigureOptions) -> FigureSummary:
+def _draw_gantt(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
+    (run,) = runs
     axes = figure.add_subplot()
-    matplotlib: Any = importlib.import_module("matplotlib")
     collections: Any = importlib.import_module("matplotlib.collections")
     patches: Any = importlib.import_module("matplotlib.patches")
-    # The colours of the page, without greys: a job has the same colour in both.
-    palette = [color for number, color in enumerate(matplotlib.color_sequences["tab20"]) if number not in {14, 15}]
-    rows = rows_of(runs[0])
-    ran = [record for record in runs[0].records if record.ran]
-    bars = bars_of(ran, rows)
-    by_submission = sorted(runs[0].records, key=lambda record: (record.submitted_at, record.id))
-    color_numbers = {record.id: color_of(number, len(palette)) for number, record in enumerate(by_submission)}
+    rows = rows_of(run)
+    ran = [record for record in run.records if record.ran]
+    begin, end = _span_of(runs, options)
+    bars = [bar for bar in bars_of(ran, rows) if bar.end >= begin and bar.begin <= end]
+    n_shown = len({bar.job for bar in bars})
+    is_by_wait = options.color == "wait" or (options.color == "auto" and n_shown > _MAX_COLORED_JOBS)
+    color_of_job = (
+        _colors_by_wait(figure, axes, run.jobs.ran["wait_s"].to_list())
+        if is_by_wait
+        else _colors_by_job(run.records, ran)
+    )
     corners: dict[int, list[Any]] = {}
     colors: dict[int, list[Any]] = {}
     for bar in bars:
-        color = palette[color_numbers[ran[bar.job].id]]
         for low, high in bar.procs if rows is None else rows.placed(bar.procs):
             box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
             corners.setdefault(bar.look, []).append(box)
-            colors.setdefault(bar.look, []).append(color)
+            colors.setdefault(bar.look, []).append(color_of_job[bar.job])
     # White edges or antialiasing would hide thousands of narrow bars.
     crowded = {"linewidth": 0, "antialiased": False} if len(bars) > _MANY_BARS else {}
     for look in sorted(corners):  # urgent jobs last, so that no other bar hides them
         style = _style(look, colors[look]) | (crowded if look == PLAIN else {})
         axes.add_collection(collections.PolyCollection(corners[look], **style))
-    handles = [patches.Patch(label=text, **_style(look, palette[0])) for look, text in legend_of(bars).items()]
+    handles = [(text, patches.Patch(**_style(look, "#1f77b4"))) for look, text in legend_of(bars).items()]
     if handles:
-        axes.figure.legend(handles=handles, loc="outside lower left", frameon=False, ncols=2)
+        figure_style.add_legend(figure, handles, "lower left")
     axes.autoscale()
-    axes.set_ylim(0, (runs[0].n_procs or None) if rows is None else rows.n_rows)
+    axes.set_ylim(0, (run.n_procs or None) if rows is None else rows.n_rows)
     axes.yaxis.set_major_formatter(_THOUSANDS)
-    _time_axis(axes, min((bar.begin for bar in bars), default=0.0), max((bar.end for bar in bars), default=1.0))
+    if options.begin_s is None:
+        begin = min((bar.begin for bar in bars), default=begin)
+    if options.end_s is None:
+        end = max((bar.end for bar in bars), default=end)
+    _time_axis(axes, begin, end, is_exact=options.begin_s is not None)
     axes.set_ylabel("processor")
-    axes.set_title(plain(runs[0].label), loc="left", fontsize=9)
+    figure_style.add_title(axes, run.label)
     if rows is not None:
         _draw_bands(axes, rows)
     return FigureSummary("gantt")
+
+
+def _colors_by_job(records: Sequence[JobRecord], ran: Sequence[JobRecord]) -> list[Any]:
+    """Return the colours of jobs as on the page, without greys."""
+    matplotlib: Any = importlib.import_module("matplotlib")
+    palette = [color for number, color in enumerate(matplotlib.color_sequences["tab20"]) if number not in {14, 15}]
+    by_submission = sorted(records, key=lambda record: (record.submitted_at, record.id))
+    numbers = {record.id: color_of(number, len(palette)) for number, record in enumerate(by_submission)}
+    return [palette[numbers[record.id]] for record in ran]
+
+
+def _colors_by_wait(figure: Any, axes: Any, waits: Sequence[float]) -> list[Any]:
+    """Return the colours of jobs by wait, the darker the longer, and add a colour bar.
+
+    The scale is logarithmic above a minute, unless all waits are shorter.
+    """
+    matplotlib: Any = importlib.import_module("matplotlib")
+    maps: Any = importlib.import_module("matplotlib.colors")
+    mappables: Any = importlib.import_module("matplotlib.cm")
+    longest = max([*waits, 1.0])
+    if longest > _LINEAR_WAIT_S:
+        norm = maps.SymLogNorm(_LINEAR_WAIT_S, linscale=0.5, vmin=0.0, vmax=longest, base=10)
+        marks, title = [(0.0, "0"), *durations.marks(_LINEAR_WAIT_S, longest)], "wait"
+    else:
+        norm = maps.Normalize(0.0, longest)
+        marks, unit = durations.labelled(0.0, longest, 5)
+        title = f"wait ({unit})"
+    whole = matplotlib.colormaps[_WAITS]
+    low, high = _WAITS_PART
+    colors = maps.ListedColormap([whole(low + (high - low) * k / 255) for k in range(256)])
+    mappable = mappables.ScalarMappable(norm, colors)
+    bar = figure.colorbar(mappable, ax=axes, aspect=30, pad=0.02, fraction=0.05)
+    bar.set_ticks([at for at, _ in marks], labels=[text for _, text in marks])
+    bar.ax.minorticks_off()
+    bar.outline.set_linewidth(0.5)
+    bar.set_label(title)
+    return list(mappable.to_rgba(waits))
 
 
 def _draw_bands(axes: Any, rows: Rows) -> None:
@@ -177,19 +244,22 @@ def _style(look: int, color: Any) -> dict[str, Any]:
     return style | ({"edgecolor": "black", "linewidth": 1.0} if look & URGENT else {})
 
 
-def _time_axis(axes: Any, begin: float, end: float) -> None:
-    """Set up a horizontal time axis in days, hours, minutes or seconds. It starts at 0 if the begin is close to 0."""
-    begin = 0.0 if 0 < begin < 0.1 * end else begin
-    marks, unit = durations.labelled(begin, end)
+def _time_axis(axes: Any, begin: float, end: float, *, is_exact: bool = False) -> None:
+    """Set up a horizontal time axis in days, hours, minutes or seconds.
+
+    It starts at 0 if the begin is close to 0, unless it `is_exact`.
+    """
+    begin = 0.0 if 0 < begin < 0.1 * end and not is_exact else begin
+    marks, unit = durations.labelled(begin, end, figure_style.n_ticks(axes.figure))
     axes.set_xlim(begin, end)
     axes.set_xticks([at for at, _ in marks], [text for _, text in marks])
     axes.set_xlabel(f"time ({unit})")
 
 
-def _draw_utilisation(figure: Any, runs: Sequence[Run], _options: FigureOptions) -> FigureSummary:
+def _draw_utilisation(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
     """Draw a panel for each run, one below the other: lines of several runs in one panel would hide each other."""
-    found = [run.usage for run in runs]
-    begin, end = _span_of(runs)
+    begin, end = _span_of(runs, options)
+    found = [_part(run.usage, begin, end) for run in runs]
     span_s = durations.span_for(end - begin, _MAX_SPANS)
     is_binned = any(len(steps.times) > _MAX_SPANS for steps in found)
     panels = figure.subplots(len(runs), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
@@ -198,48 +268,69 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], _options: FigureOptions)
         if is_binned:
             first = math.floor(begin / span_s)
             edges = [span_s * k for k in range(first, math.ceil(end / span_s) + 1)]
-            values = steps.binned(edges)
-        panel.stairs(values, edges, fill=True, color=_COLORS[number % len(_COLORS)], alpha=0.85)
-        panel.set_title(plain(run.label), loc="left", fontsize=9)
+            values = run.usage.binned(edges)
+        panel.stairs(values, edges, fill=True, color=COLORS[number % len(COLORS)], alpha=0.85)
+        figure_style.add_title(panel, run.label)
         if run.n_procs:
             panel.axhline(run.n_procs, color="#666666", linewidth=0.7, linestyle=(0, (4, 3)))
     tops = [run.n_procs or steps.maximum for run, steps in zip(runs, found, strict=True)]
     panels[0].set_ylim(0, 1.06 * max(*tops, 1))
     panels[0].yaxis.set_major_formatter(_THOUSANDS)
-    _time_axis(panels[-1], begin, end)
+    _time_axis(panels[-1], begin, end, is_exact=options.begin_s is not None)
     for panel in panels[:-1]:
         panel.set_xlabel("")
-    figure.supylabel("processors in use", fontsize=9)
+    if len(runs) == 1:
+        panels[0].set_ylabel("processors in use")
+    else:
+        figure.supylabel("processors in use", fontsize=figure_style.font_size(figure))
     if is_binned:
         panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {durations.duration_text(span_s)}")
     return FigureSummary("processors in use over time")
 
 
 def _draw_queue(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
-    """Draw lines in one chart; on a logarithmic axis if a line would otherwise be near 0 most of the time."""
-    axes = figure.add_subplot()
-    found = [run.queue_length for run in runs]
-    begin, end = _span_of(runs)
+    """Draw lines in one chart, or a panel for each run if there are many: more lines would hide each other.
+
+    The axis is logarithmic if a line would otherwise be near 0 most of the time.
+    """
+    are_panels = len(runs) > _MAX_LINES
+    panels = figure.subplots(len(runs) if are_panels else 1, 1, squeeze=False, sharex=True, sharey=True)[:, 0]
+    begin, end = _span_of(runs, options)
+    found = [_part(run.queue_length, begin, end) for run in runs]
     for number, (run, steps) in enumerate(zip(runs, found, strict=True)):
         times, values = list(steps.times), list(steps.values)
         if len(times) > _MAX_STEPS:
             edges = [times[0] + (times[-1] - times[0]) * k / _MAX_STEPS for k in range(_MAX_STEPS + 1)]
             times, values = edges[:-1], steps.binned(edges)
         # No job waits before the first step and after the last one; the line shows this.
-        times, values = [begin, *times, end], [0.0, *values, 0.0]
-        axes.step(times, values, where="post", label=plain(run.label), linewidth=0.9, **_line(number))
+        is_cut = bool(values) and end < run.queue_length.times[-1]
+        times, values = [begin, *times, end], [0.0, *values, values[-1] if is_cut else 0.0]
+        if are_panels:
+            panels[number].fill_between(times, values, step="post", color=COLORS[number % len(COLORS)], linewidth=0.4)
+            figure_style.add_title(panels[number], run.label)
+        else:
+            how = figure_style.line(number)
+            panels[0].step(times, values, where="post", label=plain(run.label), linewidth=0.9, **how)
     highest = max(steps.maximum for steps in found)
-    flattest = min(steps.mean(begin, end) for steps in found)
+    flattest = min(run.queue_length.mean(begin, end) for run in runs)
     is_log = options.scale == "log" or (options.scale == "auto" and highest > LOG_FROM * max(flattest, 1.0))
-    _value_axis(axes, "y", "symlog" if is_log else "linear", (0.0, max(highest, 1.0)), "")
-    axes.set_ylabel("waiting jobs")
-    _time_axis(axes, begin, end)
-    _legend(figure, axes, runs)
+    for panel in panels:
+        kind = "symlog" if is_log else "linear"
+        _value_axis(panel, "y", kind, (0.0, max(highest, 1.0)), "", is_low=are_panels)
+    _time_axis(panels[-1], begin, end, is_exact=options.begin_s is not None)
+    if are_panels:
+        figure.supylabel("waiting jobs", fontsize=figure_style.font_size(figure))
+    else:
+        panels[0].set_ylabel("waiting jobs")
+        _legend(figure, panels[0], runs)
     return FigureSummary("waiting jobs over time", is_log)
 
 
-def _span_of(runs: Sequence[Run]) -> tuple[float, float]:
-    """Return the first submission and the last end of several runs: the time axis of all their figures."""
+def _span_of(runs: Sequence[Run], options: FigureOptions) -> tuple[float, float]:
+    """Return the first submission and the last end of several runs, within the limits of the options.
+
+    This is the time axis of all their figures. Raises InputError if the limits exclude all of it.
+    """
     begins = [record.submitted_at for run in runs for record in run.records]
     ends = [record.ended_at for run in runs for record in run.records if record.ran]
     for run in runs:
@@ -247,21 +338,37 @@ def _span_of(runs: Sequence[Run]) -> tuple[float, float]:
             begins.append(run.span[0])
             ends.append(run.span[1])
     begin = min(begins, default=0.0)
-    return begin, max(*ends, begin + 1e-6) if ends else begin + 1.0
+    end = max(*ends, begin + 1e-6) if ends else begin + 1.0
+    first = begin if options.begin_s is None else options.begin_s
+    last = end if options.end_s is None else options.end_s
+    if first >= end or last <= begin:
+        found = f"{durations.duration_text(begin)} to {durations.duration_text(end)}"
+        raise InputError(f"no job is shown {options.span_text}: the runs last from {found}; use another --from or --to")
+    return first, last
 
 
-def _line(number: int) -> dict[str, Any]:
-    """Return a colour and dashes: lines can be distinguished without colours."""
-    return {"color": _COLORS[number % len(_COLORS)], "linestyle": _DASHES[number % len(_DASHES)]}
+def _part(steps: Steps, begin: float, end: float) -> Steps:
+    """Return the steps within a span of time. O(n)."""
+    if not steps.times or (begin <= steps.times[0] and steps.times[-1] <= end):
+        return steps
+    kept = [(at, value) for at, value in zip(steps.times, steps.values, strict=True) if begin < at < end]
+    pairs = [(begin, steps.at(begin)), *kept]
+    return Steps(tuple(at for at, _ in pairs), tuple(value for _, value in pairs))
 
 
 def _legend(figure: Any, axes: Any, runs: Sequence[Run]) -> None:
     if len(runs) > 1:
-        figure.legend(handles=axes.get_lines(), loc="outside upper left", frameon=False, ncols=min(len(runs), 4))
+        labels = [run.label for run in runs]
+        figure_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
 
 
-def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], measure: str) -> None:
-    """Set up an axis of values and its label: ticks at round times for durations, else at round numbers."""
+def _value_axis(
+    axes: Any, which: str, kind: str, ends: tuple[float, float], measure: str, *, is_low: bool = False
+) -> None:
+    """Set up an axis of values and its label: ticks at round times for durations, else at round numbers.
+
+    On a logarithmic axis that `is_low`, only powers of ten are marked.
+    """
     low, high = ends
     axis, name = getattr(axes, f"{which}axis"), title_of(measure)
     is_time = measure.endswith("_s")
@@ -271,7 +378,7 @@ def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], mea
         marks = (
             durations.marks(least, _HEADROOM * high)
             if is_time
-            else [(at, f"{at:,.10g}") for at in log_ticks(least, high)]
+            else [(at, f"{at:,.10g}") for at in log_ticks(least, high, only_powers=is_low)]
         )
         marks = [(0.0, "0"), *marks] if kind == "symlog" else marks
         axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
@@ -284,20 +391,17 @@ def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], mea
     if 0 <= low <= high / 4 and which == "y":
         axes.set_ylim(bottom=0)
     if is_time and low >= 0 and high > 0:
-        marks, unit = durations.labelled(0.0, high)
+        marks, unit = durations.labelled(0.0, high, figure_style.n_ticks(axes.figure))
         axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
         getattr(axes, f"set_{which}label")(f"{name.removesuffix(' (s)')} ({unit})")
 
 
-def plain(text: str) -> str:
-    """Escape a name for matplotlib (no mathematics), and remove characters that XML cannot contain."""
-    return printable(text).replace("$", r"\$")
-
-
 def _values(run: Run, options: FigureOptions) -> list[float]:
-    found = sorted(run.evaluated.values(options.measure, options.tau_s))
+    jobs = run.evaluated.submitted_in(options.begin_s, options.end_s)
+    found = sorted(jobs.values(options.measure, options.tau_s))
     if not found:
-        raise InputError(f"{run.prefix}: expected at least one job with {options.measure}, found none")
+        which = f" submitted {options.span_text}" if options.span_text else ""
+        raise InputError(f"{run.prefix}: expected at least one job{which} with {options.measure}, found none")
     return found
 
 
@@ -312,7 +416,9 @@ def _draw_cdf(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Figur
         shares = [(k + 1) / len(values) for k in kept]
         at = [values[k] for k in kept]
         # From 0 up to the first value, and from the last one to the end of the axis.
-        axes.step([at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **_line(number))
+        axes.step(
+            [at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **figure_style.line(number)
+        )
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of jobs")
     axes.grid(color="#e4e4e4", linewidth=0.6)
@@ -329,16 +435,43 @@ def _draw_boxes(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Fig
     high = max(max(one.percentiles[95], one.mean) for one in statistics)
     kind = axis_for(low, high, options.scale)
     draw_boxes(axes, statistics, range(len(statistics)), [BOX] * len(statistics))
-    axes.set_xticks(
-        range(len(statistics)),
-        [plain(f"{run.label}\nn = {one.n:,}") for run, one in zip(runs, statistics, strict=True)],
-    )
     half = max(len(statistics), 4) / 2
     axes.set_xlim((len(statistics) - 1) / 2 - half, (len(statistics) - 1) / 2 + half)
+    _name_boxes(figure, axes, [run.label for run in runs], [one.n for one in statistics])
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.6)
     axes.set_axisbelow(True)
     _value_axis(axes, "y", kind, (low, high), options.measure)
     return FigureSummary(f"boxes of {title_of(options.measure)}", kind != "linear")
+
+
+def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]) -> None:
+    """Write labels and numbers of jobs below boxes; if labels are too long for that, turn them, with numbers above."""
+    size = figure_style.font_size(figure)
+    slot = (figure.get_figwidth() - 0.8) / max(len(labels), 4)
+    names = [plain(label) for label in labels]
+    words = [word for name in names for word in (*name.split(), f"n = {max(ns):,}")]
+    if max(figure_style.text_width(word, size) for word in words) < slot - 0.06:
+        below = [figure_style.wrapped(name, slot - 0.06, size) for name in names]
+        axes.set_xticks(range(len(names)), [f"{name}\nn = {n:,}" for name, n in zip(below, ns, strict=True)])
+        n_more = max(name.count("\n") for name in below)
+        figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + n_more * size / 60)
+        return
+    room, degrees = (1.3, 60) if figure_style.is_narrow(figure) else (1.8, 45)
+    lines = [figure_style.wrapped(name, room, size) for name in names]
+    axes.set_xticks(range(len(names)), lines, rotation=degrees, ha="right", rotation_mode="anchor")
+    tallest = max(figure_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
+    figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + tallest)
+    small = size - 1
+    above = {"transform": axes.get_xaxis_transform(), "va": "bottom", "color": "#555555", "fontsize": small}
+    if len(set(ns)) == 1:
+        axes.text(len(ns) - 0.5, 1.01, f"n = {ns[0]:,} each", ha="right", **above)
+        return
+    texts = [f"n = {n:,}" for n in ns]
+    if max(figure_style.text_width(text, small) for text in texts) > slot - 0.04:
+        texts = [f"{n:,}" for n in ns]
+        axes.text(-0.02, 1.01, "n", ha="right", **above | {"transform": axes.transAxes})
+    for position, text in enumerate(texts):
+        axes.text(position, 1.01, text, ha="center", **above)
 
 
 def draw_boxes(axes: Any, statistics: Sequence[Distribution], positions: Sequence[int], colors: Sequence[str]) -> None:

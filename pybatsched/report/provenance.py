@@ -49,6 +49,28 @@ def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
     return [f"{_name(prefix)} ({number})" for number, prefix in enumerate(prefixes, 1)]
 
 
+def relabelled(known: Sequence[str], given: Sequence[str], prefixes: Sequence[str] = ()) -> list[str]:
+    """Return labels after ``--label``: one new label for each known one, or OLD=NEW for some of them.
+
+    OLD is a known label or a prefix. Raises InputError.
+
+    >>> relabelled(["fcfs", "easy"], ["easy=EASY"]), relabelled(["fcfs", "easy"], ["First", "a=b"])
+    (['fcfs', 'EASY'], ['First', 'a=b'])
+    """
+    places = {name: place for names in (prefixes, known) for place, name in enumerate(names)}
+    pairs = [label.partition("=") for label in given]
+    if not any(old in places and equals for old, equals, _ in pairs) and len(given) in {0, len(known)}:
+        return labels_of(known, given) if given else list(known)
+    labels = list(known)
+    for (old, equals, new), label in zip(pairs, given, strict=True):
+        if not equals or old not in places:
+            raise InputError(
+                f"--label {label:.60}: expected OLD=NEW, where OLD is one of {', '.join(known)}; or one label for each"
+            )
+        labels[places[old]] = new
+    return labels_of(known, labels)
+
+
 def _name(prefix: str) -> str:
     return Path(prefix).name or prefix
 

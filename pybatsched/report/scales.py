@@ -132,10 +132,10 @@ def _widened(
     return min(low, bottom), max(high, top)
 
 
-def log_ticks(low: float, high: float) -> list[float]:
+def log_ticks(low: float, high: float, *, only_powers: bool = False) -> list[float]:
     """Return ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or the powers only if these are enough.
 
-    If the ends are too close, the ticks have equal steps.
+    With `only_powers`, two powers are enough. If the ends are too close, the ticks have equal steps.
 
     >>> log_ticks(0.9, 12.0), log_ticks(3.0, 5000.0), log_ticks(0.99, 1.05)
     ([1.0, 2.0, 5.0, 10.0], [10.0, 100.0, 1000.0], [1.0, 1.02, 1.04])
@@ -147,7 +147,8 @@ def log_ticks(low: float, high: float) -> list[float]:
         [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
         for steps in ((1,), (1, 2, 5))
     )
-    return fine if high < 300 * low or len(coarse) < 3 else coarse
+    is_enough = len(coarse) >= 2 if only_powers else high >= 300 * low and len(coarse) >= 3
+    return coarse if is_enough else fine
 
 
 def _equal_ticks(low: float, high: float) -> list[float]:

@@ -41,6 +41,7 @@ def draw(of: Sample, path: str | Path) -> None:
         raise InputError(f"drawing needs matplotlib: pip install 'pybatsched[plot]' ({error})") from error
     style = {
         "svg.hashsalt": "pybatsched",  # else ids in the figure are random
+        "pdf.fonttype": 42,  # TrueType: publishers reject the default
         "font.size": 9.5,
         "axes.edgecolor": "#888888",
         "axes.spines.top": False,

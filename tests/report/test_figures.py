@@ -20,7 +20,9 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
 from pybatsched.report import campaign_figures, page
 from pybatsched.report.campaign import points as samples
-from pybatsched.report.figures import KINDS, plain
+from pybatsched.report.campaign_figures import CampaignFigureOptions
+from pybatsched.report.figure_style import plain
+from pybatsched.report.figures import KINDS
 from pybatsched.report.gantt import bars, chart
 from pybatsched.session.explain import explain, job_histories
 from pybatsched.session.journal import JournalReader
@@ -96,7 +98,7 @@ def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     found = []
     for name in ("one", "two"):
         path = tmp_path / f"{name}.{ending}"
-        campaign_figures.draw(kind, points, path, figure="wait_s")
+        campaign_figures.draw(kind, points, path, CampaignFigureOptions("wait_s"))
         found.append(path.read_bytes())
     assert found[0] == found[1]
     assert len(found[0]) > 5000
@@ -171,7 +173,7 @@ def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> No
     ]
     points = samples.points_of(Store(campaigns.keep(tmp_path / "c", rows, ["w"])))
     for kind in campaign_figures.KINDS:
-        campaign_figures.draw(kind, points, tmp_path / "x.svg", figure="mean_wait_s")
+        campaign_figures.draw(kind, points, tmp_path / "x.svg", CampaignFigureOptions("mean_wait_s"))
 
 
 @pytest.mark.parametrize(
@@ -193,11 +195,11 @@ def test_what_cannot_be_drawn_of_a_campaign(args: tuple[str, ...], said: str, st
 def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
     none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
     with pytest.raises(InputError, match="the campaign has no finished cell to show"):
-        campaign_figures.draw("boxes", none, tmp_path / "x.svg", figure="wait_s")
+        campaign_figures.draw("boxes", none, tmp_path / "x.svg", CampaignFigureOptions("wait_s"))
     rows = [campaigns.Row("w", "p", {"mean_wait_s": 1.0})]
     one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
     with pytest.raises(InputError, match="expected a campaign with several policies or settings"):
-        campaign_figures.draw("ratios", one, tmp_path / "x.svg", figure="wait_s")
+        campaign_figures.draw("ratios", one, tmp_path / "x.svg", CampaignFigureOptions("wait_s"))
 
 
 @pytest.mark.parametrize("kind", ["ratios", "mean-ratios"])

@@ -305,11 +305,28 @@ def add_window(parser: Group) -> None:
 
 def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
     """Return the start and the end of the window in seconds. Raises InputError."""
+    return span(args, "--submitted-before")
+
+
+def span(args: argparse.Namespace, end_name: str = "--to") -> tuple[float | None, float | None]:
+    """Return the start and the end of a span of time in seconds. Raises InputError; `end_name` names the end."""
     begin = None if args.from_at is None else seconds_of(args.from_at, "--from")
-    end = None if args.to_at is None else seconds_of(args.to_at, "--submitted-before")
+    end = None if args.to_at is None else seconds_of(args.to_at, end_name)
     if begin is not None and end is not None and begin >= end:
-        raise InputError(f"--submitted-before {args.to_at}: expected a time after --from {args.from_at}")
+        raise InputError(f"{end_name} {args.to_at}: expected a time after --from {args.from_at}")
     return begin, end
+
+
+def add_span(parser: Group) -> None:
+    """Describe the span of simulated time that a figure shows. `span` reads it."""
+    add = parser.add_argument
+    add(
+        "--from",
+        dest="from_at",
+        metavar="T",
+        help="start of the time axis (seconds, or 12h, 3d, 2w); cdf and boxes: only jobs submitted at T or later",
+    )
+    add("--to", dest="to_at", metavar="T", help="end of the time axis; cdf and boxes: only jobs submitted before T")
 
 
 def add_memory_unit(parser: Group) -> None:

@@ -1,0 +1,243 @@
+"""Define the style of single figures: sizes, fonts, colours, legends and files. This module knows no runs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pybatsched.errors import InputError, printable
+from pybatsched.results.atomic_files import whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Widths of figures by name, in inches: a column and the whole text of a paper with two columns.
+WIDTHS: Final = {"column": 3.5, "text": 7.2}
+TEXT_IN: Final = WIDTHS["text"]
+#: Widths that a user may give, in inches.
+_LEAST_IN, _MOST_IN = 2.0, 40.0
+#: Figures up to this width have smaller letters and fewer ticks.
+_NARROW_IN: Final = 5.0
+ENDINGS: Final = (".svg", ".pdf", ".png")
+_DPI: Final = 300
+#: Colours of runs. Colour-blind readers can distinguish them, and their lightness differs by at least 10 of 100, so
+#: that they are also different in grey.
+COLORS: Final = ("#0a3f9a", "#e29600", "#000000", "#b0420a", "#8ccdf2", "#2f9a84")
+_DASHES: Final = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)))
+_INCH: Final = 72.0  # points
+_LINE_HEIGHT: Final = 1.25  # of the size of letters
+#: Parts of a legend, in multiples of the size of its letters.
+_HANDLE, _HANDLE_GAP, _COLUMN_GAP, _ROW_GAP, _BORDER = 2.4, 0.6, 1.6, 0.3, 0.4
+
+
+def width_of(text: str) -> float:
+    """Read the width of a figure in inches: `column`, `text`, or a number. Raises InputError.
+
+    >>> width_of("column"), width_of("5")
+    (3.5, 5.0)
+    """
+    if text in WIDTHS:
+        return WIDTHS[text]
+    try:
+        width = float(text)
+    except ValueError:
+        width = math.nan
+    if not _LEAST_IN <= width <= _MOST_IN:
+        names = ", ".join(WIDTHS)
+        raise InputError(f"--width {text:.40}: expected {names} or {_LEAST_IN:g} to {_MOST_IN:g} inches")
+    return width
+
+
+def is_narrow(figure: Any) -> bool:
+    """Return whether a figure is about as narrow as a column of a paper."""
+    return bool(figure.figure.get_figwidth() < _NARROW_IN)  # `figure` of a part is the whole
+
+
+def font_size(figure: Any) -> float:
+    """Return the size of letters of a figure, in points."""
+    return 8.0 if is_narrow(figure) else 9.0
+
+
+def n_ticks(figure: Any) -> int:
+    """Return the maximum number of ticks along a figure."""
+    return 6 if is_narrow(figure) else 10
+
+
+def _matplotlib(module: str = "") -> Any:
+    """Import matplotlib or a module of it, an extra. Raises InputError."""
+    log = logging.getLogger("matplotlib")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.ERROR)  # with a read-only home it would warn about its caches
+    try:
+        return importlib.import_module(f"matplotlib{module}")
+    except ImportError:
+        raise InputError("figures need matplotlib; pip install 'pybatsched[plot]'") from None
+
+
+@contextlib.contextmanager
+def style(width: float = TEXT_IN) -> Iterator[None]:
+    """Set the style of all figures of a width while they are created, drawn and written."""
+    settings = {
+        "svg.hashsalt": "pybatsched",
+        "pdf.fonttype": 42,  # TrueType: publishers reject the default
+        "ps.fonttype": 42,
+        "font.size": 8 if width < _NARROW_IN else 9,
+        "axes.titlesize": 8 if width < _NARROW_IN else 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.6,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "hatch.linewidth": 0.4,
+    }
+    with _matplotlib().rc_context(settings):
+        yield
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    """Return a class of figures that are written in this style, also by their users."""
+    _matplotlib()
+    from matplotlib.figure import Figure as BaseFigure  # noqa: PLC0415  an extra
+
+    class PaperFigure(BaseFigure):
+        """A figure that embeds its fonts as TrueType in all files."""
+
+        def savefig(self, fname: Any, **how: Any) -> None:
+            """Write the figure to a file."""
+            with style(self.get_figwidth()):
+                super().savefig(fname, **how)
+
+        def _repr_png_(self) -> bytes:
+            """Return the figure for a notebook."""
+            content = io.BytesIO()
+            self.savefig(content, format="png", dpi=_DPI / 2)
+            return content.getvalue()
+
+    return PaperFigure
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Create an empty figure of a size in inches. Call it within `style`."""
+    return _figure_class()(figsize=(width, height), layout="constrained")
+
+
+def check_path(path: str | Path) -> None:
+    """Raise InputError if a figure cannot be written under this name."""
+    if not str(path).endswith(ENDINGS):
+        raise InputError(f"{path}: expected a file name that ends in {', '.join(ENDINGS)}")
+
+
+def write(figure: Any, path: str | Path) -> None:
+    """Write a figure atomically to a file. Raises InputError.
+
+    The same drawing gives the same file: it contains no date, and ids come from a fixed salt.
+    """
+    check_path(path)
+    ending = Path(path).suffix[1:]
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+    content = io.BytesIO()  # a full disk would raise a different error for each format
+    figure.savefig(content, format=ending, dpi=_DPI, metadata=metadata)
+    with whole(path) as temporary:
+        temporary.write_bytes(content.getvalue())
+
+
+def plain(text: str) -> str:
+    """Escape a name for matplotlib (no mathematics), and remove characters that XML cannot contain."""
+    return printable(text).replace("$", r"\$")
+
+
+def line(number: int) -> dict[str, Any]:
+    """Return a colour and dashes: lines can be distinguished without colours."""
+    n = len(COLORS)
+    return {"color": COLORS[number % n], "linestyle": _DASHES[(number + number // n) % n]}
+
+
+# -------------------------------------------------------------------------------------------------------------- texts
+
+
+def text_width(text: str, size: float) -> float:
+    """Return the width of the longest line of a text in inches; `size` is that of its letters in points."""
+    paths = _matplotlib(".textpath")
+    lines = [line for line in text.split("\n") if line.strip()]
+    return max((paths.TextPath((0, 0), line, size=size).get_extents().width / _INCH for line in lines), default=0.0)
+
+
+def wrapped(text: str, width: float, size: float) -> str:
+    """Break a text into lines of at most `width` inches: at spaces if possible, else within words. O(letters)."""
+    if text_width(text, size) <= width:
+        return text
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if text_width(longer, size) <= width:
+            lines[-1] = longer
+            continue
+        lines += [""] if lines[-1] else []
+        for letter in word:
+            if lines[-1] and text_width(lines[-1] + letter, size) > width:
+                lines.append("")
+            lines[-1] += letter
+    return "\n".join(lines)
+
+
+def add_title(axes: Any, text: str, size: float | None = None) -> None:
+    """Write a title above the left end of axes that fill the width of the figure, in several lines if necessary."""
+    figure = axes.figure
+    points = size or font_size(figure)
+    room = figure.figure.get_figwidth() - (0.7 if is_narrow(figure) else 1.0)
+    axes.set_title(wrapped(plain(text), room, points), loc="left", fontsize=points)
+
+
+# ------------------------------------------------------------------------------------------------------------- legends
+
+
+def add_legend(figure: Any, handles: Sequence[tuple[str, Any]], loc: str) -> Any:
+    """Add a legend beside the axes, within the figure, and make the figure higher by its height.
+
+    `handles` are labels with their lines or patches. The legend has as many columns as fit into the width, at most 4. A
+    label that is wider than the figure has several lines.
+    """
+    size = font_size(figure) - (1.0 if is_narrow(figure) else 0.0)
+    width, height = figure.get_size_inches()
+    room = width - 2 * _BORDER * size / _INCH - 0.1
+    before = (_HANDLE + _HANDLE_GAP) * size / _INCH
+    labels = [wrapped(plain(label), room - before, size) for label, _ in handles]
+    widths = [before + text_width(label, size) for label in labels]
+    n_columns = next(
+        (n for n in range(min(len(labels), 4), 1, -1) if _legend_width(widths, n, size) <= room),
+        1,
+    )
+    n_rows = -(-len(labels) // n_columns)
+    n_lines = sum(max(label.count("\n") + 1 for label in labels[row::n_rows]) for row in range(n_rows))
+    added = (n_lines * _LINE_HEIGHT + (n_rows - 1) * _ROW_GAP + 2 * _BORDER) * size / _INCH
+    figure.set_size_inches(width, height + added)
+    return figure.legend(
+        [handle for _, handle in handles],
+        labels,
+        loc=f"outside {loc}",
+        frameon=False,
+        ncols=n_columns,
+        fontsize=size,
+        handlelength=_HANDLE,
+        handletextpad=_HANDLE_GAP,
+        columnspacing=_COLUMN_GAP,
+        labelspacing=_ROW_GAP,
+        borderpad=_BORDER,
+        borderaxespad=0.0,
+    )
+
+
+def _legend_width(widths: Sequence[float], n_columns: int, size: float) -> float:
+    """Return the width of a legend in inches. It is filled column by column."""
+    n_rows, n_longer = divmod(len(widths), n_columns)
+    ends = [(k + 1) * n_rows + min(k + 1, n_longer) for k in range(n_columns)]
+    columns = [widths[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    return sum(max(column) for column in columns) + (n_columns - 1) * _COLUMN_GAP * size / _INCH
