@@ -37,6 +37,7 @@ FLOORS: dict[str, str] = {
         "pybatsched simulator machines platform live metrics workload policies core results text_table errors"
     ),
     "report": "campaign session pybatsched metrics results core errors",
+    "experiment": "simulator metrics policies core errors",
     "cli": (
         "report campaign simulator machines platform live metrics session pybatsched workload protocol policies core "
         "results text_table errors"
