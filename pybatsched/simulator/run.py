@@ -142,13 +142,25 @@ def _run(
     try:
         simulation.run()
     except RemoteProtocolError as error:
-        if (
-            engine is not None
-        ):  # then the peer is a policy in this process, and the engine's rules did not cover the case
-            raise PolicyError(error.text, policy=engine.policy_name, rule="what Batsim refuses") from error
+        if engine is not None:
+            raise refused_by_batsim(error, engine) from error
         if error.message_number is None:
             error.message_number = n_before + simulation.n_messages
         raise
+    return result_of(simulation, engine, outputs)
+
+
+def refused_by_batsim(error: RemoteProtocolError, engine: Engine) -> PolicyError:
+    """Return the error to raise if the simulator rejects a decision that the rules of the engine allow."""
+    return PolicyError(error.text, policy=engine.policy_name, rule="what Batsim refuses")
+
+
+def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -> Result:
+    """Return the result of a simulation that is over. Call it once for `outputs`.
+
+    If the simulation was truncated, the unfinished jobs are added to the tally of `outputs`.
+    """
+    scenario = simulation.world.scenario
     stuck = () if simulation.finished else tuple(_stuck(simulation, engine))
     if simulation.is_cut:
         outputs.tally.truncate(

@@ -1,0 +1,435 @@
+"""A simulation that runs step by step, for notebooks.
+
+A step is one message of the simulator and its reply. Between two steps the state can be read, copied, or given to
+another policy.
+
+The processes of the simulator are generators, which Python cannot copy. A copy is therefore a new simulation that
+repeats the run: the policy is created again and gets the same messages. This is exact for every deterministic policy,
+whatever objects it holds. The replies are compared with the recorded ones, so a policy that decides at random without a
+seed is found.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace as replace_fields
+
+from pybatsched.core import decisions as d, events as e
+from pybatsched.core.engine import Engine
+from pybatsched.core.instants import on_tick
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.jobs import Job, JobState
+from pybatsched.errors import InputError, RemoteProtocolError
+from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
+from pybatsched.metrics.fields import evaluated_ids
+from pybatsched.metrics.summary import Result
+from pybatsched.policies.registry import PolicyPlan
+from pybatsched.simulator import simulation
+from pybatsched.simulator.jobs import SimJob
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.run import refused_by_batsim, result_of, with_needs
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """An unfinished job at the moment at which it was read. Later steps do not change it.
+
+    `id` is the id of the user's job, such as ``w0!12``, and `fields` are the fields of the workload. `n_procs` is the
+    number of processors that it requests. `state` is waiting, held (processors are kept for it) or running. `procs` are
+    the processors that it holds, None if there are none. `estimate` is the expected run time, None if it is unknown.
+    """
+
+    id: str
+    state: str
+    n_procs: int
+    submitted_at: float
+    started_at: float | None
+    procs: IntervalSet | None
+    estimate: float | None
+    walltime: float | None
+    fields: Mapping[str, Any]
+
+
+class _Reply(NamedTuple):
+    """A recorded reply: when the scheduler is ready again, and its decisions."""
+
+    now: float
+    decisions: tuple[d.Decision, ...]
+
+    def differs(self, other: _Reply) -> bool:
+        """Return whether two replies differ in more than the reasons of their decisions."""
+        return self != other and self._without_reasons() != other._without_reasons()
+
+    def _without_reasons(self) -> tuple[float, list[d.Decision]]:
+        return self.now, [replace_fields(decision, reason="") for decision in self.decisions]
+
+
+class _Record(Outputs):
+    """Counts the finished jobs, and writes no file. `known` has those that the scheduler knows of.
+
+    The simulator runs ahead to the next message, so it may know of more.
+    """
+
+    def __init__(self, scenario: Scenario, tau_s: float) -> None:
+        super().__init__(None)
+        evaluated = evaluated_ids(scenario.workloads)
+        self.tally = Tally(tau_s, evaluated)
+        self.known = Tally(tau_s, evaluated)
+        self._unknown: list[Outcome] = []
+
+    def job(self, job: SimJob) -> None:
+        """Record a finished job. O(1)."""
+        super().job(job)
+        times = (on_tick(job.subtime), on_tick(job.started_at), on_tick(job.runtime_s))
+        self._unknown.append(Outcome(job.id, job.state, *times, len(job.alloc), job.metadata))
+
+    def catch_up(self) -> None:
+        """Add all finished jobs to `known`, when the scheduler gets a message."""
+        for outcome in self._unknown:
+            self.known.add(outcome)
+        self._unknown.clear()
+
+
+class _Live:
+    """A simulator and an engine, connected.
+
+    `request` is a message that the engine has not got yet. `reply` is the last reply of the engine. It is sent only
+    when the next message is needed; until then a new policy can add decisions to it.
+    """
+
+    def __init__(self, scenario: Scenario, plan: PolicyPlan, tau_s: float, *, checked: bool) -> None:
+        self.engine = Engine(plan.make, plan.source.name, checked=checked)
+        self.last_events: tuple[e.Event, ...] = ()
+        self.reply: _Reply | None = None
+        self._scenario = scenario
+        self._tau_s = tau_s
+        self._connect()
+
+    def _connect(self) -> None:
+        """Create the simulator. It writes no files."""
+        self.outputs = _Record(self._scenario, self._tau_s)
+        self.simulator = simulation.Simulation(self._scenario, None, self.outputs)
+        self.request: simulation.Request | None = None
+        self.is_over = False
+        self._exchanges = self.simulator.exchanges()
+
+    def fetch(self) -> simulation.Request | None:
+        """Send the last reply, if it was not sent yet, and return the next message; None if there is none."""
+        if self.request is None and not self.is_over:
+            try:
+                self.request = next(self._exchanges) if self.reply is None else self._exchanges.send(self.reply)
+            except StopIteration:
+                self.is_over = True
+            except RemoteProtocolError as error:
+                raise refused_by_batsim(error, self.engine) from error
+        return self.request
+
+    def handle(self) -> bool:
+        """Pass the next message to the engine. Return False if there is none."""
+        request = self.fetch()
+        if request is None:
+            return False
+        self.outputs.catch_up()
+        now, events = request
+        self.last_events = tuple(events)
+        self.reply = _Reply(*self.engine.step(now, events))
+        self.request = None
+        if self.engine.ended:
+            self.fetch()
+        return True
+
+
+class Simulation:
+    """A simulation that is run step by step.
+
+    >>> from pybatsched.platform.model import uniform
+    >>> from pybatsched.policies.registry import find
+    >>> from pybatsched.workload.model import Workload
+    >>> jobs = [{"id": i, "subtime": i, "res": 3, "walltime": 60, "profile": "p"} for i in range(2)]
+    >>> log = Workload(jobs, {"p": {"type": "delay", "delay": 10}}, n_procs=4)
+    >>> sim = Simulation(Scenario(uniform(4), {"w0": log}), PolicyPlan(find("fcfs")))
+    >>> sim.run_until(lambda sim: sim.n_waiting == 1), sim.now, [job.id for job in sim.waiting], sim.free
+    (True, 1.0, ['w0!1'], IntervalSet('3'))
+    >>> sim.run()
+    >>> sim.is_over, sim.result().figures.mean_wait_s
+    (True, 4.5)
+
+    Features of Batsim that the policy needs are turned on. `outputs` writes result files as in `run_policy`, but not
+    before the simulation is over: then the recorded replies are simulated once more, without the policy. All replies
+    are kept in memory. With `checked`, the invariants of the state are asserted after each step (tests).
+
+    An exception in a step, such as a mistake in the policy, leaves the simulation as it was before the step. The next
+    call then repeats the run up to that step first.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        plan: PolicyPlan,
+        outputs: Outputs | None = None,
+        *,
+        tau_s: float = DEFAULT_TAU_S,
+        checked: bool = False,
+    ) -> None:
+        self._given = scenario
+        self._plan = plan
+        self._outputs = outputs
+        self._tau_s = tau_s
+        self._checked = checked
+        self._replies: list[_Reply] = []
+        self._result: Result | None = None
+        self._scenario = replace(scenario, options=with_needs(scenario.options, plan))
+        self._live_now: _Live | None = self._new_live()
+
+    # --- running ----------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Handle one message. Return False if the simulation is over and there was none."""
+        with _interrupts_deferred():
+            return self._step()
+
+    def run(self, until: float | None = None) -> None:
+        """Run to the end, or until the next message would be later than the simulated time `until`.
+
+        An interrupt (Ctrl-C) stops the run between two messages. A second one stops it at once.
+        """
+        if until is not None and not isinstance(until, int | float):
+            raise InputError(f"until is {until!r:.60}; expected a simulated time in seconds, or None")
+        with _interrupts_deferred() as is_interrupted:
+            while not is_interrupted():
+                if until is not None:
+                    request = self._fetch()
+                    if request is not None and not request[0] <= until:
+                        return
+                if not self._step():
+                    return
+
+    def run_until(self, condition: Callable[[Simulation], object]) -> bool:
+        """Run until a condition holds. Return True then, False if the simulation ended first.
+
+        The condition is called with this simulation, now and after each step. An interrupt is handled as in `run`.
+        """
+        with _interrupts_deferred() as is_interrupted:
+            while not condition(self):
+                if is_interrupted() or not self._step():
+                    return False
+        return True
+
+    def _step(self) -> bool:
+        live = self._live()
+        self._live_now = None  # an exception leaves it so: the state is then created again
+        is_handled = live.handle()
+        self._live_now = live
+        if is_handled:
+            assert live.reply is not None
+            self._replies.append(live.reply)
+        if live.is_over:
+            self._finish(live)
+        return is_handled
+
+    def _fetch(self) -> simulation.Request | None:
+        live = self._live()
+        self._live_now = None
+        request = live.fetch()
+        self._live_now = live
+        return request
+
+    def _finish(self, live: _Live) -> None:
+        """Compute the result and write the files, once."""
+        if self._result is None:
+            if self._outputs is not None:
+                self._write(self._outputs)
+            self._result = result_of(live.simulator, live.engine, live.outputs)
+
+    def _write(self, outputs: Outputs) -> None:
+        """Simulate the recorded replies once more, with outputs."""
+        outputs.tally = Tally(self._tau_s, evaluated_ids(self._scenario.workloads))
+        replies = iter(self._replies)
+
+        def repeated(_now: float, _events: Sequence[e.Event]) -> simulation.Answer:
+            return next(replies)
+
+        simulation.Simulation(self._scenario, repeated, outputs).run()
+
+    # --- the state --------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """The simulated time of the last message; 0 before the first."""
+        return self._live().engine.now
+
+    @property
+    def n_messages(self) -> int:
+        """The number of messages so far."""
+        return len(self._replies)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the simulation is over: it finished, or no event is left although jobs wait."""
+        return self._live().is_over
+
+    @property
+    def waiting(self) -> list[JobView]:
+        """The unfinished jobs that do not run, in order of submission. O(unfinished * log unfinished).
+
+        Held jobs, and jobs whose kill was not answered yet, are included.
+        """
+        return [_view(job) for job in self._unfinished() if job.state is not JobState.RUNNING]
+
+    @property
+    def running(self) -> list[JobView]:
+        """The running jobs, in order of submission. O(unfinished * log unfinished)."""
+        return [_view(job) for job in self._unfinished() if job.state is JobState.RUNNING]
+
+    @property
+    def n_waiting(self) -> int:
+        """The number of waiting jobs. O(1)."""
+        jobs = self._live().engine.jobs
+        return len(jobs.alive) - jobs.n_running
+
+    @property
+    def n_running(self) -> int:
+        """The number of running jobs. O(1)."""
+        return self._live().engine.jobs.n_running
+
+    @property
+    def free(self) -> IntervalSet:
+        """The free processors: without a running or held job, available and awake. O(partitions)."""
+        engine = self._live().engine
+        if not engine.began:
+            return IntervalSet.span(0, self._scenario.platform.n_procs)
+        found = EMPTY
+        for partition in engine.cluster.partitions.values():
+            found = found | partition.free
+        return found
+
+    @property
+    def n_free(self) -> int:
+        """The number of free processors."""
+        return len(self.free)
+
+    @property
+    def last_events(self) -> tuple[e.Event, ...]:
+        """The events of the last message; empty before the first."""
+        return self._live().last_events
+
+    @property
+    def last_decisions(self) -> tuple[d.Decision, ...]:
+        """The decisions of the last reply, as they are sent to the simulator; empty before the first."""
+        return self._replies[-1].decisions if self._replies else ()
+
+    def result(self) -> Result:
+        """Return the result of the run. Before its end: the figures of the jobs that have ended so far."""
+        if self._result is not None:
+            return self._result
+        live = self._live()
+        engine = live.engine
+        return Result(
+            finished=False,
+            ended_at=engine.now,
+            n_messages=self.n_messages,
+            figures=live.outputs.known.figures(self._scenario.platform.n_procs),
+            stuck=(),
+            rejections=tuple((n, d.reason_text(why)) for n, why in engine.rejections.values()),
+            remarks=engine.remarks,
+            broken_promises=engine.broken_promises,
+            policy_figures=engine.figures,
+            stopped=f"the simulation is not over; it is at {engine.now:g}",
+        )
+
+    def __repr__(self) -> str:
+        state = "over" if self.is_over else f"at {self.now:g}"
+        counts = f"{self.n_waiting} waiting, {self.n_running} running, {self.n_free} processors free"
+        return f"<Simulation of {self._plan.source.name}, {state}: {counts}>"
+
+    def _unfinished(self) -> list[Job]:
+        return sorted(self._live().engine.jobs.alive.values(), key=lambda job: job.seq)
+
+    # --- copies -----------------------------------------------------------------------------------------------
+
+    def copy(self, outputs: Outputs | None = None) -> Simulation:
+        """Return an independent simulation in the same state. It writes files only if it gets its own `outputs`.
+
+        The copy repeats the run so far: this takes as long as the run did. Raises InputError if the policy then decides
+        something else, because it uses random numbers without a seed, for example.
+        """
+        made = Simulation(self._given, self._plan, outputs, tau_s=self._tau_s, checked=self._checked)
+        made._replies = list(self._replies)
+        made._live_now = made._repeated()
+        if made._live_now.is_over:
+            made._finish(made._live_now)
+        elif self.is_over:
+            made._step()
+        return made
+
+    def _new_live(self) -> _Live:
+        return _Live(self._scenario, self._plan, self._tau_s, checked=self._checked)
+
+    def _live(self) -> _Live:
+        """Return the state. It is created again if a step was left by an exception."""
+        if self._live_now is None:
+            self._live_now = self._repeated()
+        return self._live_now
+
+    def _repeated(self) -> _Live:
+        """Repeat the run so far, and compare the replies with the recorded ones."""
+        live = self._new_live()
+        for number, recorded in enumerate(self._replies, start=1):
+            live.handle()
+            if live.reply is None or live.reply.differs(recorded):
+                raise InputError(
+                    f"policy {live.engine.policy_name}: its reply to message {number} differs when the run is "
+                    "repeated; expected a deterministic policy: use random numbers with a seed, and no state outside "
+                    "of the policy"
+                )
+        return live
+
+
+def _view(job: Job) -> JobView:
+    return JobView(
+        job.id,
+        job.state.value,
+        job.n_procs,
+        job.submitted_at,
+        job.started_at,
+        job.procs,
+        job.estimate,
+        job.walltime,
+        job.fields,
+    )
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[Callable[[], bool]]:
+    """Defer an interrupt (Ctrl-C) to the end of the block; a second one is raised at once.
+
+    The block gets a function that returns whether there was one. Interrupts are not deferred outside of the main
+    thread, within another such block, and if the program handles them itself.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    n_interrupts = 0
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal n_interrupts
+        n_interrupts += 1
+        if n_interrupts > 1:
+            signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: n_interrupts > 0
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if n_interrupts:
+        raise KeyboardInterrupt
