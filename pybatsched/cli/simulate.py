@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from pybatsched.cli.common import arguments, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
 from pybatsched.live import keys
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
@@ -25,11 +26,12 @@ from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
 
 EPILOG: Final = """\
 examples:
-  pybatsched simulate --procs 128 -w SDSC-SP2.swf.gz --policy easy -e out/easy
+  pybatsched simulate -w SDSC-SP2.swf.gz --policy easy -e out/easy
   pybatsched simulate -p platform.xml -w a.json -w b.json --policy conservative -o compression=false -e out/run
   pybatsched simulate -p platform.xml -w a.json --external -s tcp://127.0.0.1:28000    act as Batsim for any scheduler
 
@@ -186,8 +188,6 @@ def _check_choices(args: argparse.Namespace) -> None:
         raise InputError("expected either --policy NAME or --external")
     if args.platform is not None and args.procs is not None:
         raise InputError("-p and --procs were both given; expected only one")
-    if args.platform is None and args.procs is None:
-        raise InputError("expected either -p PLATFORM or --procs N")
     if args.timeout is not None and not args.external:
         raise InputError("--timeout: expected with --external; a policy in this process has no time limit")
     if args.platform is None:
@@ -296,7 +296,10 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
         options = runs.with_needs(options, plan)
     platform = _platform(args)
     models = {} if plan is None else runs.field_models(plan, options)
-    workloads = inputs.workloads(args, models, platform, None if args.mmax_workload else platform.n_procs)
+    n_procs = None if args.mmax_workload or platform is None else platform.n_procs
+    workloads = inputs.workloads(args, models, platform, n_procs)
+    if platform is None:
+        platform = _machine_of(workloads, args)
     if args.mmax_workload and workloads:
         platform = model.limit(platform, max(workload.n_procs for workload in workloads.values()))
     if options.energy:
@@ -322,7 +325,21 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     return Scenario(platform, workloads, options, events, ends_at)
 
 
-def _platform(args: argparse.Namespace) -> Platform:
+def _machine_of(workloads: Mapping[str, Workload], args: argparse.Namespace) -> Platform:
+    """Return as many equal processors as the workloads were made for, and print their number."""
+    n_procs = max((workload.n_procs for workload in workloads.values()), default=0)
+    if not n_procs:
+        raise InputError("expected -p PLATFORM or --procs N, or a workload that contains the size of its machine")
+    if not args.quiet:
+        arguments.say(f"{quantity(n_procs, 'processor')}, as in the workload; --procs N or -p PLATFORM changes this")
+    platform = model.uniform(n_procs)
+    return model.limit(platform, args.mmax) if args.mmax else platform
+
+
+def _platform(args: argparse.Namespace) -> Platform | None:
+    """Return the platform of the arguments; None if it is that of the workloads."""
+    if args.platform is None and args.procs is None:
+        return None
     if args.platform is None:
         platform = model.uniform(args.procs)
     else:

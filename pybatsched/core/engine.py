@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from pybatsched.core.services import Services
 
 
+#: Why a job is rejected that can never start.
+TOO_LARGE: Final = "asks for {} processors; the platform has {}"
+
+
 class PolicyCaller:
     """Calls the methods of a policy and converts its exceptions to `PolicyError`."""
 
@@ -321,7 +325,7 @@ class Engine:
         if not self.policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
             reason: tuple[Any, ...] = ("asks for {} processors; expected at least 1", job.n_procs)
             if job.n_procs > 0:
-                reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)
+                reason = (TOO_LARGE, job.n_procs, self.cluster.n_procs)
             self._actions.carry_out(d.RejectJob(job_id, reason=reason))
         else:
             self._hook = "on_job_submitted"

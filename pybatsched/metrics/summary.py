@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.energy import TITLES, Energy, energy_text
 from pybatsched.text_table import aligned
 from pybatsched.version import __version__
@@ -56,7 +56,8 @@ class Result:
     """The result of a run. `stuck` is empty if it finished; `energy` is None if it was not simulated.
 
     `stopped` is the reason if the run was ended from outside. `cut_at` is the time at which the simulation was
-    truncated, with `n_to_come` jobs not submitted yet.
+    truncated, with `n_to_come` jobs not submitted yet. `n_too_large` jobs were rejected because the machine is too
+    small for them.
     """
 
     finished: bool
@@ -72,6 +73,7 @@ class Result:
     cut_at: float | None = None
     n_to_come: int = 0
     energy: Energy | None = None
+    n_too_large: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,11 @@ def closing_table(result: Result) -> list[str]:
         rows += [(TITLES[name], energy_text(joules)) for name, joules in result.energy.as_dict().items()]
     rows += [(name, _number(value)) for name, value in result.policy_figures.items()]
     lines = aligned(rows, "lr")
+    if result.n_too_large:
+        n_all = sum(figures.n_by_state.values()) + len(result.stuck) + result.n_to_come
+        were = "was" if result.n_too_large == 1 else "were"
+        text = f"{result.n_too_large:,} of {quantity(n_all, 'job')} {were} rejected: the machine is too small"
+        lines = [f"warning: {text}", *lines]
     if figures.n_left_out and not figures.n_jobs:
         lines.append("there are no figures of jobs: none has evaluated: true")
     lines += [f"{n} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pybatsched.core import decisions as d, events as e
-from pybatsched.core.engine import Engine, Reply
+from pybatsched.core.engine import TOO_LARGE, Engine, Reply
 from pybatsched.core.fields import JobFields
 from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature
@@ -181,6 +181,7 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,
         n_to_come=simulation.n_to_come if simulation.is_cut else 0,
+        n_too_large=0 if engine is None else engine.rejections.get(TOO_LARGE, (0, ""))[0],
     )
 
 

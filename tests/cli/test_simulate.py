@@ -19,7 +19,7 @@ import pytest
 import zmq
 from support.fuzzer import random_workload
 from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
-from support.places import PUSHY, RECORDED, WAITING
+from support.places import PUSHY, RECORDED, ROOT, WAITING
 from support.process import Server, run_cli, run_elsewhere
 from support.simulated import rows
 
@@ -437,3 +437,25 @@ def test_the_seed_goes_to_policies_that_have_one(inputs: Path) -> None:
     summary = json.loads((inputs / "seeded_summary.json").read_text())
     assert summary["policy"]["options"] == {"seed": 11}
     assert simulate(inputs, "--policy", "easy", "--seed", "11").returncode == 0
+
+
+def test_processors_come_from_the_workload_without_a_machine(tmp_path: Path) -> None:
+    given = ("simulate", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy")
+    done = run_cli(*given, "-e", "log", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "32 processors, as in the workload; --procs N or -p PLATFORM changes this" in done.stderr
+    assert run_cli(*given, "--procs", "32", "-e", "procs", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "log_jobs.csv").read_bytes() == (tmp_path / "procs_jobs.csv").read_bytes()
+
+
+def test_units_need_a_platform(tmp_path: Path) -> None:
+    given = ("simulate", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "--units", "node")
+    done = run_cli(*given, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "pybatsched: --units node: expected -p PLATFORM with it\n")
+
+
+def test_jobs_that_are_too_large_are_the_first_line_of_the_closing_table(tmp_path: Path) -> None:
+    given = ("simulate", "--procs", "8", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy")
+    done = run_cli(*given, cwd=tmp_path)
+    first = done.stdout.splitlines()[0]
+    assert re.fullmatch(r"warning: \d+ of 30 jobs were rejected: the machine is too small", first), done.stdout

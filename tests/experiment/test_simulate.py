@@ -220,7 +220,7 @@ def test_errors(log: pb.Log, call: Any, expected: str) -> None:
 
 
 def test_a_warning_for_rejected_jobs(log: pb.Log) -> None:
-    with pytest.warns(UserWarning) as found:
+    with pytest.warns(UserWarning, match="reject") as found:
         pb.simulate(log, "easy", n_procs=4, progress=False)
     assert any(re.match(r"easy: \d+ jobs? rejected: ", str(one.message)) for one in found)
 

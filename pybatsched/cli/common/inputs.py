@@ -111,13 +111,14 @@ def add_workloads(group: arguments.Group) -> None:
 
 
 def workloads(
-    args: argparse.Namespace, models: Mapping[str, type[JobFields]], platform: Platform, n_procs: int | None
+    args: argparse.Namespace, models: Mapping[str, type[JobFields]], platform: Platform | None, n_procs: int | None
 ) -> dict[str, Workload]:
     """Read workloads, by the names that Batsim gives them, and print what was dropped or changed in logs.
 
     A log without the size of its machine gets `n_procs`, if that is known. Sizes in cores are converted to hosts of
-    the platform, if necessary. Raises InputError if no job is left, unless --allow-empty is given, and for fields of
-    jobs that are invalid for the metrics or for the policy, whose fields are in `models`.
+    the platform, if necessary; without a platform, the machine is that of the workloads. Raises InputError if no job
+    is left, unless --allow-empty is given, and for fields of jobs that are invalid for the metrics or for the policy,
+    whose fields are in `models`.
     """
     if args.memory_unit is not None and "SWF" not in map(files.format_of, args.workload):
         raise InputError(
@@ -128,7 +129,9 @@ def workloads(
     selection = Selection.from_json(_selection(args), len(args.workload)) if _selection(args) else None
     if selection is not None and not args.allow_empty:
         selection = replace(selection, may_be_empty=False)  # the error then shows the submission times of the file
-    resize = sizing(args.units, platform, args.platform)
+    if platform is None and args.units not in {None, "core"}:
+        raise InputError(f"--units {args.units}: expected -p PLATFORM with it")
+    resize = None if platform is None else sizing(args.units, platform, args.platform)
     if resize is not None and n_procs is not None:
         n_procs = resize.n_cores_in_all
     found = {
@@ -140,7 +143,8 @@ def workloads(
     if not args.allow_empty and not any(workload.jobs for workload in found.values()):
         what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
         raise InputError(f"no job to run ({what or 'no -w'}); expected a workload with jobs, or --allow-empty")
-    jobs.check_fields(found.values(), models, {"clusters": tuple(groups(platform, "cluster"))})
+    clusters = () if platform is None else tuple(groups(platform, "cluster"))
+    jobs.check_fields(found.values(), models, {"clusters": clusters})
     for path, one in zip(args.workload, found.values(), strict=True):
         one.source = str(Path(path).resolve())  # as in Batsim; the errors above name files as the user does
     return found
