@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from pybatsched.core.events import FINAL_STATES
 from pybatsched.errors import PybatschedError, UnfinishedError, quantity
 from pybatsched.machines import names
@@ -62,7 +64,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         "figures": row,
         **({"each": each} if each else {}),
         **({"ends": _ends(jobs, cell["compared"])} if cell.get("compared") is not None else {}),
-        "jobs": _jobs(jobs) if cell["keep"] == "jobs" else [],
+        "jobs": _jobs(jobs, cell["address"], cell["tau_s"]) if cell["keep"] == "jobs" else [],
     }
 
 
@@ -141,10 +143,14 @@ def _ends(jobs: JobTable, where: Mapping[str, Any]) -> list[tuple[str, float, fl
     return [(name, *stay) for name, stay in stays_of(jobs.evaluated.chosen(where)).items()]
 
 
-def _jobs(table: JobTable) -> list[dict[str, Any]]:
-    """Return a row per job with its facts, and with `evaluated` if some jobs have that field."""
-    own = ("id", "state", "submitted_at", "started_at", "ended_at", "runtime_s", "n_procs", "n_segments")
-    frame = table.frame.select(*own).rename({"id": "job"})
+def _jobs(table: JobTable, address: str, tau_s: float) -> list[dict[str, Any]]:
+    """Return a row per job with the address of its cell, its user, wait and slowdowns, and its facts.
+
+    The rows have `evaluated` if some jobs have that field.
+    """
+    own = ("id", "user", "state", "submitted_at", "started_at", "ended_at", "runtime_s", "wait_s")
+    frame = table.frame.select(pl.lit(address).alias("address"), *own, "n_procs", "n_segments").rename({"id": "job"})
+    frame = frame.with_columns(table.column(name, tau_s) for name in ("slowdown", "bounded_slowdown"))
     frame = frame.with_columns(table.column(name) for name in table.facts if name not in frame.columns)
     if any("evaluated" in fields for fields in table.fields):
         frame = frame.with_columns(table.frame["evaluated"])

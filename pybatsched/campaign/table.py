@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 #: The first columns: they identify the point of a row.
-POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat")
+POINT: Final = ("workload", "family", "platform", "policy", "options", "seed", "repeat", "address")
+_WEEK: Final = re.compile(r"-week[0-9]{2,}$")
 #: Figures that are shown by default.
 SHOWN: Final = (
     "n_jobs",
@@ -43,11 +45,13 @@ def shown(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def frame(store: Store) -> pl.DataFrame:
     """Return all points of a campaign that are done, in the order of its file."""
     polars = load_polars()
+    names = [str(part["name"]) for part in store.manifest()["spec"]["workload"]]
     rows = []
     for point, result in points_done(store):
         if "figures" not in result:
             continue
-        head = {name: point[name] for name in ("workload", "platform", "policy", "seed", "repeat")}
+        head = {name: point[name] for name in ("workload", "platform", "policy", "seed", "repeat", "address")}
+        head["family"] = family_of(point["workload"], names)
         head["options"] = json.dumps(point["options"], sort_keys=True)
         rows.append({name: head[name] for name in POINT} | result["figures"])
     if not rows:
@@ -55,6 +59,34 @@ def frame(store: Store) -> pl.DataFrame:
     else:
         rows_of = polars.DataFrame(rows, infer_schema_length=None)
     return rows_of
+
+
+def is_week(workload: str) -> bool:
+    """Return whether a workload is a week of a log."""
+    return _WEEK.search(workload) is not None
+
+
+def family_of(workload: str, names: Iterable[str]) -> str:
+    """Return the name in the campaign's file of a prepared workload.
+
+    >>> family_of("curie-week07", ["curie", "ricc"]), family_of("curie-week07", ["curie", "curie-week07"])
+    ('curie', 'curie-week07')
+    """
+    known = set(names)
+    stem = _WEEK.sub("", workload)
+    return stem if workload not in known and (stem in known or not known) else workload
+
+
+def groups_shown(table: pl.DataFrame) -> list[str]:
+    """Return the columns that a table of means is grouped by if the user names none: family and policy.
+
+    Platforms and options are included if a family and policy has several.
+    """
+    columns = ["family", "policy"]
+    for name in ("platform", "options"):
+        if table.select(*columns, name).unique().height > table.select(columns).unique().height:
+            columns.append(name)
+    return columns
 
 
 def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> pl.DataFrame:
@@ -65,54 +97,38 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
         if name not in table.columns:
             raise InputError(f"unknown column {name!r:.60}; expected some of {', '.join(table.columns)}")
     if not by:
-        return table.select(*(name for name in POINT if name in table.columns), *figures)
+        # The family is shown if it is not the same as the workload.
+        is_same = (table["family"] == table["workload"]).all()
+        hidden = ("address", "family") if is_same else ("address",)
+        return table.select(*(name for name in POINT if name not in hidden), *figures)
     means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
     return table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
 
 
 def written(table: pl.DataFrame, form: str) -> str:
     """Return a table as text, csv, markdown or latex."""
-    polars = load_polars()
-    rows = [table.columns, *([_shown(value, form) for value in row] for row in table.iter_rows())]
+    load_polars()
+    from pybatsched.metrics.grouped import in_csv, in_latex, in_markdown  # noqa: PLC0415  they need polars
+
+    rows = [table.columns, *([_shown(value) for value in row] for row in table.iter_rows())]
     if form == "csv":
-        texts = {name: polars.col(name) for name, kind in table.schema.items() if kind == polars.String}
-        start = r"^[=+\-@\t\r]"  # a spreadsheet would read such a text as a formula
-        marked = {
-            name: polars.when(text.str.contains(start)).then(polars.lit("'") + text).otherwise(text)
-            for name, text in texts.items()
-        }
-        return str(table.with_columns(**marked).write_csv())
+        return in_csv(table)
     if form == "markdown":
-        lines = [f"| {' | '.join(row)} |" for row in rows]
+        lines = [f"| {' | '.join(row)} |" for row in [rows[0], *(list(map(in_markdown, row)) for row in rows[1:])]]
         return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:], ""])
     if form == "latex":
-        body = " \\\\\n".join(" & ".join(row) for row in [[_escaped(name) for name in rows[0]], *rows[1:]])
-        head, _, rest = body.partition("\n")
         columns = "".join("r" if dtype.is_numeric() else "l" for dtype in table.dtypes)
-        return f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{head}\n\\hline\n{rest} \\\\\n\\hline\n\\end{{tabular}}\n"
+        head, *body = (f"{' & '.join(map(in_latex, row))} \\\\" for row in rows)
+        lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", head, "\\midrule", *body, "\\bottomrule"]
+        return "\n".join([*lines, "\\end{tabular}", ""])
     sides = "".join("r" if dtype.is_numeric() else "l" for dtype in table.dtypes)
     return "\n".join(aligned(rows, sides or "l")) + "\n"
 
 
-def _shown(value: Any, form: str) -> str:
+def _shown(value: Any) -> str:
     if value is None:
         return "-"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = str(value)
-    if form == "latex":
-        return _escaped(text)
-    if form != "markdown":
-        return text
-    for markup, harmless in (("|", "\\|"), ("<", "&lt;"), ("](", "]\\(")):  # cells, tags, links and images
-        text = text.replace(markup, harmless)
-    return " ".join(text.splitlines())
-
-
-def _escaped(text: str) -> str:
-    """Return text with the special characters of LaTeX escaped."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def load_polars() -> Any:

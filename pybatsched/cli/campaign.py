@@ -36,6 +36,10 @@ examples:
   pybatsched campaign table out/study                                     every point
   pybatsched campaign table out/study --by policy,options --figures mean_wait_s,utilisation
   pybatsched campaign table out/study --format csv > study.csv
+  pybatsched campaign table out/study --by family,policy --ci 0.95 --format latex --bold-best > study.tex
+
+With --ci, each mean has a confidence interval by Student's t over weeks (or other workloads), else over seeds; n is
+their number. LaTeX needs \\usepackage{booktabs}.
 """
 
 
@@ -131,6 +135,16 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"which figures, or all (default: {usual}; and rejected jobs or broken promises, if any)",
     )
     add("--format", choices=("text", "csv", "markdown", "latex"), default="text", help="(default %(default)s)")
+    add(
+        "--ci",
+        metavar="LEVEL",
+        help="print means with confidence intervals of this level, such as 0.95 (default --by: family,policy)",
+    )
+    add(
+        "--bold-best",
+        action="store_true",
+        help="with --ci: the best mean of the policies of each family is bold (a star in text)",
+    )
 
 
 def _table(args: argparse.Namespace) -> int:
@@ -144,6 +158,25 @@ def _table(args: argparse.Namespace) -> int:
     by = [name for name in args.by.split(",") if name]
     if everything.is_empty():
         raise InputError(f"{args.folder}: no cell is done yet")
-    print(table.written(table.grouped(everything, by, figures), args.format), end="")
+    if args.bold_best and (args.ci is None or args.format == "csv"):
+        raise InputError("--bold-best: expected --ci, and --format text, markdown or latex with it")
+    if args.ci is not None:
+        from pybatsched.metrics import grouped  # noqa: PLC0415  polars is an extra
+
+        means = grouped.summary_table(everything, by or table.groups_shown(everything), figures, _level(args.ci))
+        print(grouped.FORMATS[args.format](means, bold_best=args.bold_best), end="")
+    else:
+        print(table.written(table.grouped(everything, by, figures), args.format), end="")
     campaign_runner.say_missing(args.folder, len(store.manifest()["points"]) - everything.height)
     return 0
+
+
+def _level(text: str) -> float:
+    """Read a confidence level. Raises InputError."""
+    try:
+        level = float(text)
+    except ValueError:
+        level = 0.0
+    if not 0 < level < 1:
+        raise InputError(f"--ci {text:.40}: expected a confidence level between 0 and 1, such as 0.95")
+    return level

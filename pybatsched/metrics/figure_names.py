@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 
 class Figure(NamedTuple):
-    """A figure: its name, its unit (empty for plain numbers), its title on pages, and its definition."""
+    """A figure: its name, its unit (empty for plain numbers), its title on pages, and its definition.
+
+    `better` is the direction of better values, empty if there is none.
+    """
 
     name: str
     unit: str
     title: str
     definition: str
+    better: Literal["lower", "higher", ""] = ""
 
 
 def _by_name(figures: Iterable[Figure]) -> dict[str, Figure]:
@@ -30,19 +34,23 @@ KINDS: Final = ("urgent", "deadline", "regular")
 #: Measures of every job that ran.
 MEASURES: Final = _by_name(
     (
-        Figure("wait_s", "s", "wait (s)", "flow - run time; with one segment, start - submission"),
-        Figure("flow_s", "s", "flow (s)", "last end - first submission; also called response or turnaround time"),
-        Figure("slowdown", "", "slowdown", "max(1, flow / run time); Batsim calls it stretch"),
-        Figure("bounded_slowdown", "", "bounded slowdown", "max(1, flow / max(run time, τ)); τ is 10 s by default"),
+        Figure("wait_s", "s", "wait (s)", "flow - run time; with one segment, start - submission", "lower"),
+        Figure(
+            "flow_s", "s", "flow (s)", "last end - first submission; also called response or turnaround time", "lower"
+        ),
+        Figure("slowdown", "", "slowdown", "max(1, flow / run time); Batsim calls it stretch", "lower"),
+        Figure(
+            "bounded_slowdown", "", "bounded slowdown", "max(1, flow / max(run time, τ)); τ is 10 s by default", "lower"
+        ),
         Figure("runtime_s", "s", "runtime (s)", "the work that counts, see below"),
-        Figure("queue_time_s", "s", "queue time (s)", "first start - first submission"),
+        Figure("queue_time_s", "s", "queue time (s)", "first start - first submission", "lower"),
     )
 )
 #: Measures of jobs with the field `alone_s` in their workload.
 STRETCHES: Final = _by_name(
     (
-        Figure("stretch", "", "stretch", "flow / `alone_s`"),
-        Figure("bounded_stretch", "", "bounded stretch", "flow / max(`alone_s`, 300 s)"),
+        Figure("stretch", "", "stretch", "flow / `alone_s`", "lower"),
+        Figure("bounded_stretch", "", "bounded stretch", "flow / max(`alone_s`, 300 s)", "lower"),
     )
 )
 #: Statistics of a measure over many jobs, by the first word of a figure's name. The last two exist for facts only.
@@ -61,24 +69,26 @@ OF_RUNS: Final = _by_name(
         Figure("n_left_out", "", "n left out", "jobs that are not evaluated"),
         Figure("n_ran", "", "n ran", "jobs that ran at all"),
         Figure("n_requeued", "", "n requeued", "jobs that ran in several segments"),
-        Figure("n_completed", "", "n completed", "jobs that ended with success"),
-        Figure("n_failed", "", "n failed", "jobs that ended with a failure"),
-        Figure("n_walltime_reached", "", "n walltime reached", "jobs that were ended at their walltime"),
-        Figure("n_killed", "", "n killed", "jobs that were killed"),
-        Figure("n_rejected", "", "n rejected", "jobs that were rejected"),
-        Figure("n_late", "", "n late", "jobs of a kind that missed their deadline, as in `deadline_n_late`"),
-        Figure("n_unfinished", "", "n unfinished", "jobs that were left when the run ended"),
-        Figure("utilisation", "", "utilisation", "share of all processors' time that jobs held, see below"),
-        Figure("makespan_s", "s", "makespan (s)", "last end, counted from 0"),
-        Figure("mean_queue_length", "", "mean queue length", "waiting jobs, mean over time"),
-        Figure("max_queue_length", "", "max queue length", "waiting jobs, largest number"),
+        Figure("n_completed", "", "n completed", "jobs that ended with success", "higher"),
+        Figure("n_failed", "", "n failed", "jobs that ended with a failure", "lower"),
+        Figure("n_walltime_reached", "", "n walltime reached", "jobs that were ended at their walltime", "lower"),
+        Figure("n_killed", "", "n killed", "jobs that were killed", "lower"),
+        Figure("n_rejected", "", "n rejected", "jobs that were rejected", "lower"),
+        Figure("n_late", "", "n late", "jobs of a kind that missed their deadline, as in `deadline_n_late`", "lower"),
+        Figure("n_unfinished", "", "n unfinished", "jobs that were left when the run ended", "lower"),
+        Figure("utilisation", "", "utilisation", "share of all processors' time that jobs held, see below", "higher"),
+        Figure("makespan_s", "s", "makespan (s)", "last end, counted from 0", "lower"),
+        Figure("mean_queue_length", "", "mean queue length", "waiting jobs, mean over time", "lower"),
+        Figure("max_queue_length", "", "max queue length", "waiting jobs, largest number", "lower"),
         Figure("tau_s", "s", "tau (s)", "the bound τ of the bounded slowdowns"),
-        Figure("energy_j", "J", "energy (J)", "energy of all hosts"),
-        Figure("energy_jobs_j", "J", "energy of hosts that jobs held (J)", "energy of the hosts that jobs held"),
-        Figure("energy_rest_j", "J", "energy of hosts without jobs (J)", "energy of the hosts without jobs"),
+        Figure("energy_j", "J", "energy (J)", "energy of all hosts", "lower"),
+        Figure(
+            "energy_jobs_j", "J", "energy of hosts that jobs held (J)", "energy of the hosts that jobs held", "lower"
+        ),
+        Figure("energy_rest_j", "J", "energy of hosts without jobs (J)", "energy of the hosts without jobs", "lower"),
         Figure("n_messages", "", "n messages", "messages between simulator and scheduler"),
-        Figure("n_broken_promises", "", "n broken promises", "promises of the policy that it broke"),
-        Figure("ended_at", "s", "ended at", "simulated time at which the run ended"),
+        Figure("n_broken_promises", "", "n broken promises", "promises of the policy that it broke", "lower"),
+        Figure("ended_at", "s", "ended at", "simulated time at which the run ended", "lower"),
     )
 )
 #: Figures of a run against a baseline.
@@ -86,17 +96,21 @@ AGAINST: Final = _by_name(
     (
         Figure("n_pairs", "", "jobs that ran here and in the baseline", "jobs that ran in both runs"),
         Figure("impacted", "", "share of jobs that end at another time", "share of the pairs"),
-        Figure("early", "", "share of the impacted that end earlier", "share of the impacted jobs"),
-        Figure("late", "", "share of the impacted that end later", "share of the impacted jobs"),
+        Figure("early", "", "share of the impacted that end earlier", "share of the impacted jobs", "higher"),
+        Figure("late", "", "share of the impacted that end later", "share of the impacted jobs", "lower"),
         Figure(
             "response_ratio",
             "",
             "response of the impacted, over the baseline's",
             "mean flow of the impacted jobs, over that of the same jobs in the baseline",
+            "lower",
         ),
     )
 )
 _TITLES: Final = {one.name: one.title for table in (MEASURES, STRETCHES, OF_RUNS, AGAINST) for one in table.values()}
+_BETTER: Final = {one.name: one.better for table in (MEASURES, STRETCHES, OF_RUNS, AGAINST) for one in table.values()}
+#: Statistics of a measure that are better in the same direction as the measure.
+_RANKED: Final = tuple(name for name in STATISTICS if name.startswith(("mean", "max", "p")))
 _WITH: Final = "n_jobs_with"
 _NAME: Final = re.compile(rf"(?:({'|'.join(KINDS)})_)?(?:({'|'.join(STATISTICS)})_)?(\w+)")
 #: Names of version 0.2: the statistic came last. They are read for one more release.
@@ -150,6 +164,21 @@ def figure_title(figure: str) -> str:
     if statistic == _WITH:
         return f"jobs with {title_of(measure).removesuffix(' (s)')}"
     return f"{statistic} {title_of(measure)}" if statistic else title_of(figure)
+
+
+def better_of(figure: str) -> Literal["lower", "higher", ""]:
+    """Return the direction of better values of a figure; empty if neither is better, or it is unknown.
+
+    >>> better_of("mean_wait_s"), better_of("utilisation"), better_of("deadline_n_late"), better_of("std_wait_s")
+    ('lower', 'higher', 'lower', '')
+    """
+    match = _NAME.fullmatch(figure)
+    if figure in _BETTER or match is None:
+        return _BETTER.get(figure, "")
+    kind, statistic, measure = match.groups()
+    if statistic is None:
+        return _BETTER.get(figure.removeprefix(f"{kind}_"), "")
+    return _BETTER.get(measure, "") if statistic in _RANKED and measure in (*MEASURES, *STRETCHES) else ""
 
 
 def name_and_unit(figure: str) -> tuple[str, str]:

@@ -41,6 +41,8 @@ _SLOT: Final = 0.26
 _LETTER: Final = 0.075
 _ALONG: Final = 30  # letters that fit along the axis of values
 _ROW: Final = 2.3
+_TURNED: Final = 1.5  # maximum length of a line of a turned name
+_NAME_SIZE: Final = 9.0
 _MARGIN: Final = 0.9
 _BASELINE, _DOT, _GREY = "#d0d0d0", "#1f4e79", "#7a7a7a"
 
@@ -212,13 +214,10 @@ def _lines(chart: Chart, width: float) -> list[tuple[str, tuple[str, ...]]]:
 def _height(chart: Chart, width: float) -> float:
     """Return the height of a chart in inches."""
     row = _ROW if width > figure_style.WIDTHS["column"] * 1.5 else 1.7
-    turned = max(figure_style.text_width(name, 8.0) for name in _categories(chart)) + 0.1
-    return row * len(_lines(chart, width)) + 0.7 + (turned if _is_rotated(chart, width) else 0)
-
-
-def _categories(chart: Chart) -> list[str]:
-    """Return the names along a chart, long ones in several lines."""
-    return [figure_style.wrapped(plain(name), 1.5, 8.0) for name in chart.categories]
+    names, is_rotated = _categories(chart, width)
+    longest = max(figure_style.text_width(name, _NAME_SIZE) for name in names)
+    below = longest if is_rotated else 0.14 * max(name.count("\n") for name in names)
+    return row * len(_lines(chart, width)) + 0.7 + below
 
 
 def _slot(chart: Chart, width: float) -> float:
@@ -227,8 +226,12 @@ def _slot(chart: Chart, width: float) -> float:
     return (width - _MARGIN) / (len(columns) * max(len(chart.categories), 4))
 
 
-def _is_rotated(chart: Chart, width: float) -> bool:
-    return _LETTER * max(map(len, chart.categories)) > _slot(chart, width)
+def _categories(chart: Chart, width: float) -> tuple[list[str], bool]:
+    """Return the names along a chart, long ones in several lines, and whether they must be turned."""
+    names = [plain(name) for name in chart.categories]
+    room = _slot(chart, width) - 0.06
+    is_rotated = any(figure_style.text_width(word, _NAME_SIZE) > room for name in names for word in name.split())
+    return [figure_style.wrapped(name, _TURNED if is_rotated else room, _NAME_SIZE) for name in names], is_rotated
 
 
 def _chart(part: Any, chart: Chart, axis: Scale, width: float, *, as_means: bool) -> None:
@@ -247,10 +250,10 @@ def _chart(part: Any, chart: Chart, axis: Scale, width: float, *, as_means: bool
             panel.set_axis_off()
         label = "ratio" if chart.is_ratio else textwrap.fill(_title(chart, axis), _ALONG)
         line[0].set_ylabel(plain(f"{row}\n{label}"))
-    names, is_rotated = _categories(chart), _is_rotated(chart, width)
+    names, is_rotated = _categories(chart, width)
     for j in range(len(lines[0][1])):  # labels below the last panel of each column; the last line may have fewer panels
         lowest = max(i for i, (_, columns) in enumerate(lines) if j < len(columns))
-        axes[lowest, j].set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0)
+        axes[lowest, j].set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0, fontsize=size)
         axes[lowest, j].tick_params(labelbottom=True)
     part.supxlabel(plain(chart.x_title), fontsize=size)
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import AGAINST
+from pybatsched.campaign.table import AGAINST, family_of, is_week
 from pybatsched.errors import InputError
 
 #: Figures that are drawn of a campaign, the most important first.
 FIGURES: Final = ("mean_bounded_slowdown", "mean_wait_s", "max_bounded_slowdown", "utilisation")
 #: Figures that are drawn before them if there are kinds of jobs.
 FIGURES_OF_KINDS: Final = ("urgent_max_slowdown", "deadline_n_late", "regular_mean_slowdown", "regular_mean_wait_s")
-_WEEK: Final = re.compile(r"-week[0-9]{2,}$")
 
 
 class Origin(NamedTuple):
@@ -30,7 +28,7 @@ class Origin(NamedTuple):
     @property
     def is_week(self) -> bool:
         """Whether the workload is a week of a log."""
-        return _WEEK.search(self.workload) is not None
+        return is_week(self.workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +96,6 @@ def points_of(store: Store) -> list[Point]:
             )
         )
     return points
-
-
-def family_of(workload: str, names: Iterable[str]) -> str:
-    """Return the name in the campaign's file of a prepared workload.
-
-    >>> family_of("curie-week07", ["curie", "ricc"]), family_of("curie-week07", ["curie", "curie-week07"])
-    ('curie', 'curie-week07')
-    """
-    known = set(names)
-    stem = _WEEK.sub("", workload)
-    return stem if workload not in known and (stem in known or not known) else workload
 
 
 def figures_of(points: Sequence[Point]) -> list[str]:

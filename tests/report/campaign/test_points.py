@@ -8,10 +8,11 @@ import pytest
 from support.campaigns import Row, keep, scanned
 
 from pybatsched.campaign.store import Store
+from pybatsched.campaign.table import family_of
 from pybatsched.errors import InputError
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of
-from pybatsched.report.campaign.points import Point, baseline_of, family_of, points_of
+from pybatsched.report.campaign.points import Point, baseline_of, points_of
 
 FIGURE = "mean_wait_s"
 
