@@ -95,7 +95,7 @@ def test_every_job_of_a_user_is_one_record(rows: list[Outcome]) -> None:
 
 
 @given(runs())
-def test_nobody_waits_and_nothing_is_held_in_the_end(rows: list[Outcome]) -> None:
+def test_at_the_end_the_queue_is_empty_and_nothing_is_held(rows: list[Outcome]) -> None:
     jobs = JobTable.of_outcomes(rows)
     for series in (jobs.procs_in_use(), jobs.queue_length()):
         assert list(series.times) == sorted(set(series.times))

@@ -216,7 +216,7 @@ def test_other_wrong_roles() -> None:
     assert complaint(hosts("s", role="storage") + MASTER).startswith("p.xml: no compute host")
 
 
-def test_roles_of_nobody_are_remarked() -> None:
+def test_roles_of_unknown_hosts_give_a_remark() -> None:
     platform = parse(hosts("a") + MASTER, roles={"zoe": "storage"})
     assert platform.remarks == ("p.xml: no host is named 'zoe', so its role is ignored",)
     assert parse(hosts("a") + hosts("b", role="master"), master="eve").remarks == (
