@@ -184,5 +184,6 @@ def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, w
     assert (len(IntervalSet.parse(row["allocated_resources"])), float(row["execution_time"])) == (n_hosts, 100)
     assert float(row["consumed_energy"]) == pytest.approx(100 * watts)
     page = (ROOT / "docs" / "platforms.md").read_text()
-    assert "with 16 cores, the host uses 1/16 of the difference between idle and full power" in page
-    assert "(Curie: 132 W of 117 to 358 W). A pset with 256 cores uses 1/256 of this difference." in page
+    page = " ".join(page.split())
+    assert "On Curie (16 cores, 117 W idle, 358 W full) a busy node then uses 132 W." in page
+    assert "A pset with 256 cores uses 1/256 of the difference between idle and full power." in page

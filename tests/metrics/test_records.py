@@ -362,7 +362,7 @@ def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None
 def test_broken_tables_name_the_line(change: object, said: str, prefix: str, tmp_path: Path) -> None:
     path = tmp_path / "x_jobs.csv"
     path.write_text(change(Path(f"{prefix}_jobs.csv").read_text()))  # type: ignore[operator]
-    with pytest.raises(InputError, match="x_jobs.csv, line") as error:
+    with pytest.raises(InputError, match="x_jobs.csv: line") as error:
         list(jobs_csv.read(path))
     assert said in str(error.value)
 
