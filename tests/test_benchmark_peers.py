@@ -64,7 +64,7 @@ def test_all_files_of_the_input_tell_the_same_jobs(peers: Any, tmp_path: Path) -
         assert system["resources"]["node"] == n_nodes
 
 
-def test_what_is_not_on_this_machine_is_told(alone: Any) -> None:
+def test_missing_programs_are_reported(alone: Any) -> None:
     missing = {case.name: case.missing for case in alone.programs.all_cases(32)}
     assert missing == {
         "Batsim + batsched, easy_bf_fast": "no batsim on the PATH",
@@ -96,7 +96,7 @@ def test_with_batsim_alone_the_others_are_missed(alone: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_a_whole_run_where_nobody_else_is(alone: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_other_programs(alone: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert alone.main(["--jobs", "30", "--procs", "32", "--rounds", "1"]) == 0
     said = capsys.readouterr().out
     lines = said.splitlines()
@@ -116,7 +116,7 @@ def test_no_rounds_are_refused(peers: Any, capsys: pytest.CaptureFixture[str]) -
     assert "--rounds: expected 1 or more" in capsys.readouterr().err
 
 
-def test_a_program_that_fails_is_told_and_the_others_go_on(
+def test_a_failing_program_is_reported_and_the_others_continue(
     alone: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(_place: object) -> list[str]:
@@ -136,7 +136,7 @@ def test_a_program_that_fails_is_told_and_the_others_go_on(
     assert f"| {alone.REFERENCE} | 5 | " in said.out
 
 
-def test_who_waits_for_one_that_failed_is_ended(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_waits_for_a_failed_one_is_ended(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "GRACE_S", 0.0)
     commands = ([sys.executable, "-c", "raise SystemExit(3)"], [sys.executable, "-c", "import signal; signal.pause()"])
     processes = [peers.subprocess.Popen(command) for command in commands]

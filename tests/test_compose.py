@@ -134,7 +134,7 @@ def test_no_batsim_ever_comes() -> None:
     assert "no message from Batsim within" in server.errors
 
 
-def test_the_image_runs_as_nobody_special_and_is_built_of_what_is_there() -> None:
+def test_the_image_runs_without_privileges_and_is_built_of_local_files() -> None:
     lines = (ROOT / "docker" / "Dockerfile").read_text().splitlines()
     assert "USER scheduler" in lines
     [used] = [found[1] for line in lines if (found := re.fullmatch(r"ARG BASE=(python:\d+\.\d+\.\d+-slim-\w+)", line))]

@@ -81,7 +81,7 @@ def test_the_jobs_are_those_of_a_run_without_containers(policy: str, project: Pr
     assert roots == {"scheduler": "true\n", project.profile: "true\n" if project.profile == "stand-in" else "false\n"}
 
 
-def test_a_policy_file_of_ones_own_and_files_that_belong_to_whom_one_says(project: Project) -> None:
+def test_own_policy_files_and_owners_of_written_files(project: Project) -> None:
     shutil.copy(PUSHY, project.place / "mine.py")
     options = {"POLICY_OPTIONS": "--journal /out/run.pbj", "BATSIM_USER": "1234:4321", "PREFIX": "mine"}
     assert project.up(POLICY="mine.py:Ruthless", **options) == 0, project.said

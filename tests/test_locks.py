@@ -109,7 +109,7 @@ def test_what_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == set()
 
 
-def test_who_looks_for_a_writer_keeps_none_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_for_a_writer_does_not_block_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader has the lock for a moment, shared: whoever wants to write comes a moment later."""
     path = tmp_path / "a"
     path.touch()

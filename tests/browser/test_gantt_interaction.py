@@ -112,7 +112,7 @@ for (let k = 0; k < 30; k++) {
 return found"""
 
 
-def test_colours_are_chosen_from_a_list_and_told_by_a_key(page: webdriver.Chrome) -> None:
+def test_colours_are_chosen_from_a_list_and_explained_by_a_legend(page: webdriver.Chrome) -> None:
     choice = Select(page.find_element(By.CSS_SELECTOR, "#board select"))
     assert [one.text for one in choice.options] == ["job", "user", "size", "wait", "workload"]
     assert choice.first_selected_option.text == "job"
@@ -223,7 +223,7 @@ def test_parts_of_a_job_have_one_colour_and_are_joined(browser: webdriver.Chrome
         (-90, "-1 min 30 s"),
     ],
 )
-def test_time_is_told_in_days_and_hours(seconds: float, words: str, page: webdriver.Chrome) -> None:
+def test_time_is_shown_in_days_and_hours(seconds: float, words: str, page: webdriver.Chrome) -> None:
     assert page.execute_script("return pybatschedClock.text(arguments[0])", seconds) == words
 
 

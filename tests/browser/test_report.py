@@ -51,7 +51,7 @@ def test_the_page_loads_nothing_and_has_the_right_numbers(browser: webdriver.Chr
     assert cells["utilisation"] == [f"{one['utilisation']:.4g}" for one in figures]
 
 
-def test_a_run_that_broke_off_is_told_where_nobody_can_miss_it(browser: webdriver.Chrome, place: Path) -> None:
+def test_an_incomplete_run_has_a_notice_at_the_top(browser: webdriver.Chrome, place: Path) -> None:
     halting = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
     options = ("--policy", halting, "-o", "after=5", "-o", "then=raise", "-e", "broken")
     assert run_cli("simulate", "--procs", "32", "-w", "w.json", *options, cwd=place).returncode == 6
@@ -171,7 +171,7 @@ def test_suspended_and_urgent_jobs_and_held_processors(browser: webdriver.Chrome
     assert seen(browser, (22, 4.9)) == [black]  # the triangle in its corner
 
 
-def test_hovering_tells_who_preempted_whom(browser: webdriver.Chrome, urgent_page: Path) -> None:
+def test_hovering_shows_the_preempting_job(browser: webdriver.Chrome, urgent_page: Path) -> None:
     load(browser, urgent_page)
     told = gantt(
         browser, "return [[5, 3], [15, 3], [50, 7], [115, 3], [150, 3], [230, 3]].map(([t, p]) => g.told(g.at(t, p)))"

@@ -263,7 +263,7 @@ def test_merged_logs(tmp_path: Path) -> None:
     assert [("external" in job, "moldable" in job) for job in jobs_of(whole.path)] == [(True, False)] * 6
 
 
-def test_who_is_external_is_drawn_by_the_seed(tmp_path: Path) -> None:
+def test_external_jobs_depend_on_the_seed(tmp_path: Path) -> None:
     for name in "ab":
         small_log(tmp_path / f"{name}.swf", *range(0, 400, 10))
     preparer = Preparer(tmp_path, [tmp_path])

@@ -139,7 +139,7 @@ def hold(place: Path, folder: Path, goal: int) -> None:
     (place / "gate.part").replace(place / "gate")
 
 
-def test_files_of_a_cell_that_failed_are_told_from_whole_ones(tmp_path: Path) -> None:
+def test_files_of_failed_cells_are_marked_incomplete(tmp_path: Path) -> None:
     more = f'[[policy]]\nname = "{HALTING}"\noptions = {{after = 5, then = "raise"}}'
     done = campaign(write(tmp_path / "s.toml", seeds=1, keep="files", more=more), tmp_path / "out")
     assert done.returncode == 7
@@ -380,7 +380,7 @@ def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path, mo
     assert "6 of 8 cells done (6 before), 2 failed" in again.stderr
 
 
-def test_an_error_of_ours_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pybatsched.campaign import execute
 
     def fails(*_: object) -> None:

@@ -379,7 +379,7 @@ def test_files_are_looked_for_beside_the_campaign_and_then_here(
     assert len({first.address, other_machine, cell().address}) == 3
 
 
-def test_policies_of_the_same_file_name_are_told_apart(tmp_path: Path) -> None:
+def test_policies_with_the_same_file_name_differ(tmp_path: Path) -> None:
     from pybatsched.campaign import cells
 
     found = []
@@ -462,7 +462,7 @@ def test_a_workload_that_is_ready_knows_its_name_in_the_file(tmp_path: Path) -> 
     assert ready.family == again.family == "w"
 
 
-def test_one_mistake_is_told_as_one() -> None:
+def test_one_mistake_gives_one_line() -> None:
     with pytest.raises(InputError) as raised:
         spec_of(content(workload=[{"name": "w", "file": "w.json", "zork": 1}]), "s.toml")
     assert str(raised.value).startswith("s.toml: workload 1: unknown key 'zork'; expected one of name, file, ")

@@ -35,7 +35,7 @@ def campaign(*more: str) -> tuple[str, ...]:
     return ("campaign", "run", "s.toml", "--output", "out", "--workers", "1", *more)
 
 
-def test_a_table_without_room_is_told_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_names_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     full = run_with_little_room(*campaign(), cwd=tmp_path)
     told = f"pybatsched: {tmp_path / 'out' / 'results.parquet'}: cannot be written: File too large\n"

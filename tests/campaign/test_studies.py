@@ -203,7 +203,7 @@ def test_measures_that_name_nothing_say_so(text: str, said: str) -> None:
         ({"least": 10, "below": 50}, "< 50, ≥ 10"),
     ],
 )
-def test_what_was_published_is_told_shortly(members: dict[str, Any], text: str) -> None:
+def test_published_values_are_written_shortly(members: dict[str, Any], text: str) -> None:
     assert claim(**members).expected == text
 
 

@@ -86,7 +86,7 @@ def test_what_batsim_does_not_survive(name: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_deadlock_ends_with_0_and_is_told(tmp_path: Path) -> None:
+def test_a_deadlock_ends_with_0_and_is_reported(tmp_path: Path) -> None:
     done, _ = run_beside(recording("bad-deadlock"), tmp_path / "out", "-q")
     assert done.returncode == 0
     assert "Deadlock" in done.stderr
@@ -109,7 +109,7 @@ def test_a_long_list_of_jobs_that_are_left_is_cut(tmp_path: Path) -> None:
     assert errors.endswith("and 30 more\n")
 
 
-def test_a_registration_that_is_never_closed_is_told(tmp_path: Path) -> None:
+def test_an_open_registration_is_reported(tmp_path: Path) -> None:
     done, _ = run_beside(recording("plain"), tmp_path / "out", "-q", "--enable-dynamic-jobs")
     assert done.returncode == 0
     assert (
@@ -117,7 +117,7 @@ def test_a_registration_that_is_never_closed_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
+def test_a_lost_scheduler_is_reported(tmp_path: Path) -> None:
     """Batsim would wait for ever."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:1])
@@ -245,7 +245,7 @@ def test_versions_help_and_context() -> None:
     }
 
 
-def test_redis_options_are_told_to_the_scheduler(tmp_path: Path) -> None:
+def test_redis_options_are_sent_to_the_scheduler(tmp_path: Path) -> None:
     _, scheduler = run_beside(
         recording("plain"), tmp_path / "out", "-q", "--redis-hostname", "far", "--redis-port", "7"
     )
@@ -358,7 +358,7 @@ def test_the_second_signal_ends_the_wait_for_the_last_word(tmp_path: Path) -> No
     assert (process.returncode, errors) == (128 + signal.SIGINT, "pybatsched: interrupted by signal 2\n")
 
 
-def test_a_scheduler_that_wants_to_be_called_for_ever_is_told_of_the_end(tmp_path: Path) -> None:
+def test_a_scheduler_that_keeps_requesting_calls_gets_the_end(tmp_path: Path) -> None:
     """Batsim would go on. It has no job left, and the answer to each call asks for the next one."""
     place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
     (place / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')

@@ -150,7 +150,7 @@ def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, words: 
         (("metrics", "out", "--order", "sjf"), "--order sjf"),
     ],
 )
-def test_an_option_of_a_policy_as_a_flag_is_told_as_that(words: tuple[str, ...], said: str) -> None:
+def test_a_policy_option_given_as_a_flag_has_a_hint(words: tuple[str, ...], said: str) -> None:
     done = run_cli(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(f"error: unrecognized arguments: {said}\n")
@@ -223,7 +223,7 @@ def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
         "batsim --link {}",
     ],
 )
-def test_a_path_that_leads_nowhere_is_told_as_such(words: str, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_followed_is_an_input_error(words: str, tmp_path: Path) -> None:
     """A name that is too long stands for all that keep one from a file: directories that may not be entered, loops."""
     shutil.copy(ROOT / "examples" / "workload.json", tmp_path)
     done = run_cli(*words.format("a" * 300).split(), cwd=tmp_path)

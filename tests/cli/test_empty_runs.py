@@ -52,7 +52,7 @@ def test_a_run_without_a_job_is_refused_before_anything_is_written(case: str, pl
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_who_wants_one_gets_it(case: str, place: Path) -> None:
+def test_allow_empty_accepts_an_empty_run(case: str, place: Path) -> None:
     given, _ = CASES[case]
     done = run_cli("simulate", "--procs", "4", *given, "--policy", "easy", "-e", "out", "--allow-empty", cwd=place)
     assert done.returncode == 0, done.stderr

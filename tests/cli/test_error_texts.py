@@ -52,7 +52,7 @@ def test_delays_put_no_load_on_hosts_and_what_does_is_named(place: Path) -> None
 # --- windows ---
 
 
-def test_a_selection_is_told_in_words_with_the_way_out(place: Path) -> None:
+def test_an_empty_selection_is_described_with_a_hint(place: Path) -> None:
     text = said(place, "--procs", "8", "--from", "9000d")
     assert text.endswith("the selection is: from 777600000; expected at least one job, or --allow-empty\n")
     assert "{" not in text
@@ -61,7 +61,7 @@ def test_a_selection_is_told_in_words_with_the_way_out(place: Path) -> None:
     assert done.stderr.endswith("and the selection is: from 777600000\n")
 
 
-def test_times_that_cannot_be_are_told_by_their_options_before_anything_is_read(place: Path) -> None:
+def test_impossible_times_name_their_options_before_reading(place: Path) -> None:
     (place / "log.swf").unlink()
     assert "--submitted-before 7d: expected a time after --from 8d" in said(
         place, "--procs", "8", "--from", "8d", "--submitted-before", "7d"
@@ -72,7 +72,7 @@ def test_times_that_cannot_be_are_told_by_their_options_before_anything_is_read(
 # --- options of others, paths ---
 
 
-def test_a_policy_that_cannot_be_borrowed_is_told_before_the_run(place: Path) -> None:
+def test_a_policy_without_a_queue_is_rejected_before_the_run(place: Path) -> None:
     (place / "c.toml").write_text('[policy.redirection]\nprincipal = "ujfb"\n')
     done = run_cli(
         *("simulate", "--procs", "8", "-w", "log.swf", "--policy", "redirection", "--config", "c.toml"),
@@ -191,7 +191,7 @@ def failure(place: Path, *args: str) -> str:
         (("--policy", "easy", "-m", "nohost"), "-m nohost: expected with -p PLATFORM; the hosts of --procs N have no "),
         (("--policy", "easy", "-r", "a:storage"), "-r, --add-role-to-hosts: expected with -p PLATFORM; the hosts of "),
         (
-            ("--policy", "easy", "--timeout", "5"),
+            ("--policy", "easy", "--timeout", "0"),
             "--timeout: expected with --external; a policy in this process has no",
         ),
         (

@@ -213,7 +213,7 @@ def test_a_picture_that_cannot_be_written_whole_leaves_no_file(
 
 
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full", "0<&- 2>&-", "0<&- 1>&- 2>&-"])
-def test_a_run_goes_on_if_nobody_hears_its_notes(where: str, tmp_path: Path) -> None:
+def test_a_run_continues_if_stderr_is_closed(where: str, tmp_path: Path) -> None:
     """Notes go to standard error; files and tables are what the command is for."""
     assert run_cli("simulate", *RUN, cwd=tmp_path).returncode == 0
     expected = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix == ".csv"}
@@ -234,7 +234,7 @@ def test_a_run_goes_on_if_nobody_hears_its_notes(where: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
-def test_an_error_that_nobody_hears_has_its_exit_code(where: str, tmp_path: Path) -> None:
+def test_an_error_on_closed_stderr_keeps_its_exit_code(where: str, tmp_path: Path) -> None:
     words = ("simulate", "--procs", "4", "--policy", "easy", "-w", "nowhere.json")
     command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *words, where])
     done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, timeout=PATIENCE_S, check=False)

@@ -33,7 +33,7 @@ class _Terminal(io.StringIO):
         return True
 
 
-def test_what_takes_a_while_is_told_until_it_is_done() -> None:
+def test_progress_is_shown_until_the_end() -> None:
     with redirect_stderr(_Terminal()) as terminal:
         with doing("reading a.swf"):
             assert terminal.getvalue() == "reading a.swf ..."
@@ -46,7 +46,7 @@ def test_the_line_goes_with_an_error_too() -> None:
     assert terminal.getvalue() == f"reading a.swf ...{CLEARED}"
 
 
-def test_nothing_is_told_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_is_written_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     with doing("reading a.swf"), ProgressLine(10):
         pass
     assert capsys.readouterr().err == ""
@@ -72,7 +72,7 @@ class Clock:
         monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
-def test_the_rate_is_without_the_loading_and_the_time_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rate_excludes_loading_and_the_time_left_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with redirect_stderr(_Terminal()) as terminal, ProgressLine(1000) as line:
         clock.now = 200.0  # the jobs are ready
@@ -138,7 +138,7 @@ def test_loading_tells_how_far_it_is(kind: str, tmp_path: Path) -> None:
     assert shares_of(path) == told
 
 
-def test_nothing_is_told_when_nobody_listens() -> None:
+def test_progress_without_a_receiver_is_ignored() -> None:
     assert not reporting.is_reporting()
     items = [1, 2]
     assert reporting.with_progress(items, 2) is items

@@ -68,7 +68,7 @@ def test_a_run_gives_the_table_and_the_files_of_simulate(place: Path) -> None:
     assert_gone(place)
 
 
-def test_what_is_replaced_is_told(place: Path) -> None:
+def test_replaced_results_are_reported(place: Path) -> None:
     assert "replaced the results" not in run(place).stderr + run(place).stderr
     on = f"on {WORKLOAD}"
     said = f"out/r: replaced the results of policy easy {on} with those of policy fcfs {on} (different: policy)\n"
@@ -139,7 +139,7 @@ def test_a_part_of_a_batsim_file_becomes_a_file_for_batsim(place: Path) -> None:
     assert "x_w0.json" in (place / "args").read_text().splitlines()
 
 
-def test_a_bad_field_is_told_before_batsim_is_started(place: Path) -> None:
+def test_a_bad_field_is_reported_before_batsim_starts(place: Path) -> None:
     content = json.loads(WORKLOAD.read_text())
     content["jobs"][7]["memory_gb"] = "much"
     (place / "w.json").write_text(json.dumps(content))
@@ -155,7 +155,7 @@ def test_a_journal_can_be_replayed(place: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["", "deadlock-abort", "slow-end"])
-def test_a_deadlock_is_told_with_each_job(how: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadlock_lists_each_job(how: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batsim 4.2 exits with 0 and no word; with SimGrid 3.25 it aborts."""
     monkeypatch.setenv("STAND_IN", how)
     done = run(place, policy=f"{PUSHY}:Lazy")
@@ -356,7 +356,7 @@ def test_a_policy_that_raises_takes_batsim_with_it(place: Path) -> None:
     assert_gone(place)
 
 
-def test_the_summary_says_what_batsim_was_really_told(place: Path) -> None:
+def test_the_summary_has_the_arguments_of_batsim(place: Path) -> None:
     added = ("--", "--sched-cfg", '{"order": "sjf"}', "--mmax=24", "--enable-dynamic-jobs")
     (place / "w.json").write_text(WORKLOAD.read_text().replace('"res": 32', '"res": 24'))
     args = ("-p", "sx-ace", "-w", "w.json", "--policy", "easy", "-e", "out/")
@@ -370,7 +370,7 @@ def test_the_summary_says_what_batsim_was_really_told(place: Path) -> None:
     assert (compared.returncode, compared.stderr) == (0, "")
 
 
-def test_the_summary_has_the_clusters_that_batsim_has_told(place: Path) -> None:
+def test_the_summary_has_the_clusters_of_batsim(place: Path) -> None:
     args = ("-p", "grid-pwa@0.1", "-w", str(WORKLOAD), "--policy", "easy", "-e", "out/r")
     assert run_cli("run", *args, cwd=place).returncode == 0
     told = json.loads((place / "out" / "r_summary.json").read_text())

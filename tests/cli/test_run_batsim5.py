@@ -70,7 +70,7 @@ def test_its_workload_is_in_its_words(place: Path) -> None:
     assert batsim4.read(place / "five_w0.json").jobs[1]["urgent"] is True
 
 
-def test_what_it_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_arguments_of_batsim_5(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN_ARGS", str(place / "args"))
     assert run5(place, "--", "--mmax", "4")[0] == 0
     args = json.loads((place / "args").read_text())
@@ -117,7 +117,7 @@ def test_one_that_dies_of_our_hello_has_not_begun(place: Path, monkeypatch: pyte
         ("my-w0", {"type": "delay", "delay": 3}, "expected a name without 'w0', the name of the workload"),
     ],
 )
-def test_profiles_that_batsim_5_does_not_survive_are_told(place: Path, name: str, profile: Any, told: str) -> None:
+def test_profiles_that_crash_batsim_5_are_reported(place: Path, name: str, profile: Any, told: str) -> None:
     content = json.loads((place / "w.json").read_text())
     content["profiles"][name] = profile
     assert run5(place)[0] == 0  # as long as no job uses it
@@ -177,7 +177,7 @@ def test_files_that_end_anywhere_are_settled_as_far_as_they_go(is_whole: bool, t
 
 
 @pytest.mark.parametrize("text", [b"", b'{"nb_jobs": 3, "mak', b"[1]", b"\xff"])
-def test_a_garbled_schedule_is_told_of_a_whole_run_and_hides_no_other_failure(text: bytes, tmp_path: Path) -> None:
+def test_a_damaged_schedule_is_reported_and_hides_no_other_failure(text: bytes, tmp_path: Path) -> None:
     schedule = tmp_path / "out_schedule.json"
     schedule.write_bytes(text)
     with pytest.raises(InputError, match=r"out_schedule\.json: cannot be read"):
@@ -186,7 +186,7 @@ def test_a_garbled_schedule_is_told_of_a_whole_run_and_hides_no_other_failure(te
     assert [path.name for path in tmp_path.iterdir()] == ["out_schedule.json"]
 
 
-def test_one_that_is_killed_while_it_writes_is_told_as_that(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_killed_while_writing_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "cut")
     code, errors = run5(place)
     assert code == 4
@@ -211,7 +211,7 @@ def test_two_values_of_an_option_are_read() -> None:
     }
 
 
-def test_a_policy_that_listens_for_what_batsim_5_has_not_is_told_at_the_start(place: Path) -> None:
+def test_a_policy_with_events_that_batsim_5_lacks_fails_at_the_start(place: Path) -> None:
     """The notes on jobs are not missed here: `run` writes them into its files."""
     (place / "mine.py").write_text(
         "from pybatsched_schedulers.ujfb.policy import Ujfb\n\n\nclass Listens(Ujfb):\n"

@@ -222,7 +222,7 @@ def test_a_scheduler_that_breaks_the_protocol(answer: bytes, said: str, inputs: 
     assert "Traceback" not in errors
 
 
-def test_a_scheduler_that_answers_batsim_5_wrongly_is_told_by_the_number_of_the_message(inputs: Path) -> None:
+def test_a_wrong_reply_in_batsim_5_names_the_message(inputs: Path) -> None:
     """The greeting is the first message."""
     code, errors = Rude(b'{"now":0,"events":[]}').play(inputs, "--protocol", "v5")
     assert code == 3
@@ -240,7 +240,7 @@ def test_a_scheduler_that_answers_batsim_5_wrongly_is_told_by_the_number_of_the_
     assert "message 2: unknown decision 'CreateProbeEvent'" in errors
 
 
-def test_a_policy_that_raises_at_the_other_end_is_told_at_this_one(inputs: Path) -> None:
+def test_an_exception_of_the_external_scheduler_is_printed(inputs: Path) -> None:
     halting = f"{PUSHY.with_name('halting.py')}:Halting"
     with Server("--policy", halting, "-o", "after=0", "-o", "then=raise") as server:
         done = simulate(inputs, "--external", "-s", server.wait_ready())

@@ -47,14 +47,14 @@ def test_ends_come_before_machines_before_submissions_before_calls() -> None:
     assert [news[0] for news in stage.puppet.heard] == ["ended", "killed", "machines", "submitted", "call"]
 
 
-def test_no_more_jobs_is_told_after_the_last_jobs() -> None:
+def test_no_more_jobs_is_reported_after_the_last_jobs() -> None:
     stage = Stage()
     job = {"id": "w0!a", "subtime": 0, "res": 1, "profile": "d10"}
     stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=0), e.JobSubmitted("w0!a", job, timestamp=0))
     assert [news[0] for news in stage.puppet.heard] == ["submitted", "notify"]
 
 
-def test_a_job_told_late_was_submitted_when_it_was_submitted() -> None:
+def test_a_job_reported_late_keeps_its_submission_time() -> None:
     stage = Stage()
     job = {"id": "w0!a", "subtime": 3, "res": 1, "profile": "d10"}
     stage.step(e.JobSubmitted("w0!a", job, timestamp=3.0), at=10.0)

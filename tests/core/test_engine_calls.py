@@ -152,7 +152,7 @@ def test_calls_between_other_events_are_fine() -> None:
         called(stage, events=[e.Notify("my own", timestamp=stage.now)] * (i % 1_001 == 1_000))
 
 
-def test_it_is_told_in_a_replay_as_it_was_told_in_the_run(tmp_path: Path) -> None:
+def test_a_replay_reports_the_same_as_the_run(tmp_path: Path) -> None:
     policy = f"{PUSHY}:Ticking"
     plan = registry.PolicyPlan(registry.find(policy, trusted=True))
     session = Session(plan, journal=JournalWriter(tmp_path / "run.pbj"))

@@ -100,7 +100,7 @@ def test_last_words_are_those_of_the_last() -> None:
     assert [number for number in range(n) if over.was_stopped(f"w0!{number}")] == list(range(0, n, 10))
 
 
-def test_who_went_on_and_has_ended_all_the_same_was_not_stopped() -> None:
+def test_a_continued_job_that_ended_was_not_stopped() -> None:
     finished_jobs = FinishedJobs()
     finished_jobs.add("w!1", "continued as dyn!1")
     for number in range(N_RECENT + 1):
@@ -120,7 +120,7 @@ def test_who_went_on_and_has_ended_all_the_same_was_not_stopped() -> None:
     )
 
 
-def test_who_ends_now_is_among_the_last_though_it_went_on_long_ago() -> None:
+def test_a_job_that_ends_now_is_recent_even_if_it_continued_long_ago() -> None:
     finished_jobs = FinishedJobs()
     finished_jobs.add("w!1", "continued as dyn!1")
     for number in range(N_RECENT - 1):

@@ -100,7 +100,7 @@ def test_a_field_of_the_wrong_type_is_reported_with_the_expected_one(decision: A
     assert f"broke the rule 'well-formed': {said}" in str(refused(Stage(), decision))
 
 
-def test_the_story_is_told() -> None:
+def test_the_error_has_the_history_of_the_job() -> None:
     stage = Stage()
     job = stage.submit("a", at=3.0)
     stage.do(start(job, "1", reason=("because {}", 42)))

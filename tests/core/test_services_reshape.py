@@ -154,7 +154,7 @@ def test_only_delays_can_be_reshaped(stage: Stage, profile: str) -> None:
     assert (caught.value.rule, caught.value.job_id) == ("can be reshaped", "w0!a")
 
 
-def test_who_cannot_be_reshaped(stage: Stage) -> None:
+def test_which_jobs_cannot_be_reshaped(stage: Stage) -> None:
     waiting, running = stage.submit("a", walltime=20), stage.run("b", "0", walltime=20)
     local = local_scheduler("fcfs", {}, stage.engine.cluster.partitions["all"])
     local.submit(waiting, 0.0)

@@ -87,7 +87,7 @@ def test_whatever_is_chosen_every_job_runs_and_the_figures_are_earned(
     assert sum(found.rewards) == pytest.approx(worth[reward])
 
 
-def test_a_reward_of_ones_own_is_told_what_has_happened() -> None:
+def test_an_own_reward_gets_the_events() -> None:
     told: list[Since] = []
 
     def reward(since: Since) -> float:
@@ -293,13 +293,13 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),
     ],
 )
-def test_what_is_wrong_is_told(more: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_named(more: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
         SchedulingEnv(as_workload(six()), **more)
     assert said in str(caught.value)
 
 
-def test_what_is_wrong_with_a_workload_or_a_reset_is_told(tmp_path: Path) -> None:
+def test_wrong_workloads_and_resets_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected jobs that fit the machine of 1 processor, found none"):
         SchedulingEnv(as_workload(Workload().job("a", n=2, s=1)), 1)
     with pytest.raises(InputError, match=r"gone\.json"):

@@ -113,7 +113,7 @@ NO_LOG = "the file is neither a log (SWF, Rackham) nor a workload of Batsim (JSO
         ("log.swf --output notes.txt", "File exists: 'notes.txt'"),
     ],
 )
-def test_what_is_wrong_is_told_without_a_traceback(words: str, said: str, log: Path) -> None:
+def test_errors_have_no_traceback(words: str, said: str, log: Path) -> None:
     (log.parent / "notes.txt").write_text("not a log\n")
     done = subprocess.run(
         [sys.executable, str(LEARN), *words.split()],

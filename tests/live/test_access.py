@@ -48,19 +48,19 @@ def test_a_server_that_can_be_reached_from_elsewhere_says_so() -> None:
         assert "warning" not in server.errors
 
 
-def test_only_who_is_allowed_is_let_in() -> None:
+def test_only_allowed_addresses_are_accepted() -> None:
     with Server("--policy", "easy", "--allow", "127.0.0.1") as server, Peer(server.wait_ready()) as peer:
         assert b"events" in peer.ask(FIRST)
 
 
-def test_who_is_not_allowed_is_turned_away_and_told() -> None:
+def test_other_addresses_are_rejected_and_logged() -> None:
     with Server("--policy", "easy", "--allow", "192.0.2.7") as server, Peer(server.wait_ready()) as peer:
         peer.send(FIRST)
         server.wait_until_it_says(r"rejected a peer at 127.0.0.1 \(--allow\)")
         assert server.errors.count("rejected a peer") == 1
 
 
-def test_many_who_are_turned_away_fill_no_log_and_hide_nobody_without_a_key() -> None:
+def test_many_rejected_peers_fill_no_log_and_hide_no_peer_without_a_key() -> None:
     told: list[str] = []
     guard = Authenticator(["192.0.2.7"], ServerKeys(Pair(b"", b""), {}), told.append)
     for number in [*range(300)] * 2:

@@ -83,7 +83,7 @@ def test_what_is_no_command_line_of_batsim(words: list[str], why: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["--help --foo", "-hx", "--version more", "-h -p"])
-def test_who_asks_for_help_gets_it_whatever_else_there_is(words: str) -> None:
+def test_help_is_printed_with_any_other_options(words: str) -> None:
     given = read([*words.split(), "a.xml"])
     assert given.has("--help") or given.has("--version")
 

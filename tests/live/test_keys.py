@@ -119,7 +119,7 @@ def test_key_files_that_are_none(own: Path, name: str, pattern: str, text: str, 
     assert "-key = " not in done.stderr
 
 
-def test_a_directory_without_keys_is_told(own: Path, tmp_path: Path) -> None:
+def test_a_directory_without_keys_is_an_error(own: Path, tmp_path: Path) -> None:
     done = run_cli("--policy", "easy", "--curve", str(tmp_path / "no"))
     assert (done.returncode, "server.key_secret: No such file" in done.stderr) == (2, True)
     (own / "clients" / "client.key").unlink()
@@ -141,7 +141,7 @@ def test_a_secret_that_others_can_read_is_none(own: Path, mode: int) -> None:
 
 @pytest.mark.parametrize("mode", [0o020, 0o002])
 @pytest.mark.parametrize("name", ["", "clients", "clients/client.key"])
-def test_whom_a_server_lets_in_is_its_owners_to_say(own: Path, name: str, mode: int) -> None:
+def test_only_the_owner_may_change_the_accepted_keys(own: Path, name: str, mode: int) -> None:
     path = own / name
     path.chmod(path.stat().st_mode | mode)
     done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
@@ -165,7 +165,7 @@ def test_no_keys_are_made_where_others_can_write(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_zeromq_without_curve_is_told(monkeypatch: pytest.MonkeyPatch, made: Path, tmp_path: Path) -> None:
+def test_a_zeromq_without_curve_is_an_error(monkeypatch: pytest.MonkeyPatch, made: Path, tmp_path: Path) -> None:
     monkeypatch.setattr(zmq, "has", lambda _what: False)
     for words in (("keys", str(tmp_path / "keys")), ("--policy", "easy", "--curve", str(made))):
         done = run_cli(*words)
@@ -207,7 +207,7 @@ def test_a_message_that_has_nowhere_to_go_is_given_up() -> None:
             scheduler(0.0, (e.SimulationEnds(timestamp=0.0),))
 
 
-def test_who_has_no_key_is_turned_away_and_the_server_goes_on_waiting(made: Path, tmp_path: Path) -> None:
+def test_peers_without_a_key_are_rejected_and_the_server_keeps_waiting(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "foreign")
     foreign = tmp_path / "foreign"
     shutil.copy(made / "server.key", foreign)  # knows the server, but not by a key that the server knows

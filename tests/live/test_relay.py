@@ -45,7 +45,7 @@ def test_a_batsim_without_keys_comes_in_by_the_relay(made: Path, tmp_path: Path,
     assert schedule(tmp_path, "out") == plain
 
 
-def test_a_batsim_that_waits_is_told_when_the_scheduler_is_gone(made: Path) -> None:
+def test_a_waiting_batsim_gets_an_error_when_the_scheduler_is_lost(made: Path) -> None:
     with Server("--policy", "easy", "--curve", str(made)) as server, Relay(server.wait_ready(), made) as relay:
         with Peer(relay.wait_ready()) as peer, Peer(relay.endpoint) as second:
             assert b'"events"' in peer.ask(FIRST)
@@ -106,7 +106,7 @@ def test_relays_that_never_begin(made: Path, words: list[str], code: int, told: 
     assert told in done.stderr
 
 
-def test_a_relay_to_nobody_tells_its_batsim(made: Path) -> None:
+def test_a_relay_without_a_scheduler_sends_an_error_to_batsim(made: Path) -> None:
     # patience: the event that ends the wait never comes, so any time will do
     with Relay("tcp://127.0.0.1:1", made, "--timeout", "0.5") as relay, Peer(relay.wait_ready()) as peer:
         assert b"no reply to message 1" in peer.ask(FIRST)
@@ -167,9 +167,7 @@ class Passing:
         return self.error
 
 
-def test_a_batsim_that_falls_silent_is_given_up_and_told_if_it_asks_after_all(
-    made: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_batsim_is_given_up_and_gets_an_error_later(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)
     is_given_up = threading.Event()
 
@@ -191,7 +189,7 @@ def test_a_batsim_that_falls_silent_is_given_up_and_told_if_it_asks_after_all(
 
 
 @pytest.mark.parametrize("limit_s", [0, 0.1])
-def test_a_batsim_has_left_though_somebody_elses_connection_is_open(made: Path, limit_s: float) -> None:
+def test_a_lost_batsim_is_noticed_while_another_connection_is_open(made: Path, limit_s: float) -> None:
     with far_scheduler(made) as (far, endpoint):
         passing = Passing(made, far, endpoint)
         with Peer(passing.endpoint) as peer:

@@ -60,7 +60,7 @@ class Served:
         return self.ended_by
 
 
-def test_stopped_because_batsim_has_left_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_after_a_lost_batsim_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compose stops the scheduler as soon as Batsim has ended, before the scheduler would notice by itself."""
 
     def stop_when_it_has_left() -> None:
@@ -78,7 +78,7 @@ def test_stopped_because_batsim_has_left_is_told_as_that(monkeypatch: pytest.Mon
     assert "known causes" in str(error)
 
 
-def test_a_batsim_that_leaves_because_it_was_told_of_the_signal_has_not_left_before(
+def test_a_batsim_that_disconnects_after_the_signal_was_not_lost_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Compose stops both at once, while the policy thinks: Batsim hears of it in the reply, and may be quick to go."""
@@ -103,7 +103,7 @@ def test_a_batsim_that_leaves_because_it_was_told_of_the_signal_has_not_left_bef
 
 
 @pytest.mark.parametrize("signum", SIGNALS)
-def test_a_peer_that_asks_right_after_the_signal_is_told(signum: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_right_after_the_signal_gets_a_reply(signum: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)  # right after is when this machine comes to it
     wanted, came = threading.Event(), threading.Event()
 

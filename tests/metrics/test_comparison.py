@@ -118,7 +118,7 @@ def test_a_metric_without_a_value_fails_its_condition(base: Path) -> None:
     assert "mean_wait_s has no value in" in said
 
 
-def test_other_inputs_are_told(base: Path) -> None:
+def test_different_inputs_are_reported(base: Path) -> None:
     after = summary() | {"inputs": {"workloads": [{"file": "w.json", "sha256": "11"}]}}
     code, _, said = compare(base, after)
     assert code == 0

@@ -72,7 +72,7 @@ def test_energy_is_the_same_wherever_it_is_shown(name: str, place: Path) -> None
     assert f"{parts['energy_j']:,.1f}".removesuffix(".0") in table
 
 
-def test_without_energy_nothing_is_told_of_it(place: Path) -> None:
+def test_without_energy_there_are_no_energy_figures(place: Path) -> None:
     args = ("-p", "p.xml", "-w", "work.json", "--policy", "fcfs")
     assert "energy" not in run_cli("simulate", *args, cwd=place).stdout
     assert "energy" not in json.loads((place / "out_summary.json").read_text())
@@ -96,7 +96,7 @@ def test_shared_hosts_count_twice_so_there_is_no_rest() -> None:
     assert Energy(100.0, 120.0).as_dict() == {"energy_j": 100.0, "energy_jobs_j": 120.0, "energy_rest_j": None}
 
 
-def test_a_damaged_table_is_told(tmp_path: Path) -> None:
+def test_a_damaged_table_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a_jobs.csv").write_text("job_id,consumed_energy\n1,many\n")
     with pytest.raises(InputError, match="a_jobs.csv: line 2: consumed_energy is 'many'; expected a number"):
         energy.read(tmp_path / "a_jobs.csv", tmp_path / "a_schedule.csv")
@@ -184,5 +184,6 @@ def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, w
     assert (len(IntervalSet.parse(row["allocated_resources"])), float(row["execution_time"])) == (n_hosts, 100)
     assert float(row["consumed_energy"]) == pytest.approx(100 * watts)
     page = (ROOT / "docs" / "platforms.md").read_text()
-    assert "with 16 cores, the host uses 1/16 of the difference between idle and full power" in page
-    assert "(Curie: 132 W of 117 to 358 W). A pset with 256 cores uses 1/256 of this difference." in page
+    page = " ".join(page.split())
+    assert "On Curie (16 cores, 117 W idle, 358 W full) a busy node then uses 132 W." in page
+    assert "A pset with 256 cores uses 1/256 of the difference between idle and full power." in page

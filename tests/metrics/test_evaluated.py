@@ -33,7 +33,7 @@ def workload(**fields: dict[str, Any]) -> Workload:
     return Workload(jobs, {"d": {"type": "delay", "delay": 10}}, 4, "my.json")
 
 
-def test_who_counts() -> None:
+def test_which_jobs_are_evaluated() -> None:
     assert evaluated_ids({"w0": workload(a={}, b={"user": 1})}) is None
     mixed = workload(a={}, b={"evaluated": True}, c={"evaluated": False})
     assert evaluated_ids({"w0": mixed, "w1": workload(a={})}) == frozenset({"w0!b"})
@@ -44,7 +44,7 @@ def test_who_counts() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 1, "true", [True]])
-def test_who_counts_must_be_said_clearly(value: Any) -> None:
+def test_evaluated_must_be_true_or_false(value: Any) -> None:
     with pytest.raises(InputError, match=r'^my\.json: job "b", field evaluated: expected true or false, found '):
         evaluated_ids({"w0": workload(a={}, b={"evaluated": value})})
 
@@ -219,7 +219,7 @@ def test_a_plain_table_of_batsim_with_the_workload_beside_it(place: Path, tmp_pa
     assert read_run(str(tmp_path / "b"), [str(place / "some.json")]).n_left_out == 2
 
 
-def test_who_counts_is_not_guessed(place: Path, tmp_path: Path) -> None:
+def test_a_missing_workload_of_evaluated_jobs_is_an_error(place: Path, tmp_path: Path) -> None:
     for name in ("jobs.csv", "summary.json"):
         (tmp_path / f"b_{name}").write_text((place / f"some_{name}").read_text())
     for command in (("metrics", "b"), ("report", "b"), ("plot", "cdf", "b", "--output", "x.svg")):
@@ -301,7 +301,7 @@ def test_of_a_run_that_failed(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.parametrize(("field", "value"), [("evaluated", 1), ("alone_s", 0)])
-def test_bad_fields_are_told_before_anything_runs(field: str, value: Any, tmp_path: Path) -> None:
+def test_bad_fields_are_reported_before_the_run(field: str, value: Any, tmp_path: Path) -> None:
     write(tmp_path / "w.json", "tt")
     content = json.loads((tmp_path / "w.json").read_text())
     content["jobs"][1][field] = value

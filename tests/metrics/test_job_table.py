@@ -200,7 +200,7 @@ def test_workloads_are_loaded_only_where_figures_need_their_fields(
     few, every = read_latest("x", all_fields=False), read_run("x")
     assert any(record.fields for record in few.records) == loads
     assert few.jobs.frame.equals(every.jobs.frame)
-    with pytest.raises(InputError, match="nothing_jobs.csv: cannot read the jobs"):
+    with pytest.raises(InputError, match="no run 'nothing': nothing_jobs.csv does not exist"):
         read_latest("nothing", all_fields=False)
 
 

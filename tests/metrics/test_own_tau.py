@@ -41,8 +41,8 @@ def test_metrics_have_the_bound_of_the_run(name: str, tau_s: float, place: Path)
     lines = run_cli("metrics", name, cwd=place).stdout.splitlines()
     assert sum(line.startswith(f"bounded_slowdown (tau {tau_s:g} s) ") for line in lines) == 1
     assert "tau_s" not in lines[0].split()
-    by_user = run_cli("metrics", name, "--by", "user", cwd=place).stdout
-    assert by_user.startswith(f"bounded_slowdown (tau {tau_s:g} s)  jobs")
+    by_size = run_cli("metrics", name, "--by", "size", cwd=place).stdout
+    assert by_size.startswith(f"bounded_slowdown (tau {tau_s:g} s)  jobs")
 
 
 def test_another_bound_may_be_given(place: Path) -> None:

@@ -95,7 +95,7 @@ def test_every_job_of_a_user_is_one_record(rows: list[Outcome]) -> None:
 
 
 @given(runs())
-def test_nobody_waits_and_nothing_is_held_in_the_end(rows: list[Outcome]) -> None:
+def test_at_the_end_the_queue_is_empty_and_nothing_is_held(rows: list[Outcome]) -> None:
     jobs = JobTable.of_outcomes(rows)
     for series in (jobs.procs_in_use(), jobs.queue_length()):
         assert list(series.times) == sorted(set(series.times))
@@ -362,7 +362,7 @@ def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None
 def test_broken_tables_name_the_line(change: object, said: str, prefix: str, tmp_path: Path) -> None:
     path = tmp_path / "x_jobs.csv"
     path.write_text(change(Path(f"{prefix}_jobs.csv").read_text()))  # type: ignore[operator]
-    with pytest.raises(InputError, match="x_jobs.csv, line") as error:
+    with pytest.raises(InputError, match="x_jobs.csv: line") as error:
         list(jobs_csv.read(path))
     assert said in str(error.value)
 

@@ -43,7 +43,7 @@ def test_senseless_speeds(speed: float) -> None:
         uniform(4, speed)
 
 
-def test_nobody_changes_a_host() -> None:
+def test_hosts_are_immutable() -> None:
     one = uniform(2).compute[0]
     with pytest.raises(dataclasses.FrozenInstanceError):
         one.name = "x"  # type: ignore[misc]

@@ -25,7 +25,7 @@ def refused(text: str, *, batsim5: bool = True) -> list[Finding]:
 
 
 @pytest.mark.parametrize("name", ONLY_BATSIM_4)
-def test_what_only_batsim_4_takes_is_told_with_its_line(name: str) -> None:
+def test_elements_for_batsim_4_only_are_reported_with_their_line(name: str) -> None:
     defect = ONLY_BATSIM_4[name]
     assert refused(defect.text, batsim5=False) == []
     told = refused(defect.text)
@@ -68,7 +68,7 @@ def test_all_machines_are_for_both(name: str) -> None:
     assert [one.text for one in check(names.find(name).data(), name, batsim5=True) if one.is_refused] == []
 
 
-def test_the_command_tells_for_whom_it_checked(tmp_path: Path) -> None:
+def test_the_command_prints_the_checked_version_of_batsim(tmp_path: Path) -> None:
     defect = ONLY_BATSIM_4["a torus in no zone"]
     (tmp_path / "p.xml").write_text(defect.text)
     args = ("platform", "check", "p.xml", "-m", MASTER)

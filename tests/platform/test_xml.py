@@ -174,7 +174,7 @@ def test_what_is_known_but_means_nothing_here() -> None:
       </host><host id="master_host" speed="1Gf"/></zone>
       <trace_connect kind="SPEED" trace="t" element="a"/>"""
     said = parse(text, around="").remarks
-    assert [remark.split(": ", 1)[1] for remark in said] == [
+    assert [remark.split(": ", 2)[2] for remark in said] == [
         "<config>: settings of SimGrid are ignored",
         "<trace>: traces are ignored",
         "<mount>: ignored; SimGrid 3.27 and later reject it",
@@ -216,7 +216,7 @@ def test_other_wrong_roles() -> None:
     assert complaint(hosts("s", role="storage") + MASTER).startswith("p.xml: no compute host")
 
 
-def test_roles_of_nobody_are_remarked() -> None:
+def test_roles_of_unknown_hosts_give_a_remark() -> None:
     platform = parse(hosts("a") + MASTER, roles={"zoe": "storage"})
     assert platform.remarks == ("p.xml: no host is named 'zoe', so its role is ignored",)
     assert parse(hosts("a") + hosts("b", role="master"), master="eve").remarks == (

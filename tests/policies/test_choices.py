@@ -43,7 +43,7 @@ def column(observation: dict[str, Any], name: str) -> list[float]:
     return found
 
 
-def test_who_does_not_fit_is_reserved_for_and_nobody_may_delay_him() -> None:
+def test_a_job_that_does_not_fit_gets_a_reservation_that_no_job_delays() -> None:
     env, info = begun()
     assert (info["now"], names(env)) == (1, "bcde")
     assert info["action_mask"].tolist() == [1, 1, 1, 1, 1]
@@ -64,7 +64,7 @@ def test_who_does_not_fit_is_reserved_for_and_nobody_may_delay_him() -> None:
     assert info["action_mask"].tolist() == [1, 1, 0, 0, 1]
 
 
-def test_without_reservations_only_who_fits_can_be_chosen() -> None:
+def test_without_reservations_only_fitting_jobs_can_be_chosen() -> None:
     env, info = begun(reservations=False)
     assert info["action_mask"].tolist() == [0, 1, 1, 1, 1]
     *_, info = env.step(3)

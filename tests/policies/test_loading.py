@@ -146,7 +146,7 @@ def test_both_have_a_say(file: File) -> None:
     assert file.was_run()
 
 
-def test_who_forgets_to_say_whose_word_it_is_gets_installed_policies(file: File) -> None:
+def test_without_trust_only_installed_policies_are_found(file: File) -> None:
     with pytest.raises(UntrustedFileError) as caught:
         registry.find(file.name)
     expected = (
@@ -230,7 +230,7 @@ OPTIONS = st.dictionaries(st.sampled_from(["x", "y", "z"]), VALUES, max_size=3)
 
 @examples(300)
 @given(OPTIONS, OPTIONS, OPTIONS, OPTIONS, OPTIONS)
-def test_a_file_is_trusted_if_the_owner_names_it_and_nobody_else(
+def test_a_file_is_trusted_only_if_the_user_alone_names_it(
     own: dict[str, Any],
     own_file: dict[str, Any],
     said: dict[str, Any],
@@ -421,7 +421,7 @@ def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tm
     ],
 )
 @pytest.mark.parametrize("command", [["replay"], ["explain", "w0!a"]], ids=lambda command: command[0])
-def test_mistakes_of_the_owner_are_told(command: list[str], given: list[str], said: str, tmp_path: Path) -> None:
+def test_mistakes_of_the_user_are_errors(command: list[str], given: list[str], said: str, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     play(plan_for("easy"), journal=journal)
     done = run_cli(command[0], str(journal), *command[1:], *given)

@@ -47,7 +47,7 @@ def test_urgent_jobs_go_first_where_the_order_says_so(policy: type[LocalPolicy])
     assert starts(run_policy(policy, jobs, 8, **options)) == {"a": 0, "c": 5, "e": 10, "b": 15, "d": 20}
 
 
-def test_an_urgent_field_that_is_none_is_told() -> None:
+def test_an_invalid_urgent_field_is_an_error() -> None:
     jobs = Workload().job("a", n=1, s=5, walltime=9, urgent="true")
     with pytest.raises(InputError, match="job w0!a, field urgent: expected true or false, found 'true'"):
         run_policy(Ujf, jobs, 8)
@@ -98,7 +98,7 @@ def test_others_move_back_in_queue_order() -> None:
     assert in_front(Conservative, jobs, 4) == {"a": 0, "vip": 10, "b": 20, "c": 20, "d": 30, "e": 35}
 
 
-def test_nobody_moves_for_one_who_fits_beside_all() -> None:
+def test_no_job_moves_for_one_that_fits_beside_all() -> None:
     jobs = behind_a(("b", 1, 3, 10), ("c", 2, 4, 5), ("vip", 3, 1, 10))
     assert in_front(Conservative, jobs, 4) == {"a": 0, "b": 10, "vip": 10, "c": 20}
 
@@ -132,7 +132,7 @@ def test_a_scheduler_chooses_its_processors(policy: type[LocalPolicy]) -> None:
     [(Fcfs, 9), (Easy, 2), (Conservative, 2), (Dbf, 2)],
     ids=["fcfs", "easy", "conservative", "dbf"],
 )
-def test_who_cannot_have_his_processors_waits_for_the_next_end(policy: type[LocalPolicy], next_at: float) -> None:
+def test_a_job_without_its_processors_waits_for_the_next_end(policy: type[LocalPolicy], next_at: float) -> None:
     """On 2-3 runs a; b is short enough to go before the fussy one where there is backfilling."""
     jobs = (
         Workload()
@@ -221,7 +221,7 @@ def test_taking_all_at_once_is_taking_one_after_the_other(taken: list[tuple[int,
         assert all_at_once.least_free(at, at + 3) == min(one.free_at(x) for x in (at, *instants) if at <= x < at + 3)
 
 
-def test_all_that_wait_are_told() -> None:
+def test_all_waiting_jobs_are_listed() -> None:
     seen: list[list[str]] = []
 
     class Asks(Conservative):

@@ -118,7 +118,7 @@ def test_without_deadlines_it_is_conservative(workload: Workload, options: dict[
 
 @examples(200)
 @given(workloads(exact=True))
-def test_jobs_that_can_always_wait_hold_up_nobody_by_waiting(workload: Workload) -> None:
+def test_regular_jobs_are_not_delayed_by_waiting_jobs_with_distant_deadlines(workload: Workload) -> None:
     """With deadlines that are never near, a regular job's place ignores every job that waits with one."""
     seen: list[tuple[float, float]] = []
 
@@ -226,7 +226,7 @@ def test_a_regular_job_is_placed_where_it_was_estimated(workload: Workload, comp
     assert all(before == after for before, after in answers)
 
 
-def test_a_newcomer_that_ranks_first_hangs_nobody() -> None:
+def test_a_new_job_that_ranks_first_causes_no_deadlock() -> None:
     """By its size job 3 comes before job 0, behind which it was placed: nothing may be left waiting for no event."""
     jobs = (
         Workload()

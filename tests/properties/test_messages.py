@@ -213,7 +213,7 @@ LATE = (
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_who_waits_behind_those_who_wait_for_a_late_job_is_not_called_each_second(policy: str) -> None:
+def test_jobs_behind_waiters_for_a_late_job_cause_no_call_each_second(policy: str) -> None:
     run = run_policy(policy, LATE, 9, compression=False)
     assert starts(run) == {"late": 0, "wide": 100_000, "narrow": 100_001}
     assert run.n_messages == 9 + 2  # the two calls: at 10 and 11, where wide and narrow were promised to start
@@ -255,7 +255,7 @@ def test_a_promise_beside_a_late_job_is_kept_by_a_call(policy: str) -> None:
     assert starts(run) == {"late": 0, "early": 0, "wide": 1000, "beside": 200}
 
 
-def test_who_waits_behind_a_suspended_job_that_waits_for_a_late_one_is_not_called_each_second() -> None:
+def test_jobs_behind_a_suspended_waiter_for_a_late_job_cause_no_call_each_second() -> None:
     """Urgent stays for longer than it said; suspended is to go on for a second when it ends, then regular."""
     jobs = (
         Workload()
@@ -275,7 +275,7 @@ def test_who_waits_behind_a_suspended_job_that_waits_for_a_late_one_is_not_calle
 
 
 @pytest.mark.parametrize("interval_s", [0.5, 30])
-def test_who_waits_for_the_memory_of_a_late_job_is_not_called_each_interval(interval_s: float) -> None:
+def test_jobs_that_wait_for_memory_of_a_late_job_cause_no_call_each_interval(interval_s: float) -> None:
     hosts = [{"node": "n", "memory_gb": "16", "fs_bw_gbps": "0.5"}] * 4
     jobs = (
         Workload()

@@ -214,7 +214,7 @@ def test_one_cluster_is_its_local_scheduler(
 
 @examples(150)
 @given(st.data(), grids(), VARIANTS)
-def test_nobody_is_lost_whatever_the_machines_do(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
+def test_no_job_is_lost_after_machine_events(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
     """Wrong estimates, machines that go and come back, or do not: each job runs once, or is rejected for good."""
     for_good = data.draw(st.booleans())
     workload = data.draw(crowds(grid) | crowds(grid, honest=False))
@@ -227,7 +227,7 @@ def test_nobody_is_lost_whatever_the_machines_do(data: st.DataObject, grid: Grid
         assert rejected == rejections(grid.run(workload, **options))
 
 
-def test_who_asks_while_a_job_is_past_its_estimate_is_told_what_it_gets() -> None:
+def test_estimates_hold_while_a_job_runs_past_its_estimate() -> None:
     """The plan was repaired, and compressed, when it was asked, and again at the same instant when the job came."""
     grid = Grid({"c0": (4, None), "c1": (4, None)})
     workload = crowd(grid, 67108865, 14, honest=False)

@@ -146,7 +146,7 @@ def test_without_a_threshold_it_is_easy_on_the_principal_group(workload: Workloa
 
 @examples(100)
 @given(workloads(widest=5), st.integers(1, 2))
-def test_nobody_is_redirected_to_a_group_too_small(workload: Workload, size: int) -> None:
+def test_no_job_is_redirected_to_a_group_too_small(workload: Workload, size: int) -> None:
     """I7: no group, or one that is smaller than all jobs."""
     for job in workload.jobs:
         job["res"] = max(job["res"], size + 1)

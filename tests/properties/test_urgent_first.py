@@ -206,7 +206,7 @@ class WatchedUjfb(Ujfb):
 
 @examples(400)
 @given(workloads(), SWAPS, OPTIONS)
-def test_victims_are_few_and_nobody_delays_an_urgent_job(
+def test_few_jobs_are_preempted_and_none_delays_an_urgent_job(
     workload: Workload, swaps: dict[str, Any], options: dict[str, Any]
 ) -> None:
     ran(workload, WatchedUjfb, **swaps, **options)

@@ -302,7 +302,7 @@ def test_what_is_no_decision_is_refused_by_name(kind: str, data: dict[str, Any],
 
 
 @pytest.mark.parametrize("hosts", ["0-1", "0 1"])
-def test_a_change_of_pstate_is_told_as_one_however_its_hosts_were_written(hosts: str) -> None:
+def test_a_pstate_change_is_one_event_for_any_spelling_of_hosts(hosts: str) -> None:
     codec = Codec()
     event = {"timestamp": 1, "event_type": "ChangeHostsPStateEvent", "event": {"host_ids": hosts, "pstate": 1}}
     codec.decode_decisions(json.dumps({"now": 1, "events": [event]}).encode())

@@ -72,7 +72,7 @@ def test_one_version_everywhere() -> None:
 # --- licences and the bill of materials ---
 
 
-def test_all_pins_have_a_licence_that_is_told() -> None:
+def test_all_pins_have_a_listed_licence() -> None:
     rows = re.findall(
         r"^\| (\S+) \| (\S+) \| (.+?) \| (.+?) \|$", (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE
     )
@@ -110,7 +110,7 @@ def test_all_extras_are_in_the_bill(bill: Any) -> None:
     assert {*bill.EXTRAS, "dev"} == {*extras}
 
 
-def test_a_pin_that_is_installed_nowhere_is_told(bill: Any, tmp_path: Path) -> None:
+def test_a_pin_that_is_not_installed_is_reported(bill: Any, tmp_path: Path) -> None:
     (tmp_path / "constraints.txt").write_text("msgspec==0.0.1\n")
     with pytest.raises(SystemExit, match=r"^msgspec 0\.0\.1 of constraints\.txt is not installed: run make licences"):
         bill.bill(tmp_path / "constraints.txt", has_foreign=False)
@@ -144,7 +144,7 @@ def sdist_of(names: list[str], *, mtime: int, mode: int, owner: str) -> bytes:
     return text.getvalue()
 
 
-def test_an_sdist_does_not_tell_who_made_it(build: Any) -> None:
+def test_an_sdist_has_no_user_names(build: Any) -> None:
     one = build.settled_sdist(sdist_of(["p/b.py", "p/a.py"], mtime=1_000, mode=0o600, owner="ann"), 77)
     other = build.settled_sdist(sdist_of(["p/a.py", "p/b.py"], mtime=2_000, mode=0o664, owner="bob"), 77)
     assert one == other
@@ -174,7 +174,7 @@ def test_a_wheel_does_not_tell_the_umask(build: Any) -> None:
         assert archive.read(member) == b"x = 1\n"
 
 
-def test_builds_that_differ_are_told_by_their_files(build: Any, tmp_path: Path) -> None:
+def test_different_builds_are_reported_by_file(build: Any, tmp_path: Path) -> None:
     for place, text in (("one", "same"), ("other", "not the same")):
         (tmp_path / place).mkdir()
         with zipfile.ZipFile(tmp_path / place / "p.whl", "w") as archive:

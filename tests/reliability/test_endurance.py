@@ -107,7 +107,7 @@ def test_a_server_opens_no_more_files(tmp_path: Path) -> None:
     assert max(sizes) < 1.1 * min(sizes)
 
 
-def test_what_is_told_of_a_server_that_grows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_of_a_server_that_grows(capsys: pytest.CaptureFixture[str]) -> None:
     flat = [Reading(n, 40_000, 13, n / 1e4, 0.0, 500 * n) for n in range(0, 1_001, 100)]
     assert judge_memory(flat) == []
     assert judge_journal(flat) == []

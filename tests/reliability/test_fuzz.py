@@ -59,7 +59,7 @@ def _target(feed: object, seed: bytes = b'{"now": 1, "events": []}') -> Target:
 
 
 @pytest.mark.parametrize("n", [1, 3000])
-def test_a_finding_is_shrunk_told_and_kept(n: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_finding_is_shrunk_printed_and_kept(n: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def feed(pieces: Iterable[bytes]) -> None:
         for raw in pieces:
             if b"00" in raw and len(raw) >= n:

@@ -274,7 +274,7 @@ def test_what_a_policy_says_of_itself_is_checked(
         ("dbf", {"infeasible": "reject"}, 4, {"estimate": 9.0, "max_stay": 5.0}, False),
     ],
 )
-def test_who_is_rejected_without_need(
+def test_a_needless_rejection_is_found(
     policy: str, options: dict[str, Any], n: int, fields: dict[str, Any], is_needless: bool
 ) -> None:
     nodes = [{"node": name, "cluster": name, "memory_gb": "16"} for name in ("a", "a", "b", "b")]

@@ -26,7 +26,7 @@ def test_the_published_program_is_not_called_for_ever_by_a_late_scheduler() -> N
     )
 
 
-def test_who_waits_for_an_endless_job_has_a_place_when_that_one_has_ended() -> None:
+def test_a_job_behind_an_endless_job_has_a_reservation_after_its_end() -> None:
     """What is left of a suspended job past its estimate has no known end; without compression nobody looked again."""
     assert_sound(
         Scene(
@@ -86,7 +86,7 @@ def test_parts_that_are_shorter_than_a_tick_make_no_profile_of_nothing() -> None
     )
 
 
-def test_who_could_never_go_on_is_not_suspended() -> None:
+def test_a_job_that_could_never_resume_is_not_suspended() -> None:
     """Its machine had left for good when an urgent job came, and the run never ended."""
     assert_sound(
         Scene(
@@ -103,7 +103,7 @@ def test_who_could_never_go_on_is_not_suspended() -> None:
 
 
 @pytest.mark.parametrize("mode", ["suspend", "kill_restart"])
-def test_who_can_no_longer_go_on_when_it_is_stopped_is_rejected(mode: str) -> None:
+def test_a_stopped_job_that_cannot_resume_is_rejected(mode: str) -> None:
     """Its machine left for good between the word that it be killed and the kill."""
     assert_sound(
         Scene(

@@ -243,7 +243,7 @@ def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Pa
     [
         (("cdf", "easy", "--output", "x.gif"), "x.gif: expected a file name that ends in .svg, .pdf, .png"),
         (("gantt", "easy", "pushy", "--output", "x.svg"), "gantt: expected one run, found 2"),
-        (("cdf", "nothing", "--output", "x.svg"), "nothing_jobs.csv: cannot read the jobs"),
+        (("cdf", "nothing", "--output", "x.svg"), "no run 'nothing': nothing_jobs.csv does not exist"),
         (("cdf", "easy", "--output", "easy_jobs.csv/x.svg"), "easy_jobs.csv/x.svg: cannot be written"),
         (("cdf", "easy", "--measure", "joy", "--output", "x.svg"), "measure 'joy': expected one of wait_s, flow_s"),
         (("ratios", "easy", "pushy", "--output", "x.svg"), "ratios: expected the directory of one campaign"),

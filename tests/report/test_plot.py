@@ -88,7 +88,7 @@ def test_one_line_says_which_file_was_written_and_what_it_shows(args: tuple[str,
         (("mean-ratios", "--policy", "redirection"), "mean-ratios of mean wait, 24 values"),
     ],
 )
-def test_figures_of_a_campaign_are_told_as_well(args: tuple[str, ...], told: str, tmp_path: Path) -> None:
+def test_the_command_describes_figures_of_a_campaign(args: tuple[str, ...], told: str, tmp_path: Path) -> None:
     campaigns.scanned(tmp_path / "study", n_weeks=2)
     line, texts = plot(tmp_path, args[0], "study", "--measure", "wait_s", *args[1:])
     assert line.startswith(f"x.svg: {told}; ")
@@ -231,7 +231,7 @@ def test_waits_of_most_of_a_day_have_marks_up_to_it(figure: str, marks: set[str]
     assert marks <= {*texts}
 
 
-def test_queues_are_told_apart_without_colours_and_go_from_end_to_end(place: Path) -> None:
+def test_queues_differ_without_colours_and_span_the_axis(place: Path) -> None:
     from matplotlib.figure import Figure
 
     drawn = Figure()

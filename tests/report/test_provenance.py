@@ -40,7 +40,7 @@ def test_nothing_is_said_of_a_workload_that_is_read_as_usual(place: Path) -> Non
     assert rows.keys().isdisjoint({"jobs chosen", "sizes in", "malformed lines", "memory in"})
 
 
-def test_how_a_workload_was_read_is_told(place: Path) -> None:
+def test_the_reading_options_of_a_workload_are_shown(place: Path) -> None:
     whole = ran(place, "plain", "--procs", "128")
     part = ran(place, "part", "--procs", "128", "--from", "15", "--max-jobs", "2", "--lenient", "--memory-unit", "MB")
     rows = told(whole, part)
@@ -51,7 +51,7 @@ def test_how_a_workload_was_read_is_told(place: Path) -> None:
 
 
 @pytest.mark.parametrize("args", [(), ("--units", "node")])
-def test_the_unit_of_sizes_is_told_also_where_the_platforms_name_says_it(place: Path, args: tuple[str, ...]) -> None:
+def test_the_unit_of_sizes_is_shown_with_named_platforms(place: Path, args: tuple[str, ...]) -> None:
     run = ran(place, "nodes", "-p", "curie-node@0.01", *args)
     assert run.summary["units"] == "node"
     assert told(run)["sizes in"] == ["nodes"]

@@ -130,7 +130,7 @@ def test_charts_of_one_measure_have_one_axis() -> None:
     assert scales[3] == scales[4] != scales[5]
 
 
-def test_who_asks_for_a_scale_gets_it_and_others_of_the_measure_follow() -> None:
+def test_a_requested_scale_is_used_for_all_charts_of_the_measure() -> None:
     plain, log, linear = (chart([1.0], [2.0], scale=scale) for scale in ("auto", "log", "linear"))
     assert [scale.is_log for scale in scales_of([plain, log])] == [True, True]
     assert [scale.is_log for scale in scales_of([plain, linear, log])] == [False, False, True]

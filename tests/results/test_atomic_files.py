@@ -12,7 +12,7 @@ from pybatsched.errors import InputError
 from pybatsched.results.atomic_files import whole
 
 
-def test_a_link_that_somebody_has_put_there_is_not_followed(tmp_path: Path) -> None:
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / f".part-{os.getpid()}.table.csv").symlink_to(victim)

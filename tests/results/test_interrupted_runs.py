@@ -188,7 +188,7 @@ def test_two_runs_with_one_prefix(place: Path) -> None:
     assert b"halting.py" in results()["_summary.json"]
 
 
-def test_what_is_replaced_is_told(tmp_path: Path) -> None:
+def test_replaced_results_are_reported(tmp_path: Path) -> None:
     """Nothing is said where the same run is made again, from the same files in whichever place."""
     content = {"nb_res": 4, "jobs": [{"id": "1", "subtime": 0, "res": 1, "profile": "d"}]}
     for name, delay in (("a.json", 1), ("b.json", 2), ("copy.json", 1)):
@@ -320,7 +320,7 @@ def run_run(prefix: str, policy: str, **options: str) -> None:
 NOTICE = "failed after 40 of 1,200 jobs"
 
 
-def test_the_library_refuses_what_is_not_whole_unless_told(broken: str) -> None:
+def test_the_library_rejects_incomplete_runs_by_default(broken: str) -> None:
     with pytest.raises(BrokenPromiseError, match=f"^out/a: {NOTICE}; expected a finished run, or partial=True$"):
         read_run(broken)
     run = read_run(broken, partial=True)

@@ -89,7 +89,7 @@ def test_no_mark(tmp_path: Path) -> None:
     assert find(prefix) == find(prefix, newest=True) == Found(prefix, None, is_whole=True)
 
 
-def test_who_runs_has_the_lock(tmp_path: Path) -> None:
+def test_a_running_run_holds_the_lock(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     Path(f"{prefix}_state.json").write_text(mark("running"))
     one = read(prefix)
@@ -175,7 +175,7 @@ def test_an_error_while_files_are_replaced_is_no_error(tmp_path: Path) -> None:
         read_stable(prefix, complain)
 
 
-def test_who_is_overtaken_all_the_time_gives_up(tmp_path: Path) -> None:
+def test_a_reader_that_is_always_overtaken_gives_up(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     write(prefix, "0")
     n = 0

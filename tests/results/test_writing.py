@@ -236,7 +236,7 @@ def test_a_directory_in_the_way_is_noticed_before_the_run(suffix: str, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == [f"a{suffix}"]
 
 
-def test_results_that_somebody_takes_away(tmp_path: Path) -> None:
+def test_results_removed_during_the_run(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     with pytest.raises(InputError, match=r"a.part_jobs.csv was removed"), Results(prefix) as results:
         results.begin(1)

@@ -38,7 +38,7 @@ from pybatsched_schedulers.plan_options import ConservativeOptions
         ("dbf", {}, False),
     ],
 )
-def test_who_promises(name: str, options: dict[str, Any], promises: bool) -> None:
+def test_which_schedulers_promise_planned_starts(name: str, options: dict[str, Any], promises: bool) -> None:
     assert local_scheduler(name, options, Partition("all", IntervalSet.span(0, 4))).promises is promises
 
 
@@ -102,7 +102,7 @@ class Promised(LocalPolicy):
 )
 @examples(100)
 @given(jobs=workloads(honest=True), seed=st.integers(0, 10**6))
-def test_nobody_starts_later_than_he_was_told(
+def test_no_job_starts_later_than_planned(
     scheduler: type[LocalScheduler], options: dict[str, Any], jobs: Workload, seed: int
 ) -> None:
     promised: dict[str, float] = {}
@@ -162,7 +162,7 @@ def test_a_version_stays_while_nothing_happens(name: str) -> None:
     assert differs()
 
 
-def test_who_cannot_tell_has_a_new_version_each_time() -> None:
+def test_schedulers_without_a_version_return_a_new_one_each_time() -> None:
     local = local_scheduler("dbf", {}, Partition("all", IntervalSet.span(0, 4)))
     assert local.plan_version(0.0) < local.plan_version(0.0)
 

@@ -170,7 +170,7 @@ def test_names_that_name_no_agent(name: str, said: str) -> None:
         run_policy("rl", JOBS, 4, agent=name)
 
 
-def test_a_module_that_is_a_file_here_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_name_that_is_a_local_file_has_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_agent.py").write_text("import no_such_module\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"^agent 'my_agent:best': unknown module my_agent; for the file use my_ag"):
@@ -184,7 +184,7 @@ def test_an_agent_that_chooses_what_there_is_not(choice: str, tmp_path: Path) ->
         run_policy("rl", JOBS, 4, agent=f"{tmp_path}/mine.py:best")
 
 
-def test_an_agent_that_knows_no_masks_is_told_of(tmp_path: Path) -> None:
+def test_an_agent_without_masks_is_reported(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def best(observation, mask):\n    return 3\n")
     batsim4.write(as_workload(JOBS, 4), tmp_path / "w.json")
     arguments = ("--procs", "4", "-w", "w.json", "--policy", "rl", "-o", "agent=mine.py:best")

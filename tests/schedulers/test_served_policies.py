@@ -183,7 +183,7 @@ def test_a_served_run_that_missed_a_deadline_is_exit_code_7() -> None:
     assert "job w0!late was accepted with the deadline 9.0 and ended at 22.0" in server.errors
 
 
-def test_who_cannot_meet_its_deadline_is_rejected_if_you_like(tmp_path: Path) -> None:
+def test_infeasible_jobs_are_rejected_on_request(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=8, s=9, walltime=10).job("b", n=1, s=5, at=1, walltime=6, deadline=12)
     assert simulate(jobs, tmp_path, "dbf").returncode == 0
     done = simulate(jobs, tmp_path, "dbf", "infeasible=reject")
@@ -198,7 +198,7 @@ def test_jobs_without_a_time_are_refused_with_the_reason(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("size", "remarked"), [(1, True), (2, False)])
-def test_a_group_too_small_for_anybody_is_remarked(size: int, remarked: bool, tmp_path: Path) -> None:
+def test_a_group_too_small_for_all_jobs_gives_a_remark(size: int, remarked: bool, tmp_path: Path) -> None:
     jobs = Workload().job("a", n=2, s=9, walltime=10).job("b", n=3, s=5, at=1, walltime=6)
     done = simulate(jobs, tmp_path, "redirection", f"group_size={size}")
     assert done.returncode == 0
@@ -215,7 +215,7 @@ def test_a_job_larger_than_the_principal_group_is_refused_with_the_reason(tmp_pa
     assert "can never fit: asks for 7 processors, partition principal has 6" in done.stdout
 
 
-def test_redirection_is_told_by_explain(tmp_path: Path) -> None:
+def test_explain_shows_redirections(tmp_path: Path) -> None:
     jobs = Workload().job("long", n=2, s=100, walltime=101).job("wide", n=4, s=5, walltime=6)
     for index in range(4):
         jobs.job(f"small{index}", n=2, s=5, at=1 + index, walltime=6)
@@ -280,7 +280,7 @@ def test_a_job_with_a_promise_is_left_where_it_is() -> None:
     assert "dyn!w0.long.1" in run_policy("redirection", jobs, N_PROCS, **options).jobs
 
 
-def test_nobody_is_killed_for_a_group_that_would_reject_him() -> None:
+def test_no_job_is_killed_for_a_group_that_would_reject_it() -> None:
     jobs = Workload().job("long", n=2, s=100).job("wide", n=4, s=5)  # no walltimes
     for index in range(4):
         jobs.job(f"small{index}", n=2, s=5, at=1 + index)

@@ -122,9 +122,7 @@ def test_a_reply_that_was_cut_off_is_no_other_answer(tmp_path: Path) -> None:
         assert explain(JournalReader(path), job_id) == [*lines, (2.0, f"({note})")]
 
 
-def test_the_policy_is_asked_again_behind_a_message_that_nobody_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_policy_is_asked_again_after_an_unanswered_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be compared is not played, as in a replay."""
     path = record(tmp_path / "run.pbj", QUEUE, 4)
     exchanges = list(JournalReader(path).exchanges())

@@ -60,7 +60,7 @@ def test_options_come_with_the_greeting() -> None:
         ('{"ordre": "sjf"}', r"unknown option 'ordre' .from the text behind Batsim's -s ENDPOINT"),
     ],
 )
-def test_wrong_options_are_told_by_their_place(text: str, word: str) -> None:
+def test_wrong_options_name_their_source(text: str, word: str) -> None:
     with pytest.raises(InputError, match=word):
         FakeBatsim(CROWDED, 4, {"sched-config": text}, batsim=5).run(Session(plan_for("fcfs")).handle)
 
@@ -83,14 +83,14 @@ def test_a_journal_of_another_version_is_replayed_all_the_same(tmp_path: Path, m
     assert not any("today's policy" in text for _, text in explain(JournalReader(tmp_path / "run.pbj"), "w0!b"))
 
 
-def test_notes_that_nobody_wants_are_not_kept() -> None:
+def test_unrequested_notes_are_not_kept() -> None:
     session = Session(plan_for("ujfb"))
     FakeBatsim(CROWDED, 4, {"dynamic-jobs-enabled": True}, batsim=5).run(session.handle)
     assert session.finished
     assert session.notes == {}
 
 
-def test_who_goes_on_as_whom_is_explained_though_batsim_is_not_told(tmp_path: Path) -> None:
+def test_explain_joins_continued_jobs_without_metadata_for_batsim(tmp_path: Path) -> None:
     """The same story as with Batsim 4, word by word."""
     for batsim in (4, 5):
         session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / f"{batsim}.pbj"), keeps_notes=True)
@@ -132,7 +132,7 @@ def test_what_cannot_be_said_is_the_policys_mistake_by_name(tmp_path: Path) -> N
     assert "Query" in last.error[1]
 
 
-def test_what_batsim_5_lacks_is_told_at_the_start() -> None:
+def test_features_that_batsim_5_lacks_are_reported_at_the_start() -> None:
     said: list[str] = []
     Session(plan_for("ujfb"), say=said.append).handle(write_greeting(""))
     text, crash = said
@@ -157,7 +157,7 @@ def test_a_part_of_a_job_is_explained_by_the_story_of_the_job(batsim: int, tmp_p
 @pytest.mark.parametrize(
     "raw", [b"", bytes(3), b"\x05\0\0\0{}{}", b"\0\0\0\x02{}", bytes(8), b"\xff\xff\xff\xffx", b"[]", b"hello" * 20]
 )
-def test_what_begins_no_conversation_is_told_with_both_that_do(raw: bytes, tmp_path: Path) -> None:
+def test_a_wrong_first_message_names_both_protocols(raw: bytes, tmp_path: Path) -> None:
     session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
     with pytest.raises(RemoteProtocolError) as told, session.closing_journal():
         session.handle(raw)

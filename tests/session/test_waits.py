@@ -163,7 +163,7 @@ def test_a_journal_in_a_pipe_is_read_once(journal: Path) -> None:
 # --- who held the processors ---
 
 
-def test_who_held_the_processors_is_told(journal: Path) -> None:
+def test_jobs_that_held_the_processors_are_listed(journal: Path) -> None:
     done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
@@ -177,7 +177,7 @@ def test_who_held_the_processors_is_told(journal: Path) -> None:
     ]
 
 
-def test_instants_of_a_log_are_told_to_the_tick(tmp_path: Path) -> None:
+def test_times_of_a_log_are_exact_to_the_tick(tmp_path: Path) -> None:
     """Logs count from 1970 on: six digits of that are a fortnight."""
     at = 1e9 + 0.25
     jobs = Workload().job("a", n=3, s=8.5, at=at, walltime=10).job("b", n=4, s=5, at=at + 1, walltime=6)
@@ -190,7 +190,7 @@ def test_instants_of_a_log_are_told_to_the_tick(tmp_path: Path) -> None:
     assert lines[4].split()[:6] == ["w0!a", "3", "1000000000.25", "1000000008.75", "7.5", "s"]
 
 
-def test_processors_that_were_free_in_vain_are_told(journal: Path) -> None:
+def test_unused_free_processors_are_reported(journal: Path) -> None:
     """From 6 on there was one for d, but b had its reservation; d came at 3, when c had it."""
     done = run_cli("explain", str(journal), "w0!d", "--why-not-earlier")
     assert done.stdout.splitlines()[1:] == [
@@ -221,7 +221,7 @@ def test_one_that_did_not_wait_and_one_that_was_rejected(tmp_path: Path) -> None
     ]
 
 
-def test_a_cut_journal_is_told_as_that(journal: Path) -> None:
+def test_a_truncated_journal_has_a_note(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
     wait = why_not_earlier(JournalReader(journal), "w0!b")
@@ -353,7 +353,7 @@ def test_what_is_held_for_it_is_not_free_for_it(tmp_path: Path) -> None:
     ]
 
 
-def test_every_wait_of_a_requeued_job_is_told(tmp_path: Path) -> None:
+def test_every_wait_of_a_requeued_job_is_listed(tmp_path: Path) -> None:
     path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
     first, second = waits_of(JournalReader(path), "w0!a")
     assert (first.submitted_at, first.ended_at, first.is_requeued) == (0, 0, False)
@@ -371,7 +371,7 @@ def test_every_wait_of_a_requeued_job_is_told(tmp_path: Path) -> None:
         assert (done.returncode, "did you mean 'dyn!w0.a.1'?" in done.stderr) == (2, True)
 
 
-def test_a_requeued_job_that_does_not_start_again_is_told_as_that(tmp_path: Path) -> None:
+def test_a_requeued_job_without_a_new_start_is_reported(tmp_path: Path) -> None:
     path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
     raw = path.read_bytes()
     path.write_bytes(raw[: raw.index(b"urgent: 1 regular")])  # the reason of u's start
@@ -386,7 +386,7 @@ CROWDS = st.lists(
 
 @examples(60)
 @given(crowd=CROWDS, policy=st.sampled_from(["fcfs", "easy", "conservative"]))
-def test_what_is_told_is_what_ran(
+def test_waits_agree_with_the_schedule(
     crowd: list[tuple[int, int, int, int]], policy: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The holders are those that the simulator has run meanwhile, and with the free ones they are the whole machine."""

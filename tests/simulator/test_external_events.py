@@ -54,7 +54,7 @@ def test_the_command_writes_both_formats(tmp_path: Path) -> None:
         (lines({**PLAIN, "timestamp": -1}), "e.txt: line 1: field timestamp: expected seconds, 0 or more"),
     ],
 )
-def test_bad_events_are_told(text: str, expected: str, tmp_path: Path) -> None:
+def test_bad_events_are_errors(text: str, expected: str, tmp_path: Path) -> None:
     (tmp_path / "e.txt").write_text(text)
     done = run_cli("workload", "events", "e.txt", "--for", "batsim5", "--output", "o.txt", cwd=tmp_path)
     assert done.returncode == 2

@@ -56,7 +56,7 @@ def test_equal_instants_wake_in_the_order_in_which_waits_began() -> None:
     assert stage.run(*processes) == ["first", "early", "late"]
 
 
-def test_all_who_wake_post_before_anything_is_delivered() -> None:
+def test_all_woken_processes_post_before_any_delivery() -> None:
     stage = Stage()
     stage.run(stage.says(5.0, "a"), stage.says(5.0, "b"))
     assert stage.looks == ["b"]

@@ -129,7 +129,7 @@ PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "paral
         [start(), ("REGISTER_PROFILE", PROFILE)],
     ],
 )
-def test_what_only_batsim_can_do_is_told_as_that(decided: list[Decided], tmp_path: Path) -> None:
+def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], tmp_path: Path) -> None:
     """Batsim survives both. So it is no fault of the scheduler's."""
     with pytest.raises(NotSimulatedError, match="network model; run it with Batsim"):
         simulated(decided, tmp_path, "--enable-dynamic-jobs")

@@ -129,7 +129,7 @@ def test_mistakes(args: tuple[str, ...], said: str, place: Path) -> None:
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
-def test_bad_lines_are_left_out_for_who_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lenient_skips_bad_lines(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     done = simulate(place, "-w", "bad.swf", "-e", "a")
     assert (done.returncode, "bad.swf: line 23: expected 18 fields, found 2" in done.stderr) == (2, True), done.stderr
@@ -188,7 +188,7 @@ def test_time_ends(until: str, place: Path) -> None:
     assert done.stderr.splitlines()[0] == f"{head}still to come: the simulation was stopped at {at:g} (--stop-at)"
 
 
-def test_what_is_left_is_told(place: Path) -> None:
+def test_jobs_left_are_reported(place: Path) -> None:
     done = simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut")
     assert done.stderr.splitlines()[1:3] == [
         "  w0!4 (5 processors, submitted at 400): it has been running since 550",

@@ -49,9 +49,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("policy", "fields", "said"), REFUSED)
-def test_a_bad_field_is_told_before_the_run_begins(
-    policy: str, fields: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_a_bad_field_is_reported_before_the_run(policy: str, fields: dict[str, Any], said: str, tmp_path: Path) -> None:
     file = workload(tmp_path, **fields)
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", policy, "-e", "out/run", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -74,7 +72,7 @@ def test_several_fields_that_do_not_go_together(tmp_path: Path) -> None:
         ("ujfb", {"urgent": True, "memory_gb": 4}),
     ],
 )
-def test_what_nobody_reads_is_free(policy: str, fields: dict[str, Any], tmp_path: Path) -> None:
+def test_unread_fields_are_not_checked(policy: str, fields: dict[str, Any], tmp_path: Path) -> None:
     workload(tmp_path, **fields)
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", policy, "-q", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

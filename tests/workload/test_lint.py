@@ -251,7 +251,7 @@ def test_what_is_odd_in_a_batsim_file(tmp_path: Path, jobs: list[dict[str, Any]]
     assert not notes(found)
 
 
-def test_profiles_nobody_uses(tmp_path: Path) -> None:
+def test_unused_profiles(tmp_path: Path) -> None:
     found = lint(workload(tmp_path, {}, six={"type": "delay", "delay": 6}))
     assert notes(found) == {"a profile that no job uses": (1, ["profile six"])}
 
@@ -261,7 +261,7 @@ def test_a_broken_batsim_file_cannot_be_linted(tmp_path: Path) -> None:
         lint(workload(tmp_path, {"res": -1}))
 
 
-def test_who_refuses_a_field_is_told(tmp_path: Path) -> None:
+def test_policies_that_reject_a_field_are_listed(tmp_path: Path) -> None:
     jobs = ({"deadline": "soon"}, {"memory_gb": -1}, {"estimate": 0}, {"urgent": "yes"}, {"alone_s": 0})
     found = lint(workload(tmp_path, *jobs), readers=READERS)
     assert {what: finding.remedy for what, finding in found.findings.items()} == {

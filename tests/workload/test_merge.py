@@ -226,7 +226,7 @@ def test_dependencies_are_those_of_the_same_log() -> None:
     ]
 
 
-def test_names_that_cannot_be_told_apart_are_refused() -> None:
+def test_ambiguous_names_are_rejected() -> None:
     a, b = workload({"id": "b-1"}), workload({"id": 1})
     with pytest.raises(InputError, match=r'^job "a-b-1": expected a unique id, found one of a and one of a-b$'):
         merged([ClusterLog("a", a), ClusterLog("a-b", b)])
@@ -243,7 +243,7 @@ def test_dice_are_not_the_same_for_each_log() -> None:
     assert drawn["a"] != drawn["b"]
 
 
-def test_who_is_external_already_stays_so_unless_dice_are_thrown() -> None:
+def test_external_jobs_stay_external_without_a_share() -> None:
     a = workload({"external": True, "cluster": "old"}, {"external": False})
     assert told(merged([ClusterLog("a", a)]), "external", "cluster") == [(True, "a"), (False, "a")]
     assert told(merged([ClusterLog("a", a)], 0.0), "external") == [(None,), (None,)]
@@ -318,7 +318,7 @@ def test_every_job_of_the_window_once(
 
 
 @given(jobs=_JOBS, seed=st.integers(0, 99))
-def test_moldable_types_of_the_grid_s_own_jobs_do_not_depend_on_who_is_external(
+def test_moldable_types_of_grid_jobs_do_not_depend_on_external_jobs(
     jobs: list[tuple[int, int, int]], seed: int
 ) -> None:
     dedicated, shared = (Moldable().applied(merged([_part("ctc", jobs)], share, 5), seed) for share in (0.0, 0.5))

@@ -51,7 +51,7 @@ def test_a_policy_without_the_baseline_beside_it_has_no_ratios_and_it_is_said(tm
     assert "No ratios: easy did not run on the same platforms, workloads and seeds." in text
 
 
-def test_counts_that_flatter_are_shown_and_missing_points_are_told(study: Path) -> None:
+def test_misleading_counts_are_shown_and_missing_points_are_counted(study: Path) -> None:
     done = run_cli("campaign", "table", str(study))
     head = done.stdout.splitlines()[0].split()
     assert "n_rejected" in head

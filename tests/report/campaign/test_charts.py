@@ -70,7 +70,7 @@ def test_by_policy_there_is_a_box_for_each_in_the_order_of_the_file(points: list
     assert chart.title == "max slowdown of urgent jobs"
 
 
-def test_by_policy_settings_are_told_by_what_differs(tmp_path: Path) -> None:
+def test_settings_of_a_policy_are_labelled_by_what_differs(tmp_path: Path) -> None:
     options = [LONG | {"swap": "uniform"}, SHORT | {"swap": "uniform"}]
     rows = [row("w", "easy", 9.0)] + [row("w", "ujfb", 2.0 - k, options=one) for k, one in enumerate(options)]
     (chart,) = charts(points_of(Store(keep(tmp_path / "study", rows, ["w"]))))
@@ -86,7 +86,7 @@ def test_over_an_option_bounds_are_sorted_and_what_they_determine_is_no_axis(poi
     assert chart.categories == ("[0.2, 2]", "[5, 10]")
 
 
-def test_over_an_option_policies_are_columns_where_they_must_be_told_apart(points: list[Point]) -> None:
+def test_over_an_option_several_policies_are_columns(points: list[Point]) -> None:
     (chart,) = charts(points, by="swap_out")
     assert (chart.column_title, chart.columns) == ("policy", ("ujfb-longer", "ujfb", "ujfb-serial"))
     assert values(chart) == {

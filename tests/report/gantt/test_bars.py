@@ -128,13 +128,13 @@ def test_what_comes_before_a_rest_of_work_is_a_load_and_what_is_lost_is_lost_wit
     assert [(bar.begin, bar.end, bar.look) for bar in bars_of([lost])] == [(20, 30, LOST), (40, 50, PLAIN)]
 
 
-def test_words_on_a_file_are_told_only_where_they_are() -> None:
+def test_input_files_are_shown_only_if_known() -> None:
     notes = ("load_s=3;reused=0", "input=", "xinput=file 1", "input=file 1 on node 2", "load_s=0;input=f;reused=1")
     told = [bars_of([job(row("w0!j", 0, 10, "0", note))])[0].note for note in notes]
     assert told == ["", "", "", "file 1 on node 2: reused", "f: reused"]
 
 
-def test_seconds_are_told_as_they_are() -> None:
+def test_seconds_are_shown_unchanged() -> None:
     told = [
         bars_of([job(row("w0!j", 5000, 5100, "0", f"held_s={held_s}"))])[0].note
         for held_s in ("0.000001", "1.374821", "60", "1200")

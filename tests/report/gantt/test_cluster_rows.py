@@ -231,7 +231,7 @@ def test_the_page_lists_the_jobs_moved_most(tmp_path: Path) -> None:
     ]
 
 
-def test_only_the_first_twenty_are_listed_and_without_moves_nobody_is(tmp_path: Path) -> None:
+def test_at_most_twenty_moved_jobs_are_listed(tmp_path: Path) -> None:
     usual = {"res": 1, "profile": "9", "walltime": 10, "cluster": "ctc"}
     jobs = [{"id": k, "subtime": k, "told": f"moves={k}", **usual} for k in range(30)]
     moved.run(tmp_path, "grid-pwa@0.05", [dict(job) for job in jobs])

@@ -26,7 +26,7 @@ def simulate(folder: Path, name: str, at: float = 0.0) -> str:
     return str(folder / name)
 
 
-def test_instants_of_a_log_are_told_to_the_tick(tmp_path: Path) -> None:
+def test_times_of_a_log_are_exact_to_the_tick(tmp_path: Path) -> None:
     """Logs count from 1970 on: with six digits, both starts would be 1e+09."""
     early, late = simulate(tmp_path, "early", 1e9 + 0.25), simulate(tmp_path, "late", 1e9 + 7.5)
     told = f"job w0!a started at 1000000007.5, but in {early} at 1000000000.25; expected the journal of this run"
@@ -35,7 +35,7 @@ def test_instants_of_a_log_are_told_to_the_tick(tmp_path: Path) -> None:
     assert str(caught.value) == f"--journal {late}.pbj: {told}"
 
 
-def test_a_journal_that_is_cut_is_told_as_far_as_it_goes_and_said_to_be_cut(tmp_path: Path) -> None:
+def test_a_truncated_journal_is_shown_with_a_note(tmp_path: Path) -> None:
     prefix = simulate(tmp_path, "run")
     journal = Path(f"{prefix}.pbj")
     told = job_history.read_histories(read_run(prefix))

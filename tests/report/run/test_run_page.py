@@ -70,7 +70,7 @@ def test_it_says_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert differs == ["policy", "its options", "command"]
 
 
-def test_what_nobody_tells_is_not_there(place: Path, tmp_path: Path) -> None:
+def test_a_page_without_a_summary_shows_only_what_is_known(place: Path, tmp_path: Path) -> None:
     """As of a run of Batsim's own."""
     (tmp_path / "plain_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
     rows = cells(page.of_runs([read_run(str(tmp_path / "plain"), n_procs=32)]), "what")
@@ -205,7 +205,7 @@ def test_lengths_of_time_are_those_of_single_figures(place: Path) -> None:
     assert plot.xaxis.ticker.ticks == [at for at, _ in durations.MARKS]
 
 
-def test_nothing_is_drawn_where_nobody_waits(tmp_path: Path) -> None:
+def test_no_queue_is_drawn_if_no_job_waits(tmp_path: Path) -> None:
     content = {"nb_res": 4, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "d"}]}
     content |= {"profiles": {"d": {"type": "delay", "delay": 5}}}
     (tmp_path / "w.json").write_text(json.dumps(content))
@@ -220,7 +220,7 @@ def test_nothing_is_drawn_where_nobody_waits(tmp_path: Path) -> None:
 # --- stories --------------------------------------------------------------------------------------------------------
 
 
-def test_whole_stories_are_what_explain_tells(place: Path) -> None:
+def test_full_histories_equal_those_of_explain(place: Path) -> None:
     for name in ("books.pbj", "out/easy.pbj"):
         path = place / name
         found = full_histories(JournalReader(path))
@@ -232,7 +232,7 @@ def test_whole_stories_are_what_explain_tells(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy"])
-def test_a_journal_is_found_by_itself_and_told(name: str, place: Path) -> None:
+def test_a_journal_is_found_and_reported(name: str, place: Path) -> None:
     run = read_run(str(place / "out" / name))
     told = job_history.read_histories(run)
     assert told.note == ""
@@ -289,7 +289,7 @@ def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(job_history.read_histories(run, path).stories) == 30
 
 
-def test_where_too_many_wait_decisions_are_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_too_many_waiting_jobs_only_decisions_are_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = read_run(str(place / "out" / "easy"))
     n = job_history.n_explanations(run.jobs)
     asked = sum(

@@ -19,7 +19,7 @@ def keeping(memory_gb: float = 16) -> FilesOnNode:
     return FilesOnNode(memory_gb, persistent=True)
 
 
-def test_the_first_loads_and_who_comes_meanwhile_waits_for_the_rest() -> None:
+def test_the_first_job_loads_and_later_ones_wait_for_the_rest() -> None:
     files = plain()
     assert files.arrive("f", 4, 8, 100, 150) == Arrival(8, 0, is_reuse=False)
     assert files.arrive("f", 4, 8, 103, 120) == Arrival(0, 5, is_reuse=True)
@@ -30,7 +30,7 @@ def test_the_first_loads_and_who_comes_meanwhile_waits_for_the_rest() -> None:
     assert Arrival(0, 0, is_reuse=True).is_reuse
 
 
-def test_a_file_is_gone_with_its_last_user_but_for_who_starts_in_that_instant() -> None:
+def test_a_file_is_evicted_with_its_last_user_unless_a_job_starts_at_that_instant() -> None:
     for later, found in ((60, Arrival(0, 0, is_reuse=True)), (60.000001, Arrival(8, 0, is_reuse=False))):
         files = plain()
         files.arrive("f", 4, 8, 0, 100)
@@ -48,7 +48,7 @@ def test_a_load_goes_on_when_its_loader_is_killed_and_others_use_it() -> None:
     assert files.arrive("f", 4, 8, 6, 50) == Arrival(0, 2, is_reuse=True)
 
 
-def test_who_starts_as_a_load_is_cut_off_waits_for_the_rest_of_it() -> None:
+def test_a_job_that_starts_when_a_load_is_aborted_waits_for_the_rest() -> None:
     files = plain()
     files.arrive("f", 4, 8, 0, 5)
     files.leave("f", 5)
@@ -123,7 +123,7 @@ def test_a_load_that_was_cut_off_is_waited_for_in_that_instant_only() -> None:
     assert files.arrive("f", 4, 8, 5, 50) == Arrival(0, 3, is_reuse=True)
 
 
-def test_who_used_a_file_before_it_was_unused_counts_no_more() -> None:
+def test_users_of_a_file_before_it_was_unused_do_not_count() -> None:
     """Not even if another user starts in the instant in which it was left."""
     files = plain()
     files.arrive("f", 4, 8, 0, 200)

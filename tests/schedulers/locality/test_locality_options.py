@@ -209,7 +209,7 @@ NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
         ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),  # fields that nobody knows
     ],
 )
-def test_who_is_refused(fields: dict[str, Any], options: dict[str, Any], said: str) -> None:
+def test_which_jobs_are_rejected(fields: dict[str, Any], options: dict[str, Any], said: str) -> None:
     workload = one(**fields)
     workload.profiles |= {"task": TASK, "delays": {"type": "composed", "repeat": 2, "seq": ["d5", "d5"]}}
     said = said.replace("{}", "which is not known to be made of delays")

@@ -32,7 +32,7 @@ def test_an_idle_bigger_node_is_used_if_it_may_be(bigger_nodes: str, expected: t
     assert played(jobs, bigger_nodes=bigger_nodes)["b"] == expected
 
 
-def test_who_needs_a_bigger_node_goes_first() -> None:
+def test_jobs_that_need_a_bigger_node_go_first() -> None:
     """B has a reservation on node 0 until the next pass."""
     jobs = busy().job("b", n=2, s=10, walltime=50).job("c", n=2, s=10, walltime=50, node_memory_gb=32)
     assert played(jobs, bigger_nodes="idle") == {"a": (0, 0), "b": (30, 1), "c": (0, 1)}
@@ -44,7 +44,7 @@ def test_the_planned_area_may_be_just_the_mean(walltime: float, expected: tuple[
     assert played(jobs, **AREA)["b"] == expected
 
 
-def test_who_has_started_on_a_bigger_node_has_used_its_area() -> None:
+def test_a_job_started_on_a_bigger_node_uses_its_area() -> None:
     """At 40 node 1 is idle again, but what is planned for it is full: b was to take 2 x 50 s."""
     jobs = busy().job("b", n=2, s=10, walltime=50).job("c", n=1, s=1, walltime=1, at=40)
     assert played(jobs, **AREA) == {"a": (0, 0), "b": (0, 1), "c": (100, 0)}

@@ -212,7 +212,7 @@ def test_copies_are_counted_on_nodes_of_all_classes() -> None:
         assert (found.started_at, found.node) == (start, node)
 
 
-def test_a_file_is_expected_to_go_with_the_last_of_those_who_still_use_it() -> None:
+def test_a_file_is_expected_to_be_evicted_after_its_last_user() -> None:
     """Early could have stayed until 1000 but ended at 20: at 80, when there are cores, the file will be gone."""
     machine = Machine((Node(4, 16, 0.5), Node(4, 16, 0.5)))
     file: dict[str, Any] = {"input_file": "f", "input_size_gb": 4}

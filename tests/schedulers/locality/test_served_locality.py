@@ -92,7 +92,7 @@ def test_a_run_is_explained_and_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("faithful", ["false", "true"])
-def test_history_is_told_from_scores(faithful: str, tmp_path: Path) -> None:
+def test_explain_distinguishes_history_from_scores(faithful: str, tmp_path: Path) -> None:
     """b waits for the node on which it ran; with c comes a pass that takes it for any other, unless it is faithful."""
     jobs = Workload().job("a", n=4, s=40, walltime=50, history_node=0, history_start=-9)
     jobs.job("b", n=4, s=5, walltime=20, history_node=0).job("c", n=4, s=5, at=30, walltime=20)

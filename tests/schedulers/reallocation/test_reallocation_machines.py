@@ -38,7 +38,7 @@ def test_a_rigid_job_goes_to_another_cluster(algorithm: str) -> None:
     assert found["5"] == Fate(200.0, 205.0, "c2", 4)
 
 
-def test_who_lost_his_cluster_goes_before_those_who_come_in_that_instant() -> None:
+def test_jobs_of_a_lost_cluster_precede_jobs_submitted_at_that_instant() -> None:
     jobs = example().job("6", n=4, s=7, walltime=7, at=20)
     found = fates(run(jobs), TWO)
     assert (found["3"].started_at, found["6"].started_at) == (205.0, 215.0)
@@ -61,7 +61,7 @@ def test_an_external_one_is_rejected_and_so_is_one_that_fits_nowhere() -> None:
     assert all(facts(job).keys() <= {"cluster"} for job in found.jobs.values())
 
 
-def test_who_lost_his_cluster_is_still_older_than_those_who_came_after_him() -> None:
+def test_jobs_of_a_lost_cluster_keep_their_age() -> None:
     """With a window of one minmin looks at the oldest only."""
     grid = Grid({"c1": (4, None), "c2": (4, None), "c3": (4, None)})
     jobs = Workload().job("1", n=4, s=1000, walltime=1000, external=True, cluster="c1")

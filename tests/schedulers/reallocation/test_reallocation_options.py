@@ -341,9 +341,7 @@ def test_ends_in_the_instant_of_an_event(algorithm: str, local: str) -> None:
         ("uniform", "all", ""),
     ],
 )
-def test_a_cluster_that_is_not_there_is_told_before_the_run(
-    machine: str, cluster: str, said: str, tmp_path: Path
-) -> None:
+def test_an_unknown_cluster_is_reported_before_the_run(machine: str, cluster: str, said: str, tmp_path: Path) -> None:
     """The platform is known when the workload is read; a served scheduler can only reject the job."""
     grid = Grid({"c1": (2, None), "c2": (2, None)})
     jobs = Workload().job("1", n=1, s=5, walltime=6, external=True, cluster=cluster)

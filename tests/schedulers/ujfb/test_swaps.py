@@ -115,7 +115,7 @@ def test_what_a_host_can_hold() -> None:
     assert HostMemory(machine, swaps(machine), None).fits([(small, PAIR)] * 99)
 
 
-def test_who_does_not_fit_into_the_host_is_no_victim() -> None:
+def test_jobs_larger_than_the_host_memory_are_not_preempted() -> None:
     """A began first, but its 48 GB on each engine do not fit; B has little memory and goes."""
     jobs = (
         Workload()
@@ -154,7 +154,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], text: str) -> None:
         plan_for(Ujfb, **options).options_for(None)
 
 
-def test_swap_options_are_told_as_they_are() -> None:
+def test_swap_options_are_reported_unchanged() -> None:
     with pytest.raises(ValidationError):
         SwapOptions.model_validate({"swap": "uniform", "swap_out": [1, 2, 3]})
     assert SwapOptions.model_validate({"swap": "uniform", "swap_out": [1, 2]}).swap_out == (1.0, 2.0)

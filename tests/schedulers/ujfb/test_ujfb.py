@@ -58,7 +58,7 @@ def segments(run: FakeBatsim) -> dict[str, list[tuple[float, float, str]]]:
     }
 
 
-def test_e5a_an_urgent_job_that_delays_nobody() -> None:
+def test_e5a_an_urgent_job_that_delays_no_other() -> None:
     assert segments(ran(example(("U", 10, 2, 40)))) == {
         "R1": [(0, 100, "0-5")],
         "U": [(10, 50, "6-7")],

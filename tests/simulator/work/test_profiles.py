@@ -65,7 +65,7 @@ def test_two_ways_to_write_one_id(tmp_path: Path) -> None:
     assert 'w.json: job "w0!1", field id: it means the same as "1" in the workload w0' in done.stderr
 
 
-def test_a_member_called_report_is_nobodys_business(tmp_path: Path) -> None:
+def test_a_member_named_report_is_ignored(tmp_path: Path) -> None:
     simulate(tmp_path, {"p": DELAY})
     content = json.loads((tmp_path / "w.json").read_text()) | {"report": 3}
     (tmp_path / "w.json").write_text(json.dumps(content))

@@ -74,7 +74,7 @@ capacities = st.lists(st.builds(Capacity, st.sampled_from([0.5, 1.0, 2.0]), st.i
 
 
 @given(st.lists(executors, min_size=1, max_size=8), capacities)
-def test_no_host_is_overloaded_and_nobody_gets_less_than_an_even_split(
+def test_no_host_is_overloaded_and_each_task_gets_an_even_share_or_more(
     tasks: list[list[tuple[int, float]]], hosts: list[Capacity]
 ) -> None:
     rates = fair_rates(tasks, hosts.__getitem__)

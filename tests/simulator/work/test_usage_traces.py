@@ -146,7 +146,7 @@ def test_traces_that_are_none(described: dict[str, Any], files: dict[str, str], 
         ({"profile": "more"}, "job w0!0: expected usage traces with the same number of ranks, found 2, 3 ranks"),
     ],
 )
-def test_ranks_that_have_no_place_are_told_before_the_run(job: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_ranks_without_a_host_are_reported_before_the_run(job: dict[str, Any], told: str, tmp_path: Path) -> None:
     args = write(tmp_path, {"res": 2} | job)
     done = run_cli("simulate", *args, "--policy", "fcfs", "-e", str(tmp_path / "out"), "-q")
     assert done.returncode == 2

@@ -242,7 +242,7 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
     ],
     ids=range(14),
 )
-def test_broken_text_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_broken_json_is_reported_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     assert told in refusal(tmp_path, text)
 
 

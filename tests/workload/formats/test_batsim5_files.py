@@ -196,13 +196,13 @@ def test_sizes_are_those_of_all_jobs_also_through_sequences() -> None:
         ({"type": "usage_trace", "trace": ["x"]}, 'field trace: expected a text, found ["x"]'),
     ],
 )
-def test_what_batsim_5_cannot_do_is_told_with_the_profile(profile: dict[str, Any], expected: str) -> None:
+def test_profiles_that_batsim_5_lacks_are_named(profile: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError) as caught:
         profile5(profile, 2, 3)
     assert str(caught.value).startswith(f'w.json: profile "p", {expected}')
 
 
-def test_an_amount_beyond_numbers_is_told() -> None:
+def test_an_amount_that_is_too_large_is_an_error() -> None:
     with pytest.raises(
         InputError, match=r"field com: expected an amount that is finite after multiplication by 2, found"
     ):
@@ -244,7 +244,7 @@ def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
         assert (again.jobs, again.profiles, again.n_procs) == (found.jobs, found.profiles, found.n_procs)
 
 
-def test_it_is_known_whose_file_a_workload_was(tmp_path: Path) -> None:
+def test_the_version_of_a_file_is_known(tmp_path: Path) -> None:
     found = read(tmp_path, content5(job(), d={"type": "DelayProfile", "delay": 5}))
     assert found.batsim == 5
     batsim4.write(found, tmp_path / "w4.json")
@@ -384,7 +384,7 @@ def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path
         ({"type": "SequentialCompositionProfile", "seq": ["p"]}, "field seq: expected no cycle"),
     ],
 )
-def test_bad_profiles_are_told_by_name(profile: Any, expected: str, tmp_path: Path) -> None:
+def test_bad_profiles_are_named(profile: Any, expected: str, tmp_path: Path) -> None:
     content = content5(job(), d={"type": "DelayProfile", "delay": 5}, p=profile)
     with pytest.raises(InputError) as caught:
         read(tmp_path, content)
@@ -392,6 +392,6 @@ def test_bad_profiles_are_told_by_name(profile: Any, expected: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("bad", [[], {"id": "a"}, job(extra_data=5), job(profile="x", extra_data="{}")])
-def test_bad_jobs_are_told(bad: Any, tmp_path: Path) -> None:
+def test_bad_jobs_are_errors(bad: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"w5.json: (jobs\[0\]|job \"a\")"):
         read(tmp_path, content5(bad, d={"type": "DelayProfile", "delay": 5}))

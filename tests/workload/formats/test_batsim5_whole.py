@@ -89,7 +89,7 @@ def test_a_workload_comes_back_as_it_was(before: Workload) -> None:
 
 
 @given(workloads())
-def test_a_scheduler_is_told_of_the_same_fields_that_the_file_has(before: Workload) -> None:
+def test_a_scheduler_gets_the_fields_of_the_file(before: Workload) -> None:
     """Batsim 5 passes on its own members and `extra_data`, of which the protocol makes fields again."""
     content = json.loads(batsim4.text_of(batsim5.to_batsim5(before)))
     for one, ours in zip(content["jobs"], before.jobs, strict=True):

@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "SMALL_BYTES", 1000)
 
 
-def test_a_bomb_is_told_before_it_is_unpacked(tmp_path: Path) -> None:
+def test_a_decompression_bomb_is_rejected_before_unpacking(tmp_path: Path) -> None:
     for name, begin in (("bomb.json.gz", b'{"nb_res": 1, "jobs": [], "profiles": {}, "x": "'), ("bomb.swf.gz", b"; ")):
         path = tmp_path / name
         path.write_bytes(gzip.compress(begin + b"a" * 5_000_000))
@@ -49,7 +49,7 @@ def test_what_is_within_the_limit_is_unpacked_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_bomb", [True, False])
-def test_a_bomb_from_a_pipe_is_told_as_well(tmp_path: Path, *, is_bomb: bool) -> None:
+def test_a_decompression_bomb_from_a_pipe_is_rejected(tmp_path: Path, *, is_bomb: bool) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     text = b"; " + (b"a" * 5_000_000 if is_bomb else bytes(range(32, 127)) * 1000)

@@ -121,7 +121,7 @@ def test_lint_tells_several_partitions(tmp_path: Path) -> None:
     assert not any("partitions" in what for what in lint(log(tmp_path, LOG[0], LOG[2])).findings)
 
 
-def test_without_waits_nobody_knows_how_busy_a_week_was(tmp_path: Path) -> None:
+def test_without_waits_the_utilisation_of_weeks_is_unknown(tmp_path: Path) -> None:
     lines = [line(k + 1, k * WEEK_S, wait=-1, run=WEEK_S, allocated=8) for k in range(3)]
     made = trace(tmp_path, *lines)
     weeks = weeks_of(made, 8)

@@ -43,7 +43,7 @@ def test_all_fields_of_a_line(tmp_path: Path, end: str, packed: bool) -> None:
         ("id: 1", "SWF"),
     ],
 )
-def test_formats_are_told_by_how_a_file_begins(tmp_path: Path, content: str, kind: str) -> None:
+def test_formats_are_detected_by_the_start_of_a_file(tmp_path: Path, content: str, kind: str) -> None:
     (tmp_path / "w.swf").write_text(content, encoding="utf-8")
     assert files.format_of(tmp_path / "w.swf") == kind
 
@@ -99,7 +99,7 @@ HUGE = "9" * 5000
     ],
     ids=lambda text: text[-50:],
 )
-def test_a_bad_line_is_told_with_file_line_and_field_or_left_out(tmp_path: Path, bad: str, told: str) -> None:
+def test_a_bad_line_is_reported_with_file_line_and_field_or_skipped(tmp_path: Path, bad: str, told: str) -> None:
     file = rackham_file(tmp_path, rackham_line(1), bad, rackham_line(2, 5), bad)
     with pytest.raises(InputError) as caught:
         read_rackham(file)

@@ -62,7 +62,7 @@ def shared_by_the_rule(jobs: list[dict[str, Any]], gap_s: float) -> list[int]:
 
 
 @given(jobs=JOBS, gap_s=st.integers(0, 8))
-def test_who_shares_a_file(jobs: list[tuple[float, int, Any]], gap_s: int) -> None:
+def test_which_jobs_share_a_file(jobs: list[tuple[float, int, Any]], gap_s: int) -> None:
     made = Files(gap_s=gap_s).applied(workload(*jobs), 0)
     owners = shared_by_the_rule(made.jobs, gap_s)
     number = {owner: str(k) for k, owner in enumerate(sorted(set(owners)), 1)}
@@ -71,7 +71,7 @@ def test_who_shares_a_file(jobs: list[tuple[float, int, Any]], gap_s: int) -> No
     assert (made.about["files"]["n"], made.about["files"]["shared"]) == (n, len(jobs) - n)
 
 
-def test_who_shares_a_file_by_hand() -> None:
+def test_which_jobs_share_a_file_in_a_worked_example() -> None:
     made = Files().applied(
         workload(
             (0, 2, "ann"),

@@ -512,7 +512,7 @@ def test_jobs_by_name_go_with_nothing_else(other: tuple[str, str], tmp_path: Pat
     assert not (tmp_path / "o.json").exists()
 
 
-def test_jobs_by_name_are_told_without_a_seed(tmp_path: Path) -> None:
+def test_jobs_by_name_need_no_seed(tmp_path: Path) -> None:
     batsim4.write(steady(10), tmp_path / "w.json")
     _, said, _ = inject(tmp_path, "urgent", "--at", "8:60:5", "--seed", "7", "--output", str(tmp_path / "o.json"))
     assert said.splitlines()[0] == "urgent: 1 job urgent"
