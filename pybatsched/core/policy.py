@@ -100,6 +100,15 @@ class Policy:
     def on_begin(self, cluster: Cluster) -> None:
         """Handle the start of the simulation: inspect the cluster and create partitions."""
 
+    def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
+        """Handle a running job of an earlier policy (`replace_policy`); return whether this policy plans with it.
+
+        If so, the job is in `running_jobs` of its partition, and `on_job_ended` follows. If not, its processors are
+        unavailable until it ends, and only `on_machines_changed` follows. Not called for a job that is not inside one
+        partition. It is called between `on_begin` and `on_job_submitted` for each waiting job.
+        """
+        return False
+
     def on_job_submitted(self, job: Job, now: float) -> None:
         """Handle the submission of a job, which now waits."""
 

@@ -171,7 +171,7 @@ def test_jobs_events_and_decisions_can_be_read() -> None:
     (waiting,) = sim.waiting
     assert waiting == JobView("w0!b", "waiting", 4, 2.0, None, None, 6.0, 6.0, waiting.fields)
     assert [event.job_id for event in sim.last_events if isinstance(event, e.JobSubmitted)] == ["w0!b"]
-    assert sim.last_decisions == ()
+    assert not sim.last_decisions
     sim.step()
     (decision,) = sim.last_decisions
     assert isinstance(decision, d.ExecuteJob)
@@ -382,3 +382,93 @@ def test_an_interrupt_leaves_the_simulation_usable(method: str, n_interrupts: in
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     sim.run()
     assert sim.result().finished
+
+
+# --- another policy takes over ---
+
+
+def replaced(sim: Simulation, which: PolicyPlan) -> None:
+    """Replace the policy, after the answer to a pending kill if there is one."""
+    try:
+        sim.replace_policy(which)
+    except InputError as error:
+        assert "is being killed by policy" in str(error)
+        before = sim.now
+        sim.step()
+        assert sim.now <= before + 1e-5
+        replaced(sim, which)
+
+
+def valid(found: list[dict[str, str]]) -> None:
+    """Assert that no processor has two jobs at once, and that no job starts before its submission."""
+    spans: list[tuple[int, float, float]] = []
+    for row in found:
+        if row["final_state"] == "REJECTED":
+            continue
+        assert float(row["starting_time"]) >= float(row["submission_time"])
+        start, end = float(row["starting_time"]), float(row["finish_time"])
+        spans += [(proc, start, end) for proc in IntervalSet.parse(row["allocated_resources"])]
+    spans.sort()
+    for (proc, _, end), (other, start, _) in zip(spans, spans[1:], strict=False):
+        assert proc != other or end <= start + 2e-5
+
+
+@examples(400)
+@given(NAMES, NAMES, SEEDS, st.integers(1, 30), st.lists(st.integers(0, 40), min_size=1, max_size=3), st.booleans())
+def test_every_policy_can_take_over_from_every_other_at_any_step(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    other: str,
+    seed: int,
+    n_jobs: int,
+    steps: list[int],
+    fails: bool,
+) -> None:
+    prefix = tmp_path_factory.mktemp("runs") / "run"
+    lists = outages(seed) if fails else []
+    inputs = scenario(crowd(seed, n_jobs), dynamic=True, event_lists=lists)
+    sim = Simulation(inputs, plan(name), Outputs(str(prefix)), checked=True)
+    for nth, n_steps in enumerate(steps):
+        for _ in range(n_steps):
+            sim.step()
+        if sim.is_over:
+            break
+        replaced(sim, plan(other if nth % 2 == 0 else name))
+    copy = sim.copy()
+    assert (state(copy), copy.last_decisions) == (state(sim), sim.last_decisions)
+    sim.run()
+    copy.run()
+    assert copy.result() == sim.result()
+    valid(rows(prefix))
+    result = sim.result()
+    assert result.finished, result.stuck
+    assert result.figures.n_jobs == n_jobs
+    assert set(result.figures.n_by_state) <= {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"}, result
+
+
+@examples(100)
+@given(st.sampled_from(["fcfs", "ujf"]), SEEDS, st.integers(1, 30), st.sets(st.integers(0, 60), max_size=5))
+def test_a_policy_without_memory_goes_on_as_before_if_it_takes_over_from_itself(
+    tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, n_jobs: int, steps: set[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    inputs = scenario(crowd(seed, n_jobs), event_lists=outages(seed))
+    expected = whole_run(inputs, plan(name), folder / "whole")
+    sim = Simulation(inputs, plan(name), Outputs(str(folder / "sim")), checked=True)
+    for nth in sorted(steps):
+        while sim.n_messages < nth and sim.step():
+            pass
+        if not sim.is_over:
+            sim.replace_policy(plan(name))
+    sim.run()
+    assert (folder / "sim_jobs.csv").read_text() == expected
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_a_policy_that_takes_over_before_the_first_step_has_the_whole_run(name: str, tmp_path: Path) -> None:
+    inputs = scenario(crowd(3))
+    expected = whole_run(inputs, plan(name), tmp_path / "whole")
+    sim = Simulation(inputs, plan("fcfs"), Outputs(str(tmp_path / "sim")), checked=True)
+    sim.replace_policy(plan(name))
+    sim.run()
+    assert (tmp_path / "sim_jobs.csv").read_text() == expected
