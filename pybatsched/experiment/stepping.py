@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from types import FrameType
@@ -78,9 +78,8 @@ class _Record(Outputs):
     The simulator runs ahead to the next message, so it may know of more.
     """
 
-    def __init__(self, scenario: Scenario, tau_s: float) -> None:
+    def __init__(self, tau_s: float, evaluated: AbstractSet[str] | None) -> None:
         super().__init__(None)
-        evaluated = evaluated_ids(scenario.workloads)
         self.tally = Tally(tau_s, evaluated)
         self.known = Tally(tau_s, evaluated)
         self._unknown: list[Outcome] = []
@@ -112,18 +111,27 @@ class _Live:
     when the next message is needed; until then a new policy can add decisions to it.
     """
 
-    def __init__(self, scenario: Scenario, plan: PolicyPlan, tau_s: float, *, checked: bool) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        plan: PolicyPlan,
+        tau_s: float,
+        evaluated: AbstractSet[str] | None,
+        *,
+        checked: bool,
+    ) -> None:
         self.engine = Engine(plan.make, plan.source.name, checked=checked)
         self.last_events: tuple[e.Event, ...] = ()
         self.reply: _Reply | None = None
         self._begins: e.SimulationBegins | None = None
         self._scenario = scenario
         self._tau_s = tau_s
+        self._evaluated = evaluated
         self._connect()
 
     def _connect(self) -> None:
         """Create the simulator. It writes no files."""
-        self.outputs = _Record(self._scenario, self._tau_s)
+        self.outputs = _Record(self._tau_s, self._evaluated)
         self.simulator = simulation.Simulation(self._scenario, None, self.outputs)
         self.request: simulation.Request | None = None
         self.is_over = False
@@ -210,6 +218,7 @@ class Simulation:
         self._outputs = outputs
         self._tau_s = tau_s
         self._checked = checked
+        self._evaluated = evaluated_ids(scenario.workloads)
         self._replies: list[_Reply] = []
         self._take_overs: list[_TakeOver] = []
         self._result: Result | None = None
@@ -278,7 +287,7 @@ class Simulation:
 
     def _write(self, outputs: Outputs) -> None:
         """Simulate the recorded replies once more, with outputs."""
-        outputs.tally = Tally(self._tau_s, evaluated_ids(self._scenario.workloads))
+        outputs.tally = Tally(self._tau_s, self._evaluated)
         replies = iter(self._replies)
 
         def repeated(_now: float, _events: Sequence[e.Event]) -> simulation.Answer:
@@ -451,7 +460,7 @@ class Simulation:
             )
 
     def _new_live(self) -> _Live:
-        return _Live(self._scenario, self._plan, self._tau_s, checked=self._checked)
+        return _Live(self._scenario, self._plan, self._tau_s, self._evaluated, checked=self._checked)
 
     def _live(self) -> _Live:
         """Return the state. It is created again if a step was left by an exception."""
