@@ -43,8 +43,9 @@ class JobView:
     """An unfinished job at the moment at which it was read. Later steps do not change it.
 
     `id` is the id of the user's job, such as ``w0!12``, and `fields` are the fields of the workload. `n_procs` is the
-    number of processors that it requests. `state` is waiting, held (processors are kept for it) or running. `procs` are
-    the processors that it holds, None if there are none. `estimate` is the expected run time, None if it is unknown.
+    number of processors that it requests. `state` is waiting, held (processors are kept for it), running, or killed
+    (until the kill is answered). `procs` are the processors that it holds, None if there are none. `estimate` is the
+    expected run time, None if it is unknown.
     """
 
     id: str

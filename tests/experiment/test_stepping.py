@@ -221,6 +221,16 @@ def test_the_result_is_that_of_a_run_and_before_the_end_what_is_known() -> None:
     assert sim.result() is sim.result()
 
 
+@pytest.mark.parametrize("ends_at", [0.0, 3.0, 12.0, 15.5])
+def test_a_truncated_simulation_has_the_result_of_a_truncated_run(ends_at: float) -> None:
+    inputs = scenario(four_jobs(), 4, ends_at=ends_at)
+    sim = Simulation(inputs, plan("easy"))
+    sim.run()
+    assert sim.is_over
+    assert sim.result() == run_policy(inputs, plan("easy"), Outputs(None))
+    assert sim.result() == sim.copy().result()
+
+
 def test_jobs_that_never_start_are_in_the_result() -> None:
     sim = Simulation(scenario(four_jobs(), 4), own(Idle))
     sim.run()
