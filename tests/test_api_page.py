@@ -56,7 +56,7 @@ OTHERS = {
     "Partition": "add_running remove_running",
     "Cluster": (
         "from_begins occupy vacate change_machines check sleep_pstates partition_of partition_at is_retired "
-        "retire_profile"
+        "retire_profile hand_over"
     ),
     "Job": "base_rest base_work from_fields full_work load n_derived n_held present_work queued_in registered_as",
     "IntervalSet": "",
@@ -116,4 +116,4 @@ def test_the_examples_run_as_they_are() -> None:
     shared: dict[str, Any] = {"__name__": "api_page"}
     for number, example in enumerate(EXAMPLES, 1):
         exec(compile(example, f"example {number} of docs/api.md", "exec"), shared)
-    assert len(EXAMPLES) == 16
+    assert len(EXAMPLES) == 17

@@ -58,6 +58,12 @@ class Holds:
         self._cluster.vacate(job)
         wait_again(job, job.present_work)
 
+    def release_all(self) -> None:
+        """Return all held jobs to the waiting state, when partitions are created again. O(held)."""
+        for job in self.jobs.values():
+            wait_again(job, job.present_work)
+        self.jobs.clear()
+
     def start_due(self, now: float) -> None:
         """Start the held jobs that are due, in the order of their start times. O(held)."""
         due = [job for job in self.jobs.values() if job.start_at is not None and job.start_at <= now + HALF_TICK]
@@ -88,11 +94,11 @@ class Actions:
         self.latest_stamp = -math.inf  # of the decisions that the policy stamped
         self.n_calls_pending = 0
         self.registration_finished = False
+        self.may_reopen = may_reopen  # the registration, if it was finished
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
         self._jobs = jobs
         self._cluster = cluster
         self._job = validator.job
-        self._may_reopen = may_reopen
         self._notes = Notes()
         self.services = Services(jobs, cluster, validator, self, self._notes)
         self.holds = Holds(cluster, self._notes, self)
@@ -252,6 +258,6 @@ class Actions:
     def open_registration(self) -> None:
         """Reopen the registration if it was finished."""
         if self.registration_finished:
-            if not self._may_reopen:
+            if not self.may_reopen:
                 raise Violation("registration open", "the policy has already finished the registration")
             self.carry_out(d.Notify(d.CONTINUE_REGISTRATION, reason="a job is registered after all"))

@@ -24,7 +24,8 @@ class Partition:
     """A set of processors with its free set and its running jobs.
 
     `running_jobs` are the jobs that hold processors, by expected end and then by order of submission. `away` are
-    processors that are unavailable or asleep; a running job may still hold some of them. `n_kills_pending` counts kills
+    processors that are unavailable or asleep, or held by a job of an earlier policy that is in no partition. A running
+    job may still hold some of them. `n_kills_pending` counts kills
     that Batsim has not answered; no job starts here while there are any. `n_changes` counts all changes of `free`,
     `away` and `running_jobs`.
     """
@@ -108,9 +109,11 @@ class Cluster:
         self.can_reshape: Callable[[Job], bool] = lambda _job: True
         self._retired_profiles: dict[str, IdSet] = {}  # by workload: profiles that no new job can use
         self.partitions: dict[str, Partition] = {}
+        #: Running jobs of an earlier policy that are in no partition. Their processors are away until they end.
+        self.inherited: dict[str, Job] = {}
         self.unavailable = EMPTY
         self.asleep = EMPTY
-        self.away = EMPTY  # unavailable or asleep
+        self.away = EMPTY  # unavailable, asleep, or held by an inherited job
 
     @classmethod
     def from_begins(cls, event: SimulationBegins) -> Cluster:
@@ -258,7 +261,10 @@ class Cluster:
 
     def vacate(self, job: Job) -> None:
         """Free a job's processors, except absent ones and those that other jobs share. O(k + log running)."""
-        assert job.partition is not None
+        if job.partition is None:
+            del self.inherited[job.id]
+            self.change_machines()
+            return
         partition = self.partitions[job.partition.name]
         assert job.procs is not None
         partition.remove_running(job)
@@ -276,6 +282,23 @@ class Cluster:
         partition.n_free += n_back
         partition.n_changes += 1
 
+    def hand_over(self, running: Iterable[Job], takes: Callable[[Job], bool]) -> None:
+        """Put running jobs into new partitions, in which no job runs yet. O(running * k).
+
+        A job that is not inside one partition, or that `takes` rejects, is inherited.
+        """
+        self.inherited.clear()
+        for job in running:
+            assert job.procs is not None
+            job.partition = self.partition_of(job.procs)
+            if job.partition is not None and takes(job):
+                self.occupy(job)
+            else:
+                job.partition = None
+                self.inherited[job.id] = job
+        self.away = EMPTY
+        self.change_machines()
+
     def change_machines(
         self,
         *,
@@ -288,6 +311,9 @@ class Cluster:
         self.unavailable = (self.unavailable | gone) - back
         self.asleep = (self.asleep | asleep) - awake
         away = self.unavailable | self.asleep
+        for job in self.inherited.values():
+            assert job.procs is not None
+            away = away | job.procs
         lost, won = away - self.away, self.away - away
         self.away = away
         changed = lost | won

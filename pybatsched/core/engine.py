@@ -22,7 +22,7 @@ from pybatsched.core.decisions import Reason
 from pybatsched.core.fields import FieldCheck
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import JobState, JobTable
+from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.rules import Validator, Violation
 from pybatsched.errors import (
@@ -124,6 +124,15 @@ def _rank(event: e.Event) -> int:
     return _RANKS.get(type(event), 4)
 
 
+def _check_needs(policy: Policy, name: str, begins: e.SimulationBegins) -> None:
+    """Raise InputError if Batsim was started without a feature that the policy needs."""
+    if not all(isinstance(need, BatsimFeature) for need in policy.needs):
+        raise InputError(f"policy {name}: needs must be a set of pybatsched.BatsimFeature")
+    missing = [need.batsim_option for need in policy.needs if not begins.option(need.config_key)]
+    if missing:
+        raise InputError(f"policy {name} needs Batsim to be started with {' '.join(sorted(missing))}")
+
+
 class Reply(NamedTuple):
     """The result of a step: the time of the reply, and the decisions in order, each with a time stamp."""
 
@@ -167,6 +176,7 @@ class Engine:
         self._services: Services
         self._holds: Holds
         self._static_jobs_done = False
+        self._machines_settled = False  # no machine that is unavailable now comes back
         self._n_idle_calls = 0
         self._n_idle_calls_at_once = 0
         self._idle_since = self._last_idle_call_at = 0.0
@@ -196,15 +206,19 @@ class Engine:
                 error.field = f"events[{index}].data.{error.field}".removesuffix(".")
             raise
         except BaseException as error:
-            if self._hook:
-                raise self._caller.raised(self._hook, error) from error
-            if not isinstance(error, Violation):
-                raise
+            self._raise_as_policy_error(error)
+            raise
+        finally:
+            self._hook = ""
+
+    def _raise_as_policy_error(self, error: BaseException) -> None:
+        """Raise PolicyError for an exception of the policy's code and for a broken rule; return for all others."""
+        if self._hook:
+            raise self._caller.raised(self._hook, error) from error
+        if isinstance(error, Violation):
             raise PolicyError(
                 error.text, policy=self.policy_name, rule=error.rule, job_id=error.job_id, story=error.story
             ) from None
-        finally:
-            self._hook = ""
 
     def _step(self, events: Sequence[e.Event]) -> Reply:
         if self.began:
@@ -215,6 +229,10 @@ class Engine:
         self._event = None
         if self.ended:
             return Reply(self.now, ())
+        return self._reply(events)
+
+    def _reply(self, events: Sequence[e.Event]) -> Reply:
+        """Call the policy after events, and return the reply."""
         if events and type(events[0]) is e.RequestedCall:
             self._count_call(events)
         else:
@@ -288,11 +306,7 @@ class Engine:
         self.policy = self._make_policy(event)
         self._caller = PolicyCaller(self.policy, self.policy_name)
         self._field_check = FieldCheck(self.policy.JobFields, self.policy_name)
-        if not all(isinstance(need, BatsimFeature) for need in self.policy.needs):
-            raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.BatsimFeature")
-        missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
-        if missing:
-            raise InputError(f"policy {self.policy_name} needs Batsim to be started with {' '.join(sorted(missing))}")
+        _check_needs(self.policy, self.policy_name, event)
         self._validator = Validator(self.jobs, self.cluster)
         may_reopen = not self.policy.manages_registration
         self._actions = Actions(self.jobs, self.cluster, self._validator, may_reopen=may_reopen)
@@ -301,6 +315,9 @@ class Engine:
         self._holds = self._actions.holds
         self._static_jobs_done = event.workloads is not None and not event.workloads
         self.began = True
+        self._begin_policy()
+
+    def _begin_policy(self) -> None:
         self._caller.call("on_begin", self.cluster)
         self._is_instant = getattr(self.policy.busy_until, "__func__", None) is Policy.busy_until
         if not self.cluster.partitions:
@@ -321,12 +338,15 @@ class Engine:
         problem = self._field_check.error_text(job_id, event.job)
         if problem is not None:
             raise InputError(problem)
-        job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
+        self._submit(self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp))
+
+    def _submit(self, job: Job) -> None:
+        """Notify the policy of a waiting job, or reject the job if it is larger than the platform."""
         if not self.policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
             reason: tuple[Any, ...] = ("asks for {} processors; expected at least 1", job.n_procs)
             if job.n_procs > 0:
                 reason = (TOO_LARGE, job.n_procs, self.cluster.n_procs)
-            self._actions.carry_out(d.RejectJob(job_id, reason=reason))
+            self._actions.carry_out(d.RejectJob(job.id, reason=reason))
         else:
             self._hook = "on_job_submitted"
             self.policy.on_job_submitted(job, self.now)
@@ -344,11 +364,16 @@ class Engine:
             raise RemoteProtocolError(f"job {job.id} completed but was not started: {job.story()}", field="job_id")
         final_state = event.final_state
         killed = final_state == e.COMPLETED_KILLED
+        is_inherited = job.id in self.cluster.inherited
         self._actions.stop_job(job)
+        if is_inherited:
+            self._return_inherited(job)
         if killed and self._services.kill_pending(event.job_id):
             self._services.stopped(job, event.timestamp)  # JOB_KILLED follows
             return
         self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
+        if is_inherited:
+            return
         self._hook = "on_job_ended"
         self.policy.on_job_ended(job, self.now)
         self._hook = ""
@@ -358,7 +383,10 @@ class Engine:
         for wire_id in event.job_ids:
             job = self.jobs.by_wire_id.get(wire_id)
             if job is not None and job.state is JobState.RUNNING and wire_id in progress:
+                is_inherited = job.id in self.cluster.inherited
                 self._actions.stop_job(job)  # this peer sends JOB_KILLED without JOB_COMPLETED
+                if is_inherited:
+                    self._return_inherited(job)
                 self._services.stopped(job, event.timestamp)
             ended = self._services.kill_answered(wire_id, progress.get(wire_id))
             if ended is None:
@@ -386,9 +414,21 @@ class Engine:
         if event.kind == e.NO_MORE_STATIC_JOBS:
             self._static_jobs_done = True
         elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
-            for partition in self.cluster.partitions.values():
-                partition.machines_settled = not self.cluster.asleep
+            self._machines_settled = not self.cluster.asleep
+            self._settle_machines()
         self._caller.call("on_notify", event, self.now)
+
+    def _settle_machines(self) -> None:
+        """Tell the partitions whether machines can come back. Those of inherited jobs do."""
+        for partition in self.cluster.partitions.values():
+            partition.machines_settled = self._machines_settled and not self.cluster.inherited
+
+    def _return_inherited(self, job: Job) -> None:
+        """Notify the policy that the processors of an inherited job are available."""
+        self._caller.call("on_machines_changed", job.procs, self.now)
+        if self._machines_settled and not self.cluster.inherited:
+            self._settle_machines()
+            self._caller.call("on_notify", e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=self.now), self.now)
 
     def _on_resource_state(self, event: e.ResourceStateChanged) -> None:
         back = event.procs & self.cluster.asleep
@@ -402,6 +442,90 @@ class Engine:
 
     def _pass_on(self, hook: str, event: e.Event) -> None:
         self._caller.call(hook, event, self.now)
+
+    # --- another policy ---------------------------------------------------------------------------------------
+
+    def replace_policy(
+        self, begins: e.SimulationBegins, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str
+    ) -> Reply:
+        """Continue the run with another policy, and return its decisions at this time. O(unfinished jobs).
+
+        Running jobs go on; see `Policy.take_over`. Held jobs are released. All waiting jobs are submitted to the new
+        policy in order of submission, with the size and times that Batsim knows. Calls that the old policy requested
+        still arrive. `begins` is the first event of the run.
+
+        Raises InputError, and changes nothing, while a kill is pending, and if the new policy cannot begin here. After
+        an exception of another method of the policy the engine cannot be used any more.
+        """
+        if not self.began or self.ended:
+            raise InputError("the policy can be replaced only between SIMULATION_BEGINS and SIMULATION_ENDS")
+        if self._services.n_kills_pending:
+            killed = [job.id for job in self.jobs.alive.values() if self._services.kill_pending(job.wire_id)]
+            which = f"job {killed[0]}" if killed else "a job"
+            raise InputError(
+                f"{which} is being killed by policy {self.policy_name}; expected no pending kill when the policy is "
+                "replaced: handle the next message first"
+            )
+        policy = make_policy(begins)
+        _check_needs(policy, policy_name, begins)
+        field_check = FieldCheck(policy.JobFields, policy_name)
+        for job in self.jobs.alive.values():
+            problem = field_check.error_text(job.id, job.fields)
+            if problem is not None:
+                raise InputError(problem)
+        before = (self.policy, self.policy_name, self._caller, self.cluster.partitions)
+        self.policy, self.policy_name, self._caller = policy, policy_name, PolicyCaller(policy, policy_name)
+        self.cluster.partitions = {}
+        try:
+            self._begin_policy()
+        except BaseException:
+            self.policy, self.policy_name, self._caller, self.cluster.partitions = before
+            self._is_instant = getattr(self.policy.busy_until, "__func__", None) is Policy.busy_until
+            raise
+        self._field_check = field_check
+        try:
+            self._hand_over()
+            return self._reply(())
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            self._raise_as_policy_error(error)
+            raise
+        finally:
+            self._hook = ""
+
+    def _hand_over(self) -> None:
+        """Give all unfinished jobs to a policy that has just begun."""
+        self._actions.start_reply(self.now)
+        self._holds.release_all()
+        unfinished = sorted(self.jobs.alive.values(), key=lambda job: (job.started_at or 0.0, job.seq))
+        running = [job for job in unfinished if job.state is JobState.RUNNING and job.procs is not None]
+        self.cluster.hand_over(running, self._is_taken_over)
+        self._settle_machines()
+        taken = self.cluster.procs
+        for partition in self.cluster.partitions.values():
+            taken = taken - partition.free
+        if taken:
+            self._caller.call("on_machines_changed", taken, self.now)
+        actions = self._actions
+        actions.may_reopen = not self.policy.manages_registration
+        if self.policy.manages_registration and actions.registration_finished:
+            actions.carry_out(d.Notify(d.CONTINUE_REGISTRATION, reason="another policy manages the registration"))
+        for job in sorted(unfinished, key=lambda job: job.seq):
+            if job.state is JobState.WAITING:
+                forget_plans(job)
+                self._submit(job)
+        if self._static_jobs_done:
+            self._caller.call("on_notify", e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self.now), self.now)
+        if self._machines_settled and not self.cluster.inherited:
+            self._caller.call("on_notify", e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=self.now), self.now)
+
+    def _is_taken_over(self, job: Job) -> bool:
+        """Return whether the policy plans with a running job of an earlier policy."""
+        self._hook = "take_over"
+        is_taken_over = bool(self.policy.take_over(job, self.now))
+        self._hook = ""
+        return is_taken_over
 
     # --- the policy -------------------------------------------------------------------------------------------
 

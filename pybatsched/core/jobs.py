@@ -387,6 +387,13 @@ def reshape_job(job: Job, shape: JobShape) -> None:
         job.resume_on = None
 
 
+def forget_plans(job: Job) -> None:
+    """Remove what a policy has set on a waiting job: its queue, its shape, an assumed estimate. O(1)."""
+    job.queued_in = None
+    job.resume_on = None
+    reshape_job(job, JobShape(*job.registered_as))
+
+
 def wait_again(job: Job, work: JobWork, load: StartupLoad | None = None) -> None:
     """Return a job to the waiting state with new work, and with extra seconds before it."""
     _enter(job, JobState.WAITING)

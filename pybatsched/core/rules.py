@@ -294,8 +294,9 @@ class Validator:
             asleep = decision.procs & self.cluster.asleep
             if asleep:
                 raise Violation("pstate", f"{asleep} are asleep or switching to sleep already")
-            for partition in self.cluster.partitions.values():
-                for job in partition.running_jobs:
+            partitions = self.cluster.partitions.values()
+            for jobs in (self.cluster.inherited.values(), *(partition.running_jobs for partition in partitions)):
+                for job in jobs:
                     if job.procs is not None and not job.procs.isdisjoint(decision.procs):
                         raise Violation("pstate", f"{job.procs & decision.procs} are used by job {job.id}", job=job)
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -43,8 +43,9 @@ class JobView:
     """An unfinished job at the moment at which it was read. Later steps do not change it.
 
     `id` is the id of the user's job, such as ``w0!12``, and `fields` are the fields of the workload. `n_procs` is the
-    number of processors that it requests. `state` is waiting, held (processors are kept for it) or running. `procs` are
-    the processors that it holds, None if there are none. `estimate` is the expected run time, None if it is unknown.
+    number of processors that it requests. `state` is waiting, held (processors are kept for it), running, or killed
+    (until the kill is answered). `procs` are the processors that it holds, None if there are none. `estimate` is the
+    expected run time, None if it is unknown.
     """
 
     id: str
@@ -78,9 +79,8 @@ class _Record(Outputs):
     The simulator runs ahead to the next message, so it may know of more.
     """
 
-    def __init__(self, scenario: Scenario, tau_s: float) -> None:
+    def __init__(self, tau_s: float, evaluated: AbstractSet[str] | None) -> None:
         super().__init__(None)
-        evaluated = evaluated_ids(scenario.workloads)
         self.tally = Tally(tau_s, evaluated)
         self.known = Tally(tau_s, evaluated)
         self._unknown: list[Outcome] = []
@@ -98,6 +98,13 @@ class _Record(Outputs):
         self._unknown.clear()
 
 
+class _TakeOver(NamedTuple):
+    """A policy that took over after so many messages."""
+
+    n_messages: int
+    plan: PolicyPlan
+
+
 class _Live:
     """A simulator and an engine, connected.
 
@@ -105,17 +112,27 @@ class _Live:
     when the next message is needed; until then a new policy can add decisions to it.
     """
 
-    def __init__(self, scenario: Scenario, plan: PolicyPlan, tau_s: float, *, checked: bool) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        plan: PolicyPlan,
+        tau_s: float,
+        evaluated: AbstractSet[str] | None,
+        *,
+        checked: bool,
+    ) -> None:
         self.engine = Engine(plan.make, plan.source.name, checked=checked)
         self.last_events: tuple[e.Event, ...] = ()
         self.reply: _Reply | None = None
+        self._begins: e.SimulationBegins | None = None
         self._scenario = scenario
         self._tau_s = tau_s
+        self._evaluated = evaluated
         self._connect()
 
     def _connect(self) -> None:
         """Create the simulator. It writes no files."""
-        self.outputs = _Record(self._scenario, self._tau_s)
+        self.outputs = _Record(self._tau_s, self._evaluated)
         self.simulator = simulation.Simulation(self._scenario, None, self.outputs)
         self.request: simulation.Request | None = None
         self.is_over = False
@@ -139,12 +156,30 @@ class _Live:
             return False
         self.outputs.catch_up()
         now, events = request
+        if self._begins is None and isinstance(events[0], e.SimulationBegins):
+            self._begins = events[0]
         self.last_events = tuple(events)
         self.reply = _Reply(*self.engine.step(now, events))
         self.request = None
         if self.engine.ended:
             self.fetch()
         return True
+
+    def take_over(self, plan: PolicyPlan, replies: Sequence[_Reply]) -> None:
+        """Replace the policy. Its decisions are added to the last reply, before it is sent.
+
+        If it was sent already, a new simulator gets all replies but the last one.
+        """
+        assert self._begins is not None
+        assert self.reply is not None
+        now, decisions = self.engine.replace_policy(self._begins, plan.make, plan.source.name)
+        if self.request is not None or self.is_over:
+            self._connect()
+            next(self._exchanges)
+            for reply in replies[:-1]:
+                self._exchanges.send(reply)
+            self.outputs.catch_up()
+        self.reply = _Reply(max(self.reply.now, now), self.reply.decisions + decisions)
 
 
 class Simulation:
@@ -184,7 +219,9 @@ class Simulation:
         self._outputs = outputs
         self._tau_s = tau_s
         self._checked = checked
+        self._evaluated = evaluated_ids(scenario.workloads)
         self._replies: list[_Reply] = []
+        self._take_overs: list[_TakeOver] = []
         self._result: Result | None = None
         self._scenario = replace(scenario, options=with_needs(scenario.options, plan))
         self._live_now: _Live | None = self._new_live()
@@ -251,7 +288,7 @@ class Simulation:
 
     def _write(self, outputs: Outputs) -> None:
         """Simulate the recorded replies once more, with outputs."""
-        outputs.tally = Tally(self._tau_s, evaluated_ids(self._scenario.workloads))
+        outputs.tally = Tally(self._tau_s, self._evaluated)
         replies = iter(self._replies)
 
         def repeated(_now: float, _events: Sequence[e.Event]) -> simulation.Answer:
@@ -348,7 +385,7 @@ class Simulation:
     def __repr__(self) -> str:
         state = "over" if self.is_over else f"at {self.now:g}"
         counts = f"{self.n_waiting} waiting, {self.n_running} running, {self.n_free} processors free"
-        return f"<Simulation of {self._plan.source.name}, {state}: {counts}>"
+        return f"<Simulation of {self._live().engine.policy_name}, {state}: {counts}>"
 
     def _unfinished(self) -> list[Job]:
         return sorted(self._live().engine.jobs.alive.values(), key=lambda job: job.seq)
@@ -363,6 +400,7 @@ class Simulation:
         """
         made = Simulation(self._given, self._plan, outputs, tau_s=self._tau_s, checked=self._checked)
         made._replies = list(self._replies)
+        made._take_overs = list(self._take_overs)
         made._live_now = made._repeated()
         if made._live_now.is_over:
             made._finish(made._live_now)
@@ -370,8 +408,60 @@ class Simulation:
             made._step()
         return made
 
+    # --- another policy ---------------------------------------------------------------------------------------
+
+    def replace_policy(self, plan: PolicyPlan) -> None:
+        """Continue with another policy from here ("what if").
+
+        Running jobs go on. Waiting jobs are in the queue of the new policy, in order of submission; held jobs and
+        suspended jobs are among them. A job that continues after a kill keeps the work that is done. The new policy
+        decides at once, at the time of the last message.
+
+        A running job that does not fit into one partition of the new policy, or that the new policy cannot plan with
+        (`Policy.take_over`), keeps its processors, and the new policy sees these as unavailable until it ends. The
+        result contains the remarks and figures of the last policy only. O(unfinished jobs), and after `run(until=…)`
+        also the time to simulate the run so far without its policy.
+
+        Raises InputError, and changes nothing: while a kill is pending (call `step` first), if the simulation has
+        finished, if the results were written, and if the new policy cannot begin here. A policy that needs a feature
+        of Batsim can take over only if the feature is on: set it in the options of the scenario.
+        """
+        if not self._replies:
+            self._plan = plan
+            self._scenario = replace(self._given, options=with_needs(self._given.options, plan))
+            self._live_now = self._new_live()
+            return
+        live = self._live()
+        if live.engine.ended:
+            raise InputError("the simulation has finished; expected one that has not: replace the policy earlier")
+        if self._result is not None and self._outputs is not None:
+            raise InputError(
+                "the simulation is over and its results were written; expected one that is not: use a copy"
+            )
+        self._check_features(plan)
+        self._live_now = None
+        live.take_over(plan, self._replies)
+        assert live.reply is not None
+        self._live_now = live
+        self._replies[-1] = live.reply
+        self._take_overs.append(_TakeOver(len(self._replies), plan))
+        self._result = None
+
+    def _check_features(self, plan: PolicyPlan) -> None:
+        """Raise InputError if the policy needs features of Batsim that are off."""
+        options = self._scenario.options
+        wanted = with_needs(options, plan)
+        missing = [
+            field.name for field in fields(options) if getattr(options, field.name) != getattr(wanted, field.name)
+        ]
+        if missing:
+            raise InputError(
+                f"policy {plan.source.name} needs {', '.join(missing)}, which is off in this simulation; expected it "
+                "on from the start: set it in the options of the scenario (SimulationOptions)"
+            )
+
     def _new_live(self) -> _Live:
-        return _Live(self._scenario, self._plan, self._tau_s, checked=self._checked)
+        return _Live(self._scenario, self._plan, self._tau_s, self._evaluated, checked=self._checked)
 
     def _live(self) -> _Live:
         """Return the state. It is created again if a step was left by an exception."""
@@ -381,9 +471,11 @@ class Simulation:
 
     def _repeated(self) -> _Live:
         """Repeat the run so far, and compare the replies with the recorded ones."""
-        live = self._new_live()
+        live, take_overs = self._new_live(), list(self._take_overs)
         for number, recorded in enumerate(self._replies, start=1):
             live.handle()
+            while take_overs and take_overs[0].n_messages == number:
+                live.take_over(take_overs.pop(0).plan, self._replies[:number])
             if live.reply is None or live.reply.differs(recorded):
                 raise InputError(
                     f"policy {live.engine.policy_name}: its reply to message {number} differs when the run is "

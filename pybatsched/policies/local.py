@@ -320,6 +320,10 @@ class QueuePolicy(Policy):
         partition = job.past[-1].partition if job.partition is None and job.past else job.partition
         return next(local for local in self.locals if local.partition is partition)
 
+    def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
+        """Plan with a running job of an earlier policy: the schedulers read running jobs from their partitions."""
+        return True
+
     def on_job_ended(self, job: Job, now: float) -> None:
         """Notify the scheduler of its partition."""
         self.ran_on(job).ended(job, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import os
 import random
@@ -117,6 +118,13 @@ def whole_run(inputs: Scenario, which: PolicyPlan, prefix: Path) -> str:
     return Path(f"{prefix}_jobs.csv").read_text()
 
 
+class Idle(Policy):
+    """Starts nothing."""
+
+    def decide(self, now: float) -> list[d.Decision]:
+        return []
+
+
 # --- worked examples ---
 
 
@@ -171,7 +179,7 @@ def test_jobs_events_and_decisions_can_be_read() -> None:
     (waiting,) = sim.waiting
     assert waiting == JobView("w0!b", "waiting", 4, 2.0, None, None, 6.0, 6.0, waiting.fields)
     assert [event.job_id for event in sim.last_events if isinstance(event, e.JobSubmitted)] == ["w0!b"]
-    assert sim.last_decisions == ()
+    assert not sim.last_decisions
     sim.step()
     (decision,) = sim.last_decisions
     assert isinstance(decision, d.ExecuteJob)
@@ -213,11 +221,17 @@ def test_the_result_is_that_of_a_run_and_before_the_end_what_is_known() -> None:
     assert sim.result() is sim.result()
 
 
-def test_jobs_that_never_start_are_in_the_result() -> None:
-    class Idle(Policy):
-        def decide(self, now: float) -> list[d.Decision]:
-            return []
+@pytest.mark.parametrize("ends_at", [0.0, 3.0, 12.0, 15.5])
+def test_a_truncated_simulation_has_the_result_of_a_truncated_run(ends_at: float) -> None:
+    inputs = scenario(four_jobs(), 4, ends_at=ends_at)
+    sim = Simulation(inputs, plan("easy"))
+    sim.run()
+    assert sim.is_over
+    assert sim.result() == run_policy(inputs, plan("easy"), Outputs(None))
+    assert sim.result() == sim.copy().result()
 
+
+def test_jobs_that_never_start_are_in_the_result() -> None:
     sim = Simulation(scenario(four_jobs(), 4), own(Idle))
     sim.run()
     assert sim.is_over
@@ -380,5 +394,439 @@ def test_an_interrupt_leaves_the_simulation_usable(method: str, n_interrupts: in
                 pass
     assert sim.n_messages == n_messages
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    sim.run()
+    assert sim.result().finished
+
+
+# --- another policy takes over ---
+
+
+def replaced(sim: Simulation, which: PolicyPlan) -> None:
+    """Replace the policy, after the answer to a pending kill if there is one."""
+    try:
+        sim.replace_policy(which)
+    except InputError as error:
+        assert "is being killed by policy" in str(error)
+        before = sim.now
+        sim.step()
+        assert sim.now <= before + 1e-5
+        replaced(sim, which)
+
+
+def valid(found: list[dict[str, str]]) -> None:
+    """Assert that no processor has two jobs at once, and that no job starts before its submission."""
+    spans: list[tuple[int, float, float]] = []
+    for row in found:
+        if row["final_state"] == "REJECTED":
+            continue
+        assert float(row["starting_time"]) >= float(row["submission_time"])
+        start, end = float(row["starting_time"]), float(row["finish_time"])
+        spans += [(proc, start, end) for proc in IntervalSet.parse(row["allocated_resources"])]
+    spans.sort()
+    for (proc, _, end), (other, start, _) in itertools.pairwise(spans):
+        assert proc != other or end <= start + 2e-5
+
+
+@examples(400)
+@given(NAMES, NAMES, SEEDS, st.integers(1, 30), st.lists(st.integers(0, 40), min_size=1, max_size=3), st.booleans())
+def test_every_policy_can_take_over_from_every_other_at_any_step(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    other: str,
+    seed: int,
+    n_jobs: int,
+    steps: list[int],
+    fails: bool,
+) -> None:
+    prefix = tmp_path_factory.mktemp("runs") / "run"
+    lists = outages(seed) if fails else []
+    inputs = scenario(crowd(seed, n_jobs), dynamic=True, event_lists=lists)
+    sim = Simulation(inputs, plan(name), Outputs(str(prefix)), checked=True)
+    for nth, n_steps in enumerate(steps):
+        for _ in range(n_steps):
+            sim.step()
+        if sim.is_over:
+            break
+        replaced(sim, plan(other if nth % 2 == 0 else name))
+    copy = sim.copy()
+    assert (state(copy), copy.last_decisions) == (state(sim), sim.last_decisions)
+    sim.run()
+    copy.run()
+    assert copy.result() == sim.result()
+    valid(rows(prefix))
+    result = sim.result()
+    assert result.finished, result.stuck
+    assert result.figures.n_jobs == n_jobs
+    assert set(result.figures.n_by_state) <= {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"}, result
+
+
+@examples(100)
+@given(st.sampled_from(["fcfs", "ujf"]), SEEDS, st.integers(1, 30), st.sets(st.integers(0, 60), max_size=5))
+def test_a_policy_without_memory_goes_on_as_before_if_it_takes_over_from_itself(
+    tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, n_jobs: int, steps: set[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    inputs = scenario(crowd(seed, n_jobs), event_lists=outages(seed))
+    expected = whole_run(inputs, plan(name), folder / "whole")
+    sim = Simulation(inputs, plan(name), Outputs(str(folder / "sim")), checked=True)
+    for nth in sorted(steps):
+        while sim.n_messages < nth and sim.step():
+            pass
+        if not sim.is_over:
+            sim.replace_policy(plan(name))
+    sim.run()
+    assert (folder / "sim_jobs.csv").read_text() == expected
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_a_policy_that_takes_over_before_the_first_step_has_the_whole_run(name: str, tmp_path: Path) -> None:
+    inputs = scenario(crowd(3))
+    expected = whole_run(inputs, plan(name), tmp_path / "whole")
+    sim = Simulation(inputs, plan("fcfs"), Outputs(str(tmp_path / "sim")), checked=True)
+    sim.replace_policy(plan(name))
+    sim.run()
+    assert (tmp_path / "sim_jobs.csv").read_text() == expected
+
+
+def jobs_of(*described: tuple[str, int, float, float], **fields: Any) -> Workload:
+    """Make jobs of (name, processors, run time, submission) with exact estimates."""
+    jobs = Workload()
+    for name, n, run_s, at in described:
+        jobs.job(name, n=n, s=run_s, at=at, walltime=run_s + 1, estimate=run_s, **fields)
+    return jobs
+
+
+def starts(sim: Simulation) -> dict[str, tuple[float, str]]:
+    """Run to the end. Give the start and the processors of each job that is unfinished before."""
+    found: dict[str, tuple[float, str]] = {}
+    is_left = True
+    while is_left:
+        for job in sim.running:
+            assert job.started_at is not None
+            found[job.id[3:]] = (job.started_at, str(job.procs))
+        is_left = sim.step()
+    assert sim.result().finished
+    return found
+
+
+def test_the_new_policy_decides_at_once() -> None:
+    """FCFS leaves c behind b; EASY starts it at the time of the take-over, wherever the simulator is by then."""
+    jobs = jobs_of(("a", 3, 10, 0), ("b", 4, 5, 2), ("c", 1, 6, 3))
+    sim = Simulation(scenario(jobs, 4), plan("fcfs"), checked=True)
+    sim.run(until=3.5)  # the next message, at 10, is known
+    assert state(sim) == (3.0, ["b", "c"], ["a"], "3")
+    early = sim.result()
+    other = sim.copy()
+    sim.replace_policy(plan("easy"))
+    assert state(sim) == (3.0, ["b"], ["a", "c"], "")
+    assert [type(decision) for decision in sim.last_decisions] == [d.ExecuteJob]
+    assert sim.result().figures == early.figures
+    assert starts(sim) == {"a": (0.0, "0-2"), "b": (10.0, "0-3"), "c": (3.0, "3")}
+    assert starts(other) == {"a": (0.0, "0-2"), "b": (10.0, "0-3"), "c": (15.0, "0")}
+
+
+def test_waiting_jobs_are_in_order_of_submission() -> None:
+    """The queue of the old policy was in another order."""
+    jobs = jobs_of(("a", 4, 10, 0), ("long", 4, 9, 1), ("short", 4, 2, 2))
+    sim = Simulation(scenario(jobs, 4), plan("fcfs", order="sjf"), checked=True)
+    sim.run(until=5)
+    sim.replace_policy(plan("conservative"))
+    assert starts(sim) == {"a": (0.0, "0-3"), "long": (10.0, "0-3"), "short": (19.0, "0-3")}
+
+
+def test_a_job_across_partitions_keeps_its_processors_until_it_ends() -> None:
+    """Redirection has 0-3 and 4-7. Job a runs on 0-5, so 0-5 are unavailable; b waits, although c would not."""
+    jobs = jobs_of(("a", 6, 10, 0), ("b", 3, 5, 2), ("c", 2, 5, 3))
+    sim = Simulation(scenario(jobs, dynamic=True), plan("fcfs"), checked=True)
+    sim.run(until=2)
+    sim.replace_policy(plan("redirection"))
+    assert state(sim) == (2.0, ["b"], ["a"], "6-7")
+    assert starts(sim) == {"a": (0.0, "0-5"), "b": (10.0, "0-2"), "c": (15.0, "0-1")}
+
+
+def test_a_running_job_is_known_to_policies_that_plan() -> None:
+    """Job c is backfilled only because the end of a is known."""
+    jobs = jobs_of(("a", 3, 10, 0), ("b", 4, 5, 2), ("c", 1, 8, 3), ("d", 1, 6, 3))
+    for name in ("easy", "conservative", "dbf", "ujfb"):
+        sim = Simulation(scenario(jobs, 4, dynamic=True), plan("fcfs"), checked=True)
+        sim.run(until=2)
+        sim.replace_policy(plan(name))
+        assert starts(sim) == {"a": (0.0, "0-2"), "b": (10.0, "0-3"), "d": (3.0, "3"), "c": (15.0, "0")}
+
+
+def test_ujfb_preempts_a_job_that_another_policy_started() -> None:
+    jobs = jobs_of(("a", 8, 20, 0))
+    jobs.job("u", n=8, s=5, at=4, walltime=6, estimate=5, urgent=True)
+    sim = Simulation(scenario(jobs, dynamic=True), plan("fcfs"), checked=True)
+    sim.run(until=5)
+    sim.replace_policy(plan("ujfb", swap_out=0, swap_in=0))
+    with pytest.raises(InputError, match="job w0!a is being killed by policy ujfb; expected no pending kill"):
+        sim.replace_policy(plan("fcfs"))
+    assert [job.id for job in sim.running] == ["w0!a"]  # nothing has changed
+    sim.step()
+    assert state(sim) == (4.0, ["a"], ["u"], "")
+    sim.run()
+    assert sim.result().figures.makespan_s == pytest.approx(25, abs=1e-3)
+    assert sim.result().policy_figures["n_preemptions"] == 1
+
+
+def test_a_suspended_job_continues_with_the_rest_of_its_work() -> None:
+    jobs = jobs_of(("a", 8, 20, 0), ("b", 8, 1, 3))
+    jobs.job("u", n=8, s=5, at=4, walltime=6, estimate=5, urgent=True)
+    sim = Simulation(scenario(jobs), plan("ujfb", swap_out=0, swap_in=0), checked=True)
+    sim.run(until=5)
+    assert state(sim) == (4.0, ["a", "b"], ["u"], "")
+    sim.replace_policy(plan("fcfs"))
+    assert sim.waiting[0].estimate == 16
+    found = starts(sim)
+    assert (found["u"][0], found["a"][0], found["b"][0]) == (4.0, 9.0, 25.0)
+
+
+def test_a_held_job_is_released() -> None:
+    """During the swap-out the urgent job is held on its processors; FCFS starts it in its turn."""
+    jobs = jobs_of(("a", 8, 20, 0))
+    jobs.job("u", n=8, s=5, at=4, walltime=6, estimate=5, urgent=True)
+    sim = Simulation(scenario(jobs), plan("ujfb", swap_out=3), checked=True)
+    sim.run(until=5)
+    assert [(job.id, job.state) for job in sim.waiting] == [("w0!a", "waiting"), ("w0!u", "held")]
+    sim.replace_policy(plan("ujf"))
+    assert state(sim) == (4.0, ["a"], ["u"], "")
+    assert sim.copy().running == sim.running
+    sim.run()
+    assert sim.result().finished
+
+
+def test_a_job_gets_back_the_shape_and_the_estimate_of_its_user() -> None:
+    jobs = jobs_of(("a", 4, 20, 0), ("b", 4, 20, 0))
+    jobs.job("m", n=1, s=10, at=1, walltime=11, estimate=10, moldable={"fraction": 1, "limit": 4})
+    jobs.job("w", n=8, s=5, at=2)
+    sim = Simulation(scenario(jobs), plan("reallocation", local_options={"assume_walltime": 9}), checked=True)
+    sim.run(until=1)
+    assert [(job.n_procs, job.estimate) for job in sim.waiting] == [(4, 2.5)]
+    sim.replace_policy(plan("easy", assume_walltime=7))
+    assert [(job.n_procs, job.estimate) for job in sim.waiting] == [(1, 10.0)]
+    sim.run(until=2)
+    assert [(job.n_procs, job.estimate) for job in sim.waiting] == [(1, 10.0), (8, 7.0)]
+    sim.replace_policy(plan("fcfs"))
+    assert [(job.n_procs, job.estimate) for job in sim.waiting] == [(1, 10.0), (8, None)]
+    assert starts(sim)["m"] == (20.0, "0")
+
+
+def test_jobs_that_are_too_large_for_the_new_policy_are_rejected() -> None:
+    jobs = jobs_of(("a", 4, 20, 0), ("b", 4, 20, 0))
+    jobs.job("m", n=9, s=10, at=1, walltime=11, estimate=10, moldable={"fraction": 1, "limit": 4})
+    sim = Simulation(scenario(jobs), plan("reallocation"), checked=True)
+    sim.run(until=1)
+    assert state(sim)[1] == ["m"]
+    sim.replace_policy(plan("fcfs"))
+    assert state(sim)[1] == []
+    assert sim.result().rejections == ((1, "asks for 9 processors; the platform has 8"),)
+    sim.run()
+
+    sim = Simulation(scenario(jobs_of(("a", 8, 20, 0), ("b", 5, 1, 1)), dynamic=True), plan("fcfs"), checked=True)
+    sim.run(until=1)
+    sim.replace_policy(plan("redirection"))
+    sim.run()
+    ((n, why),) = sim.result().rejections
+    assert (n, why) == (1, "can never fit: asks for 5 processors, partition principal has 4")
+
+
+class Plain(Wrong):
+    """Starts what fits, and notes what it is told."""
+
+    notes: list[str]
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        Plain.notes = ["begin"]
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.notes.append(f"submitted {job.id[3:]}")
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        self.notes.append(f"ended {job.id[3:]}")
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
+        self.notes.append(f"changed {procs}")
+
+    def on_notify(self, event: e.Notify, now: float) -> None:
+        self.notes.append(event.kind)
+
+
+class Planning(Plain):
+    """Takes over running jobs."""
+
+    def take_over(self, job: Job, now: float) -> bool:
+        self.notes.append(f"took over {job.id[3:]}, started at {job.started_at}")
+        return job.id != "w0!b"
+
+
+@pytest.mark.parametrize(
+    ("cls", "notes"),
+    [
+        (Plain, f"begin; changed 0-2; submitted c; {e.NO_MORE_STATIC_JOBS}; changed 0; changed 1-2; ended c"),
+        (
+            Planning,
+            (
+                "begin; took over a, started at 0.0; took over b, started at 1.0; changed 0-2; submitted c; "
+                f"{e.NO_MORE_STATIC_JOBS}; ended a; changed 1-2; ended c"
+            ),
+        ),
+    ],
+)
+def test_a_policy_learns_of_the_state_by_its_usual_hooks(cls: type[Policy], notes: str) -> None:
+    jobs = jobs_of(("a", 1, 10, 0), ("b", 2, 10, 1), ("x", 1, 2, 1), ("c", 4, 5, 2))
+    sim = Simulation(scenario(jobs, 4), plan("fcfs"), checked=True)
+    sim.run(until=2)
+    assert state(sim)[1:3] == (["c"], ["a", "b", "x"])
+    sim.run(until=3)
+    sim.replace_policy(own(cls))
+    sim.run()
+    assert "; ".join(Plain.notes) == notes
+    assert sim.result().finished
+
+
+def test_machines_that_are_gone_for_good_are_so_for_the_new_policy() -> None:
+    """When the last inherited job has ended, it is known that no processor comes back."""
+    gone = [ExternalEvent(1.0, UNAVAILABLE, IntervalSet([7]), {})]
+    jobs = jobs_of(("a", 6, 10, 0), ("b", 4, 5, 2), ("c", 4, 5, 3))
+    jobs.jobs[1] |= {"external": True, "cluster": "c1"}
+    sim = Simulation(scenario(jobs, dynamic=True, event_lists=[gone]), plan("fcfs"), checked=True)
+    sim.run(until=3)
+    sim.replace_policy(plan("reallocation"))
+    assert state(sim) == (3.0, ["b", "c"], ["a"], "6")
+    sim.run()
+    assert sim.result().rejections == ((1, "can never fit: asks for 4 processors, partition c1 has 3"),)
+    assert sim.result().finished
+
+
+def test_a_policy_that_starts_nothing_can_be_replaced_when_no_event_is_left() -> None:
+    sim = Simulation(scenario(four_jobs(), 4), own(Idle), checked=True)
+    sim.run()
+    assert sim.is_over
+    assert not sim.result().finished
+    sim.replace_policy(plan("easy"))
+    assert repr(sim) == "<Simulation of easy, at 4: 2 waiting, 2 running, 0 processors free>"
+    assert state(sim) == (4.0, ["b", "d"], ["a", "c"], "")
+    sim.run()
+    assert sim.result().finished
+
+
+def test_a_policy_that_takes_time_to_decide_can_be_replaced() -> None:
+    class Slow(Plain):
+        def busy_until(self, now: float) -> float:
+            return now + 1
+
+    sim = Simulation(scenario(four_jobs(), 4), own(Slow), checked=True)
+    sim.run(until=3)
+    sim.replace_policy(plan("fcfs"))
+    sim.replace_policy(own(Slow))
+    sim.run()
+    assert sim.result().finished
+
+
+class Registering(Plain):
+    """Manages the registration, and registers a job when it begins to decide."""
+
+    manages_registration = True
+    is_done = False
+
+    def decide(self, now: float) -> Iterator[d.Decision]:
+        yield from super().decide(now)
+        if not self.is_done:
+            self.is_done = True
+            profile = {"type": "delay", "delay": 3}
+            yield d.RegisterProfile("own", "p", profile)
+            yield d.RegisterJob("own!1", {"id": "own!1", "subtime": now, "res": 1, "profile": "p", "walltime": 4})
+            yield d.Notify(d.REGISTRATION_FINISHED)
+
+
+def test_jobs_that_a_policy_registers_go_on_under_another() -> None:
+    sim = Simulation(scenario(jobs_of(("a", 4, 10, 0)), 4, dynamic=True), plan("fcfs"), checked=True)
+    sim.run(until=0)
+    sim.replace_policy(own(Registering))  # the registration is open again
+    assert [job.id for job in sim.waiting] == ["own!1"]
+    sim.replace_policy(plan("easy"))
+    sim.run()
+    assert (sim.result().finished, sim.result().figures.n_jobs) == (True, 2)
+
+
+# --- what is in the way ---
+
+
+def test_a_feature_that_is_off_is_in_the_way() -> None:
+    sim = Simulation(scenario(four_jobs()), plan("fcfs"))
+    sim.step()
+    text = "policy ujfb needs dynamic_jobs, which is off in this simulation; expected it on from the start"
+    with pytest.raises(InputError, match=text):
+        sim.replace_policy(plan("ujfb"))
+    assert sim.n_messages == 1
+    sim.run()
+
+
+def test_a_simulation_that_has_finished_or_was_written_keeps_its_policy(tmp_path: Path) -> None:
+    sim = Simulation(scenario(four_jobs(), 4), plan("fcfs"))
+    sim.run()
+    with pytest.raises(InputError, match="the simulation has finished; expected one that has not"):
+        sim.replace_policy(plan("easy"))
+    sim = Simulation(scenario(four_jobs(), 4), own(Idle), Outputs(str(tmp_path / "sim")))
+    sim.run()
+    with pytest.raises(InputError, match="the simulation is over and its results were written"):
+        sim.replace_policy(plan("easy"))
+    other = sim.copy()
+    other.replace_policy(plan("easy"))
+    other.run()
+    assert other.result().finished
+
+
+class Refusing(Plain):
+    """Fails where it is told to."""
+
+    where = ""
+
+    def on_begin(self, cluster: Cluster) -> None:
+        cluster.add_partition("some", IntervalSet([0]))
+        self.fail("on_begin")
+        cluster.add_partition("others", cluster.procs - IntervalSet([0]))
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.fail("on_job_submitted")
+
+    def take_over(self, job: Job, now: float) -> bool:
+        self.fail("take_over")
+        return True
+
+    def decide(self, now: float) -> Iterator[d.Decision]:
+        self.fail("decide")
+        yield d.ExecuteJob("w0!b", IntervalSet([3]))
+
+    def fail(self, where: str) -> None:
+        if self.where == where:
+            raise ValueError("no")
+
+
+@pytest.mark.parametrize("where", ["on_begin", "take_over", "on_job_submitted", "decide", "rule"])
+def test_an_error_of_the_new_policy_leaves_the_old_one(where: str) -> None:
+    jobs = jobs_of(("x", 1, 9, 0), ("a", 2, 10, 0), ("b", 4, 5, 2), ("c", 1, 6, 3))
+    sim = Simulation(scenario(jobs, 4), plan("fcfs"), checked=True)
+    sim.run(until=3)
+    before = (state(sim), sim.n_messages)
+    expected = starts(sim.copy())
+    Refusing.where = where
+    text = "job w0!b requests 4 processors, got 1" if where == "rule" else f"{where} raised ValueError: no"
+    with pytest.raises(PolicyError, match=text):
+        sim.replace_policy(own(Refusing))
+    assert (state(sim), sim.n_messages) == before
+    assert starts(sim) == expected
+
+
+def test_fields_of_unfinished_jobs_are_checked_for_the_new_policy() -> None:
+    jobs = jobs_of(("a", 4, 10, 0), moldable=3)
+    sim = Simulation(scenario(jobs, 4, dynamic=True), plan("fcfs"))
+    sim.run(until=0)
+    with pytest.raises(InputError, match="job w0!a, field moldable"):
+        sim.replace_policy(plan("reallocation"))
+    with pytest.raises(InputError, match="has no property node"):
+        sim.replace_policy(plan("locality"))
     sim.run()
     assert sim.result().finished

@@ -67,6 +67,22 @@ class Locality(Policy):
 
     # --- what happened ----------------------------------------------------------------------------------------
 
+    def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
+        """Plan with a running job of an earlier policy if it runs on one node. Its input file is not known there."""
+        procs, started_at = job.procs, job.started_at
+        assert procs is not None
+        assert started_at is not None
+        node = next((node for node in self._nodes if procs.issubset(node.procs)), None)
+        span_s = job.walltime if job.walltime is not None else self.options.assume_walltime
+        if node is None or span_s is None:
+            return False
+        end_at = round(started_at + span_s, 6)
+        self._node_of[job.id] = node
+        if job.walltime is not None:
+            heappush(self._due, (end_at, job.id))
+        node.start(job, len(procs), started_at, end_at, "")
+        return True
+
     def on_job_submitted(self, job: Job, now: float) -> None:
         """Queue the job, or reject it if it can never start. Raises InputError for a file that cannot be loaded."""
         one = self._read(job)

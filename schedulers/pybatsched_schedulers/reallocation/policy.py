@@ -91,13 +91,22 @@ class Reallocation(QueuePolicy):
 
     # --- what happened ----------------------------------------------------------------------------------------
 
+    def take_over(self, job: Job, now: float) -> bool:
+        """Plan with a running job of an earlier policy; it does not move."""
+        self._check_bound(job)
+        return super().take_over(job, now)
+
+    def _check_bound(self, job: Job) -> None:
+        """Record whether a job can exceed its estimate."""
+        self._are_bounds &= job.walltime is not None and job.estimate is not None and job.walltime <= job.estimate
+
     def on_job_submitted(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Keep the job until all events of this time are known."""
         moldable, home = read_moldable(job.fields), read_home(job.fields)
         if job.n_procs < 1:
             self._refuse(job, ("asks for {} processors", job.n_procs))
             return
-        self._are_bounds &= job.walltime is not None and job.estimate is not None and job.walltime <= job.estimate
+        self._check_bound(job)
         if home is not None:
             site = self._by_name.get(home)
             if site is None:

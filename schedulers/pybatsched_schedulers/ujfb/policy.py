@@ -77,9 +77,19 @@ class UjfbScheduler(SuspendingScheduler):
             return
         if job.estimate is None:
             job.estimate = self.assume_walltime
+        self._queue_urgent(self._urgent_entry(job))
+
+    def _urgent_entry(self, job: Job) -> Entry:
         self._n_arrivals += 1
         rank = self.span_s(job) if self._rules.urgent_order == "shortest" else 0.0
-        self._queue_urgent(Entry(rank, self._n_arrivals, job))
+        return Entry(rank, self._n_arrivals, job)
+
+    def take_over(self, job: Job) -> None:
+        """Record a running job of an earlier policy, in the order of starts."""
+        if job.is_urgent():
+            self._served[job.id] = self._urgent_entry(job)
+        else:
+            self._count_start(job)
 
     def _queue_urgent(self, entry: Entry) -> None:
         self._entries[entry.job.id] = entry
@@ -361,6 +371,11 @@ class Ujfb(QueuePolicy):
         """Create one partition of all processors."""
         self.local = UjfbScheduler(cluster.add_partition("all", cluster.procs), self.options, cluster)
         self.locals = [self.local]
+
+    def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
+        """Plan with a running job of an earlier policy: a regular one may be preempted."""
+        self.local.take_over(job)
+        return True
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         """Queue the job, or reject it if it can never start."""
