@@ -205,24 +205,23 @@ def undocumented() -> list[str]:
     return [one.name for one in public_names() if not one.docstring.strip()]
 
 
+def _names_of(section: Section) -> list[PublicName]:
+    return [one for module in section.modules for one in public_names() if one.module == module]
+
+
 def _section_page(key: str) -> str:
     section = SECTIONS[key]
     lines = [f"# {section.title}", "", section.about, ""]
-    for one in public_names():
-        if one.module in section.modules:
-            lines += [f"::: {one.identifier}", "    options:", f"      heading: {one.name}"]
-            lines += [f"      toc_label: {one.name}", "      heading_level: 2", ""]
+    for one in _names_of(section):
+        lines += [f"::: {one.identifier}", "    options:", f"      heading: {one.name}"]
+        lines += [f"      toc_label: {one.name}", "      heading_level: 2", ""]
     return "\n".join(lines)
 
 
 def _python_index() -> str:
     parts = []
     for key, section in SECTIONS.items():
-        rows = [
-            f"| [`{one.name}`][{one.identifier}] | {_cell(one.summary)} |"
-            for one in public_names()
-            if one.module in section.modules
-        ]
+        rows = [f"| [`{one.name}`][{one.identifier}] | {_cell(one.summary)} |" for one in _names_of(section)]
         head = [f"## [{section.title}](python/{key}.md)", "", section.about, "", "| name | meaning |", "|---|---|"]
         parts.append("\n".join([*head, *rows, ""]))
     return "\n".join(parts)
@@ -250,13 +249,14 @@ def shown_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 def _cli() -> str:
     parts = []
     for parser in commands():
-        depth = "##" if parser.prog.count(" ") == 1 else "###"
+        name = parser.prog.removeprefix("pybatsched ")
+        head = f"{'##' if ' ' not in name else '###'} {name}\n"
         if parser.prog == "pybatsched batsim":
             usage, _, rest = USAGE.partition("\n\n")
-            parts.append(f"{depth} {parser.prog}\n\n{_code(usage)}\n{_code(rest)}")
+            parts.append(f"{head}\n{_code(usage)}\n{_code(rest)}")
             continue
         formatter = argparse.HelpFormatter(parser.prog, width=_WIDTH)
-        parts.append("\n".join([f"{depth} {parser.prog}", "", parser.description or "", "", _code(_usage(parser))]))
+        parts.append("\n".join([head, parser.description or "", "", _code(_usage(parser))]))
         for group in parser._action_groups:  # noqa: SLF001
             actions = [one for one in shown_actions(parser) if one in group._group_actions]  # noqa: SLF001
             rows = [f"| {_call(one, formatter)} | {_cell(_help(one, formatter))} |" for one in actions]
@@ -276,8 +276,10 @@ def _usage(parser: argparse.ArgumentParser) -> str:
 
 
 def _call(action: argparse.Action, formatter: argparse.HelpFormatter) -> str:
+    """Write how an option is given, each of its names on its own line."""
     text = formatter._format_action_invocation(action)  # noqa: SLF001
-    return f"`{text}`".replace("|", "\\|")
+    names = re.split(r", (?=-)", text) if action.option_strings else [text]
+    return "<br>".join(f"`{one}`" for one in names).replace("|", "\\|")
 
 
 def _help(action: argparse.Action, formatter: argparse.HelpFormatter) -> str:
