@@ -186,15 +186,8 @@ def comment_above(lines: list[str], lineno: int) -> str:
 def fenced_examples(text: str) -> str:
     r"""Return a docstring with its ``>>>`` examples in code blocks. In Markdown they would be quotations.
 
-    >>> print(fenced_examples("Add.\n\n>>> 1 + 1\n2\n\nEnd.").replace("`", "'"))
-    Add.
-    <BLANKLINE>
-    '''pycon
-    >>> 1 + 1
-    2
-    '''
-    <BLANKLINE>
-    End.
+    >>> fenced_examples("Add.\n\n>>> 1 + 1\n2\n\nEnd.").splitlines()
+    ['Add.', '', '```pycon', '>>> 1 + 1', '2', '```', '', 'End.']
     """
     paragraphs = text.split("\n\n")
     return "\n\n".join(f"```pycon\n{one}\n```" if one.lstrip().startswith(">>>") else one for one in paragraphs)
