@@ -54,7 +54,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return found[1] if found[1].startswith("`") else f"`{found[1]}`"
         return f"[{found[1]}]({posixpath.relpath(_copy_of(target), posixpath.dirname(path) or '.')})"
 
-    return _OUTSIDE.sub(copied, site_pages.fill(markdown))
+    return _OUTSIDE.sub(copied, site_pages.with_plain_pipes(site_pages.fill(markdown)))
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Show public names instead of the names of their definitions in Python, which differ if there is a twin in C."""
+    if page.file.src_uri.startswith("reference/python/"):
+        for one in site_pages.public_names():
+            if one.name != one.definition:
+                html = html.replace(f">{one.definition}<", f">{one.name}<")
+    return html
 
 
 def _linked_files(files: Any) -> set[str]:

@@ -46,7 +46,11 @@ class Section(NamedTuple):
 SECTIONS: Final = {
     "policy": Section("Policy", "The class that a policy extends, and its options.", ("core.policy", "compiling")),
     "decisions": Section("Decisions", "What a policy returns from `decide`.", ("core.decisions",)),
-    "jobs": Section("Jobs", "Jobs, their states, and models of their fields.", ("core.jobs", "core.fields")),
+    "jobs": Section(
+        "Jobs",
+        "Jobs, their states, and models of their fields. The [API guide](../../api.md#state) lists a job's attributes.",
+        ("core.jobs", "core.fields"),
+    ),
     "machine": Section(
         "Machine and time",
         "Processors, partitions, and times on Batsim's tick.",
@@ -95,6 +99,18 @@ class PublicName(NamedTuple):
 def fill(markdown: str) -> str:
     """Replace the markers of a page by what they stand for. Raises KeyError for an unknown marker."""
     return _MARKER.sub(lambda found: MARKERS[found[1]](), markdown)
+
+
+def with_plain_pipes(markdown: str) -> str:
+    r"""Return a page whose tables have no ``\|`` in code. GitHub needs the backslash; the site would show it.
+
+    >>> with_plain_pipes(r"| `a \| b` | c \| d |")
+    '| `a | b` | c \\| d |'
+    """
+    code = re.compile(r"`[^`\n]*`")
+    return re.sub(
+        r"^\|.*$", lambda row: code.sub(lambda span: span[0].replace("\\|", "|"), row[0]), markdown, flags=re.MULTILINE
+    )
 
 
 def virtual_pages() -> dict[str, str]:
