@@ -9,10 +9,11 @@ ACCASIM := build/accasim
 # All installed packages are pinned, including the build tools.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 AUDIT := build/audit
+DOCS := build/docs-env
 PINS := build/pins
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms api bench bench-peers instructions \
+.PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms api docs pictures bench bench-peers instructions \
   fast compiled test-compiled tests-of-compiled asan elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
 
 demo: $(VENV)/demo
@@ -166,6 +167,15 @@ platforms: $(VENV)/ready
 api: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python -m support.api_tables
 
+# Build the documentation site in build/site. A broken link or an undocumented public name is an error.
+docs: $(DOCS)/ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
+	@echo 'open build/site/index.html in a browser'
+
+# Draw the pictures of the documentation in docs/images.
+pictures: $(VENV)/ready
+	$(BIN)/python release/pictures.py
+
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/exchanges.py
 	$(BIN)/python benchmarks/simulations.py
@@ -207,6 +217,13 @@ $(FOREIGN)/ready: constraints.txt tests/foreign/requirements.txt
 $(AUDIT)/ready: constraints.txt release/requirements.txt
 	test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
 	$(subst $(BIN),$(AUDIT)/bin,$(PIP_INSTALL)) --requirement release/requirements.txt
+	touch $@
+
+# The tools of the documentation site, in a separate environment, with pybatsched: pages are generated from its code.
+$(DOCS)/ready: pyproject.toml constraints.txt docs/requirements.txt
+	@echo 'setting up $(DOCS): pybatsched and the packages for the documentation site ...'
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(subst $(BIN),$(DOCS)/bin,$(PIP_INSTALL)) --editable '.[notebook]' --requirement docs/requirements.txt
 	touch $@
 
 # Another simulator, which only the benchmark runs.

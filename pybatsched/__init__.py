@@ -129,6 +129,8 @@ _MODULES = {
     "policies.registry": "local_scheduler",
     "policies.reservations": "Reservations",
 }
+#: Public names that are modules themselves. An attribute of their package exists only after their import.
+_MODULES_BY_NAME = frozenset({"events"})
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [*_MODULE_OF, "__version__"]  # noqa: PLE0604  names are texts
@@ -141,7 +143,9 @@ if not TYPE_CHECKING:  # type checkers see the imports above, and report a name 
             raise AttributeError(f"module 'pybatsched' has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415  see above
 
-        value = globals()[name] = getattr(import_module(f"pybatsched.{_MODULE_OF[name]}"), name)
+        module = f"pybatsched.{_MODULE_OF[name]}"
+        value = import_module(f"{module}.{name}") if name in _MODULES_BY_NAME else getattr(import_module(module), name)
+        globals()[name] = value
         return value
 
 

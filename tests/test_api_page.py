@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from support.api_tables import names_of, tables, with_tables
+from support.patience import PATIENCE_S
 from support.places import ROOT
 
 import pybatsched
@@ -110,6 +113,15 @@ def test_every_decision_can_be_imported() -> None:
 def test_every_hook_and_decision_has_an_example(name: str) -> None:
     pattern = rf"def {name}\(" if name in HOOKS else rf"\b{name}\("
     assert any(re.search(pattern, example) for example in EXAMPLES), f"no example of docs/api.md has {name}"
+
+
+def test_a_public_module_can_be_the_first_import() -> None:
+    """`events` is a module: its package has it as an attribute only after an import."""
+    script = "from pybatsched import events; print(events.Event.__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    assert (done.stdout, done.stderr) == ("Event\n", "")
 
 
 def test_the_examples_run_as_they_are() -> None:

@@ -18,9 +18,12 @@ import msgspec
 from pybatsched.core.events import NOTHING
 from pybatsched.core.intervals import IntervalSet
 
+#: Why a decision was made: a text, or a format and its values, which are joined only if the text is needed.
 Reason: TypeAlias = str | tuple[Any, ...]
 
+#: The kind of a `Notify` that ends the registration of jobs.
 REGISTRATION_FINISHED: Final = "registration_finished"
+#: The kind of a `Notify` that opens the registration of jobs again.
 CONTINUE_REGISTRATION: Final = "continue_registration"
 
 

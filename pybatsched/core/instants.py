@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+#: The resolution of Batsim's times, in seconds.
 TICK: Final = 1e-6
+#: Half a tick. Batsim's clock may be this far from the time that it prints.
 HALF_TICK: Final = 5e-7
 #: From here on a double does not distinguish single seconds.
 _MAX_PLAIN: Final = 1e16

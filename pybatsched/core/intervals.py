@@ -307,4 +307,5 @@ def _join(bounds: list[int], start: int, stop: int, i: int, j: int) -> None:
     bounds[i:j] = ([] if i & 1 else [start]) + ([] if j & 1 else [stop])
 
 
+#: The empty set.
 EMPTY: Final = IntervalSet()

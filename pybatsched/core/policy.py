@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
 
+#: The version of this interface. It changes when a policy may have to be changed.
 API_VERSION = 1
 
 

@@ -36,6 +36,7 @@ from pybatsched.core.jobs import Job
 from pybatsched.policies.local import Entry, LocalScheduler
 from pybatsched.policies.options import ChoiceOptions
 
+#: Which choices are possible now: one boolean for each choice.
 Mask: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[np.float64]
 Shown: TypeAlias = NDArray[np.float32]

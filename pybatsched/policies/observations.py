@@ -18,6 +18,7 @@ import numpy as np
 from pybatsched.core.jobs import Job
 from pybatsched.policies.choices import QUEUE, SUBMITTED_AT, ChoiceScheduler, Shown, all_scaled, scaled
 
+#: What an agent sees: arrays of numbers from 0 to 1, by name.
 #: "queue" has a row for each position of the window, with the columns `QUEUE`.
 Observation: TypeAlias = dict[str, Shown]
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from pybatsched.core.fields import JobFields
 from pybatsched.core.policy import Options
 
+#: The orders of a queue.
 Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area", "urgent_first"]
 
 
