@@ -44,6 +44,11 @@ class Section(NamedTuple):
 
 #: The pages of Python names, by the names of their files in reference/python.
 SECTIONS: Final = {
+    "experiments": Section(
+        "Experiments",
+        "Simulate, compare and run campaigns in a program or a notebook.",
+        ("experiment.simulating", "experiment.runs", "experiment.policies", "experiment.log"),
+    ),
     "policy": Section("Policy", "The class that a policy extends, and its options.", ("core.policy", "compiling")),
     "decisions": Section("Decisions", "What a policy returns from `decide`.", ("core.decisions",)),
     "jobs": Section(
@@ -74,6 +79,10 @@ SECTIONS: Final = {
     ),
     "errors": Section("Errors", "Errors that are reported to the user without a traceback.", ("errors",)),
 }
+
+
+#: Public names whose methods are in a base class that has a twin in C.
+_EXTENDS_A_TWIN: Final = frozenset({"IntervalSet"})
 
 
 class PublicName(NamedTuple):
@@ -223,7 +232,8 @@ def _section_page(key: str) -> str:
     lines = [f"# {section.title}", "", section.about, ""]
     for one in _names_of(section):
         lines += [f"::: {one.identifier}", "    options:", f"      heading: {one.name}"]
-        lines += [f"      toc_label: {one.name}", "      heading_level: 2", ""]
+        lines += [f"      toc_label: {one.name}", "      heading_level: 2"]
+        lines += ["      inherited_members: true", ""] if one.name in _EXTENDS_A_TWIN else [""]
     return "\n".join(lines)
 
 
