@@ -163,11 +163,18 @@ def line(number: int) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------------- texts
 
 
+@cache
+def _measure() -> tuple[Any, Any]:
+    """Return what measures texts, and the class of fonts."""
+    return _matplotlib(".textpath").text_to_path, _matplotlib(".font_manager").FontProperties
+
+
 def text_width(text: str, size: float) -> float:
     """Return the width of the longest line of a text in inches; `size` is that of its letters in points."""
-    paths = _matplotlib(".textpath")
-    lines = [line for line in text.split("\n") if line.strip()]
-    return max((paths.TextPath((0, 0), line, size=size).get_extents().width / _INCH for line in lines), default=0.0)
+    measure, font = _measure()
+    lines = text.replace(r"\$", "$").split("\n")
+    widths = [measure.get_text_width_height_descent(one, font(size=size), ismath=False)[0] for one in lines if one]
+    return max(widths, default=0.0) / _INCH
 
 
 def wrapped(text: str, width: float, size: float) -> str:

@@ -65,3 +65,40 @@ def test_depths_of_a_strangers_files(tmp_path: Path) -> None:
     (tmp_path / "deep.toml").write_text(f"a = {'[' * 100_000}")
     done = run_cli("--policy", "easy", "--config", str(tmp_path / "deep.toml"))
     assert (done.returncode, "deep.toml" in done.stderr) == (2, True)
+
+
+JOINED = """
+name = "joined"
+keep = "jobs"
+[[workload]]
+name = "w"
+file = "w.json"
+[[platform]]
+name = "four"
+procs = 4
+[[policy]]
+name = "fcfs"
+"""
+
+
+def test_kept_jobs_can_be_joined_with_the_table(tmp_path: Path) -> None:
+    """The second job waits for 99 s, and both run for 100 s on all processors."""
+    jobs = [
+        {"id": str(k), "subtime": k, "res": 4, "profile": "p", "walltime": 200, "user": user}
+        for k, user in enumerate(("ada", "bob"))
+    ]
+    content = {"nb_res": 4, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 100}}}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    (tmp_path / "s.toml").write_text(JOINED)
+    done = run_cli("campaign", "run", "s.toml", "--output", "out", "--workers", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    points = pl.read_parquet(tmp_path / "out" / "results.parquet")
+    assert points.columns[:8] == ["workload", "family", "platform", "policy", "options", "seed", "repeat", "address"]
+    assert points["family"].to_list() == ["w"]
+    kept = pl.read_parquet(tmp_path / "out" / "jobs" / "*.parquet")
+    joined = kept.join(points.select("address", "family", "policy"), on="address").sort("job")
+    wanted = ("family", "policy", "job", "user", "wait_s", "slowdown", "bounded_slowdown")
+    assert joined.select(wanted).rows() == [
+        ("w", "fcfs", "w0!0", "ada", 0.0, 1.0, 1.0),
+        ("w", "fcfs", "w0!1", "bob", 99.0, 1.99, 1.99),
+    ]
