@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         read_run as read_run,
     )
     from pybatsched.experiment.simulating import simulate as simulate
+    from pybatsched.experiment.stepping import JobView as JobView, Simulation as Simulation
     from pybatsched.policies.availability import AvailabilityProfile as AvailabilityProfile
     from pybatsched.policies.choices import ChoiceScheduler as ChoiceScheduler, Mask as Mask
     from pybatsched.policies.freed_intervals import FreedIntervals as FreedIntervals
@@ -119,6 +120,7 @@ _MODULES = {
     "experiment.policies": "PolicyChoice available_policies policy",
     "experiment.runs": "Campaign Run Runs read_campaign read_run",
     "experiment.simulating": "simulate",
+    "experiment.stepping": "JobView Simulation",
     "policies.availability": "AvailabilityProfile",
     "policies.choices": "ChoiceScheduler Mask",
     "policies.freed_intervals": "FreedIntervals",

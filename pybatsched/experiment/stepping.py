@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from types import FrameType
@@ -27,13 +27,16 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.errors import InputError, RemoteProtocolError
+from pybatsched.experiment.log import Log, Time
+from pybatsched.experiment.policies import PolicyLike, policy as choose
+from pybatsched.experiment.running import Machine, Task, scenario_of, warn_all
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.summary import Result
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.simulator import simulation
 from pybatsched.simulator.jobs import SimJob
-from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import refused_by_batsim, result_of, with_needs
 
@@ -185,21 +188,19 @@ class _Live:
 class Simulation:
     """A simulation that is run step by step.
 
-    >>> from pybatsched.platform.model import uniform
-    >>> from pybatsched.policies.registry import find
+    >>> from pybatsched import Log
     >>> from pybatsched.workload.model import Workload
     >>> jobs = [{"id": i, "subtime": i, "res": 3, "walltime": 60, "profile": "p"} for i in range(2)]
-    >>> log = Workload(jobs, {"p": {"type": "delay", "delay": 10}}, n_procs=4)
-    >>> sim = Simulation(Scenario(uniform(4), {"w0": log}), PolicyPlan(find("fcfs")))
+    >>> log = Log(Workload(jobs, {"p": {"type": "delay", "delay": 10}}, n_procs=4), "two jobs")
+    >>> sim = Simulation(log, "fcfs")
     >>> sim.run_until(lambda sim: sim.n_waiting == 1), sim.now, [job.id for job in sim.waiting], sim.free
     (True, 1.0, ['w0!1'], IntervalSet('3'))
     >>> sim.run()
     >>> sim.is_over, sim.result().figures.mean_wait_s
     (True, 4.5)
 
-    Features of Batsim that the policy needs are turned on. `outputs` writes result files as in `run_policy`, but not
-    before the simulation is over: then the recorded replies are simulated once more, without the policy. All replies
-    are kept in memory. With `checked`, the invariants of the state are asserted after each step (tests).
+    The arguments are those of `simulate` for one run. Features of Batsim that the policy needs are turned on;
+    `features` turns on more, for policies that take over later (``{"dynamic_jobs"}``). All replies are kept in memory.
 
     An exception in a step, such as a mistake in the policy, leaves the simulation as it was before the step. The next
     call then repeats the run up to that step first.
@@ -207,12 +208,52 @@ class Simulation:
 
     def __init__(
         self,
+        log: Log,
+        policy: PolicyLike,
+        *,
+        n_procs: int | None = None,
+        platform: str | None = None,
+        units: str | None = None,
+        events: Sequence[str] = (),
+        stop_at: Time | None = None,
+        tau_s: float = DEFAULT_TAU_S,
+        seed: int | None = None,
+        features: Collection[str] = (),
+        **options: Any,
+    ) -> None:
+        chosen = choose(policy, **options)
+        task = Task(log, chosen, Machine(n_procs, platform, units, False, tuple(events), stop_at), seed, tau_s)
+        plan = chosen.plan(seed)
+        scenario, found = scenario_of(task, plan)
+        warn_all(found)
+        known = {field.name for field in fields(SimulationOptions)}
+        if wrong := sorted(set(features) - known):
+            raise InputError(f"features: {', '.join(wrong)}: expected some of {', '.join(sorted(known))}")
+        more: dict[str, Any] = dict.fromkeys(features, True)
+        self._begin(replace(scenario, options=replace(scenario.options, **more)), plan, None, tau_s, checked=False)
+
+    @classmethod
+    def of(
+        cls,
         scenario: Scenario,
         plan: PolicyPlan,
         outputs: Outputs | None = None,
         *,
         tau_s: float = DEFAULT_TAU_S,
         checked: bool = False,
+    ) -> Simulation:
+        """Create a simulation from the inputs of the simulator.
+
+        `outputs` writes result files as in `run_policy`, but not before the simulation is over: then the recorded
+        replies are simulated once more, without the policy. With `checked`, the invariants of the state are asserted
+        after each step (tests).
+        """
+        made: Simulation = cls.__new__(cls)
+        made._begin(scenario, plan, outputs, tau_s, checked=checked)
+        return made
+
+    def _begin(
+        self, scenario: Scenario, plan: PolicyPlan, outputs: Outputs | None, tau_s: float, *, checked: bool
     ) -> None:
         self._given = scenario
         self._plan = plan
@@ -398,7 +439,7 @@ class Simulation:
         The copy repeats the run so far: this takes as long as the run did. Raises InputError if the policy then decides
         something else, because it uses random numbers without a seed, for example.
         """
-        made = Simulation(self._given, self._plan, outputs, tau_s=self._tau_s, checked=self._checked)
+        made: Simulation = Simulation.of(self._given, self._plan, outputs, tau_s=self._tau_s, checked=self._checked)
         made._replies = list(self._replies)
         made._take_overs = list(self._take_overs)
         made._live_now = made._repeated()
@@ -410,7 +451,7 @@ class Simulation:
 
     # --- another policy ---------------------------------------------------------------------------------------
 
-    def replace_policy(self, plan: PolicyPlan) -> None:
+    def replace_policy(self, policy: PolicyLike | PolicyPlan, **options: Any) -> None:
         """Continue with another policy from here ("what if").
 
         Running jobs go on. Waiting jobs are in the queue of the new policy, in order of submission; held jobs and
@@ -424,8 +465,9 @@ class Simulation:
 
         Raises InputError, and changes nothing: while a kill is pending (call `step` first), if the simulation has
         finished, if the results were written, and if the new policy cannot begin here. A policy that needs a feature
-        of Batsim can take over only if the feature is on: set it in the options of the scenario.
+        of Batsim can take over only if the feature is on: set it with `features`.
         """
+        plan = policy if isinstance(policy, PolicyPlan) else choose(policy, **options).plan()
         if not self._replies:
             self._plan = plan
             self._scenario = replace(self._given, options=with_needs(self._given.options, plan))
@@ -457,7 +499,7 @@ class Simulation:
         if missing:
             raise InputError(
                 f"policy {plan.source.name} needs {', '.join(missing)}, which is off in this simulation; expected it "
-                "on from the start: set it in the options of the scenario (SimulationOptions)"
+                f"on from the start: Simulation(…, features={missing})"
             )
 
     def _new_live(self) -> _Live:

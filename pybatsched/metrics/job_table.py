@@ -316,7 +316,7 @@ def _on_tick(values: pl.Series) -> pl.Series:
 def _at_least(least: float, values: pl.Expr | pl.Series) -> pl.Expr:
     """Return the larger of each value and `least`; null stays null."""
     found = pl.lit(values) if isinstance(values, pl.Series) else values
-    return pl.when(found < least).then(least).otherwise(found)
+    return pl.when(found <= least).then(least).otherwise(found)  # equal: -0.0 becomes 0.0
 
 
 def size_class(n_bits: int) -> str:

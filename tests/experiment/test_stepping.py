@@ -10,7 +10,7 @@ import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, strategies as st
@@ -143,7 +143,7 @@ def state(sim: Simulation) -> tuple[float, list[str], list[str], str]:
 
 
 def test_each_step_has_the_state_after_its_reply() -> None:
-    sim = Simulation(scenario(four_jobs(), 4), plan("easy"), checked=True)
+    sim = Simulation.of(scenario(four_jobs(), 4), plan("easy"), checked=True)
     assert state(sim) == (0.0, [], [], "0-3")
     assert (sim.n_messages, sim.last_events, sim.last_decisions, sim.is_over) == (0, (), (), False)
     expected = [
@@ -170,7 +170,7 @@ def test_each_step_has_the_state_after_its_reply() -> None:
 
 
 def test_jobs_events_and_decisions_can_be_read() -> None:
-    sim = Simulation(scenario(four_jobs(), 4), plan("easy"))
+    sim = Simulation.of(scenario(four_jobs(), 4), plan("easy"))
     assert sim.run_until(lambda sim: sim.n_waiting == 1)
     (job,) = sim.running
     procs = IntervalSet.parse("0-2")
@@ -189,7 +189,7 @@ def test_jobs_events_and_decisions_can_be_read() -> None:
 
 
 def test_a_run_stops_before_a_message_that_is_later() -> None:
-    sim = Simulation(scenario(four_jobs(), 4), plan("easy"))
+    sim = Simulation.of(scenario(four_jobs(), 4), plan("easy"))
     for until, now in ((-1, 0.0), (0, 0.0), (2, 2.0), (2.5, 2.0), (9, 9.0), (9.999, 9.0), (10, 10.0)):
         sim.run(until=until)
         assert sim.now == now
@@ -203,7 +203,7 @@ def test_a_run_stops_before_a_message_that_is_later() -> None:
 
 
 def test_a_condition_that_never_holds_is_false_at_the_end() -> None:
-    sim = Simulation(scenario(four_jobs(), 4), plan("easy"))
+    sim = Simulation.of(scenario(four_jobs(), 4), plan("easy"))
     assert not sim.run_until(lambda sim: sim.n_waiting > 2)
     assert sim.is_over
     assert sim.run_until(lambda sim: sim.is_over)
@@ -211,7 +211,7 @@ def test_a_condition_that_never_holds_is_false_at_the_end() -> None:
 
 def test_the_result_is_that_of_a_run_and_before_the_end_what_is_known() -> None:
     inputs = scenario(four_jobs(), 4)
-    sim = Simulation(inputs, plan("easy"))
+    sim = Simulation.of(inputs, plan("easy"))
     sim.run(until=10)
     early = sim.result()
     assert (early.finished, early.ended_at, early.figures.n_jobs, early.n_messages) == (False, 10.0, 2, 8)
@@ -224,7 +224,7 @@ def test_the_result_is_that_of_a_run_and_before_the_end_what_is_known() -> None:
 @pytest.mark.parametrize("ends_at", [0.0, 3.0, 12.0, 15.5])
 def test_a_truncated_simulation_has_the_result_of_a_truncated_run(ends_at: float) -> None:
     inputs = scenario(four_jobs(), 4, ends_at=ends_at)
-    sim = Simulation(inputs, plan("easy"))
+    sim = Simulation.of(inputs, plan("easy"))
     sim.run()
     assert sim.is_over
     assert sim.result() == run_policy(inputs, plan("easy"), Outputs(None))
@@ -232,7 +232,7 @@ def test_a_truncated_simulation_has_the_result_of_a_truncated_run(ends_at: float
 
 
 def test_jobs_that_never_start_are_in_the_result() -> None:
-    sim = Simulation(scenario(four_jobs(), 4), own(Idle))
+    sim = Simulation.of(scenario(four_jobs(), 4), own(Idle))
     sim.run()
     assert sim.is_over
     assert not sim.result().finished
@@ -248,7 +248,7 @@ def test_jobs_that_never_start_are_in_the_result() -> None:
 def test_steps_write_the_same_rows_as_a_run(name: str, tmp_path: Path) -> None:
     inputs = scenario(crowd(7), event_lists=outages(7))
     expected = whole_run(inputs, plan(name), tmp_path / "whole")
-    sim = Simulation(inputs, plan(name), Outputs(str(tmp_path / "steps")), checked=True)
+    sim = Simulation.of(inputs, plan(name), Outputs(str(tmp_path / "steps")), checked=True)
     assert not (tmp_path / "steps_jobs.csv").exists()
     while sim.step():
         pass
@@ -266,7 +266,7 @@ def test_a_copy_and_its_original_go_on_as_the_uninterrupted_run(
     folder = tmp_path_factory.mktemp("runs")
     inputs = scenario(crowd(seed, n_jobs), event_lists=outages(seed))
     expected = whole_run(inputs, plan(name), folder / "whole")
-    sim = Simulation(inputs, plan(name), Outputs(str(folder / "sim")))
+    sim = Simulation.of(inputs, plan(name), Outputs(str(folder / "sim")))
     for _ in range(n_steps):
         sim.step()
     copy = sim.copy(Outputs(str(folder / "copy")))
@@ -309,7 +309,7 @@ class Dice(Policy):
 
 def test_a_policy_that_decides_otherwise_when_it_is_repeated_cannot_be_copied() -> None:
     Dice.seeds = iter(range(9))
-    sim = Simulation(scenario(crowd(1)), own(Dice))
+    sim = Simulation.of(scenario(crowd(1)), own(Dice))
     sim.run(until=10)
     with pytest.raises(InputError, match="policy Dice: its reply to message 2 differs when the run is repeated"):
         sim.copy()
@@ -340,7 +340,7 @@ class Wrong(Policy):
 
 def test_an_error_in_a_step_leaves_the_state_before_it() -> None:
     Wrong.is_wrong = True
-    sim = Simulation(scenario(four_jobs(), 4), own(Wrong))
+    sim = Simulation.of(scenario(four_jobs(), 4), own(Wrong))
     for _ in range(2):
         with pytest.raises(PolicyError, match="ValueError: three"):
             sim.run()
@@ -362,7 +362,7 @@ def test_an_error_of_the_simulator_is_one_of_the_policy() -> None:
             yield d.Query({"consumed_energy": {}})
 
     with pytest.raises(PolicyError, match="what Batsim refuses"):
-        Simulation(scenario(four_jobs(), 4), own(Stamped)).run()
+        Simulation.of(scenario(four_jobs(), 4), own(Stamped)).run()
 
 
 class Interrupting(Wrong):
@@ -383,7 +383,7 @@ class Interrupting(Wrong):
 def test_an_interrupt_leaves_the_simulation_usable(method: str, n_interrupts: int, n_messages: int) -> None:
     Wrong.is_wrong = False
     Interrupting.n_interrupts = n_interrupts
-    sim = Simulation(scenario(four_jobs(), 4), own(Interrupting))
+    sim = Simulation.of(scenario(four_jobs(), 4), own(Interrupting))
     with pytest.raises(KeyboardInterrupt):
         if method == "run":
             sim.run()
@@ -441,7 +441,7 @@ def test_every_policy_can_take_over_from_every_other_at_any_step(
     prefix = tmp_path_factory.mktemp("runs") / "run"
     lists = outages(seed) if fails else []
     inputs = scenario(crowd(seed, n_jobs), dynamic=True, event_lists=lists)
-    sim = Simulation(inputs, plan(name), Outputs(str(prefix)), checked=True)
+    sim = Simulation.of(inputs, plan(name), Outputs(str(prefix)), checked=True)
     for nth, n_steps in enumerate(steps):
         for _ in range(n_steps):
             sim.step()
@@ -468,7 +468,7 @@ def test_a_policy_without_memory_goes_on_as_before_if_it_takes_over_from_itself(
     folder = tmp_path_factory.mktemp("runs")
     inputs = scenario(crowd(seed, n_jobs), event_lists=outages(seed))
     expected = whole_run(inputs, plan(name), folder / "whole")
-    sim = Simulation(inputs, plan(name), Outputs(str(folder / "sim")), checked=True)
+    sim = Simulation.of(inputs, plan(name), Outputs(str(folder / "sim")), checked=True)
     for nth in sorted(steps):
         while sim.n_messages < nth and sim.step():
             pass
@@ -482,7 +482,7 @@ def test_a_policy_without_memory_goes_on_as_before_if_it_takes_over_from_itself(
 def test_a_policy_that_takes_over_before_the_first_step_has_the_whole_run(name: str, tmp_path: Path) -> None:
     inputs = scenario(crowd(3))
     expected = whole_run(inputs, plan(name), tmp_path / "whole")
-    sim = Simulation(inputs, plan("fcfs"), Outputs(str(tmp_path / "sim")), checked=True)
+    sim = Simulation.of(inputs, plan("fcfs"), Outputs(str(tmp_path / "sim")), checked=True)
     sim.replace_policy(plan(name))
     sim.run()
     assert (tmp_path / "sim_jobs.csv").read_text() == expected
@@ -512,7 +512,7 @@ def starts(sim: Simulation) -> dict[str, tuple[float, str]]:
 def test_the_new_policy_decides_at_once() -> None:
     """FCFS leaves c behind b; EASY starts it at the time of the take-over, wherever the simulator is by then."""
     jobs = jobs_of(("a", 3, 10, 0), ("b", 4, 5, 2), ("c", 1, 6, 3))
-    sim = Simulation(scenario(jobs, 4), plan("fcfs"), checked=True)
+    sim = Simulation.of(scenario(jobs, 4), plan("fcfs"), checked=True)
     sim.run(until=3.5)  # the next message, at 10, is known
     assert state(sim) == (3.0, ["b", "c"], ["a"], "3")
     early = sim.result()
@@ -528,7 +528,7 @@ def test_the_new_policy_decides_at_once() -> None:
 def test_waiting_jobs_are_in_order_of_submission() -> None:
     """The queue of the old policy was in another order."""
     jobs = jobs_of(("a", 4, 10, 0), ("long", 4, 9, 1), ("short", 4, 2, 2))
-    sim = Simulation(scenario(jobs, 4), plan("fcfs", order="sjf"), checked=True)
+    sim = Simulation.of(scenario(jobs, 4), plan("fcfs", order="sjf"), checked=True)
     sim.run(until=5)
     sim.replace_policy(plan("conservative"))
     assert starts(sim) == {"a": (0.0, "0-3"), "long": (10.0, "0-3"), "short": (19.0, "0-3")}
@@ -537,7 +537,7 @@ def test_waiting_jobs_are_in_order_of_submission() -> None:
 def test_a_job_across_partitions_keeps_its_processors_until_it_ends() -> None:
     """Redirection has 0-3 and 4-7. Job a runs on 0-5, so 0-5 are unavailable; b waits, although c would not."""
     jobs = jobs_of(("a", 6, 10, 0), ("b", 3, 5, 2), ("c", 2, 5, 3))
-    sim = Simulation(scenario(jobs, dynamic=True), plan("fcfs"), checked=True)
+    sim = Simulation.of(scenario(jobs, dynamic=True), plan("fcfs"), checked=True)
     sim.run(until=2)
     sim.replace_policy(plan("redirection"))
     assert state(sim) == (2.0, ["b"], ["a"], "6-7")
@@ -548,7 +548,7 @@ def test_a_running_job_is_known_to_policies_that_plan() -> None:
     """Job c is backfilled only because the end of a is known."""
     jobs = jobs_of(("a", 3, 10, 0), ("b", 4, 5, 2), ("c", 1, 8, 3), ("d", 1, 6, 3))
     for name in ("easy", "conservative", "dbf", "ujfb"):
-        sim = Simulation(scenario(jobs, 4, dynamic=True), plan("fcfs"), checked=True)
+        sim = Simulation.of(scenario(jobs, 4, dynamic=True), plan("fcfs"), checked=True)
         sim.run(until=2)
         sim.replace_policy(plan(name))
         assert starts(sim) == {"a": (0.0, "0-2"), "b": (10.0, "0-3"), "d": (3.0, "3"), "c": (15.0, "0")}
@@ -557,7 +557,7 @@ def test_a_running_job_is_known_to_policies_that_plan() -> None:
 def test_ujfb_preempts_a_job_that_another_policy_started() -> None:
     jobs = jobs_of(("a", 8, 20, 0))
     jobs.job("u", n=8, s=5, at=4, walltime=6, estimate=5, urgent=True)
-    sim = Simulation(scenario(jobs, dynamic=True), plan("fcfs"), checked=True)
+    sim = Simulation.of(scenario(jobs, dynamic=True), plan("fcfs"), checked=True)
     sim.run(until=5)
     sim.replace_policy(plan("ujfb", swap_out=0, swap_in=0))
     with pytest.raises(InputError, match="job w0!a is being killed by policy ujfb; expected no pending kill"):
@@ -573,7 +573,7 @@ def test_ujfb_preempts_a_job_that_another_policy_started() -> None:
 def test_a_suspended_job_continues_with_the_rest_of_its_work() -> None:
     jobs = jobs_of(("a", 8, 20, 0), ("b", 8, 1, 3))
     jobs.job("u", n=8, s=5, at=4, walltime=6, estimate=5, urgent=True)
-    sim = Simulation(scenario(jobs), plan("ujfb", swap_out=0, swap_in=0), checked=True)
+    sim = Simulation.of(scenario(jobs), plan("ujfb", swap_out=0, swap_in=0), checked=True)
     sim.run(until=5)
     assert state(sim) == (4.0, ["a", "b"], ["u"], "")
     sim.replace_policy(plan("fcfs"))
@@ -586,7 +586,7 @@ def test_a_held_job_is_released() -> None:
     """During the swap-out the urgent job is held on its processors; FCFS starts it in its turn."""
     jobs = jobs_of(("a", 8, 20, 0))
     jobs.job("u", n=8, s=5, at=4, walltime=6, estimate=5, urgent=True)
-    sim = Simulation(scenario(jobs), plan("ujfb", swap_out=3), checked=True)
+    sim = Simulation.of(scenario(jobs), plan("ujfb", swap_out=3), checked=True)
     sim.run(until=5)
     assert [(job.id, job.state) for job in sim.waiting] == [("w0!a", "waiting"), ("w0!u", "held")]
     sim.replace_policy(plan("ujf"))
@@ -600,7 +600,7 @@ def test_a_job_gets_back_the_shape_and_the_estimate_of_its_user() -> None:
     jobs = jobs_of(("a", 4, 20, 0), ("b", 4, 20, 0))
     jobs.job("m", n=1, s=10, at=1, walltime=11, estimate=10, moldable={"fraction": 1, "limit": 4})
     jobs.job("w", n=8, s=5, at=2)
-    sim = Simulation(scenario(jobs), plan("reallocation", local_options={"assume_walltime": 9}), checked=True)
+    sim = Simulation.of(scenario(jobs), plan("reallocation", local_options={"assume_walltime": 9}), checked=True)
     sim.run(until=1)
     assert [(job.n_procs, job.estimate) for job in sim.waiting] == [(4, 2.5)]
     sim.replace_policy(plan("easy", assume_walltime=7))
@@ -615,7 +615,7 @@ def test_a_job_gets_back_the_shape_and_the_estimate_of_its_user() -> None:
 def test_jobs_that_are_too_large_for_the_new_policy_are_rejected() -> None:
     jobs = jobs_of(("a", 4, 20, 0), ("b", 4, 20, 0))
     jobs.job("m", n=9, s=10, at=1, walltime=11, estimate=10, moldable={"fraction": 1, "limit": 4})
-    sim = Simulation(scenario(jobs), plan("reallocation"), checked=True)
+    sim = Simulation.of(scenario(jobs), plan("reallocation"), checked=True)
     sim.run(until=1)
     assert state(sim)[1] == ["m"]
     sim.replace_policy(plan("fcfs"))
@@ -623,7 +623,7 @@ def test_jobs_that_are_too_large_for_the_new_policy_are_rejected() -> None:
     assert sim.result().rejections == ((1, "asks for 9 processors; the platform has 8"),)
     sim.run()
 
-    sim = Simulation(scenario(jobs_of(("a", 8, 20, 0), ("b", 5, 1, 1)), dynamic=True), plan("fcfs"), checked=True)
+    sim = Simulation.of(scenario(jobs_of(("a", 8, 20, 0), ("b", 5, 1, 1)), dynamic=True), plan("fcfs"), checked=True)
     sim.run(until=1)
     sim.replace_policy(plan("redirection"))
     sim.run()
@@ -634,7 +634,7 @@ def test_jobs_that_are_too_large_for_the_new_policy_are_rejected() -> None:
 class Plain(Wrong):
     """Starts what fits, and notes what it is told."""
 
-    notes: list[str]
+    notes: ClassVar[list[str]] = []
 
     def on_begin(self, cluster: Cluster) -> None:
         super().on_begin(cluster)
@@ -676,7 +676,7 @@ class Planning(Plain):
 )
 def test_a_policy_learns_of_the_state_by_its_usual_hooks(cls: type[Policy], notes: str) -> None:
     jobs = jobs_of(("a", 1, 10, 0), ("b", 2, 10, 1), ("x", 1, 2, 1), ("c", 4, 5, 2))
-    sim = Simulation(scenario(jobs, 4), plan("fcfs"), checked=True)
+    sim = Simulation.of(scenario(jobs, 4), plan("fcfs"), checked=True)
     sim.run(until=2)
     assert state(sim)[1:3] == (["c"], ["a", "b", "x"])
     sim.run(until=3)
@@ -691,7 +691,7 @@ def test_machines_that_are_gone_for_good_are_so_for_the_new_policy() -> None:
     gone = [ExternalEvent(1.0, UNAVAILABLE, IntervalSet([7]), {})]
     jobs = jobs_of(("a", 6, 10, 0), ("b", 4, 5, 2), ("c", 4, 5, 3))
     jobs.jobs[1] |= {"external": True, "cluster": "c1"}
-    sim = Simulation(scenario(jobs, dynamic=True, event_lists=[gone]), plan("fcfs"), checked=True)
+    sim = Simulation.of(scenario(jobs, dynamic=True, event_lists=[gone]), plan("fcfs"), checked=True)
     sim.run(until=3)
     sim.replace_policy(plan("reallocation"))
     assert state(sim) == (3.0, ["b", "c"], ["a"], "6")
@@ -701,7 +701,7 @@ def test_machines_that_are_gone_for_good_are_so_for_the_new_policy() -> None:
 
 
 def test_a_policy_that_starts_nothing_can_be_replaced_when_no_event_is_left() -> None:
-    sim = Simulation(scenario(four_jobs(), 4), own(Idle), checked=True)
+    sim = Simulation.of(scenario(four_jobs(), 4), own(Idle), checked=True)
     sim.run()
     assert sim.is_over
     assert not sim.result().finished
@@ -717,7 +717,7 @@ def test_a_policy_that_takes_time_to_decide_can_be_replaced() -> None:
         def busy_until(self, now: float) -> float:
             return now + 1
 
-    sim = Simulation(scenario(four_jobs(), 4), own(Slow), checked=True)
+    sim = Simulation.of(scenario(four_jobs(), 4), own(Slow), checked=True)
     sim.run(until=3)
     sim.replace_policy(plan("fcfs"))
     sim.replace_policy(own(Slow))
@@ -742,7 +742,7 @@ class Registering(Plain):
 
 
 def test_jobs_that_a_policy_registers_go_on_under_another() -> None:
-    sim = Simulation(scenario(jobs_of(("a", 4, 10, 0)), 4, dynamic=True), plan("fcfs"), checked=True)
+    sim = Simulation.of(scenario(jobs_of(("a", 4, 10, 0)), 4, dynamic=True), plan("fcfs"), checked=True)
     sim.run(until=0)
     sim.replace_policy(own(Registering))  # the registration is open again
     assert [job.id for job in sim.waiting] == ["own!1"]
@@ -755,7 +755,7 @@ def test_jobs_that_a_policy_registers_go_on_under_another() -> None:
 
 
 def test_a_feature_that_is_off_is_in_the_way() -> None:
-    sim = Simulation(scenario(four_jobs()), plan("fcfs"))
+    sim = Simulation.of(scenario(four_jobs()), plan("fcfs"))
     sim.step()
     text = "policy ujfb needs dynamic_jobs, which is off in this simulation; expected it on from the start"
     with pytest.raises(InputError, match=text):
@@ -765,11 +765,11 @@ def test_a_feature_that_is_off_is_in_the_way() -> None:
 
 
 def test_a_simulation_that_has_finished_or_was_written_keeps_its_policy(tmp_path: Path) -> None:
-    sim = Simulation(scenario(four_jobs(), 4), plan("fcfs"))
+    sim = Simulation.of(scenario(four_jobs(), 4), plan("fcfs"))
     sim.run()
     with pytest.raises(InputError, match="the simulation has finished; expected one that has not"):
         sim.replace_policy(plan("easy"))
-    sim = Simulation(scenario(four_jobs(), 4), own(Idle), Outputs(str(tmp_path / "sim")))
+    sim = Simulation.of(scenario(four_jobs(), 4), own(Idle), Outputs(str(tmp_path / "sim")))
     sim.run()
     with pytest.raises(InputError, match="the simulation is over and its results were written"):
         sim.replace_policy(plan("easy"))
@@ -808,12 +808,12 @@ class Refusing(Plain):
 @pytest.mark.parametrize("where", ["on_begin", "take_over", "on_job_submitted", "decide", "rule"])
 def test_an_error_of_the_new_policy_leaves_the_old_one(where: str) -> None:
     jobs = jobs_of(("x", 1, 9, 0), ("a", 2, 10, 0), ("b", 4, 5, 2), ("c", 1, 6, 3))
-    sim = Simulation(scenario(jobs, 4), plan("fcfs"), checked=True)
+    sim = Simulation.of(scenario(jobs, 4), plan("fcfs"), checked=True)
     sim.run(until=3)
     before = (state(sim), sim.n_messages)
     expected = starts(sim.copy())
     Refusing.where = where
-    text = "job w0!b requests 4 processors, got 1" if where == "rule" else f"{where} raised ValueError: no"
+    text = "job w0!b requests 4 processors, found 1" if where == "rule" else f"{where} raised ValueError: no"
     with pytest.raises(PolicyError, match=text):
         sim.replace_policy(own(Refusing))
     assert (state(sim), sim.n_messages) == before
@@ -822,7 +822,7 @@ def test_an_error_of_the_new_policy_leaves_the_old_one(where: str) -> None:
 
 def test_fields_of_unfinished_jobs_are_checked_for_the_new_policy() -> None:
     jobs = jobs_of(("a", 4, 10, 0), moldable=3)
-    sim = Simulation(scenario(jobs, 4, dynamic=True), plan("fcfs"))
+    sim = Simulation.of(scenario(jobs, 4, dynamic=True), plan("fcfs"))
     sim.run(until=0)
     with pytest.raises(InputError, match="job w0!a, field moldable"):
         sim.replace_policy(plan("reallocation"))
