@@ -44,7 +44,7 @@ def is_shown(name: str, text: str = PROSE) -> bool:
 
 
 #: The names for policies; those for experiments are on docs/python.md.
-NAMES = [name for name, module in pybatsched._MODULE_OF.items() if not module.startswith("experiment.")]  # type: ignore[attr-defined]
+NAMES = [name for name, module in pybatsched._MODULE_OF.items() if not module.startswith("experiment.")]
 
 
 @pytest.mark.parametrize("name", NAMES)

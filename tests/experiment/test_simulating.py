@@ -20,9 +20,11 @@ import pybatsched as pb
 from pybatsched import Decision, InputError
 from pybatsched.errors import PolicyError
 from pybatsched.experiment import simulating
+from pybatsched.experiment.running import run_task
 from pybatsched_schedulers.easy import Easy
 
 EXAMPLE = ROOT / "examples" / "workload.json"
+NOT_A_POLICY: Any = int
 FILES = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 
@@ -128,7 +130,7 @@ def test_each_workload_runs_under_each_policy(log: pb.Log) -> None:
 
 
 def test_workers_give_the_same_runs(log: pb.Log) -> None:
-    policies = ["easy", Sjbf, pb.policy(Sjbf, label="SJBF", order="sjf")]
+    policies: list[Any] = ["easy", Sjbf, pb.policy(Sjbf, label="SJBF", order="sjf")]
     alone = pb.simulate(log, policies, progress=False)
     together = pb.simulate(log, policies, progress=False, workers=2)
     assert together.jobs.equals(alone.jobs)
@@ -170,7 +172,7 @@ def test_explain_repeats_the_run_with_a_journal(log: pb.Log) -> None:
 
 
 def test_ctrl_c_keeps_finished_runs(log: pb.Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = simulating.run_task, []
+    real, calls = run_task, []
 
     def interrupted(*args: Any, **how: Any) -> Any:
         calls.append(args)
@@ -207,8 +209,8 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
         (lambda log: pb.simulate(log, ["easy", "easy"]), "expected different labels"),
         (lambda log: pb.simulate(log, []), "expected at least one workload and one policy"),
         (lambda log: pb.simulate(log, "easy", n_procs=4, platform="rackham"), "expected only one of them"),
-        (lambda log: pb.simulate(log, int), "expected a subclass of pybatsched.Policy"),
-        (lambda _log: pb.simulate(lambda seed: None, "easy"), "seeds: expected with a workload that is a function"),
+        (lambda log: pb.simulate(log, NOT_A_POLICY), "expected a subclass of pybatsched.Policy"),
+        (lambda log: pb.simulate(lambda seed: log, "easy"), "seeds: expected with a workload that is a function"),
         (lambda log: pb.simulate(log, ["fcfs"]).compare("easy"), "'easy': expected the label of a policy"),
         (lambda _log: pb.read_run("nothing/here"), "nothing/here"),
         (lambda _log: pb.read_campaign("nothing"), "nothing"),

@@ -253,9 +253,9 @@ def test_the_axis_of_time_has_these_ends(kind: str, run: Run) -> None:
 def test_a_queue_in_a_span_starts_with_the_jobs_that_wait_there(place: Path) -> None:
     many = read_run(str(place / "many"))
     steps = many.queue_length
-    figure = figure_of("queue", [many], FigureOptions(begin_s=6000.0, end_s=9000.0))
+    figure: Any = figure_of("queue", [many], FigureOptions(begin_s=6000.0, end_s=9000.0))
     (line,) = figure.axes[0].get_lines()
-    times, values = ([float(value) for value in data] for data in (line.get_xdata(), line.get_ydata()))  # type: ignore[union-attr]
+    times, values = list(line.get_xdata()), list(line.get_ydata())
     assert (times[1], values[1]) == (6000.0, steps.at(6000.0))
     assert (times[-1], values[-1]) == (9000.0, steps.at(8999.999))
 

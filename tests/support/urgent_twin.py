@@ -188,7 +188,7 @@ class SlowUjfb(Policy):
         self.swap_outs = [(procs, until) for procs, until in self.swap_outs if until > now]
         self.soonest_end = after(now, TICK)
         if self.preemption is not None:
-            yield from self.take_over(now)
+            yield from self.preempt_now(now)
         yield from self.serve_urgents(now)
         if self.preemption is not None:
             return
@@ -257,7 +257,7 @@ class SlowUjfb(Policy):
                     yield from self.stop(self.preemption)
                     if any(not victim.was_held for victim in victims):
                         return
-                    yield from self.take_over(now)
+                    yield from self.preempt_now(now)
                     continue
             if place < math.inf:
                 self.reservations[job.id] = Booking(job.n_procs, place, after(place, span(job)))
@@ -301,7 +301,7 @@ class SlowUjfb(Policy):
                 work = "all" if self.options.mode == "kill_restart" else "rest"
                 yield Requeue(victim.job.id, work=work, by=preemption.urgent.id)  # type: ignore[arg-type]
 
-    def take_over(self, now: float) -> Iterator[Decision]:
+    def preempt_now(self, now: float) -> Iterator[Decision]:
         """All victims are stopped or have ended: the urgent job gets their processors."""
         assert self.preemption is not None
         urgent = self.preemption.urgent
