@@ -223,7 +223,7 @@ $(AUDIT)/ready: constraints.txt release/requirements.txt
 $(DOCS)/ready: pyproject.toml constraints.txt docs/requirements.txt
 	@echo 'setting up $(DOCS): pybatsched and the packages for the documentation site ...'
 	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
-	$(subst $(BIN),$(DOCS)/bin,$(PIP_INSTALL)) --editable '.[notebook]' --requirement docs/requirements.txt
+	$(subst $(BIN),$(DOCS)/bin,$(PIP_INSTALL)) --editable '.[notebook,rl]' --requirement docs/requirements.txt
 	touch $@
 
 # Another simulator, which only the benchmark runs.

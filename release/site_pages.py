@@ -47,7 +47,7 @@ SECTIONS: Final = {
     "experiments": Section(
         "Experiments",
         "Simulate, compare and run campaigns in a program or a notebook.",
-        ("experiment.simulating", "experiment.runs", "experiment.policies", "experiment.log"),
+        ("experiment.simulating", "experiment.runs", "experiment.policies", "experiment.log", "experiment.stepping"),
     ),
     "policy": Section("Policy", "The class that a policy extends, and its options.", ("core.policy", "compiling")),
     "decisions": Section("Decisions", "What a policy returns from `decide`.", ("core.decisions",)),

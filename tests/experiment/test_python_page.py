@@ -15,10 +15,7 @@ import pybatsched
 
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 NAMES = [
-    name
-    for module, names in pybatsched._MODULES.items()
-    if module.startswith("experiment.")
-    for name in names.split()
+    name for module, names in pybatsched._MODULES.items() if module.startswith("experiment.") for name in names.split()
 ]
 
 
