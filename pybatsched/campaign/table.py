@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 #: The first columns: they identify the point of a row.
-POINT: Final = ("workload", "family", "platform", "policy", "options", "seed", "repeat", "address")
+POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat", "family", "address")
 _WEEK: Final = re.compile(r"-week[0-9]{2,}$")
 #: Figures that are shown by default.
 SHOWN: Final = (
@@ -99,8 +99,8 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
     if not by:
         # The family is shown if it is not the same as the workload.
         is_same = (table["family"] == table["workload"]).all()
-        hidden = ("address", "family") if is_same else ("address",)
-        return table.select(*(name for name in POINT if name not in hidden), *figures)
+        first = ("workload",) if is_same else ("workload", "family")
+        return table.select(*first, *(name for name in POINT if name not in {*first, "family", "address"}), *figures)
     means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
     return table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
 

@@ -37,8 +37,8 @@ def summary_table(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]
     these columns, each row is a value. O(rows · figures). Raises InputError for unknown columns and levels.
 
     >>> runs = pl.DataFrame({"policy": ["easy"] * 3, "seed": [1, 2, 3], "mean_wait_s": [10.0, 12.0, 14.0]})
-    >>> summary_table(runs, ["policy"], ["mean_wait_s"]).rows()
-    [('easy', 12.0, 7.031724577257164, 16.968275422742835, 3)]
+    >>> summary_table(runs, ["policy"], ["mean_wait_s"]).with_columns(pl.col(pl.Float64).round(2)).rows()
+    [('easy', 12.0, 7.03, 16.97, 3)]
     """
     if not 0 < level < 1:
         raise InputError(f"confidence level {level:g}: expected a number between 0 and 1, such as {LEVEL:g}")

@@ -93,7 +93,7 @@ def test_kept_jobs_can_be_joined_with_the_table(tmp_path: Path) -> None:
     done = run_cli("campaign", "run", "s.toml", "--output", "out", "--workers", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     points = pl.read_parquet(tmp_path / "out" / "results.parquet")
-    assert points.columns[:8] == ["workload", "family", "platform", "policy", "options", "seed", "repeat", "address"]
+    assert points.columns[:8] == ["workload", "platform", "policy", "options", "seed", "repeat", "family", "address"]
     assert points["family"].to_list() == ["w"]
     kept = pl.read_parquet(tmp_path / "out" / "jobs" / "*.parquet")
     joined = kept.join(points.select("address", "family", "policy"), on="address").sort("job")

@@ -209,8 +209,11 @@ def test_the_command_prints_points_and_means_as_before(study: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--by", "joy", "--ci", "0.95"), "--by: unknown column 'joy'; expected some of workload, family, platform"),
-        (("--by", "joy"), "unknown column 'joy'; expected some of workload, family, platform"),
+        (
+            ("--by", "joy", "--ci", "0.95"),
+            "--by: unknown column 'joy'; expected some of workload, platform, policy, options",
+        ),
+        (("--by", "joy"), "unknown column 'joy'; expected some of workload, platform, policy, options"),
         (("--ci", "95"), "--ci 95: expected a confidence level between 0 and 1, such as 0.95"),
         (("--ci", "much"), "--ci much: expected a confidence level between 0 and 1, such as 0.95"),
         (("--format", "html"), "argument --format: invalid choice: 'html'"),
