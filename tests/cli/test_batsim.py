@@ -172,7 +172,7 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         (
             "-p platform.xml --sched-cfg-file none.txt",
             ABORTED,
-            "ERROR] --sched-cfg-file none.txt: No such file or directory\n",
+            "ERROR] --sched-cfg-file none.txt: cannot be read: No such file or directory\n",
         ),
         (
             "-p platform.xml -s somewhere",

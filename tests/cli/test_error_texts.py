@@ -322,7 +322,7 @@ def test_a_run_that_fails_at_once_leaves_no_files_of_jobs(place: Path) -> None:
     said(place, "--procs", "8", "-e", "fresh", code=0)
     before = (place / "fresh_jobs.csv").read_bytes()
     text = failure(place, "simulate", "--procs", "8", "-w", "log.swf", "--policy", "locality", "-e", "fresh")
-    assert text.startswith("pybatsched: host node0 has no property node") or "fresh.part" not in text
+    assert "fresh.part" not in text
     assert not list(place.glob("fresh.part_*"))
     assert (place / "fresh_jobs.csv").read_bytes() == before
     assert json.loads((place / "fresh_state.json").read_text())["state"] == "failed"

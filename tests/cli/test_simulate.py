@@ -340,9 +340,9 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
     ("args", "said"),
     [
         ([], "expected either --policy NAME or --external"),
-        (["--policy", "easy", "--external"], "expected either --policy NAME or --external"),
+        (["--policy", "easy", "--external"], "--policy and --external were both given; expected only one"),
         (["--policy", "nobody"], "unknown policy 'nobody'"),
-        (["--policy", "easy", "--procs", "4"], "expected either -p PLATFORM or --procs N"),
+        (["--policy", "easy", "--procs", "4"], "-p and --procs were both given; expected only one"),
         (["--policy", "easy", "--mmax", "99"], "cannot keep 99 compute hosts"),
         (["--policy", "easy", "-w", "absent.json"], "absent.json"),
         (["--policy", "easy", "--events", "absent.txt"], "absent.txt: cannot be read: No such file"),

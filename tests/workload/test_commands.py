@@ -205,7 +205,7 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
             "^--from, --submitted-before and --clock: expected without --weeks or --week",
         ),
         (["--weeks", "--utilisation", "x"], "expected a range"),
-        (["--walltimes", "exakt"], "pybatsched: --walltimes: expected one of exact, requested"),
+        (["--walltimes", "exakt"], "^--walltimes: expected one of exact, requested"),
         (["--from", "yesterday"], "^--from: expected seconds"),
         (["--from", "9w"], "no job is left"),
         (["--speed", "1e9"], "--speed: expected together with --profile parallel"),

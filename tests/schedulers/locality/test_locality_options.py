@@ -43,13 +43,16 @@ def outcome(workload: Workload, **options: Any) -> tuple[str, str]:
     return job.final_state, reasons[0] if reasons else ""
 
 
+NO_NODES = " (use a platform of cores such as -p rackham-core instead of --procs)"
+
+
 @pytest.mark.parametrize(
     ("hosts", "said"),
     [
-        ([{}] * 6, "host node0 has no property node; policy locality expects it on all hosts"),
+        ([{}] * 6, "host node0 has no property node; policy locality expects it on all hosts" + NO_NODES),
         (
             [*MACHINE.hosts[:3], {"memory_gb": "32"}, *MACHINE.hosts[4:]],
-            "host node3 has no property node; policy locality expects it on all hosts",
+            "host node3 has no property node; policy locality expects it on all hosts" + NO_NODES,
         ),
         ([{"node": "n", "fs_bw_gbps": "0"}] * 6, "node n, property fs_bw_gbps: expected more than 0 GB/s"),
         ([{"node": "n", "memory_gb": "0"}] * 6, "node n, property memory_gb: expected more than 0 GB"),
