@@ -297,15 +297,17 @@ class Runs(Sequence[Run]):
 
     def _repr_html_(self) -> str:
         names = shown_figures(self.figures.to_dicts())
-        head = "".join(f"<th>{html.escape(text)}</th>" for text in (*KEYS, *map(figure_title, names)))
+        keys = [key for key in KEYS if key == "policy" or len({getattr(run, key) for run in self}) > 1]
+        head = "".join(f"<th>{html.escape(text)}</th>" for text in (*keys, *map(figure_title, names)))
         rows = []
         for row in self.figures.iter_rows(named=True):
-            cells = [
-                *("" if row[key] is None else str(row[key]) for key in KEYS),
-                *(_shown(row[name]) for name in names),
-            ]
-            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-        return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+            shown = ["" if row[key] is None else str(row[key]) for key in keys]
+            cells = "".join(
+                f"<td>{html.escape(cell)}</td>" for cell in (*shown, *(_shown(row[name]) for name in names))
+            )
+            rows.append(f"<tr>{cells}</tr>")
+        workloads = html.escape(", ".join(dict.fromkeys(run.workload for run in self)))
+        return f"<table><caption>{workloads}</caption><tr>{head}</tr>{''.join(rows)}</table>"
 
 
 class Campaign:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 #: A workload: a log, the path of a file, or a function of the seed that makes one.
 LogLike: TypeAlias = Log | str | Path | Callable[[int], Log]
+
+#: Short work shows no progress bar.
+_BAR_AFTER_S: Final = 1.0
 
 
 @overload
@@ -189,7 +192,7 @@ def _bar(total: int, unit: str, *, is_shown: bool) -> Any:
         from tqdm.auto import tqdm  # noqa: PLC0415  slow to import
     is_notebook = "ipykernel" in sys.modules
     hidden = not is_shown or not (is_notebook or sys.stderr.isatty())
-    return tqdm(total=total, unit=f" {unit}s", leave=False, disable=hidden)
+    return tqdm(total=total, unit=f" {unit}s", leave=False, disable=hidden, delay=_BAR_AFTER_S)
 
 
 # ------------------------------------------------------------------------------------------------ in other processes
