@@ -133,7 +133,7 @@ def _supervised(args: argparse.Namespace, job: _PreparedRun, results: Results) -
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
 
         def show(message: Message[e.Event], reply: Reply) -> None:
-            progress.update(message.now, sum(session.engine.jobs.n_over.values()))
+            progress.update_run(message.now, sum(session.engine.jobs.n_over.values()))
             if args.verbose:
                 print_exchange(message, reply)
 

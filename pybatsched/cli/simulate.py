@@ -245,7 +245,7 @@ def _simulate(
                 outputs,
                 journal=JournalWriter(args.journal) if args.journal else None,
                 watch=print_exchange if args.verbose else None,
-                progress=progress.update,
+                progress=progress.update_run,
                 tau_s=args.tau,
             )
         endpoint = args.socket_endpoint or DEFAULT_ENDPOINT
@@ -257,7 +257,7 @@ def _simulate(
             outputs,
             timeout_s=DEFAULT_TIMEOUT_S if args.timeout is None else args.timeout,
             farewell=args.send_end,
-            progress=progress.update,
+            progress=progress.update_run,
             tau_s=args.tau,
             batsim=5 if args.protocol == "v5" else 4,
             keys=None if args.curve is None else keys.read_client(args.curve),

@@ -9,9 +9,9 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 from contextlib import redirect_stderr
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support import logs
@@ -21,29 +21,39 @@ from support.process import run_cli
 
 from pybatsched import cli
 from pybatsched.cli.common import progress
-from pybatsched.cli.common.progress import CLEARED, Bar, ProgressLine, doing, loading
+from pybatsched.cli.common.progress import Bar, ProgressLine, doing, loading
 from pybatsched.session.journal import JournalReader
 from pybatsched.workload import load, progress as reporting
 
-_EMPTY_BAR = f"[{'':30}] 0 of 1,000 jobs, simulated 00:00:00"
-
 
 class _Terminal(io.StringIO):
+    """A terminal that remembers what it showed."""
+
     def isatty(self) -> bool:
         return True
+
+    @property
+    def shown(self) -> list[str]:
+        """What it showed, one after the other."""
+        return [text for text in self.getvalue().replace("\x1b[K", "").split("\r") if text]
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the last line was removed."""
+        return self.getvalue().endswith("\r\x1b[K")
 
 
 def test_progress_is_shown_until_the_end() -> None:
     with redirect_stderr(_Terminal()) as terminal:
         with doing("reading a.swf"):
-            assert terminal.getvalue() == "reading a.swf ..."
-        assert terminal.getvalue() == f"reading a.swf ...{CLEARED}"
+            assert terminal.shown == ["reading a.swf ..."]
+        assert terminal.is_clear
 
 
 def test_the_line_goes_with_an_error_too() -> None:
     with redirect_stderr(_Terminal()) as terminal, pytest.raises(ValueError, match="broken"), doing("reading a.swf"):
         raise ValueError("broken")
-    assert terminal.getvalue() == f"reading a.swf ...{CLEARED}"
+    assert terminal.is_clear
 
 
 def test_no_progress_is_written_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,55 +70,33 @@ def test_quiet_is_quiet_on_a_terminal() -> None:
 
 def test_the_bar_is_there_before_the_first_message() -> None:
     with redirect_stderr(_Terminal()) as terminal, ProgressLine(1000):
-        assert terminal.getvalue() == _EMPTY_BAR
-    assert terminal.getvalue() == _EMPTY_BAR + CLEARED
+        assert terminal.shown == [f"|{'':30}| 0 of 1,000 jobs, simulated 00:00:00, ? left"]
+    assert terminal.is_clear
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 100.0
-        monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: self.now))
-
-
-def test_the_rate_excludes_loading_and_the_time_left_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
+def test_the_bar_of_a_run_shows_jobs_and_simulated_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_EVERY_S", 0.0)
     with redirect_stderr(_Terminal()) as terminal, ProgressLine(1000) as line:
-        clock.now = 200.0  # the jobs are ready
-        line.update(0.0, 0)
-        clock.now = 300.0  # the machine and the policy, too
-        line.update(0.0, 0)
-        clock.now = 310.0
-        for _ in range(254):
-            line.update(3600.0, 250)
-    shown = terminal.getvalue().split("\r")[-2]
-    assert shown == f"[{'#' * 7:30}] 250 of 1,000 jobs, simulated 01:00:00, 25 jobs/s, 00:00:30 left\x1b[K"
+        for _ in range(256):
+            line.update_run(3600.0, 250)
+    assert terminal.shown[-1].startswith(f"|{'#' * 7}{'':23}| 250 of 1,000 jobs, simulated 01:00:00, ")
+    assert terminal.shown[-1].endswith(" left")
 
 
 @pytest.mark.parametrize(
-    ("ends_at", "now", "n_over", "shown"),
-    [
-        (7200.0, 3600.0, 100, f"[{'#' * 15:30}] 100 of 1,000 jobs, simulated 01:00:00, 10 jobs/s, 00:00:10 left"),
-        (7200.0, 3600.0, 800, f"[{'#' * 24:30}] 800 of 1,000 jobs, simulated 01:00:00, 80 jobs/s, 00:00:02 left"),
-        (0.0, 0.0, 1, f"[{'#' * 30}] 1 of 1,000 jobs, simulated 00:00:00, 0 jobs/s, 00:00:00 left"),
-    ],
+    ("ends_at", "now", "n_over", "share"), [(7200.0, 3600.0, 100, 0.5), (7200.0, 3600.0, 800, 0.8), (0.0, 0.0, 1, 1.0)]
 )
-def test_a_run_ends_with_its_jobs_or_with_its_time(ends_at: float, now: float, n_over: int, shown: str) -> None:
-    assert ProgressLine(1000, ends_at=ends_at).line(now, n_over, 10.0) == shown
+def test_a_run_ends_with_its_jobs_or_with_its_time(ends_at: float, now: float, n_over: int, share: float) -> None:
+    assert ProgressLine(1000, ends_at=ends_at).share(now, n_over) == share
 
 
 def test_a_bar_of_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
+    monkeypatch.setattr(progress, "_EVERY_S", 0.0)
     with redirect_stderr(_Terminal()) as terminal, Bar("reading a.swf") as bar:
-        bar.update(0.1)  # too early to be worth a word
-        clock.now += 30.0
         bar.update(0.5)
-    assert terminal.getvalue().split("\r") == [
-        "reading a.swf ...",
-        f"reading a.swf [{'#' * 15:30}] 50%, 00:00:30 left\x1b[K",
-        CLEARED[1:],
-    ]
+    assert terminal.shown[0] == f"reading a.swf |{'':30}| 0 %, ? left"
+    assert terminal.shown[-1].startswith(f"reading a.swf |{'#' * 15}{'':15}| 50 %, ")
+    assert terminal.is_clear
 
 
 def shares_of(path: Path) -> list[float]:
@@ -180,11 +168,11 @@ def test_replay_and_explain_show_a_bar_on_a_terminal(
     job = ["w0!23"] if command == "explain" else []
     with redirect_stderr(_Terminal()) as terminal:
         assert cli.main([command, "a.pbj", *job]) == 0
-    shown = terminal.getvalue().split("\r")
     what = "replaying a.pbj" if command == "replay" else "reading a.pbj"
-    assert (shown[0], shown[-1]) == (f"{what} ...", CLEARED[1:])
-    assert shown[-2].startswith(f"{what} [{'#' * 30}] 100%, 00:00:00 left")
-    assert len(shown) > 20
+    assert terminal.shown[0].startswith(f"{what} |{'':30}| 0 %")
+    assert terminal.shown[-1].startswith(f"{what} |{'#' * 30}| 100 %, 00:00 left")
+    assert len(terminal.shown) > 20
+    assert terminal.is_clear
 
 
 def test_a_log_is_loaded_with_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,14 +180,14 @@ def test_a_log_is_loaded_with_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(progress, "_EVERY_S", 0.0)
     with redirect_stderr(_Terminal()) as terminal, loading("reading a.swf"):
         load(tmp_path / "a.swf")
-    shown = terminal.getvalue().split("\r")
-    assert f"[{'#' * 15:30}] 50%" in "".join(shown)
-    assert (shown[0], shown[-1]) == ("reading a.swf ...", CLEARED[1:])
+    assert any(f"|{'#' * 15}{'':15}| 50 %" in text for text in terminal.shown)
+    assert terminal.is_clear
 
 
 @pytest.mark.parametrize(("more", "is_told"), [((), True), (("--quiet",), False)])
 def test_simulate_says_what_it_reads(tmp_path: Path, more: tuple[str, ...], is_told: bool) -> None:
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
     command = [sys.executable, "-P", "-m", "pybatsched", "simulate", "--procs", "32", "-w", "examples/workload.json"]
     command += ["--policy", "easy", "-e", str(tmp_path / "run"), *more]
     try:
@@ -210,7 +198,7 @@ def test_simulate_says_what_it_reads(tmp_path: Path, more: tuple[str, ...], is_t
         os.close(ours)
         os.close(theirs)
     if is_told:
-        assert said.startswith("reading examples/workload.json ...")
-        assert f"{CLEARED}[{'':30}] 0 of 30 jobs, simulated 00:00:00" in said
+        assert said.lstrip("\r").startswith("reading examples/workload.json |")
+        assert f"|{'':30}| 0 of 30 jobs, simulated 00:00:00" in said
     else:
         assert said == "|"

@@ -16,7 +16,7 @@ from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.cli.common import arguments
-from pybatsched.cli.common.progress import CLEARED, span
+from pybatsched.cli.common.progress import span
 from pybatsched.errors import InputError, quantity
 
 
@@ -120,7 +120,7 @@ class CampaignLine:
     def end(self) -> None:
         """Remove the line."""
         if self._live:
-            print(CLEARED, end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     @staticmethod
     def text(progress: Progress, wall_s: float) -> str:

@@ -1,14 +1,13 @@
-"""Progress lines on a terminal, and the messages of --verbose. Files and pipes get no progress lines."""
+"""Progress bars on a terminal, and the messages of --verbose. Files and pipes get no progress bars."""
 
 from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Reply
@@ -17,74 +16,74 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol import Message
 from pybatsched.workload.progress import part, report_to
 
-_EVERY: Final = 256  # messages between two readings of the wall clock
-_EVERY_S: Final = 0.2
+#: Messages between two updates of the bar of a run.
+_EVERY: Final = 256
 _STARTED: Final = 2  # the first message after a reply
-_WIDTH: Final = 30
-#: Removes the line.
-CLEARED: Final = "\r\x1b[K"
+#: Seconds between two drawings of a bar.
+_EVERY_S: Final = 0.2
+_SHARE: Final = "{desc} |{bar:30}| {percentage:.0f} %, {remaining} left"
+_RUN: Final = "|{bar:30}| {desc}, {remaining} left"
 
 
 class _Line:
-    """A line on standard error during an operation, if that is a terminal and `quiet` is not set."""
+    """Standard error as the file of a bar: each text replaces the last one, in the form that terminals may get."""
 
-    def __init__(self, first: str, *, quiet: bool = False) -> None:
-        self._first = first
-        self._shown = not quiet and sys.stderr.isatty()
-        self._started_at = self._shown_at = time.monotonic()
+    def write(self, text: str) -> int:
+        """Write the next text of the line; an empty one removes it."""
+        if text:
+            sys.stderr.write(f"\r{text.strip()}\x1b[K")
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush standard error."""
+        sys.stderr.flush()
+
+
+def _bar(text: str, bar_format: str, *, quiet: bool) -> Any:
+    """Return a bar of shares from 0 to 1 on standard error; None if that is no terminal, or `quiet` is set."""
+    if quiet or not sys.stderr.isatty():
+        return None
+    from tqdm import tqdm  # noqa: PLC0415  only for terminals
+
+    how = {"bar_format": bar_format, "leave": False, "ascii": " #", "file": _Line()}
+    return tqdm(desc=text, total=1.0, mininterval=_EVERY_S, miniters=0, **how)
+
+
+class Bar:
+    """A progress bar with the remaining time, if standard error is a terminal. `update` sets the completed share."""
+
+    def __init__(self, what: str, *, quiet: bool = False) -> None:
+        self._bar = _bar(what, _SHARE, quiet=quiet)
 
     def __enter__(self) -> Self:
-        self._write(self._first)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._write(CLEARED)
+        if self._bar is not None:
+            self._bar.close()
 
     @property
     def is_shown(self) -> bool:
-        """Whether the line is visible. If it is not, it needs no updates."""
-        return self._shown
+        """Whether the bar is visible. If it is not, it needs no updates."""
+        return self._bar is not None
 
-    def _show(self, text: str) -> None:
-        self._write(f"\r{text}\x1b[K")
-
-    def _write(self, text: str) -> None:
-        if self._shown:
-            print(text, end="", file=sys.stderr, flush=True)
-
-    def _is_due(self, at: float) -> bool:
-        """Return whether it is time for the next text, and if so, note the time `at` of it."""
-        if at - self._shown_at < _EVERY_S:
-            return False
-        self._shown_at = at
-        return True
+    def update(self, share: float) -> None:
+        """Set the completed share, from 0 to 1. O(1); the bar is drawn five times per second at most."""
+        if self._bar is not None:
+            self._bar.update(min(share, 1.0) - self._bar.n)
 
 
 @contextmanager
 def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
     """Show on a terminal what is being done, until it is done."""
-    with _Line(f"{what} ...", quiet=quiet):
+    bar = _bar(f"{what} ...", "{desc}", quiet=quiet)
+    try:
         yield
-
-
-class Bar(_Line):
-    """A progress bar with the remaining time. `update` sets the completed share."""
-
-    def __init__(self, what: str, *, quiet: bool = False) -> None:
-        super().__init__(f"{what} ...", quiet=quiet)
-        self._what = what
-
-    def update(self, share: float) -> None:
-        """Set the completed share, from 0 to 1. O(1); the text is updated five times per second at most."""
-        at = time.monotonic()
-        if self._shown and self._is_due(at):
-            self._show(self.line(share, at - self._started_at))
-
-    def line(self, share: float, wall_s: float) -> str:
-        """Return the text of the bar."""
-        return f"{self._what} {bar_of(share)} {share:.0%}{time_left(share, wall_s)}"
+    finally:
+        if bar is not None:
+            bar.close()
 
 
 @contextmanager
@@ -98,22 +97,8 @@ def loading(what: str, *, quiet: bool = False) -> Iterator[None]:
             yield
 
 
-def bar_of(share: float) -> str:
-    """Return a bar of characters for a completed share."""
-    return f"[{'#' * int(min(share, 1.0) * _WIDTH):<{_WIDTH}}]"
-
-
-def time_left(share: float, wall_s: float) -> str:
-    """Return the remaining time, estimated from the completed share; an empty text if it is unknown.
-
-    >>> time_left(0.25, 20.0), time_left(0.0, 20.0)
-    (', 00:01:00 left', '')
-    """
-    return f", {span(wall_s * (1 - share) / share)} left" if 0 < share <= 1 and wall_s > 0 else ""
-
-
-class ProgressLine(_Line):
-    """A progress bar with simulated time, finished jobs, rate and remaining time.
+class ProgressLine(Bar):
+    """A progress bar with finished jobs, simulated time and remaining time.
 
     Its clock starts with the reply to the first message: the preparation of jobs, machine and policy does not count.
     A run ends with its jobs or at `ends_at`, whichever is earlier.
@@ -122,28 +107,30 @@ class ProgressLine(_Line):
     def __init__(self, n_jobs: int, *, ends_at: float = math.inf, quiet: bool = False) -> None:
         self._n_jobs = n_jobs
         self._ends_at = ends_at
-        # Shown at once: with hundreds of thousands of jobs, the first message takes a while.
-        super().__init__(self.line(0.0, 0, 0.0), quiet=quiet)
         self._n_messages = 0
+        # Shown at once: with hundreds of thousands of jobs, the first message takes a while.
+        self._bar = _bar(self.text(0.0, 0), _RUN, quiet=quiet)
 
-    def update(self, now: float, n_over: int) -> None:
-        """Count a message and set the time and the number of finished jobs. O(1); it rarely updates the text."""
+    def update_run(self, now: float, n_over: int) -> None:
+        """Count a message and set the time and the number of finished jobs. O(1); it rarely updates the bar."""
         self._n_messages += 1
-        if not self._shown or (self._n_messages % _EVERY and self._n_messages != _STARTED):
+        if self._bar is None or (self._n_messages % _EVERY and self._n_messages != _STARTED):
             return
-        at = time.monotonic()
         if self._n_messages == _STARTED:
-            self._started_at = at
-        if self._is_due(at):
-            self._show(self.line(now, n_over, at - self._started_at))
+            self._bar.reset()
+        self._bar.set_description_str(self.text(now, n_over), refresh=False)
+        self.update(self.share(now, n_over))
 
-    def line(self, now: float, n_over: int, wall_s: float) -> str:
-        """Return the text of the bar."""
+    def share(self, now: float, n_over: int) -> float:
+        """Return the completed share of the run: of its jobs, or of its time."""
         share = min(n_over / self._n_jobs, 1.0) if self._n_jobs else 1.0
-        if self._ends_at < math.inf:
-            share = max(share, min(now / self._ends_at, 1.0) if self._ends_at else 1.0)
-        rate = f", {n_over / wall_s:,.0f} jobs/s{time_left(share, wall_s)}" if n_over and wall_s > 0 else ""
-        return f"{bar_of(share)} {n_over:,} of {self._n_jobs:,} jobs, simulated {span(now)}{rate}"
+        if self._ends_at == math.inf:
+            return share
+        return max(share, min(now / self._ends_at, 1.0) if self._ends_at else 1.0)
+
+    def text(self, now: float, n_over: int) -> str:
+        """Return the text beside the bar."""
+        return f"{n_over:,} of {self._n_jobs:,} jobs, simulated {span(now)}"
 
 
 def span(seconds: float) -> str:
