@@ -67,7 +67,8 @@ class Run:
     @cached_property
     def record(self) -> files.Run:
         """The run as the commands read it."""
-        found = files.read_latest(self._prefix)
+        own = f"{self._prefix}{WORKLOAD}"
+        found = files.read_latest(self._prefix, [own] if Path(own).exists() else [])
         return replace(found, name=self.policy)
 
     @property
@@ -167,9 +168,7 @@ class Run:
         own = Path(f"{self._prefix}{WORKLOAD}")
         if own.exists():
             shutil.copyfile(own, f"{target}{WORKLOAD}")
-            for one in content.get("inputs", {}).get("workloads", []):
-                if one["file"] == str(own):
-                    one["file"] = f"{target}{WORKLOAD}"
+            content["inputs"]["workloads"][0]["file"] = f"{target}{WORKLOAD}"
         if content:
             Path(f"{target}{run_state.SUMMARY}").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         mark = Path(f"{self._prefix}{run_state.MARK}")

@@ -248,3 +248,17 @@ def test_no_main_guard_is_needed(tmp_path: Path) -> None:
         [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=PATIENCE_OF_WORK_S
     )
     assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
+
+
+def test_dask_gives_the_same_runs(log: pb.Log) -> None:
+    distributed = pytest.importorskip("distributed")
+    policies: list[Any] = ["fcfs", Sjbf]
+    alone = pb.simulate(log, policies, progress=False)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        runs = pb.simulate(log, policies, client=client, progress=False)
+        with pytest.raises(PolicyError, match="no idea at 0"):
+            pb.simulate(log, [Broken], client=client, progress=False)
+    assert runs.jobs.equals(alone.jobs)
