@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import logs
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 from support.process import run_cli
@@ -95,6 +96,24 @@ def test_a_window_is_that_of_the_command(tmp_path: Path) -> None:
     assert (tmp_path / "api_jobs.csv").read_bytes() == (tmp_path / "cli_jobs.csv").read_bytes()
     summaries = [json.loads((tmp_path / f"{name}_summary.json").read_text()) for name in ("api", "cli")]
     assert summaries[0]["selection"] == summaries[1]["selection"] == {"from": 100, "to": 2000}
+
+
+@pytest.mark.parametrize(
+    "name", ["KTH-SP2-1996-2.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz"]
+)
+def test_a_week_of_a_log_is_that_of_the_command(name: str, tmp_path: Path) -> None:
+    path = logs.real(name)
+    given = ("simulate", "-w", str(path), "--from", "30d", "--to", "37d", "--policy", "easy", "-e", "cli", "-q")
+    assert run_cli(*given, cwd=tmp_path).returncode == 0
+    run = pb.simulate(pb.read_workload(path).window("30d", "37d"), "easy", progress=False)
+    run.save(tmp_path / "api")
+    for suffix in FILES:
+        assert (tmp_path / f"api{suffix}").read_bytes() == (tmp_path / f"cli{suffix}").read_bytes()
+    rows = json.loads(run_cli("metrics", str(tmp_path / "cli"), "--json").stdout)[str(tmp_path / "cli")]
+    for measure in ("wait_s", "flow_s", "slowdown", "bounded_slowdown"):
+        for statistic in ("mean", "p50", "p95", "max"):
+            assert run.figures[f"{statistic}_{measure}"] == rows[measure][statistic]
+    assert run.figures["utilisation"] == rows["utilisation"]["mean"]
 
 
 def test_a_saved_run_of_a_changed_log_has_its_workload(log: pb.Log, tmp_path: Path) -> None:
