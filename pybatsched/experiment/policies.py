@@ -41,6 +41,11 @@ class PolicyChoice:
         """Whether the policy uses random numbers: it has the option `seed`."""
         return "seed" in self.source.option_fields
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle an installed policy, or one of a file, by its name."""
+        name = self.source.name if registry.is_installed(self.source.name) else self.source.cls
+        return _choice, (name, dict(self.options), self.label)
+
     def __repr__(self) -> str:
         return f"policy({self.label!r})"
 
@@ -76,6 +81,10 @@ def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> Pol
         chosen = PolicyChoice(source, options, label or (f"{source.name}({text})" if text else source.name))
     chosen.plan()
     return chosen
+
+
+def _choice(name: PolicyLike, options: Mapping[str, Any], label: str) -> PolicyChoice:
+    return policy(name, label=label, **options)
 
 
 def available_policies() -> pl.DataFrame:

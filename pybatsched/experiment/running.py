@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
-from pybatsched.experiment.log import Log, Time, is_log_file
+from pybatsched.experiment.log import Log, Time, in_seconds, is_log_file
 from pybatsched.experiment.policies import PolicyChoice
 from pybatsched.machines import names
 from pybatsched.metrics import DEFAULT_TAU_S, summary
@@ -29,11 +29,7 @@ from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload import jobs as job_checks
-from pybatsched.workload.formats import batsim4
-from pybatsched.workload.selection import seconds_of
 
-#: The file of the workload beside the results, for a workload that is not an unchanged file.
-WORKLOAD: Final = "_workload.json"
 #: The journal beside the results.
 JOURNAL: Final = ".pbj"
 
@@ -60,8 +56,25 @@ class Machine:
     def __post_init__(self) -> None:
         if self.n_procs is not None and self.platform is not None:
             raise InputError("n_procs and platform: expected only one of them, found both")
+        if self.units not in {None, "core"} and self.platform is None:
+            raise InputError(f"units {self.units}: expected with a platform")
         if self.energy and self.platform is None:
             raise InputError("energy: expected a platform with watts; equal processors have none")
+
+
+def machine_of(
+    *,
+    n_procs: int | None,
+    platform: str | Path | None,
+    units: str | None,
+    energy: bool,
+    events: str | Path | Sequence[str | Path],
+    stop_at: Time | None,
+) -> Machine:
+    """Return the machine of a user's arguments. Raises InputError."""
+    paths = (events,) if isinstance(events, str | Path) else events
+    name = None if platform is None else str(platform)
+    return Machine(n_procs, name, units, energy, tuple(map(str, paths)), stop_at)
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,10 @@ class Task:
     machine: Machine = Machine()
     seed: int | None = None
     tau_s: float = DEFAULT_TAU_S
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau_s < math.inf:
+            raise InputError(f"tau_s: expected 0 seconds or more, found {self.tau_s}")
 
     @property
     def label(self) -> str:
@@ -108,7 +125,7 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
     ]
     ends_at = math.inf
     if machine.stop_at is not None:
-        ends_at = seconds_of(str(machine.stop_at), "stop_at")
+        ends_at = in_seconds(machine.stop_at, "stop_at")
     found = [
         *(run_inputs.energy_warnings(workloads.values()) if options.energy else []),
         *run_inputs.planning_warnings(runs.reserving(plan, options), workloads.values()),
@@ -125,23 +142,17 @@ def run_task(
     progress: Callable[[float, int], None] | None = None,
     journal: bool = False,
 ) -> list[str]:
-    """Simulate, and write the files of `pybatsched simulate -e PREFIX`. Returns warnings.
-
-    A workload that is not an unchanged file is written to PREFIX_workload.json.
-    """
+    """Simulate, and write the files of `pybatsched simulate -e PREFIX`. Returns warnings."""
     plan = task.policy.plan(task.seed)
     scenario, found = scenario_of(task, plan)
     how_read = dict(task.log.how_read or {"walltimes": "requested"})
     if task.machine.units is not None:
         how_read["units"] = task.machine.units
-    path = task.log.workload.source
-    if task.log.how_read is None:
-        path = f"{prefix}{WORKLOAD}"
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        batsim4.write(task.log.workload, path)
     options = scenario.options
     policy = run_inputs.policy_description(plan, options)
-    files = run_inputs.digests(task.machine.platform, [path], task.machine.events, energy=options.energy)
+    files = run_inputs.digests(task.machine.platform, [], task.machine.events, energy=options.energy)
+    name = task.log.name if task.log.how_read is None else task.log.workload.source
+    files["workloads"] = [{"file": name, "sha256": task.log.digest}]
     setting = run_inputs.setting_of(scenario, files, policy)
     how_read |= not_evaluated(scenario.workloads)
     about: dict[str, Any] = {"inputs": setting.inputs, "policy": policy, "tau_s": task.tau_s, **how_read}
@@ -156,7 +167,7 @@ def run_task(
             tau_s=task.tau_s,
         )
         results.cut_at = result.cut_at
-        extra = {**how_read, "seed": task.seed}
+        extra = {**how_read, "seed": task.seed, "names": {"policy": task.label, "workload": task.log.name}}
         content = summary.of_run(setting, result, extra, {"behaves_as_batsim": BATSIM_VERSION})
         summary.write(f"{results.part}{SUMMARY}", content)
         results.finish()
@@ -174,7 +185,7 @@ def _about_result(task: Task, result: summary.Result) -> list[str]:
     return [f"{task.label}: {text}" for text in found]
 
 
-def warn_all(texts: Sequence[str]) -> None:
+def warn_all(texts: Sequence[str], stacklevel: int = 4) -> None:
     """Show warnings, each once."""
     for text in dict.fromkeys(texts):
-        warnings.warn(text, stacklevel=4)
+        warnings.warn(text, stacklevel=stacklevel)

@@ -193,6 +193,7 @@ def read_latest(
     *,
     newest: bool = False,
     all_fields: bool = True,
+    own_fields: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Run:
     """Read ``PREFIX_jobs.csv``, and ``PREFIX_summary.json`` or ``PREFIX_schedule.csv`` if they exist. O(jobs).
 
@@ -202,10 +203,13 @@ def read_latest(
     InputError.
 
     Without `all_fields`, jobs may have only the field `user` if figures use no other: workloads need not be loaded.
+    With `own_fields`, the fields by id of a job are given, and no workload is read.
     """
     _check_prefix(prefix)
     return read_stable(
-        prefix, lambda found: _read(prefix, found, workloads, n_procs, all_fields=all_fields), newest=newest
+        prefix,
+        lambda found: _read(prefix, found, workloads, n_procs, all_fields=all_fields, own=own_fields),
+        newest=newest,
     )
 
 
@@ -217,7 +221,15 @@ def _check_prefix(prefix: str) -> None:
         raise InputError(f"{prefix} is a file of a run; give the prefix, `{own}`")
 
 
-def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | None, *, all_fields: bool) -> Run:
+def _read(
+    prefix: str,
+    found: Found,
+    workloads: Sequence[str],
+    n_procs: int | None,
+    *,
+    all_fields: bool,
+    own: Mapping[str, Mapping[str, Any]] | None,
+) -> Run:
     path = found.path(JOBS)
     if found.is_whole or found.mark is None:
         summary, outcomes = _summary(found.path(SUMMARY)), jobs_csv.read(path)
@@ -225,7 +237,7 @@ def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | No
         summary, outcomes = found.mark.about, jobs_csv.read_partial(path)
     rows = list(outcomes)
     must_load = all_fields or workloads or any(row.state == REJECTED for row in rows)
-    own = None if must_load else _few_fields(prefix, summary)
+    own = _few_fields(prefix, summary) if own is None and not must_load else own
     if own is None:
         own = fields.fields_of(workloads_of(prefix, summary, workloads))
     records = tuple(joined(rows, own))

@@ -6,7 +6,9 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from pybatsched_schedulers.easy import Easy
 
 EXAMPLE = ROOT / "examples" / "workload.json"
 NOT_A_POLICY: Any = int
+WRONG_LOGS: Any = {"a": 3}
 FILES = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 
@@ -62,6 +65,7 @@ def test_files_and_summary_are_those_of_the_command(policy: str, options: dict[s
     by_command = json.loads((tmp_path / "cli_summary.json").read_text())
     in_python = json.loads((tmp_path / "api_summary.json").read_text())
     del by_command["command"]
+    assert in_python.pop("names") == {"policy": run.policy, "workload": "workload"}
     assert in_python == by_command
 
 
@@ -126,7 +130,7 @@ def test_a_saved_run_of_a_changed_log_has_its_workload(log: pb.Log, tmp_path: Pa
 
 
 def test_processors_come_from_the_log(log: pb.Log) -> None:
-    assert pb.simulate(log, "fcfs", progress=False).summary["n_procs"] == 16
+    assert pb.simulate(log, "fcfs", progress=False).about["n_procs"] == 16
 
 
 # --------------------------------------------------------------------------------------------------------- many runs
@@ -231,6 +235,15 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
         (lambda log: pb.simulate(log, NOT_A_POLICY), "expected a subclass of pybatsched.Policy"),
         (lambda log: pb.simulate(lambda seed: log, "easy"), "seeds: expected with a workload that is a function"),
         (lambda log: pb.simulate(log, ["fcfs"]).compare("easy"), "'easy': expected the label of a policy"),
+        (lambda log: pb.simulate(log, "easy", units="node"), "units node: expected with a platform"),
+        (lambda log: pb.simulate(log, "easy", tau_s=-5), "tau_s: expected 0 seconds or more, found -5"),
+        (lambda log: pb.simulate(log, "easy", stop_at=-1), "stop_at: expected 0 seconds or more, found -1"),
+        (lambda log: pb.simulate(WRONG_LOGS, "easy"), "log: expected a Log or the path of a file, found int"),
+        (lambda log: pb.simulate(log, ["easy"])[:0].jobs, "expected at least one run, found none"),
+        (lambda log: pb.simulate(log, "easy").plot.gantt(color="red"), "color: expected one of auto, job, wait"),
+        (lambda log: pb.simulate(log, "easy").plot.cdf(scale="ln"), "scale: expected one of auto, log, linear"),
+        (lambda log: pb.simulate(log, "easy").plot.cdf("wai"), "measure 'wai': expected one of wait_s"),
+        (lambda log: pb.simulate(log, "easy").plot.cdf(begin_s=3), "begin_s: expected one of labels"),
         (lambda _log: pb.read_run("nothing/here"), "nothing/here"),
         (lambda _log: pb.read_campaign("nothing"), "nothing"),
     ],
@@ -281,3 +294,105 @@ def test_dask_gives_the_same_runs(log: pb.Log) -> None:
         with pytest.raises(PolicyError, match="no idea at 0"):
             pb.simulate(log, [Broken], client=client, progress=False)
     assert runs.jobs.equals(alone.jobs)
+
+
+# ------------------------------------------------------------------------------------------------- files and workloads
+
+
+def test_figures_of_a_stopped_run_are_those_of_the_command(log: pb.Log, tmp_path: Path) -> None:
+    last_at = float(log.jobs["submitted_at"].max())  # type: ignore[arg-type]
+    run = pb.simulate(log, "easy", stop_at=last_at / 2, progress=False)
+    run.save(tmp_path / "cut")
+    rows = json.loads(run_cli("metrics", str(tmp_path / "cut"), "--json").stdout)[str(tmp_path / "cut")]
+    assert run.figures["mean_queue_length"] == rows["queue_length"]["mean"]
+    assert run.figures["max_queue_length"] == rows["queue_length"]["max"]
+    assert run.figures["utilisation"] == rows["utilisation"]["mean"]
+    assert run.figures["mean_wait_s"] == rows["wait_s"]["mean"]
+
+
+def test_a_saved_run_replaces_the_workload_of_another(log: pb.Log, tmp_path: Path) -> None:
+    middle = float(log.jobs["submitted_at"].median())  # type: ignore[arg-type]
+    pb.simulate(log.window(middle, warm_up=middle / 2), "easy", progress=False).save(tmp_path / "run")
+    assert (tmp_path / "run_workload.json").exists()
+    run = pb.simulate(pb.read_workload(EXAMPLE), "easy", progress=False)
+    run.save(tmp_path / "run")
+    assert not (tmp_path / "run_workload.json").exists()
+    assert pb.read_run(tmp_path / "run").figures == run.figures
+    pb.read_run(tmp_path / "run").save(tmp_path / "run")  # onto itself
+    assert pb.read_run(tmp_path / "run").figures == run.figures
+
+
+def test_fields_do_not_depend_on_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pb.generate_workload("lublin", n_jobs=20, n_procs=8, seed=1, n_users=3).write("w.json")
+    run = pb.simulate("w.json", "easy", progress=False)
+    run.save("out")
+    again = pb.read_run("out")
+    monkeypatch.chdir("/")
+    assert run.jobs["user"].n_unique() == 3
+    assert again.jobs["user"].to_list() == run.jobs["user"].to_list()
+
+
+def test_names_of_saved_runs_are_read_again(log: pb.Log, tmp_path: Path) -> None:
+    runs = pb.simulate(log, ["fcfs", pb.policy("easy", order="sjf")], progress=False)
+    again = pb.Runs(pb.read_run(prefix) for prefix in runs.save(tmp_path))
+    assert [(run.workload, run.policy) for run in again] == [("lublin", "fcfs"), ("lublin", "easy(order=sjf)")]
+    assert again.compare("fcfs").equals(runs.compare("fcfs"))
+
+
+def test_pages_and_summaries_contain_no_temporary_paths(log: pb.Log, tmp_path: Path) -> None:
+    run = pb.simulate(log, "easy", progress=False)
+    run.report(tmp_path / "page.html")
+    assert tempfile.gettempdir() not in json.dumps(run.about)
+    assert tempfile.gettempdir() + "/pybatsched-" not in (tmp_path / "page.html").read_text()
+
+
+def test_seeds_may_come_from_a_generator() -> None:
+    made: list[int] = []
+
+    def workload(seed: int) -> pb.Log:
+        made.append(seed)
+        return pb.generate_workload("lublin", n_jobs=5, n_procs=8, seed=seed)
+
+    runs = pb.simulate(workload, ["fcfs", "easy"], seeds=(seed for seed in (1, 2)), progress=False)
+    assert len(runs) == 4
+    assert made == [1, 2]  # both policies get the same workloads
+
+
+def test_a_policy_file_works_in_workers_and_is_explained(log: pb.Log, tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("from pybatsched_schedulers.easy import Easy\n\n\nclass Own(Easy):\n    'My own.'\n")
+    runs = pb.simulate(log, ["easy", f"{path}:Own"], workers=2, progress=False)
+    assert runs[0].figures == runs[1].figures
+    assert runs[1].explain(runs[1].jobs["id"][0])[0][1].startswith("submitted: ")
+
+
+def test_workers_end_with_an_error(log: pb.Log) -> None:
+    with pytest.raises(PolicyError) as caught:
+        pb.simulate(log, [Broken, "easy"], workers=2, progress=False)
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children if Path(f"/proc/{pid}").exists()]
+    assert caught.value is not None
+    assert not [command for command in commands if b"pybatsched.campaign.worker" in command]
+
+
+# --------------------------------------------------------------------------------------------------- step by step
+
+
+def test_simulation_takes_the_arguments_of_simulate(log: pb.Log) -> None:
+    sim = pb.Simulation(log, "easy", order="sjf", n_procs=20)
+    sim.run()
+    run = pb.simulate(log, "easy", order="sjf", n_procs=20, progress=False)
+    assert sim.result().figures.mean_wait_s == pytest.approx(run.figures["mean_wait_s"])
+    assert pb.Simulation(EXAMPLE, "easy").n_free == 32
+    cut = pb.Simulation(log, "easy", stop_at="1h")
+    cut.run()
+    assert cut.result().cut_at == 3600
+
+
+def test_features_of_a_simulation(log: pb.Log) -> None:
+    sim = pb.Simulation(log, "easy", features={"dynamic_jobs"})
+    sim.step()
+    sim.replace_policy("redirection", group_size=8)
+    with pytest.raises(InputError, match="features: sched_config: expected some of acknowledge_dynamic_jobs"):
+        pb.Simulation(log, "easy", features={"sched_config"})
