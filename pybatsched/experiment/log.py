@@ -70,14 +70,14 @@ class Log:
     def jobs(self) -> pl.DataFrame:
         """One row per job: id, submission, processors, run time, walltime and estimate, user, and its other fields.
 
-        `runtime_s` is null for a job whose run time depends on the machine. `evaluated` is False for the jobs of a
-        warm-up. Fields with lists or objects are left out.
+        Ids are those of a run, such as w0!42. `runtime_s` is null for a job whose run time depends on the machine.
+        `evaluated` is False for the jobs of a warm-up. Fields with lists or objects are left out.
         """
         jobs, profiles = self.workload.jobs, self.workload.profiles
         runtimes = {name: delay_of(profile, profiles) for name, profile in profiles.items()}
         some_count = any("evaluated" in job for job in jobs)
         columns: dict[str, list[Any]] = {
-            "id": [str(job["id"]) for job in jobs],
+            "id": [f"w0!{job['id']}" for job in jobs],
             "submitted_at": [float(job["subtime"]) for job in jobs],
             "n_procs": [job["res"] for job in jobs],
             "runtime_s": [_seconds(runtimes.get(job["profile"])) for job in jobs],

@@ -21,6 +21,7 @@ from pybatsched.metrics import DEFAULT_TAU_S, summary
 from pybatsched.metrics.fields import check_fields, not_evaluated
 from pybatsched.platform import model
 from pybatsched.platform.groups import groups
+from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
@@ -29,6 +30,7 @@ from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload import jobs as job_checks
+from pybatsched.workload.model import Workload
 
 #: The journal beside the results.
 JOURNAL: Final = ".pbj"
@@ -97,19 +99,24 @@ class Task:
         return self.policy.label
 
 
-def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
-    """Return the inputs of the simulator, and warnings about them. Raises InputError.
+def sized(log: Log, machine: Machine) -> tuple[Platform, Workload, str | None]:
+    """Return the platform, the workload with sizes in its hosts, and the unit that sizes were converted to, if any.
 
-    Without a machine, the number of processors is that of the workload.
+    Without a machine, the number of processors is that of the workload. Raises InputError.
     """
-    machine, workload = task.machine, task.log.workload
     if machine.platform is None:
-        platform = model.uniform(task.log.n_procs if machine.n_procs is None else machine.n_procs)
-    else:
-        platform = names.find(machine.platform, energy=machine.energy).read()
-        sizing = run_inputs.sizing(machine.units, platform, machine.platform)
-        if sizing is not None and (sizing.asked or is_log_file(task.log)):
-            workload = sizing.applied(workload)[0]
+        return model.uniform(log.n_procs if machine.n_procs is None else machine.n_procs), log.workload, None
+    platform = names.find(machine.platform, energy=machine.energy).read()
+    sizing = run_inputs.sizing(machine.units, platform, machine.platform)
+    if sizing is None or not (sizing.asked or is_log_file(log)):
+        return platform, log.workload, None
+    return platform, sizing.applied(log.workload)[0], sizing.unit
+
+
+def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
+    """Return the inputs of the simulator, and warnings about them. Raises InputError."""
+    machine = task.machine
+    platform, workload, _ = sized(task.log, machine)
     options = runs.with_needs(SimulationOptions(energy=machine.energy), plan)
     if options.energy:
         model.check_energy(platform)
@@ -146,8 +153,9 @@ def run_task(
     plan = task.policy.plan(task.seed)
     scenario, found = scenario_of(task, plan)
     how_read = dict(task.log.how_read or {"walltimes": "requested"})
-    if task.machine.units is not None:
-        how_read["units"] = task.machine.units
+    unit = sized(task.log, task.machine)[2] if task.log.how_read is not None else None
+    if unit is not None:
+        how_read["units"] = unit
     options = scenario.options
     policy = run_inputs.policy_description(plan, options)
     files = run_inputs.digests(task.machine.platform, [], task.machine.events, energy=options.energy)
@@ -176,7 +184,7 @@ def run_task(
 
 def _about_result(task: Task, result: summary.Result) -> list[str]:
     """Return what a user should know about a result: rejected and unfinished jobs, remarks, broken promises."""
-    found = [f"{quantity(n, 'job')} rejected: {why or 'no reason was given'}" for n, why in result.rejections]
+    found = [f"{quantity(n, 'job')} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
     found += result.remarks
     found += [f"the policy broke a promise: {text}" for text in result.broken_promises]
     if not result.finished and result.cut_at is None:

@@ -8,6 +8,7 @@ import html
 import io
 import json
 import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from pybatsched.campaign.table import frame as campaign_frame, shown as shown_fi
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.log import name_of_file
 from pybatsched.experiment.plots import Plots
-from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task
+from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
 from pybatsched.experiment.tables import pl, plain_columns
 from pybatsched.metrics import runs as files, summary
 from pybatsched.metrics.fields import fields_of
@@ -103,6 +104,7 @@ class Run:
         found["max_queue_length"] = self.record.queue_length.maximum
         if self.record.energy is not None:
             found |= self.record.energy.as_dict()
+        found["n_unfinished"] = self.about.get("n_unfinished", 0)
         own = self.about.get("policy_figures")
         return {**own, **found} if isinstance(own, dict) else found
 
@@ -129,7 +131,10 @@ class Run:
 
         The run is repeated once to record a journal, unless it has one. Raises InputError if that is not possible.
         """
-        return explain(JournalReader(self._journal(), is_trusted=self._task is not None), job_id)
+        path = self._journal()
+        if self._task is not None:
+            self._task.policy.plan()  # makes a class of this process known
+        return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
 
     def _journal(self) -> str:
         path = self.record.journal
@@ -140,8 +145,14 @@ class Run:
                 f"{self._prefix}: expected a run with a journal; simulate it with --journal, or here with journal=True"
             )
         self._journal_folder = folder = Folder()
-        self._task.policy.plan()  # makes a class of this process known
         run_task(self._task, f"{folder.name}/run", journal=True)
+        places = (self._prefix, f"{folder.name}/run")
+        first, again = (Path(f"{place}{run_state.JOBS}").read_bytes() for place in places)
+        if first != again:
+            raise InputError(
+                f"policy {self.policy}: its schedule differs when the run is repeated; expected a deterministic "
+                "policy, or simulate with journal=True"
+            )
         path = f"{folder.name}/run{JOURNAL}"
         self.record = replace(self.record, journal=path)
         return path
@@ -179,7 +190,7 @@ class Run:
                     shutil.copyfile(f"{self._prefix}{suffix}", f"{results.part}{suffix}")
             workload = Path(f"{results.part}{run_state.WORKLOAD}")
             if self._task is not None and self._task.log.how_read is None:
-                batsim4.write(self._task.log.workload, str(workload))
+                batsim4.write(sized(self._task.log, self._task.machine)[1], str(workload))
             if workload.exists():
                 digest = hashlib.sha256(workload.read_bytes()).hexdigest()
                 content["inputs"]["workloads"] = [{"file": f"{target}{run_state.WORKLOAD}", "sha256": digest}]
@@ -270,6 +281,7 @@ class Runs(Sequence[Run]):
             first = base.get((run.workload, run.seed)) or base.get((run.workload, None))
             if run.policy == baseline or first is None:
                 continue
+            run.record.evaluated.check_measure(measure, first.record.evaluated)
             pair = paired(first.record.evaluated, run.record.evaluated, measure, run.tau_s)
             rows.append({"workload": run.workload, "policy": run.policy, "seed": run.seed, **pair.as_dict()})
         if not rows:
@@ -347,6 +359,11 @@ class Campaign:
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
         keys = (by,) if isinstance(by, str) else tuple(by)
+        others = [name for name in ("platform", "options") if name not in keys]
+        counts = self.figures.group_by(keys).agg(pl.col(others).n_unique())
+        several = [name for name in others if (counts[name] > 1).any()]
+        if several:
+            warnings.warn(f"groups contain several values of {', '.join(several)}: add them to `by`", stacklevel=2)
         return summary_table(self.figures, keys, tuple(figures) or tuple(shown_figures(self.figures.to_dicts())), ci)
 
     def report(self, path: str | Path = "report.html", *, baseline: str = "") -> None:

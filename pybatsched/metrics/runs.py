@@ -20,7 +20,18 @@ from pybatsched.metrics import energy, fields, jobs_csv, truncated
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.series import Steps
-from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, read_stable
+from pybatsched.results.run_state import (
+    JOBS,
+    MARK,
+    SUFFIXES,
+    SUMMARY,
+    WHOLE,
+    WORKLOAD,
+    Found,
+    RunState,
+    State,
+    read_stable,
+)
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
@@ -257,7 +268,7 @@ def _few_fields(prefix: str, summary: Mapping[str, Any]) -> dict[str, Mapping[st
     None if the files must be loaded.
     """
     _memory_unit(prefix, summary)
-    contents = [content for _, content in _unchanged(summary)]
+    contents = [content for _, content in _unchanged(prefix, summary)]
     if summary.get(fields.NOT_EVALUATED) or not contents or not all(map(fields.has_no_metric_fields, contents)):
         return None
     users = fields.users_of(contents)
@@ -288,7 +299,7 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     Raises InputError if no workload is found and some jobs are not evaluated.
     """
     unit = _memory_unit(prefix, summary)
-    paths = list(files) or [path for path, _ in _unchanged(summary)]
+    paths = list(files) or [path for path, _ in _unchanged(prefix, summary)]
     if not paths:
         _check_all_evaluated(prefix, summary)
     chosen = summary.get("selection")
@@ -346,13 +357,18 @@ def _named_workloads(summary: Mapping[str, Any]) -> list[Any]:
     return named if isinstance(named, list) else []
 
 
-def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
-    """Return the workload files that a summary names, with their content; empty if one has changed."""
+def _unchanged(prefix: str, summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """Return the workload files that a summary names, with their content; empty if one has changed.
+
+    A workload that was written beside the results is found there, also after the files were moved.
+    """
     found = []
+    beside = Path(f"{prefix}{WORKLOAD}")
     for file in _named_workloads(summary):
         if not isinstance(file, dict):
             return []
         path = Path(str(file.get("file")))
+        path = beside if beside.is_file() and path.name.endswith(WORKLOAD) else path
         content = path.read_bytes() if path.is_file() else b""
         if hashlib.sha256(content).hexdigest() != file.get("sha256"):
             return []

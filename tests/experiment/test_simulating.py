@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -256,7 +257,7 @@ def test_errors(log: pb.Log, call: Any, expected: str) -> None:
 def test_a_warning_for_rejected_jobs(log: pb.Log) -> None:
     with pytest.warns(UserWarning, match="reject") as found:
         pb.simulate(log, "easy", n_procs=4, progress=False)
-    assert any(re.match(r"easy: \d+ jobs? rejected: ", str(one.message)) for one in found)
+    assert any(re.match(r"easy: \d+ jobs? rejected, first reason: ", str(one.message)) for one in found)
 
 
 def test_no_main_guard_is_needed(tmp_path: Path) -> None:
@@ -396,3 +397,71 @@ def test_features_of_a_simulation(log: pb.Log) -> None:
     sim.replace_policy("redirection", group_size=8)
     with pytest.raises(InputError, match="features: sched_config: expected some of acknowledge_dynamic_jobs"):
         pb.Simulation(log, "easy", features={"sched_config"})
+
+
+# ------------------------------------------------------------------------------------------------------ surprises
+
+
+class Dice(Easy):
+    """Starts jobs in a random order, different in each run."""
+
+    class Options(pb.QueueOptions):
+        """Its options."""
+
+        seed: int = 0
+
+    def on_job_submitted(self, job: pb.Job, now: float) -> None:
+        job.estimate = random.uniform(1, 1000)
+        super().on_job_submitted(job, now)
+
+
+def test_explain_needs_a_deterministic_policy(log: pb.Log) -> None:
+    run = pb.simulate(log, Dice, order="sjf", progress=False)
+    with pytest.raises(InputError, match="its schedule differs when the run is repeated"):
+        run.explain(run.jobs["id"][0])
+
+
+def test_labels_follow_the_options() -> None:
+    assert pb.policy(pb.policy("easy", order="sjf"), order="ljf").label == "easy(order=ljf)"
+    assert pb.policy(pb.policy("easy", order="sjf", label="SJF"), order="ljf").label == "SJF"
+
+
+def test_a_given_seed_is_not_repeated(log: pb.Log) -> None:
+    runs = pb.simulate(log, [pb.policy(Dice, seed=7)], seeds=range(3), progress=False)
+    assert [run.seed for run in runs] == [None]
+
+
+def test_a_moved_run_finds_its_workload(log: pb.Log, tmp_path: Path) -> None:
+    middle = float(log.jobs["submitted_at"].median())  # type: ignore[arg-type]
+    run = pb.simulate(log.window(middle, warm_up=middle / 2), "easy", progress=False)
+    run.save(tmp_path / "old" / "run")
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert pb.read_run(tmp_path / "new" / "run").figures == run.figures
+    assert run_cli("metrics", str(tmp_path / "new" / "run")).returncode == 0
+
+
+def test_unfinished_jobs_are_a_figure(log: pb.Log) -> None:
+    class Small(Easy):
+        """Starts only small jobs."""
+
+        def decide(self, now: float) -> Iterator[Decision]:
+            return (one for one in super().decide(now) if not isinstance(one, pb.ExecuteJob) or len(one.procs) < 4)
+
+    with pytest.warns(UserWarning, match="unfinished"):
+        runs = pb.simulate(log, [Small], progress=False)
+    assert runs[0].figures["n_unfinished"]
+    assert "n_unfinished" in runs.summary().columns
+
+
+def test_ids_of_logs_and_runs_can_be_joined(log: pb.Log) -> None:
+    run = pb.simulate(log, "easy", progress=False)
+    assert run.jobs.join(log.jobs, on="id").height == len(log)
+
+
+def test_sizes_in_nodes_are_saved_as_they_were_simulated(tmp_path: Path) -> None:
+    log = pb.read_workload(logs.real("CEA-Curie-2011-2.1-cln.swf.gz")).head(60)
+    run = pb.simulate(log.scale_load(1), "easy", platform="curie-node", progress=False)
+    run.save(tmp_path / "run")
+    words = ("simulate", "-p", "curie-node", "-w", str(tmp_path / "run_workload.json"), "--policy", "easy")
+    assert run_cli(*words, "-e", str(tmp_path / "again"), "-q").returncode == 0
+    assert (tmp_path / "again_jobs.csv").read_bytes() == (tmp_path / "run_jobs.csv").read_bytes()
