@@ -106,6 +106,7 @@ def simulate(
     With `workers`, runs are distributed over processes of this machine; with `client`, over a Dask cluster. Ctrl-C
     returns the runs that are finished. Raises InputError for wrong inputs and PolicyError if a policy fails.
 
+    >>> from pybatsched import read_workload
     >>> log = read_workload("examples/workload.json")
     >>> run = simulate(log, "easy", n_procs=32, progress=False)
     >>> run.figures["n_completed"] == len(log)
