@@ -194,6 +194,8 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
         _check_sizes(job, found)
     check_order(_runnable(trace), found)
     _check_unknown(trace, found)
+    if trace.unnamed.count:
+        found.add_tally(trace.unnamed, "ignored", "note")
     if known is not None:  # a guessed machine size would only cause false findings
         _check_overload(trace, found)
     return found

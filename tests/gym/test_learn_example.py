@@ -108,7 +108,7 @@ NO_LOG = "the file is neither a log (SWF, Rackham) nor a workload of Batsim (JSO
     [
         (
             "notes.txt",
-            f"notes.txt: line 1: expected 18 fields, found 3; {NO_LOG}\n",
+            f"notes.txt: line 1: expected at least 18 fields, found 3; {NO_LOG}\n",
         ),
         ("log.swf --output notes.txt", "File exists: 'notes.txt'"),
     ],

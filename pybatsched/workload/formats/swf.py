@@ -22,7 +22,7 @@ from pybatsched.workload.formats.conversion import (
     LogOptions,
     gc_paused,
 )
-from pybatsched.workload.formats.swf_reader import FIELDS, SwfJob, SwfTrace, read_swf
+from pybatsched.workload.formats.swf_reader import FIELDS, UNNAMED, SwfJob, SwfTrace, read_swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
@@ -51,6 +51,18 @@ OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is 
 WHOLE_MACHINE: Final = "of some partitions alone: the machine is still the whole one, {:,} processors (or --procs N)"
 
 _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for partial executions
+
+EXTRA_FIELDS: Final = "fields after the 18th that the header names: kept as {}"
+TAKEN_FIELDS: Final = "fields after the 18th with the name of another field of jobs: ignored ({})"
+#: Usual names of fields after the 18th, in small letters, and the names of these fields of jobs.
+_EXTRA_NAMES: Final[Mapping[str, str]] = {"used_gpus": "gpus", "allocated_gpus": "gpus", "num_gpus": "gpus"}
+#: Fields of jobs that come from the 18 fields of the format.
+_OWN_FIELDS: Final = frozenset(
+    {
+        *("id", "subtime", "res", "profile", "walltime", "estimate", "user", "group", "application", "queue"),
+        *("partition", "status", "memory_gb", "requested_procs", "requested_time", "depends_on", "think_time"),
+    }
+)
 
 #: Fields that jobs keep unchanged, numbers or names.
 _LABELS: Final = ("user", "group", "application", "queue", "partition")
@@ -214,6 +226,7 @@ class _Converter(LogConverter):
             self._add("memory_gb", plains([amount / in_a_gb for amount in memory]), [amount > 0 for amount in memory])
         self._add("requested_procs", requested_procs, [n > 0 for n in requested_procs])
         self._add("requested_time", plains(requested_s), [time_s > 0 for time_s in requested_s])
+        self._add_extras(places)
         # Job numbers start with 1, and some logs write 0 for none.
         follows = [before > 0 for before in preceding_job]
         if not any(follows):
@@ -222,6 +235,26 @@ class _Converter(LogConverter):
         (think_s,) = self.trace.columns(["think_s"], places)
         thinks = [is_one and time_s >= 0 for is_one, time_s in zip(follows, think_s, strict=True)]
         self._add("think_time", plains(think_s), thinks)
+
+    def _add_extras(self, places: Sequence[int]) -> None:
+        """Add the fields after the 18th that the header names, except for unknown values (-1)."""
+        kept: list[str] = []
+        taken: list[str] = []
+        for given, column in self.trace.extras.items():
+            name = given.lower().replace("-", "_")
+            name = _EXTRA_NAMES.get(name, name)
+            if name in _OWN_FIELDS or name in kept:
+                taken.append(name)
+                continue
+            kept.append(name)
+            values = [column[place] for place in places]
+            self._add(name, values, [value is not None and value != -1 for value in values])
+        if kept:
+            self.report.note(EXTRA_FIELDS.format(", ".join(kept)))
+        if taken:
+            self.report.note(TAKEN_FIELDS.format(", ".join(taken)))
+        if self.trace.unnamed.count:
+            self.report.tallies[UNNAMED] = self.trace.unnamed
 
     def _add(self, name: str, values: Sequence[Any], is_known: Sequence[bool]) -> None:
         """Add a field to the jobs whose value is known."""
