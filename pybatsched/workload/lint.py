@@ -19,7 +19,9 @@ from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
 from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.slurm_reader import read_slurm
 from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
+from pybatsched.workload.lint_slurm import lint_slurm
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.report import PLACES_KEPT, Finding, LintReport, Tally
@@ -142,10 +144,12 @@ _PARTS: Final = frozenset({2, 3, 4})
 _OPTIONAL: Final = (2, 5, 6, 9, 10, 11, 12, 13, 14, 15)
 
 
-def lint(path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> LintReport:
+def lint(
+    path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDULERS, timezone: str = "UTC"
+) -> LintReport:
     """Check a workload file of any format. O(n log n). Raises InputError if it cannot be read at all.
 
-    `readers` are the field models of policies and metrics, by name.
+    `readers` are the field models of policies and metrics, by name. `timezone` is that of a log of Slurm.
     """
     match files.format_of(path):
         case "Batsim JSON":
@@ -158,6 +162,10 @@ def lint(path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDU
             trace = read_swf(path, lenient=True)
             _check_has_jobs(path, trace, trace.bad)
             return lint_trace(trace, n_procs)
+        case "Slurm":
+            accounting = read_slurm(path, timezone=timezone, lenient=True)
+            _check_has_jobs(path, accounting.jobs, accounting.bad)
+            return lint_slurm(accounting, n_procs)
 
 
 def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally]) -> None:
