@@ -13,7 +13,7 @@ from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.tables import pl, plain_columns
 from pybatsched.workload import lint, load, prepare, stats
-from pybatsched.workload.formats import batsim4, files, swf
+from pybatsched.workload.formats import batsim4, files, slurm, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection, seconds_of
@@ -192,13 +192,16 @@ def read_workload(
     name: str | None = None,
     walltimes: str = "requested",
     memory_unit: swf.MemoryUnit | None = None,
+    size_in: slurm.SizeIn | None = None,
+    timezone: str | None = None,
     partition: str | tuple[str, ...] = (),
     n_procs: int | None = None,
     lenient: bool = False,
 ) -> Log:
-    """Read a workload of any format that the commands read: Batsim JSON, SWF or Rackham, plain or gzip.
+    """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm or Rackham, plain or gzip.
 
-    The options are those of `pybatsched simulate`. `n_procs` is the size of the machine if the file does not contain
+    The options are those of `pybatsched simulate`. `size_in` (cores, nodes or gpus) and `timezone` are for logs of
+    Slurm. `n_procs` is the size of the machine if the file does not contain
     it. `name` is what tables show, by default the name of the file. Raises InputError.
     """
     partitions = (partition,) if isinstance(partition, str) else tuple(partition)
@@ -207,12 +210,16 @@ def read_workload(
         path,
         walltimes=walltimes,
         memory_unit=memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        size_in=size_in or "cores",
+        timezone=timezone or "UTC",
         selection=selection if partitions else None,
         lenient=lenient,
         n_procs_else=n_procs,
     )
     how: dict[str, Any] = {"walltimes": walltimes}
     how |= {} if memory_unit in {None, swf.DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}
+    how |= {} if size_in is None else {"size_in": size_in}
+    how |= {} if timezone is None else {"timezone": timezone}
     how |= {"selection": selection.as_json()} if partitions else {}
     how |= {"lenient": True} if lenient else {}
     return Log(workload, name or _name_of(path), how)
@@ -246,7 +253,7 @@ def is_log_file(log: Log) -> bool:
 
 def _name_of(path: str | Path) -> str:
     name = Path(path).name
-    for ending in (".gz", ".json", ".swf", ".txt"):
+    for ending in (".gz", ".json", ".swf", ".txt", ".csv"):
         name = name.removesuffix(ending)
     return name
 
