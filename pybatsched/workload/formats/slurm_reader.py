@@ -226,10 +226,12 @@ class _Records:
         self._n = len(self.names)
         self.ends_in_separator = self._n > 1 and not self.names[-1]
         self._free: int | None = None
+        self._id = 0
 
-    def set_free(self, index: int | None) -> None:
-        """Set the column that takes surplus cells: its text contains separators."""
-        self._free = index
+    def set_columns(self, job_id: int, free: int | None) -> None:
+        """Set the column of ids, and the one that takes surplus cells: its text contains separators."""
+        self._id = job_id
+        self._free = free
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         while (one := self._next()) is not None:
@@ -242,6 +244,8 @@ class _Records:
                 cells = text.split(self._separator)
                 if len(cells) < self._n:
                     cells = self._joined(text)
+                elif self._free == self._n - 1 and len(cells) == self._n:
+                    self._skip_rest()
             if cells is not None:
                 yield line, cells
 
@@ -284,13 +288,28 @@ class _Records:
             if more is None:
                 break
             n_more = more[1].count(self._separator)
-            if n_more and n_more + 1 >= self._n - 1 and _IS_RECORD.match(more[1]):  # the next record
+            if self._starts_record(more[1], self._n - n_cells):
                 self._waiting.append(more)
                 break
             pieces.append(more[1])
             n_cells += n_more
             n_read += 1
         return self._completed("\n".join(pieces).split(self._separator))
+
+    def _starts_record(self, text: str, n_missing: int) -> bool:
+        """Return whether a line is not the rest of a record, which lacks some cells, but the next record."""
+        n = text.count(self._separator) + 1
+        if self._id == 0:
+            return n >= self._n - 1 and _IS_RECORD.match(text) is not None
+        return n == self._n and n - 1 > n_missing
+
+    def _skip_rest(self) -> None:
+        """Skip the following lines of the text in the last column: they are not the start of a record."""
+        while (more := self._next()) is not None:
+            is_whole = more[1].count(self._separator) + 1 >= self._n
+            if is_whole or (self._id == 0 and _IS_RECORD.match(more[1])):
+                self._waiting.append(more)
+                return
 
     def _completed(self, cells: list[str]) -> list[str]:
         """Add the empty last cell of `sacct --parsable`, if it is missing."""
@@ -359,7 +378,7 @@ class _Reader:
         """Read all records. O(n)."""
         self._read_header(records)
         free = next((self._index[name] for name in _FREE if name in self._index), None)
-        records.set_free(free)
+        records.set_columns(self._index.get("JobID", self._index.get("JobIDRaw", 0)), free)
         for line, cells in records:
             if cells == records.names:
                 continue  # the header again, as in files that were put together
