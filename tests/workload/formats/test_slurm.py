@@ -13,7 +13,6 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.errors import InputError
-from pybatsched.testing import run_policy
 from pybatsched.workload import load, stats
 from pybatsched.workload.formats import slurm
 from pybatsched.workload.formats.slurm import SlurmOptions, read_slurm, to_workload
@@ -34,12 +33,12 @@ def test_all_fields_of_a_job(tmp_path: Path) -> None:
         "JobID|User|Group|Account|Partition|QOS|JobName|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS"
         "|ReqCPUS|NNodes|ReqMem|AllocTRES|State|ExitCode|Priority|ConsumedEnergyRaw|Dependency|MaxRSS"
     )
-    lines = (
-        "8||||||a|1704067200||1704067200|1704067201|1|10|1|1|1||||||||",
+    first = "8||||||a|1704067200||1704067200|1704067201|1|10|1|1|1||||||||"
+    second = (
         "9_2|ann|phys|proj|gpu|high|train|1704067210|1704067220|1704067230|1704067330|100|10|8|4|2|16Gn"
-        "|cpu=8,mem=32G,node=2,gres/gpu=4|TIMEOUT|0:15|4500|12000|afterok:8|2G",
+        "|cpu=8,mem=32G,node=2,gres/gpu=4|TIMEOUT|0:15|4500|12000|afterok:8|2G"
     )
-    workload, _ = to_workload(read_slurm(sacct(tmp_path, *lines, header=header)))
+    workload, _ = to_workload(read_slurm(sacct(tmp_path, first, second, header=header)))
     assert workload.jobs[1] == {
         "id": "9_2",
         "subtime": 10,
@@ -111,11 +110,11 @@ def test_requested_sizes(tmp_path: Path) -> None:
 )
 def test_jobs_that_ran_are_kept_whatever_their_end(tmp_path: Path, state: str, status: int) -> None:
     (job,), _ = converted(tmp_path, sacct_line("1", State=state))
-    assert (job["exit_state"], job["status"]) == (state.split()[0], status)
+    assert (job["exit_state"], job["status"]) == (state.split(maxsplit=1)[0], status)
 
 
 def test_jobs_that_did_not_run_are_dropped_and_counted(tmp_path: Path) -> None:
-    never: dict[str, str] = {"Start": "None", "End": str(SACCT_ZERO + 9), "Elapsed": "00:00:00", "NCPUS": "0"}
+    never: dict[str, Any] = {"Start": "None", "End": str(SACCT_ZERO + 9), "Elapsed": "00:00:00", "NCPUS": "0"}
     jobs, told = converted(
         tmp_path,
         sacct_line("1"),
@@ -322,14 +321,16 @@ def test_the_sacct_command(tmp_path: Path) -> None:
 
 def test_fcfs_on_cirrus() -> None:
     """Jobs of one instant are in the order of the file. Waits are those of a plain loop over the log."""
-    workload = load(real("today/Cirrus-2024-Q1.sacct.csv.gz"), n_procs=13_249)
+    log = pb.read_workload(real("today/Cirrus-2024-Q1.sacct.csv.gz"), n_procs=13_249)
+    workload = log.workload
     report = workload.about["report"]
     assert (report["read"], report["kept"], report["rules"][slurm.CANCELLED]["count"]) == (11_635, 11_434, 199)
     for number, job in enumerate(workload.jobs):
         job["id"] = f"{number:05}"
-    run = run_policy("fcfs", workload, n_procs=13_249)
+    run = pb.simulate(log, "fcfs", n_procs=13_249)
+    starts = dict(run.jobs.select("id", "started_at").iter_rows())
     expected = _fcfs([(job["subtime"], float(job["profile"]), job["res"]) for job in workload.jobs], 13_249)
-    assert [run.jobs[f"w0!{number:05}"].started_at for number in range(len(expected))] == expected
+    assert [starts[f"w0!{number:05}"] for number in range(len(expected))] == expected
     waits = [start - job["subtime"] for start, job in zip(expected, workload.jobs, strict=True)]
     assert sum(waits) / len(waits) == pytest.approx(1905.0854469)
 
