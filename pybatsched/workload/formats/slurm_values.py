@@ -40,6 +40,7 @@ A_LIMIT: Final = "a time limit such as 1-12:00:00, 30:00, 90 (minutes), UNLIMITE
 A_COUNT: Final = "a whole number, 0 or more"
 A_MEMORY: Final = "an amount of memory such as 4000M, 16G, 4Gn or 2Gc"
 RESOURCES: Final = "resources such as cpu=4,mem=16G,node=1,gres/gpu=2"
+A_STATE: Final = "a state of Slurm such as COMPLETED, FAILED, TIMEOUT or CANCELLED by 1000"
 A_JOB_ID: Final = "a job id such as 123, 123_4, 123+0 or 123.batch"
 
 
@@ -302,5 +303,5 @@ def state_of(text: str) -> str | None:
         return state
     known = sorted(one for one in (*ENDED, *ALIVE) if one.startswith(state)) if len(state) > 3 else []
     if len(known) != 1:  # a narrow column cuts names
-        raise ValueError("a state of Slurm such as COMPLETED, FAILED, TIMEOUT or CANCELLED by 1000")
+        raise ValueError(A_STATE)
     return known[0]
