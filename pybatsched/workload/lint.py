@@ -20,8 +20,8 @@ from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
 from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.formats.slurm_reader import read_slurm
-from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
-from pybatsched.workload.lint_slurm import lint_slurm
+from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, peak_use, read_swf, size_of
+from pybatsched.workload.lint_slurm import check_gaps, check_units, lint_slurm
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.report import PLACES_KEPT, Finding, LintReport, Tally
@@ -181,14 +181,14 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     """Check a log in SWF. O(n log n) for the processors in use at one time, the rest is linear."""
     largest = max((size_of(job.allocated_procs, job.requested_procs) for job in trace), default=0)
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
-    found = LintReport(trace.source, "SWF", len(trace), known or max(largest, 1))
+    peak = 0 if known else peak_use(trace)
+    found = LintReport(trace.source, "SWF", len(trace), known or max(largest, peak, 1))
     found.add_bad_lines(trace.bad)
     if not len(trace):
         found.add("no line is a job", "an error: no job is left", 1)
     if known is None:
-        found.add(
-            "header: no MaxProcs or MaxNodes", f"the largest job, {largest:,}, is taken (or --procs N)", 1, "note"
-        )
+        taken = f"the largest job, {largest:,}," if peak <= largest else f"the most processors in use, {peak:,},"
+        found.add("header: no MaxProcs or MaxNodes", f"{taken} is taken (or --procs N)", 1, "note")
     records = trace.header_count("MaxRecords")
     if records is not None and records != len(trace) + trace.n_bad:
         what = f"header: MaxRecords is {records:,}, the file has {len(trace) + trace.n_bad:,} jobs"
@@ -201,6 +201,8 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
         _check_times(job, found)
         _check_sizes(job, found)
     check_order(_runnable(trace), found)
+    check_units([limit_s for limit_s in trace.numbers[8] if limit_s > 0], found, trace.lines[0] if len(trace) else 1)
+    check_gaps([(at, line) for at, line in zip(trace.numbers[1], trace.lines, strict=True) if at >= 0], found)
     _check_unknown(trace, found)
     if trace.unnamed.count:
         found.add_tally(trace.unnamed, "ignored", "note")

@@ -58,7 +58,7 @@ def lint_slurm(trace: SlurmTrace, n_procs: int | None = None) -> LintReport:
     _check_limits(ended, found)
     _check_ids(trace.jobs, found)
     _check_clock(trace.jobs, found)
-    _check_gaps(ended, found)
+    check_gaps([(job.submitted_at, job.line) for job in ended if job.submitted_at is not None], found)
     if n_procs is not None:  # nothing exceeds an estimate by the peak
         _check_use(ended, size_in, found)
     return found
@@ -107,12 +107,18 @@ def _check_limits(jobs: Sequence[SlurmJob], found: LintReport) -> None:
     for job in jobs:
         if job.limit_s is None:
             found.add(NO_LIMIT, "planned with its run time", job.line, "note")
-    limits = [job.limit_s for job in jobs if job.limit_s]
-    if len(limits) >= _FEW_JOBS:
-        if max(limits) < 1440:
-            found.add(MINUTES, "kept as they are", jobs[0].line)
-        elif min(limits) > 30 * _DAY_S:
-            found.add(SECONDS, "kept as they are", jobs[0].line)
+    if jobs:
+        check_units([job.limit_s for job in jobs if job.limit_s], found, jobs[0].line)
+
+
+def check_units(limits_s: Sequence[float], found: LintReport, line: int) -> None:
+    """Find limits whose unit is not plausible, if there are ten or more. O(n)."""
+    if len(limits_s) < _FEW_JOBS:
+        return
+    if max(limits_s) < 1440:
+        found.add(MINUTES, "kept as they are", line, "note")
+    elif min(limits_s) > 30 * _DAY_S:
+        found.add(SECONDS, "kept as they are", line, "note")
 
 
 def _check_ids(jobs: Sequence[SlurmJob], found: LintReport) -> None:
@@ -142,9 +148,9 @@ def _check_clock(jobs: Sequence[SlurmJob], found: LintReport) -> None:
         found.add(what, "put in order of submission", job.line)
 
 
-def _check_gaps(jobs: Sequence[SlurmJob], found: LintReport) -> None:
-    times = sorted((job.submitted_at, job.line) for job in jobs if job.submitted_at is not None)
-    gaps = [(later[0] - sooner[0], later[1]) for sooner, later in pairwise(times)]
+def check_gaps(submissions: Sequence[tuple[float, int]], found: LintReport) -> None:
+    """Note times without submissions, given the submissions and their lines. O(n log n)."""
+    gaps = [(later[0] - sooner[0], later[1]) for sooner, later in pairwise(sorted(submissions))]
     long = [(gap_s, line) for gap_s, line in gaps if gap_s >= _LEAST_GAP_S]
     what = GAP.format(max((gap_s for gap_s, _ in long), default=0) / _DAY_S)
     for _, line in long:

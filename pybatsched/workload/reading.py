@@ -77,7 +77,7 @@ def load(
     if files.format_of(path) == "Batsim JSON":
         workload = prepare.with_walltimes(batsim4.read(path), rule)[0]
         return workload if selection is None else prepare.select(workload, selection)[0]
-    options = slurm.SlurmOptions(
+    options = swf.SwfOptions(
         rule,
         size=size,
         run_times=run_times,
@@ -85,7 +85,7 @@ def load(
         n_procs=n_procs,
         n_procs_else=n_procs_else,
         memory_unit=memory_unit,
-        size_in=size_in,
-        timezone=timezone,
     )
+    if files.format_of(path) == "Slurm":
+        options = slurm.SlurmOptions.of(options, size_in, timezone)
     return read(path, options, selection or Selection(), lenient=lenient)[0]

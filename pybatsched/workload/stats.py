@@ -19,7 +19,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.formats import batsim4, files, rackham, slurm
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import LogOptions
-from pybatsched.workload.formats.swf import SwfTrace, read_swf, size_of
+from pybatsched.workload.formats.swf import SwfTrace, peak_use, read_swf, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
@@ -122,7 +122,9 @@ def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
             if job.user != -1:
                 users[job.user] += 1
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
-    made = _build_sample(trace.source, rows, known, len(trace) - len(rows), users)
+    largest = max((row[2] for row in rows), default=1)
+    n_known = known or max(largest, peak_use(trace))
+    made = _build_sample(trace.source, rows, n_known, len(trace) - len(rows), users)
     made.wait_s = [row[4] for row in rows] if trace.knows_waits else None
     made.clock, made.clock_name = _clock(trace.header, 0.0)
     return made

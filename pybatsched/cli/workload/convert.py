@@ -139,7 +139,7 @@ _IN_WORDS: Final = {
 }
 
 
-def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> slurm.SlurmOptions:
+def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf.SwfOptions:
     """Return the options for reading a file. Raises InputError for an option that is not for its format."""
     kind = files.format_of(path)
     if kind == "Batsim JSON":
@@ -153,7 +153,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> slu
         _check_unused(args, _OF_SLURM, "a log of Slurm", found)
     if args.speed is not None and args.profile != "parallel":
         raise InputError("--speed: expected together with --profile parallel")
-    return slurm.SlurmOptions(
+    options = swf.SwfOptions(
         walltimes=Walltimes.parse(args.walltimes or "requested", "--walltimes: "),
         min_runtime_s=args.min_runtime,
         n_procs=n_procs,
@@ -163,9 +163,10 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> slu
         size=args.size or "allocated",
         run_times=args.run_times or "logged",
         memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
-        size_in=args.size_in or "cores",
-        timezone=args.timezone or "UTC",
     )
+    if kind == "Slurm":
+        return slurm.SlurmOptions.of(options, args.size_in or "cores", args.timezone or "UTC")
+    return options
 
 
 def _check_unused(args: argparse.Namespace, names: tuple[str, ...], expected: str, found: str) -> None:

@@ -90,11 +90,12 @@ class SlurmOptions(SwfOptions):
         return made | {"size_in": self.size_in, "timezone": self.timezone}
 
     @classmethod
-    def of(cls, options: SwfOptions) -> SlurmOptions:
-        """Return options for any log as options for a log of Slurm."""
+    def of(cls, options: SwfOptions, size_in: SizeIn = "cores", timezone: str = "UTC") -> SlurmOptions:
+        """Return options for a log in SWF as options for a log of Slurm. Options for Slurm do not change."""
         if isinstance(options, SlurmOptions):
             return options
-        return cls(**{one.name: getattr(options, one.name) for one in fields(SwfOptions)})
+        own = {one.name: getattr(options, one.name) for one in fields(SwfOptions)}
+        return cls(**own, size_in=size_in, timezone=timezone)
 
 
 def size_of(job: SlurmJob, size_in: SizeIn = "cores", size: str = "allocated") -> int:

@@ -37,6 +37,7 @@ __all__ = [
     "SwfOptions",
     "SwfTrace",
     "machine_of",
+    "peak_use",
     "read_swf",
     "size_of",
     "to_workload",
@@ -107,6 +108,23 @@ def size_of(allocated: float, requested: float, size: str = "allocated") -> int:
     return int(first) if first > 0 else max(int(second), 0)
 
 
+def peak_use(trace: SwfTrace, size: str = "allocated") -> int:
+    """Return the most processors in use at one time by the log, 0 if it does not have measured waits. O(n log n)."""
+    waits = trace.numbers[2]
+    if not any(wait_s > 0 for wait_s in waits):  # in generated logs all waits are 0, as on a machine without limits
+        return 0
+    changes: list[tuple[float, int]] = []
+    numbers = trace.numbers
+    for at, wait_s, run_s, allocated, requested, status in zip(
+        numbers[1], waits, numbers[3], numbers[4], numbers[7], numbers[10], strict=True
+    ):
+        n = size_of(allocated, requested, size)
+        if at >= 0 and wait_s >= 0 and run_s > 0 and n > 0 and status not in _PARTS:
+            changes += [(at + wait_s, n), (at + wait_s + run_s, -n)]
+    changes.sort()  # at one instant ends come before starts
+    return max(itertools.accumulate(n for _, n in changes), default=0)
+
+
 def machine_of(trace: SwfTrace, options: SwfOptions) -> tuple[int, str | None]:
     """Return the processors of a log's machine, and a remark if the number is not from MaxProcs."""
     if options.n_procs is not None:
@@ -121,6 +139,9 @@ def machine_of(trace: SwfTrace, options: SwfOptions) -> tuple[int, str | None]:
         return options.n_procs_else, None
     pairs = zip(trace.numbers[4], trace.numbers[7], strict=True)
     largest = max((size_of(allocated, requested, options.size) for allocated, requested in pairs), default=0) or 1
+    if (peak := peak_use(trace, options.size)) > largest:
+        what = f"estimated as the most processors in use at one time, {peak:,} (or --procs N)"
+        return peak, f"neither MaxProcs nor MaxNodes in the header: the machine is {what}"
     return (
         largest,
         f"neither MaxProcs nor MaxNodes in the header: the machine is as large as the largest job, {largest:,}",

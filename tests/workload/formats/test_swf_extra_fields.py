@@ -12,6 +12,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.formats.swf import EXTRA_FIELDS, TAKEN_FIELDS, read_swf, to_workload
 from pybatsched.workload.formats.swf_reader import UNNAMED, extra_names
 from pybatsched.workload.lint import lint
+from pybatsched.workload.lint_slurm import GAP, MINUTES
 
 FROM_ZERO = """\
 ; MaxProcs: 8
@@ -89,6 +90,23 @@ def test_lint_notes_ignored_fields(tmp_path: Path) -> None:
     found = lint(log(tmp_path, f"{line(1)} 4", header="; MaxProcs: 8\n"))
     assert found.findings[UNNAMED].count == 1
     assert found.findings[UNNAMED].level == "note"
+
+
+def test_the_machine_of_a_log_without_its_size_is_the_peak(tmp_path: Path) -> None:
+    lines = (line(1, 0, 0, 100, 3), line(2, 10, 5, 60, 4), line(3, 20, 80, 10, 2), line(4, 90, -1, 60, 1))
+    workload, report = to_workload(trace(tmp_path, *lines, header="; Version: 2\n"))
+    assert workload.n_procs == 7
+    assert any("estimated as the most processors in use at one time, 7" in rule for rule in report.tallies)
+    found = lint(log(tmp_path, *lines, header="; Version: 2\n"))
+    assert found.n_procs == 7
+    assert "the most processors in use, 7, is taken" in found.findings["header: no MaxProcs or MaxNodes"].remedy
+
+
+def test_gaps_and_units_of_logs(tmp_path: Path) -> None:
+    lines = [line(number, number, requested_s=600) for number in range(10, 20)]
+    found = lint(log(tmp_path, *lines, line(20, 864_000, requested_s=600))).findings
+    assert found[MINUTES].level == "note"
+    assert found[GAP.format(10)].places == [13]
 
 
 def test_the_log_of_alea_ng() -> None:
