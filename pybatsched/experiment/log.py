@@ -84,7 +84,8 @@ class Log:
         """What is odd in the file, as `pybatsched workload lint` reports it: level, what, count, and how it is read."""
         rows: list[dict[str, Any]] = []
         if self.workload.source and Path(self.workload.source).exists():
-            found = lint.lint(self.workload.source)
+            zone = (self.how_read or {}).get("timezone", "UTC")
+            found = lint.lint(self.workload.source, timezone=zone)
             rows = [
                 {"level": one.level, "what": one.what, "count": one.count, "remedy": one.remedy}
                 for one in found.findings.values()

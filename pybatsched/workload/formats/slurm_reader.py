@@ -242,7 +242,9 @@ class _Records:
                 cells = self._quoted(line, text)
             else:
                 cells = text.split(self._separator)
-                if len(cells) < self._n:
+                if self._separator != "|":
+                    cells = self._completed(cells)  # text with separators or line ends has quotes
+                elif len(cells) < self._n:
                     cells = self._joined(text)
                 elif self._free == self._n - 1 and len(cells) == self._n:
                     self._skip_rest()
@@ -322,7 +324,7 @@ class _Records:
         surplus = len(cells) - self._n
         if not surplus:
             return cells
-        if surplus < 0 or self._free is None:
+        if surplus < 0 or self._free is None or self._separator != "|":
             hint = ""
             if surplus > 0 and self._separator == "," and "=" in "".join(cells):
                 hint = "; resources contain commas: write them with quotes, or use sacct --parsable2"
@@ -427,6 +429,9 @@ class _Reader:
     def _job(self, cells: list[str], job_id: JobId, line: int) -> SlurmJob:
         submitted_at = self._time(cells, "Submit")
         state = self._value(cells, "State", values.state_of)
+        started_at, ended_at = self._time(cells, "Start"), self._time(cells, "End")
+        if state is None and "End" in self._index and started_at is not None and ended_at is None:
+            state = "RUNNING"
         elapsed_s = self._value(cells, "ElapsedRaw", values.number_of)
         if elapsed_s is None:
             elapsed_s = self._value(cells, "Elapsed", values.duration_of)
@@ -438,8 +443,8 @@ class _Reader:
             job_id,
             submitted_at,
             self._time(cells, "Eligible"),
-            self._time(cells, "Start"),
-            self._time(cells, "End"),
+            started_at,
+            ended_at,
             elapsed_s,
             limit_s,
             is_unlimited,

@@ -129,7 +129,9 @@ def test_binary_and_empty_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="truncated or damaged"):
         load(tmp_path / "w")
     (tmp_path / "w").write_text("\n \n")
-    with pytest.raises(InputError, match=r"expected a workload \(Batsim JSON, SWF or Rackham\), found an empty file"):
+    with pytest.raises(
+        InputError, match=r"expected a workload \(Batsim JSON, SWF, Rackham or Slurm\), found an empty file"
+    ):
         load(tmp_path / "w")
 
 

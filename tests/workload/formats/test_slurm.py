@@ -13,6 +13,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.errors import InputError
+from pybatsched.metrics.runs import workloads_of
 from pybatsched.workload import load, stats
 from pybatsched.workload.formats import slurm
 from pybatsched.workload.formats.slurm import SlurmOptions, read_slurm, to_workload
@@ -246,6 +247,19 @@ def test_simulate_from_a_log_of_slurm(tmp_path: Path) -> None:
     assert figures["mean_wait_s"] == pytest.approx((0 + 90 + 80) / 3)  # FCFS: job 3_1 starts with job 2
     run = pb.simulate(pb.read_workload(file, n_procs=3), "fcfs", n_procs=3)
     assert run.figures["mean_wait_s"] == pytest.approx((0 + 90 + 80) / 3)
+
+
+def test_figures_of_a_run_read_the_log_as_the_run_did(tmp_path: Path) -> None:
+    lines = (sacct_line("1", NNodes="2", AllocTRES="cpu=8,node=2"), sacct_line("2", 5, User="bob"))
+    words = ("--procs", "4", "--policy", "fcfs", "--size-in", "nodes", "--timezone", "Europe/Paris", "--quiet")
+    done = run_cli("simulate", "-w", str(sacct(tmp_path, *lines)), *words, "-e", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    done = run_cli("metrics", str(tmp_path / "run"), "--by", "user", "--measure", "wait_s")
+    assert (done.returncode, "bob" in done.stdout) == (0, True), done.stderr
+    summary = json.loads((tmp_path / "run_summary.json").read_text())
+    (workload,) = workloads_of(str(tmp_path / "run"), summary).values()
+    assert workload.jobs[0]["res"] == 2
+    assert workload.about["conversion"]["timezone"] == "Europe/Paris"
 
 
 def test_read_workload_with_options(tmp_path: Path) -> None:

@@ -228,6 +228,24 @@ def test_resources_with_commas_need_quotes(tmp_path: Path) -> None:
         read_slurm(sacct(tmp_path, "1,cpu=1,node=1,1704067200,60", header=header))
 
 
+def test_csv_without_quotes_is_not_mended(tmp_path: Path) -> None:
+    """Only output of sacct has text with separators and line ends without quotes."""
+    header = "JobID,NCPUS,Submit,ElapsedRaw,SubmitLine"
+    good = "{},4,1704067200,60,sbatch"
+    file = sacct(tmp_path, good.format(1), "more", good.format(2) + ",a", good.format(3), header=header)
+    with pytest.raises(InputError, match="line 3: expected 5 fields, found 1"):
+        read_slurm(file)
+    trace = read_slurm(file, lenient=True)
+    assert ids(trace) == ["1", "3"]
+    assert {rule: tally.places for rule, tally in trace.bad.items()} == {"expected 5 fields": [3, 4]}
+
+
+def test_a_start_without_an_end_is_a_running_job(tmp_path: Path) -> None:
+    header = "JobID,NCPUS,Submit,Start,End,ElapsedRaw"
+    (job,) = read_slurm(sacct(tmp_path, "1,4,1704067200,1704067200,Unknown,60", header=header)).jobs
+    assert (job.state, job.has_ended) == ("RUNNING", False)
+
+
 def test_a_quote_without_end(tmp_path: Path) -> None:
     lines = ("1,4,1704067200,60", '2,"4,1704067200,60', "3,4,1704067200,60")
     file = sacct(tmp_path, *lines, header="JobID,NCPUS,Submit,ElapsedRaw")
