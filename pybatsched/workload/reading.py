@@ -18,7 +18,7 @@ from pybatsched.workload.walltimes import Walltimes
 def read(
     path: str | Path, options: swf.SwfOptions, selection: Selection, *, lenient: bool = False
 ) -> tuple[Workload, Report]:
-    """Read the jobs of a file that a selection keeps, and report dropped and changed jobs. Up to 20 µs per job.
+    """Read the jobs of a file that a selection keeps, and report dropped and changed jobs. Up to 100 µs per job.
 
     Options that do not apply to the format are ignored: a Batsim file uses the walltimes and the size of the machine,
     the Rackham format all but `size`, `run_times` and `memory_unit`, a log of Slurm all but `memory_unit`. Options that
@@ -66,7 +66,7 @@ def load(
     selection: Selection | None = None,
     lenient: bool = False,
 ) -> Workload:
-    """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, Rackham), plain or gzip. 5 to 40 µs per job.
+    """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, Rackham), plain or gzip. Up to 100 µs per job.
 
     `walltimes` is a rule of `pybatsched.workload.walltimes`. Walltimes of a Batsim file are its requested times. The
     other options are for logs, as in `slurm.SlurmOptions`; `size` and `run_times` are for SWF and Slurm, `memory_unit`
