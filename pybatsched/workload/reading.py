@@ -66,7 +66,7 @@ def load(
     selection: Selection | None = None,
     lenient: bool = False,
 ) -> Workload:
-    """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, Rackham), plain or gzip. Up to 100 µs per job.
+    """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, Rackham), plain or gzip. Up to 100 µs a job.
 
     `walltimes` is a rule of `pybatsched.workload.walltimes`. Walltimes of a Batsim file are its requested times. The
     other options are for logs, as in `slurm.SlurmOptions`; `size` and `run_times` are for SWF and Slurm, `memory_unit`
