@@ -103,6 +103,7 @@ wheel: $(VENV)/ready
 	$(PYTHON) -m venv build/fresh
 	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
 	cd build && fresh/bin/pybatsched --version && fresh/bin/pybatsched policies
+	cd build && fresh/bin/pybatsched simulate -w ../examples/workload.json --policy easy -e fresh/run -q
 
 # Build sdist and wheel of the last commit twice, and keep them in dist/ if both builds are identical, with the bill of
 # materials and SHA256SUMS.

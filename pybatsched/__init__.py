@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from pybatsched.errors import (
         InputError as InputError,
+        PolicyError as PolicyError,
         UntrustedFileError as UntrustedFileError,
         quantity as quantity,
     )
@@ -115,7 +116,7 @@ _MODULES = {
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState",
     "core.policy": "API_VERSION BatsimFeature Options Policy",
-    "errors": "InputError UntrustedFileError quantity",
+    "errors": "InputError PolicyError UntrustedFileError quantity",
     "experiment.log": "Log generate_workload read_workload",
     "experiment.policies": "PolicyChoice available_policies policy",
     "experiment.runs": "Campaign Run Runs read_campaign read_run",

@@ -31,7 +31,7 @@ SHOWN: Final = (
 #: Figures against a baseline that are shown if there is one.
 AGAINST: Final = ("response_ratio", "impacted", "early")
 #: Counts that are also shown if one of them is not 0: without them the other figures would mislead.
-WARNING_COUNTS: Final = ("n_left_out", "n_rejected", "n_broken_promises")
+WARNING_COUNTS: Final = ("n_left_out", "n_rejected", "n_unfinished", "n_broken_promises")
 
 
 def shown(rows: Iterable[Mapping[str, Any]]) -> list[str]:

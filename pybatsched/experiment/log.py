@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
+import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -43,12 +46,20 @@ class Log:
     name: str
     #: The options that the file was read with, for the summary of a run; None if the jobs are not those of a file.
     how_read: Mapping[str, Any] | None = field(default=None, repr=False)
+    #: The SHA-256 digest of the file; empty if the jobs are not those of a file.
+    file_digest: str = field(default="", repr=False)
 
     def __len__(self) -> int:
         return len(self.workload.jobs)
 
     def __repr__(self) -> str:
         return f"Log({self.name!r}: {quantity(len(self), 'job')} for {quantity(self.n_procs, 'processor')})"
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the content: of the file, or of the jobs if they are not those of a file."""
+        content = [self.workload.jobs, self.workload.profiles, self.workload.n_procs]
+        return self.file_digest or hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
     def n_procs(self) -> int:
@@ -59,14 +70,14 @@ class Log:
     def jobs(self) -> pl.DataFrame:
         """One row per job: id, submission, processors, run time, walltime and estimate, user, and its other fields.
 
-        `runtime_s` is null for a job whose run time depends on the machine. `evaluated` is False for the jobs of a
-        warm-up. Fields with lists or objects are left out.
+        Ids are those of a run, such as w0!42. `runtime_s` is null for a job whose run time depends on the machine.
+        `evaluated` is False for the jobs of a warm-up. Fields with lists or objects are left out.
         """
         jobs, profiles = self.workload.jobs, self.workload.profiles
         runtimes = {name: delay_of(profile, profiles) for name, profile in profiles.items()}
         some_count = any("evaluated" in job for job in jobs)
         columns: dict[str, list[Any]] = {
-            "id": [str(job["id"]) for job in jobs],
+            "id": [f"w0!{job['id']}" for job in jobs],
             "submitted_at": [float(job["subtime"]) for job in jobs],
             "n_procs": [job["res"] for job in jobs],
             "runtime_s": [_seconds(runtimes.get(job["profile"])) for job in jobs],
@@ -113,8 +124,8 @@ class Log:
         Jobs of the `warm_up` before `begin` are simulated too, but figures leave them out. Raises InputError if no job
         is left.
         """
-        begin_at, warm_up_s = _time(begin, "begin"), _time(warm_up, "warm_up")
-        end_at = None if end is None else _time(end, "end")
+        begin_at, warm_up_s = in_seconds(begin, "begin"), in_seconds(warm_up, "warm_up")
+        end_at = None if end is None else in_seconds(end, "end")
         if warm_up_s:
             marked = [{**job, "evaluated": job["subtime"] >= begin_at} for job in self.workload.jobs]
             selection = Selection(max(begin_at - warm_up_s, 0.0), end_at)
@@ -126,7 +137,8 @@ class Log:
         changed = self._changed(prepare.select(self.workload, selection)[0])
         if self.how_read is None or self.how_read.get("selection"):
             return changed
-        return replace(changed, how_read={**self.how_read, "selection": selection.as_json()})
+        how = {**self.how_read, "selection": selection.as_json()}
+        return replace(changed, how_read=how, file_digest=self.file_digest)
 
     def head(self, n: int) -> Log:
         """Return the first `n` jobs."""
@@ -134,7 +146,8 @@ class Log:
         changed = self._changed(prepare.select(self.workload, selection)[0])
         if self.how_read is None or self.how_read.get("selection"):
             return changed
-        return replace(changed, how_read={**self.how_read, "selection": selection.as_json()})
+        how = {**self.how_read, "selection": selection.as_json()}
+        return replace(changed, how_read=how, file_digest=self.file_digest)
 
     def where(self, condition: Callable[[Mapping[str, Any]], bool] | pl.Expr) -> Log:
         """Return the jobs for which a condition holds: a polars expression over `jobs`, or a function of a row.
@@ -181,7 +194,7 @@ class Log:
             "jobs": f"{len(self):,}",
             "processors": f"{self.n_procs:,}",
             "offered load": "-" if figures["offered_load"] is None else f"{figures['offered_load']:.3f}",
-            **{f"{count:,} jobs": rule for rule, count in self.dropped.items()},
+            **{rule: quantity(count, "job") for rule, count in self.dropped.items()},
         }
         cells = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows.items())
         return f"<table><caption>workload <b>{html.escape(self.name)}</b></caption>{cells}</table>"
@@ -223,7 +236,7 @@ def read_workload(
     how |= {} if timezone is None else {"timezone": timezone}
     how |= {"selection": selection.as_json()} if partitions else {}
     how |= {"lenient": True} if lenient else {}
-    return Log(workload, name or _name_of(path), how)
+    return Log(workload, name or name_of_file(path), how, hashlib.sha256(Path(path).read_bytes()).hexdigest())
 
 
 def generate_workload(
@@ -247,21 +260,35 @@ def generate_workload(
     return Log(generate(recipe), name or model)
 
 
+def as_log(log: Log | str | Path) -> Log:
+    """Return a workload, read from its file if a path is given. Raises InputError."""
+    if isinstance(log, Log):
+        return log
+    if not isinstance(log, str | Path):
+        raise InputError(f"log: expected a Log or the path of a file, found {type(log).__name__}")
+    return read_workload(log)
+
+
 def is_log_file(log: Log) -> bool:
     """Return whether a workload was read from a log, whose sizes may be in other units than hosts."""
     return bool(log.workload.source) and files.format_of(log.workload.source) != "Batsim JSON"
 
 
-def _name_of(path: str | Path) -> str:
+def name_of_file(path: str | Path) -> str:
+    """Return the name of a file without its endings."""
     name = Path(path).name
     for ending in (".gz", ".json", ".swf", ".txt", ".csv"):
         name = name.removesuffix(ending)
     return name
 
 
-def _time(value: Time, what: str) -> float:
+def in_seconds(value: Time, what: str) -> float:
     """Return a time in seconds. Raises InputError."""
-    return seconds_of(value if isinstance(value, str) else f"{float(value):.6f}", what)
+    if isinstance(value, str):
+        return seconds_of(value, what)
+    if not 0 <= value < math.inf:
+        raise InputError(f"{what}: expected 0 seconds or more, found {value}")
+    return float(value)
 
 
 def _seconds(value: Any) -> float | None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import Run
+from pybatsched.experiment.log import in_seconds
+from pybatsched.metrics.runs import Run, common_tau_s
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,9 +24,8 @@ class Plots:
     linear) that of the axis of values, `begin` and `end` limit the time axis (or choose jobs by their submission).
     """
 
-    def __init__(self, runs: Sequence[Run], tau_s: float) -> None:
+    def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = runs
-        self._tau_s = tau_s
 
     def cdf(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
         """Draw the share of jobs up to each value of a measure, one line per run."""
@@ -66,17 +66,17 @@ class Plots:
                 if name not in known:
                     raise InputError(f"labels: {name!r}: expected one of {', '.join(known)}")
             runs = [replace(run, name=labels.get(run.label, run.label)) for run in runs]
-        span = {"begin_s": seconds(begin), "end_s": seconds(end)}
-        given = {"width": figure_style.width_of(str(width)), **span, **options}
-        unknown = given.keys() - figures.FigureOptions._fields
+        unknown = options.keys() - {"measure", "scale", "color"}
         if unknown:
             expected = "labels, width, begin, end, scale, color"
             raise InputError(f"{', '.join(sorted(unknown))}: expected one of {expected}")
-        return figures.figure_of(kind, runs, figures.FigureOptions(tau_s=self._tau_s, **given))
-
-
-def seconds(value: float | str | None) -> float | None:
-    """Return a time in seconds, from a number or a text such as 12h."""
-    from pybatsched.workload.selection import seconds_of  # noqa: PLC0415  see above
-
-    return seconds_of(value, "time") if isinstance(value, str) else value
+        for name, known_values in (("scale", ("auto", "log", "linear")), ("color", ("auto", "job", "wait"))):
+            if options.get(name, "auto") not in known_values:
+                raise InputError(f"{name}: expected one of {', '.join(known_values)}, found {options[name]!r:.40}")
+        if "measure" in options:
+            runs[0].evaluated.check_measure(options["measure"], *(run.evaluated for run in runs[1:]))
+        tau_s = common_tau_s(runs if options.get("measure") == "bounded_slowdown" else [])
+        times = {"begin": begin, "end": end}
+        span = {f"{name}_s": None if at is None else in_seconds(at, name) for name, at in times.items()}
+        given = {"width": figure_style.width_of(str(width)), **span, **options}
+        return figures.figure_of(kind, runs, figures.FigureOptions(tau_s=tau_s, **given))

@@ -31,15 +31,20 @@ class PolicyChoice:
             registry.add(self.source.cls)  # explain finds it by name
         given = dict(self.options)
         if seed is not None and self.has_seed:
-            given.setdefault("seed", seed)
+            given["seed"] = seed
         plan = registry.PolicyPlan(self.source, given, given_by="Python", trusted=True)
         plan.check_early()
         return plan
 
     @property
     def has_seed(self) -> bool:
-        """Whether the policy uses random numbers: it has the option `seed`."""
-        return "seed" in self.source.option_fields
+        """Whether the policy uses random numbers: it has the option `seed`, and no value for it is given."""
+        return "seed" in self.source.option_fields and "seed" not in self.options
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle an installed policy, or one of a file, by its name."""
+        name = self.source.name if registry.is_installed(self.source.name) else self.source.cls
+        return _choice, (name, dict(self.options), self.label)
 
     def __repr__(self) -> str:
         return f"policy({self.label!r})"
@@ -69,13 +74,23 @@ def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> Pol
     policy('easy(order=sjf)')
     """
     if isinstance(name, PolicyChoice):
-        chosen = PolicyChoice(name.source, {**name.options, **options}, label or name.label)
+        own = name.label != _label(name.source, name.options)
+        source, options = name.source, {**name.options, **options}
+        label = label or (name.label if own else None)
     else:
         source = registry.find(name, trusted=True) if isinstance(name, str) else registry.add(name)
-        text = ", ".join(f"{key}={value}" for key, value in options.items())
-        chosen = PolicyChoice(source, options, label or (f"{source.name}({text})" if text else source.name))
+    chosen = PolicyChoice(source, options, label or _label(source, options))
     chosen.plan()
     return chosen
+
+
+def _label(source: registry.PolicySource, options: Mapping[str, Any]) -> str:
+    text = ", ".join(f"{key}={value}" for key, value in options.items())
+    return f"{source.name}({text})" if text else source.name
+
+
+def _choice(name: PolicyLike, options: Mapping[str, Any], label: str) -> PolicyChoice:
+    return policy(name, label=label, **options)
 
 
 def available_policies() -> pl.DataFrame:

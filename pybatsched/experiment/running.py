@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
-from pybatsched.experiment.log import Log, Time, is_log_file
+from pybatsched.experiment.log import Log, Time, in_seconds, is_log_file
 from pybatsched.experiment.policies import PolicyChoice
 from pybatsched.machines import names
 from pybatsched.metrics import DEFAULT_TAU_S, summary
 from pybatsched.metrics.fields import check_fields, not_evaluated
 from pybatsched.platform import model
 from pybatsched.platform.groups import groups
+from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
@@ -29,11 +30,8 @@ from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload import jobs as job_checks
-from pybatsched.workload.formats import batsim4
-from pybatsched.workload.selection import seconds_of
+from pybatsched.workload.model import Workload
 
-#: The file of the workload beside the results, for a workload that is not an unchanged file.
-WORKLOAD: Final = "_workload.json"
 #: The journal beside the results.
 JOURNAL: Final = ".pbj"
 
@@ -60,8 +58,25 @@ class Machine:
     def __post_init__(self) -> None:
         if self.n_procs is not None and self.platform is not None:
             raise InputError("n_procs and platform: expected only one of them, found both")
+        if self.units not in {None, "core"} and self.platform is None:
+            raise InputError(f"units {self.units}: expected with a platform")
         if self.energy and self.platform is None:
             raise InputError("energy: expected a platform with watts; equal processors have none")
+
+
+def machine_of(
+    *,
+    n_procs: int | None,
+    platform: str | Path | None,
+    units: str | None,
+    energy: bool,
+    events: str | Path | Sequence[str | Path],
+    stop_at: Time | None,
+) -> Machine:
+    """Return the machine of a user's arguments. Raises InputError."""
+    paths = (events,) if isinstance(events, str | Path) else events
+    name = None if platform is None else str(platform)
+    return Machine(n_procs, name, units, energy, tuple(map(str, paths)), stop_at)
 
 
 @dataclass(frozen=True)
@@ -74,25 +89,34 @@ class Task:
     seed: int | None = None
     tau_s: float = DEFAULT_TAU_S
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau_s < math.inf:
+            raise InputError(f"tau_s: expected 0 seconds or more, found {self.tau_s}")
+
     @property
     def label(self) -> str:
         """A short name of the run: its policy."""
         return self.policy.label
 
 
-def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
-    """Return the inputs of the simulator, and warnings about them. Raises InputError.
+def sized(log: Log, machine: Machine) -> tuple[Platform, Workload, str | None]:
+    """Return the platform, the workload with sizes in its hosts, and the unit that sizes were converted to, if any.
 
-    Without a machine, the number of processors is that of the workload.
+    Without a machine, the number of processors is that of the workload. Raises InputError.
     """
-    machine, workload = task.machine, task.log.workload
     if machine.platform is None:
-        platform = model.uniform(task.log.n_procs if machine.n_procs is None else machine.n_procs)
-    else:
-        platform = names.find(machine.platform, energy=machine.energy).read()
-        sizing = run_inputs.sizing(machine.units, platform, machine.platform)
-        if sizing is not None and (sizing.asked or is_log_file(task.log)):
-            workload = sizing.applied(workload)[0]
+        return model.uniform(log.n_procs if machine.n_procs is None else machine.n_procs), log.workload, None
+    platform = names.find(machine.platform, energy=machine.energy).read()
+    sizing = run_inputs.sizing(machine.units, platform, machine.platform)
+    if sizing is None or not (sizing.asked or is_log_file(log)):
+        return platform, log.workload, None
+    return platform, sizing.applied(log.workload)[0], sizing.unit
+
+
+def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
+    """Return the inputs of the simulator, and warnings about them. Raises InputError."""
+    machine = task.machine
+    platform, workload, _ = sized(task.log, machine)
     options = runs.with_needs(SimulationOptions(energy=machine.energy), plan)
     if options.energy:
         model.check_energy(platform)
@@ -108,7 +132,7 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
     ]
     ends_at = math.inf
     if machine.stop_at is not None:
-        ends_at = seconds_of(str(machine.stop_at), "stop_at")
+        ends_at = in_seconds(machine.stop_at, "stop_at")
     found = [
         *(run_inputs.energy_warnings(workloads.values()) if options.energy else []),
         *run_inputs.planning_warnings(runs.reserving(plan, options), workloads.values()),
@@ -125,23 +149,18 @@ def run_task(
     progress: Callable[[float, int], None] | None = None,
     journal: bool = False,
 ) -> list[str]:
-    """Simulate, and write the files of `pybatsched simulate -e PREFIX`. Returns warnings.
-
-    A workload that is not an unchanged file is written to PREFIX_workload.json.
-    """
+    """Simulate, and write the files of `pybatsched simulate -e PREFIX`. Returns warnings."""
     plan = task.policy.plan(task.seed)
     scenario, found = scenario_of(task, plan)
     how_read = dict(task.log.how_read or {"walltimes": "requested"})
-    if task.machine.units is not None:
-        how_read["units"] = task.machine.units
-    path = task.log.workload.source
-    if task.log.how_read is None:
-        path = f"{prefix}{WORKLOAD}"
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        batsim4.write(task.log.workload, path)
+    unit = sized(task.log, task.machine)[2] if task.log.how_read is not None else None
+    if unit is not None:
+        how_read["units"] = unit
     options = scenario.options
     policy = run_inputs.policy_description(plan, options)
-    files = run_inputs.digests(task.machine.platform, [path], task.machine.events, energy=options.energy)
+    files = run_inputs.digests(task.machine.platform, [], task.machine.events, energy=options.energy)
+    name = task.log.name if task.log.how_read is None else task.log.workload.source
+    files["workloads"] = [{"file": name, "sha256": task.log.digest}]
     setting = run_inputs.setting_of(scenario, files, policy)
     how_read |= not_evaluated(scenario.workloads)
     about: dict[str, Any] = {"inputs": setting.inputs, "policy": policy, "tau_s": task.tau_s, **how_read}
@@ -156,7 +175,7 @@ def run_task(
             tau_s=task.tau_s,
         )
         results.cut_at = result.cut_at
-        extra = {**how_read, "seed": task.seed}
+        extra = {**how_read, "seed": task.seed, "names": {"policy": task.label, "workload": task.log.name}}
         content = summary.of_run(setting, result, extra, {"behaves_as_batsim": BATSIM_VERSION})
         summary.write(f"{results.part}{SUMMARY}", content)
         results.finish()
@@ -165,7 +184,7 @@ def run_task(
 
 def _about_result(task: Task, result: summary.Result) -> list[str]:
     """Return what a user should know about a result: rejected and unfinished jobs, remarks, broken promises."""
-    found = [f"{quantity(n, 'job')} rejected: {why or 'no reason was given'}" for n, why in result.rejections]
+    found = [f"{quantity(n, 'job')} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
     found += result.remarks
     found += [f"the policy broke a promise: {text}" for text in result.broken_promises]
     if not result.finished and result.cut_at is None:
@@ -174,7 +193,7 @@ def _about_result(task: Task, result: summary.Result) -> list[str]:
     return [f"{task.label}: {text}" for text in found]
 
 
-def warn_all(texts: Sequence[str]) -> None:
+def warn_all(texts: Sequence[str], stacklevel: int = 4) -> None:
     """Show warnings, each once."""
     for text in dict.fromkeys(texts):
-        warnings.warn(text, stacklevel=4)
+        warnings.warn(text, stacklevel=stacklevel)

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import io
 import json
 import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.table import frame as campaign_frame, shown as shown_figures
 from pybatsched.errors import InputError, quantity
+from pybatsched.experiment.log import name_of_file
 from pybatsched.experiment.plots import Plots
-from pybatsched.experiment.running import JOURNAL, WORKLOAD, Folder, Task, run_task
+from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
 from pybatsched.experiment.tables import pl, plain_columns
-from pybatsched.metrics import runs as files
+from pybatsched.metrics import runs as files, summary
+from pybatsched.metrics.fields import fields_of
 from pybatsched.metrics.figure_names import figure_title
 from pybatsched.metrics.grouped import summary_table
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.results import run_state
+from pybatsched.results.writing import Results
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Columns that identify a run in tables.
 KEYS: Final = ("workload", "policy", "seed")
@@ -67,9 +76,8 @@ class Run:
     @cached_property
     def record(self) -> files.Run:
         """The run as the commands read it."""
-        own = f"{self._prefix}{WORKLOAD}"
-        found = files.read_latest(self._prefix, [own] if Path(own).exists() else [])
-        return replace(found, name=self.policy)
+        fields = None if self._task is None else fields_of({"w0": self._task.log.workload})
+        return replace(files.read_latest(self._prefix, own_fields=fields), name=self.policy)
 
     @property
     def tau_s(self) -> float:
@@ -77,23 +85,27 @@ class Run:
         return DEFAULT_TAU_S if self.record.tau_s is None else self.record.tau_s
 
     @property
-    def summary(self) -> Mapping[str, Any]:
+    def about(self) -> Mapping[str, Any]:
         """The content of its summary file: versions, inputs, options, figures, rejections, unfinished jobs."""
         return self.record.summary
 
     @property
     def is_finished(self) -> bool:
         """Whether all jobs have ended."""
-        return bool(self.summary.get("finished", True))
+        return bool(self.about.get("finished", True))
 
     @cached_property
     def figures(self) -> dict[str, float | int | None]:
         """The figures of the run by name, such as mean_wait_s; docs/metrics.md explains them."""
         found = figures_of(self.record.jobs, self.record.n_procs, self.tau_s)
+        # In a run that was stopped, these count the jobs that still waited and ran.
         found["utilisation"] = self.record.utilisation()
+        found["mean_queue_length"] = self.record.queue_length.mean(*self.record.span)
+        found["max_queue_length"] = self.record.queue_length.maximum
         if self.record.energy is not None:
             found |= self.record.energy.as_dict()
-        own = self.summary.get("policy_figures")
+        found["n_unfinished"] = self.about.get("n_unfinished", 0)
+        own = self.about.get("policy_figures")
         return {**own, **found} if isinstance(own, dict) else found
 
     @cached_property
@@ -119,7 +131,10 @@ class Run:
 
         The run is repeated once to record a journal, unless it has one. Raises InputError if that is not possible.
         """
-        return explain(JournalReader(self._journal()), job_id)
+        path = self._journal()
+        if self._task is not None:
+            self._task.policy.plan()  # makes a class of this process known
+        return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
 
     def _journal(self) -> str:
         path = self.record.journal
@@ -130,8 +145,14 @@ class Run:
                 f"{self._prefix}: expected a run with a journal; simulate it with --journal, or here with journal=True"
             )
         self._journal_folder = folder = Folder()
-        self._task.policy.plan()  # makes a class of this process known
         run_task(self._task, f"{folder.name}/run", journal=True)
+        places = (self._prefix, f"{folder.name}/run")
+        first, again = (Path(f"{place}{run_state.JOBS}").read_bytes() for place in places)
+        if first != again:
+            raise InputError(
+                f"policy {self.policy}: its schedule differs when the run is repeated; expected a deterministic "
+                "policy, or simulate with journal=True"
+            )
         path = f"{folder.name}/run{JOURNAL}"
         self.record = replace(self.record, journal=path)
         return path
@@ -139,9 +160,9 @@ class Run:
     @property
     def plot(self) -> Plots:
         """Figures of this run: ``run.plot.gantt()``, ``run.plot.cdf("wait_s")``, … Each is a matplotlib Figure."""
-        return Plots([self.record], self.tau_s)
+        return Plots([self.record])
 
-    def gantt(self, **options: Any) -> Any:
+    def gantt(self, **options: Any) -> Figure:
         """Return the Gantt chart as a matplotlib Figure: which job ran when, and on which processors."""
         return self.plot.gantt(**options)
 
@@ -152,33 +173,32 @@ class Run:
     def save(self, prefix: str | Path) -> None:
         """Write all files of the run, those of `pybatsched simulate -e PREFIX`. Existing results are replaced.
 
-        A workload that is not an unchanged file is written to PREFIX_workload.json.
+        A workload that is not the content of a file is written to PREFIX_workload.json. Raises InputError.
         """
         target = str(prefix)
         if Path(target).is_dir():
             raise InputError(f"{target}: expected the start of file names, such as {target}/run, found a directory")
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        for suffix in run_state.SUFFIXES:
-            source = Path(f"{self._prefix}{suffix}")
-            if source.exists() and suffix != run_state.SUMMARY:
-                shutil.copyfile(source, f"{target}{suffix}")
-            elif not source.exists():
-                Path(f"{target}{suffix}").unlink(missing_ok=True)
-        content = json.loads(json.dumps(self.summary))
-        own = Path(f"{self._prefix}{WORKLOAD}")
-        if own.exists():
-            shutil.copyfile(own, f"{target}{WORKLOAD}")
-            content["inputs"]["workloads"][0]["file"] = f"{target}{WORKLOAD}"
-        if content:
-            Path(f"{target}{run_state.SUMMARY}").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        mark = Path(f"{self._prefix}{run_state.MARK}")
-        if mark.exists():
-            state = json.loads(mark.read_text(encoding="utf-8"))
-            journal = self.record.journal
-            if journal and Path(journal).exists():
+        if Path(target).resolve() == Path(self._prefix).resolve():
+            return
+        content = json.loads(json.dumps(self.about))
+        journal = self.record.journal if self.record.journal and Path(self.record.journal).exists() else ""
+        with Results(target, journal=f"{target}{JOURNAL}" if journal else None) as results:
+            results.begin(len(self.record.records), self.record.n_procs)
+            results.n_over, results.cut_at = len(self.record.records), content.get("cut_at")
+            for suffix in run_state.SUFFIXES:
+                if Path(f"{self._prefix}{suffix}").exists():
+                    shutil.copyfile(f"{self._prefix}{suffix}", f"{results.part}{suffix}")
+            workload = Path(f"{results.part}{run_state.WORKLOAD}")
+            if self._task is not None and self._task.log.how_read is None:
+                batsim4.write(sized(self._task.log, self._task.machine)[1], str(workload))
+            if workload.exists():
+                digest = hashlib.sha256(workload.read_bytes()).hexdigest()
+                content["inputs"]["workloads"] = [{"file": f"{target}{run_state.WORKLOAD}", "sha256": digest}]
+            if content:
+                summary.write(f"{results.part}{run_state.SUMMARY}", content)
+            if journal:
                 shutil.copyfile(journal, f"{target}{JOURNAL}")
-                state["journal"] = Path(f"{target}{JOURNAL}").name
-            Path(f"{target}{run_state.MARK}").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+            results.finish()
 
     def _repr_html_(self) -> str:
         chart = ""
@@ -204,7 +224,13 @@ class Runs(Sequence[Run]):
     def __iter__(self) -> Iterator[Run]:
         return iter(self._runs)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Runs: ...
+
+    def __getitem__(self, index: int | slice) -> Run | Runs:
         return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __repr__(self) -> str:
@@ -220,7 +246,7 @@ class Runs(Sequence[Run]):
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """One row per job of each run; the first columns are workload, policy and seed."""
-        return pl.concat([run.jobs for run in self], how="diagonal_relaxed")
+        return pl.concat([run.jobs for run in self._some()], how="diagonal_relaxed")
 
     @cached_property
     def figures(self) -> pl.DataFrame:
@@ -233,8 +259,8 @@ class Runs(Sequence[Run]):
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval.
 
-        The interval is that of Student's t over the runs of the group; it is null for a single run. Without `figures`,
-        the most used ones are shown.
+        The interval is that of Student's t over the workloads of the group, or over its seeds if there is one workload;
+        it is null for a single value. Without `figures`, the most used ones are shown.
         """
         keys = (by,) if isinstance(by, str) else tuple(by)
         chosen = tuple(figures) or tuple(shown_figures(self.figures.to_dicts()))
@@ -255,6 +281,7 @@ class Runs(Sequence[Run]):
             first = base.get((run.workload, run.seed)) or base.get((run.workload, None))
             if run.policy == baseline or first is None:
                 continue
+            run.record.evaluated.check_measure(measure, first.record.evaluated)
             pair = paired(first.record.evaluated, run.record.evaluated, measure, run.tau_s)
             rows.append({"workload": run.workload, "policy": run.policy, "seed": run.seed, **pair.as_dict()})
         if not rows:
@@ -264,7 +291,7 @@ class Runs(Sequence[Run]):
     @property
     def plot(self) -> Plots:
         """Figures of these runs, one line or panel per run. Each is a matplotlib Figure."""
-        return Plots(self._named(), files.common_tau_s([run.record for run in self]))
+        return Plots(self._named())
 
     def report(self, path: str | Path = "report.html") -> None:
         """Write one HTML page about all runs."""
@@ -284,8 +311,15 @@ class Runs(Sequence[Run]):
             run.save(prefixes[-1])
         return prefixes
 
+    def _some(self) -> tuple[Run, ...]:
+        """Return the runs. Raises InputError if there is none."""
+        if not self._runs:
+            raise InputError("expected at least one run, found none")
+        return self._runs
+
     def _named(self) -> list[files.Run]:
         """Return the runs with labels that tell them apart."""
+        self._some()
         several = [name for name in KEYS if len({getattr(run, name) for run in self}) > 1] or ["policy"]
 
         def label(run: Run) -> str:
@@ -325,6 +359,11 @@ class Campaign:
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
         keys = (by,) if isinstance(by, str) else tuple(by)
+        others = [name for name in ("platform", "options") if name not in keys]
+        counts = self.figures.group_by(keys).agg(pl.col(others).n_unique())
+        several = [name for name in others if (counts[name] > 1).any()]
+        if several:
+            warnings.warn(f"groups contain several values of {', '.join(several)}: add them to `by`", stacklevel=2)
         return summary_table(self.figures, keys, tuple(figures) or tuple(shown_figures(self.figures.to_dicts())), ci)
 
     def report(self, path: str | Path = "report.html", *, baseline: str = "") -> None:
@@ -342,11 +381,15 @@ def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
     Raises InputError if there is none, BrokenPromiseError if it is incomplete.
     """
     found = files.read_run(str(prefix))
-    policy = found.summary.get("policy")
-    name = policy.get("name") if isinstance(policy, dict) else None
-    workloads = ", ".join(Path(path).name for path in found.workload_files)
-    seed = found.summary.get("seed")
-    return Run(str(prefix), policy=label or str(name or found.label), workload=workloads, seed=seed)
+    policy, names = found.summary.get("policy"), found.summary.get("names")
+    names = names if isinstance(names, dict) else {}
+    name = names.get("policy") or (policy.get("name") if isinstance(policy, dict) else None) or found.label
+    workload = names.get("workload") or ", ".join(map(name_of_file, found.workload_files))
+    run = Run(
+        str(Path(prefix).absolute()), policy=label or str(name), workload=workload, seed=found.summary.get("seed")
+    )
+    run.record = replace(found, name=run.policy)
+    return run
 
 
 def read_campaign(folder: str | Path) -> Campaign:

@@ -8,16 +8,18 @@ import pickle
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
-from pybatsched.experiment.log import Log, Time, read_workload
+from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as choose
-from pybatsched.experiment.running import Folder, Machine, Task, run_task, warn_all
+from pybatsched.experiment.running import Folder, Task, machine_of, run_task, warn_all
 from pybatsched.experiment.runs import Run, Runs
 from pybatsched.metrics import DEFAULT_TAU_S
 
@@ -33,31 +35,55 @@ _BAR_AFTER_S: Final = 1.0
 
 @overload
 def simulate(
-    log: LogLike, policy: PolicyLike, *, seeds: None = None, workers: int = 1, client: Client | None = None, **how: Any
+    log: LogLike,
+    policy: PolicyLike,
+    *,
+    n_procs: int | None = None,
+    platform: str | Path | None = None,
+    units: str | None = None,
+    energy: bool = False,
+    events: str | Path | Sequence[str | Path] = (),
+    stop_at: Time | None = None,
+    tau_s: float = DEFAULT_TAU_S,
+    journal: bool = False,
+    seeds: None = None,
+    workers: int = 1,
+    client: Client | None = None,
+    progress: bool = True,
+    **options: Any,
 ) -> Run: ...
 
 
 @overload
 def simulate(
-    log: LogLike | Sequence[Log] | Mapping[str, Log],
+    log: LogLike | Sequence[LogLike] | Mapping[str, LogLike],
     policy: PolicyLike | Sequence[PolicyLike],
     *,
+    n_procs: int | None = None,
+    platform: str | Path | None = None,
+    units: str | None = None,
+    energy: bool = False,
+    events: str | Path | Sequence[str | Path] = (),
+    stop_at: Time | None = None,
+    tau_s: float = DEFAULT_TAU_S,
+    journal: bool = False,
     seeds: Iterable[int] | None = None,
     workers: int = 1,
     client: Client | None = None,
-    **how: Any,
+    progress: bool = True,
+    **options: Any,
 ) -> Runs: ...
 
 
 def simulate(
-    log: LogLike | Sequence[Log] | Mapping[str, Log],
+    log: LogLike | Sequence[LogLike] | Mapping[str, LogLike],
     policy: PolicyLike | Sequence[PolicyLike],
     *,
     n_procs: int | None = None,
-    platform: str | None = None,
+    platform: str | Path | None = None,
     units: str | None = None,
     energy: bool = False,
-    events: Sequence[str] = (),
+    events: str | Path | Sequence[str | Path] = (),
     stop_at: Time | None = None,
     tau_s: float = DEFAULT_TAU_S,
     journal: bool = False,
@@ -91,11 +117,13 @@ def simulate(
     if isinstance(policy, list | tuple) and options:
         names = ", ".join(options)
         raise InputError(f"{names}: expected with one policy; for several, use policy('easy', {next(iter(options))}=…)")
-    machine = Machine(n_procs, platform, units, energy, tuple(events), stop_at)
+    machine = machine_of(n_procs=n_procs, platform=platform, units=units, energy=energy, events=events, stop_at=stop_at)
+    all_seeds = None if seeds is None else tuple(seeds)
     tasks = [
         Task(one, choice, machine, seed, tau_s)
-        for make, choice in ((make, choice) for make in _logs(log) for choice in choices)
-        for one, seed in _per_seed(make, choice, seeds)
+        for make in _logs(log)
+        for choice in choices
+        for one, seed in _per_seed(make, choice, all_seeds)
     ]
     _check_labels(tasks)
     if workers > 1 or client is not None:
@@ -106,15 +134,15 @@ def simulate(
 
 
 def _logs(log: Any) -> list[Log | Callable[[int], Log]]:
-    """Return the workloads, each with its name."""
+    """Return the workloads, each with its name. A function makes each workload once per seed."""
     if isinstance(log, Mapping):
-        return [one.named(name) for name, one in log.items()]
+        return [as_log(one).named(name) for name, one in log.items()]
     found = log if isinstance(log, list | tuple) else [log]
-    return [read_workload(one) if isinstance(one, str | Path) else one for one in found]
+    return [cache(one) if callable(one) else as_log(one) for one in found]
 
 
 def _per_seed(
-    make: Log | Callable[[int], Log], choice: PolicyChoice, seeds: Iterable[int] | None
+    make: Log | Callable[[int], Log], choice: PolicyChoice, seeds: Sequence[int] | None
 ) -> Iterator[tuple[Log, int | None]]:
     """Yield a workload for each seed; once, without a seed, if nothing depends on it."""
     if isinstance(make, Log) and (seeds is None or not choice.has_seed):
@@ -123,7 +151,7 @@ def _per_seed(
     if seeds is None:
         raise InputError("seeds: expected with a workload that is a function of the seed")
     for seed in seeds:
-        yield (make if isinstance(make, Log) else make(seed)), seed
+        yield (make if isinstance(make, Log) else as_log(make(seed))), seed
 
 
 def _check_labels(tasks: Sequence[Task]) -> None:
@@ -182,7 +210,7 @@ def _one_by_one(tasks: Sequence[Task], *, journal: bool, progress: bool) -> list
 
 
 def _warn_interrupted(n_done: int, n: int) -> None:
-    warnings.warn(f"interrupted: {n_done} of {quantity(n, 'run')} are finished", stacklevel=5)
+    warnings.warn(f"interrupted: {n_done} of {quantity(n, 'run')} are finished", stacklevel=4)
 
 
 def _bar(total: int, unit: str, *, is_shown: bool) -> Any:
@@ -190,6 +218,7 @@ def _bar(total: int, unit: str, *, is_shown: bool) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without ipywidgets, a notebook gets a bar of text
         from tqdm.auto import tqdm  # noqa: PLC0415  slow to import
+    tqdm.monitor_interval = 0  # no thread
     is_notebook = "ipykernel" in sys.modules
     hidden = not is_shown or not (is_notebook or sys.stderr.isatty())
     return tqdm(total=total, unit=f" {unit}s", leave=False, disable=hidden, delay=_BAR_AFTER_S)
@@ -203,11 +232,14 @@ class _Call:
     """A task as a cell of the worker processes of campaigns: a pickled call."""
 
     address: str
-    payload: str
+    task: Task
+    prefix: str
+    journal: bool
 
     def as_dict(self) -> dict[str, Any]:
         """Return what the worker process reads."""
-        return {"address": self.address, "call": self.payload, "path": sys.path}
+        call = _pickled(run_in_worker, self.task, self.prefix, self.journal)
+        return {"address": self.address, "call": call, "path": sys.path}
 
 
 def _parallel(
@@ -218,7 +250,7 @@ def _parallel(
     done: dict[int, Run] = {}
     results = _on_dask(tasks, folders, client, journal) if client is not None else None
     results = results or _on_this_machine(tasks, folders, workers, journal)
-    with _bar(len(tasks), "run", is_shown=progress) as bar:
+    with _bar(len(tasks), "run", is_shown=progress) as bar, closing(results):
         try:
             for number, result in results:
                 if "error" in result:
@@ -235,9 +267,9 @@ def _parallel(
 
 def _on_this_machine(
     tasks: Sequence[Task], folders: Sequence[Folder], workers: int, journal: bool
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Generator[tuple[int, dict[str, Any]], None, None]:
     calls = [
-        _Call(str(number), _pickled(run_in_worker, task, f"{folder.name}/run", journal))
+        _Call(str(number), task, f"{folder.name}/run", journal)
         for number, (task, folder) in enumerate(zip(tasks, folders, strict=True))
     ]
     with LocalWorkers(workers, lambda _address: "") as pool:
@@ -248,7 +280,7 @@ def _on_this_machine(
 
 def _on_dask(
     tasks: Sequence[Task], folders: Sequence[Folder], client: Client, journal: bool
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Generator[tuple[int, dict[str, Any]], None, None]:
     """Run tasks on a Dask cluster, whose workers need not share a file system with this process."""
     from dask.distributed import as_completed  # noqa: PLC0415  an optional dependency
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -27,9 +28,9 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.errors import InputError, RemoteProtocolError
-from pybatsched.experiment.log import Log, Time
+from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
-from pybatsched.experiment.running import Machine, Task, scenario_of, warn_all
+from pybatsched.experiment.running import Task, machine_of, scenario_of, warn_all
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.summary import Result
@@ -199,8 +200,9 @@ class Simulation:
     >>> sim.is_over, sim.result().figures.mean_wait_s
     (True, 4.5)
 
-    The arguments are those of `simulate` for one run. Features of Batsim that the policy needs are turned on;
-    `features` turns on more, for policies that take over later (``{"dynamic_jobs"}``). All replies are kept in memory.
+    The arguments are those of `simulate`, without energy, journal and several runs. Features of Batsim that the policy
+    needs are turned on; `features` turns on more, for policies that take over later (``{"dynamic_jobs"}``). All replies
+    are kept in memory.
 
     An exception in a step, such as a mistake in the policy, leaves the simulation as it was before the step. The next
     call then repeats the run up to that step first.
@@ -208,13 +210,13 @@ class Simulation:
 
     def __init__(
         self,
-        log: Log,
+        log: Log | str | Path,
         policy: PolicyLike,
         *,
         n_procs: int | None = None,
-        platform: str | None = None,
+        platform: str | Path | None = None,
         units: str | None = None,
-        events: Sequence[str] = (),
+        events: str | Path | Sequence[str | Path] = (),
         stop_at: Time | None = None,
         tau_s: float = DEFAULT_TAU_S,
         seed: int | None = None,
@@ -222,11 +224,15 @@ class Simulation:
         **options: Any,
     ) -> None:
         chosen = choose(policy, **options)
-        task = Task(log, chosen, Machine(n_procs, platform, units, False, tuple(events), stop_at), seed, tau_s)
+        machine = machine_of(
+            n_procs=n_procs, platform=platform, units=units, energy=False, events=events, stop_at=stop_at
+        )
+        task = Task(as_log(log), chosen, machine, seed, tau_s)
         plan = chosen.plan(seed)
         scenario, found = scenario_of(task, plan)
-        warn_all(found)
-        known = {field.name for field in fields(SimulationOptions)}
+        warn_all(found, stacklevel=3)
+        self._seed = seed
+        known = {field.name for field in fields(SimulationOptions) if field.type in {bool, "bool"}}
         if wrong := sorted(set(features) - known):
             raise InputError(f"features: {', '.join(wrong)}: expected some of {', '.join(sorted(known))}")
         more: dict[str, Any] = dict.fromkeys(features, True)
@@ -249,6 +255,7 @@ class Simulation:
         after each step (tests).
         """
         made: Simulation = cls.__new__(cls)
+        made._seed = None
         made._begin(scenario, plan, outputs, tau_s, checked=checked)
         return made
 
@@ -440,6 +447,7 @@ class Simulation:
         something else, because it uses random numbers without a seed, for example.
         """
         made: Simulation = Simulation.of(self._given, self._plan, outputs, tau_s=self._tau_s, checked=self._checked)
+        made._seed = self._seed
         made._replies = list(self._replies)
         made._take_overs = list(self._take_overs)
         made._live_now = made._repeated()
@@ -467,7 +475,7 @@ class Simulation:
         finished, if the results were written, and if the new policy cannot begin here. A policy that needs a feature
         of Batsim can take over only if the feature is on: set it with `features`.
         """
-        plan = policy if isinstance(policy, PolicyPlan) else choose(policy, **options).plan()
+        plan = policy if isinstance(policy, PolicyPlan) else choose(policy, **options).plan(self._seed)
         if not self._replies:
             self._plan = plan
             self._scenario = replace(self._given, options=with_needs(self._given.options, plan))

@@ -20,7 +20,18 @@ from pybatsched.metrics import energy, fields, jobs_csv, truncated
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.series import Steps
-from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, read_stable
+from pybatsched.results.run_state import (
+    JOBS,
+    MARK,
+    SUFFIXES,
+    SUMMARY,
+    WHOLE,
+    WORKLOAD,
+    Found,
+    RunState,
+    State,
+    read_stable,
+)
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
@@ -195,6 +206,7 @@ def read_latest(
     *,
     newest: bool = False,
     all_fields: bool = True,
+    own_fields: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Run:
     """Read ``PREFIX_jobs.csv``, and ``PREFIX_summary.json`` or ``PREFIX_schedule.csv`` if they exist. O(jobs).
 
@@ -204,10 +216,13 @@ def read_latest(
     InputError.
 
     Without `all_fields`, jobs may have only the field `user` if figures use no other: workloads need not be loaded.
+    With `own_fields`, the fields by id of a job are given, and no workload is read.
     """
     _check_prefix(prefix)
     return read_stable(
-        prefix, lambda found: _read(prefix, found, workloads, n_procs, all_fields=all_fields), newest=newest
+        prefix,
+        lambda found: _read(prefix, found, workloads, n_procs, all_fields=all_fields, own=own_fields),
+        newest=newest,
     )
 
 
@@ -219,7 +234,15 @@ def _check_prefix(prefix: str) -> None:
         raise InputError(f"{prefix} is a file of a run; give the prefix, `{own}`")
 
 
-def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | None, *, all_fields: bool) -> Run:
+def _read(
+    prefix: str,
+    found: Found,
+    workloads: Sequence[str],
+    n_procs: int | None,
+    *,
+    all_fields: bool,
+    own: Mapping[str, Mapping[str, Any]] | None,
+) -> Run:
     path = found.path(JOBS)
     if found.is_whole or found.mark is None:
         summary, outcomes = _summary(found.path(SUMMARY)), jobs_csv.read(path)
@@ -227,7 +250,7 @@ def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | No
         summary, outcomes = found.mark.about, jobs_csv.read_partial(path)
     rows = list(outcomes)
     must_load = all_fields or workloads or any(row.state == REJECTED for row in rows)
-    own = None if must_load else _few_fields(prefix, summary)
+    own = _few_fields(prefix, summary) if own is None and not must_load else own
     if own is None:
         own = fields.fields_of(workloads_of(prefix, summary, workloads))
     records = tuple(joined(rows, own))
@@ -247,7 +270,7 @@ def _few_fields(prefix: str, summary: Mapping[str, Any]) -> dict[str, Mapping[st
     None if the files must be loaded.
     """
     _memory_unit(prefix, summary)
-    contents = [content for _, content in _unchanged(summary)]
+    contents = [content for _, content in _unchanged(prefix, summary)]
     if summary.get(fields.NOT_EVALUATED) or not contents or not all(map(fields.has_no_metric_fields, contents)):
         return None
     users = fields.users_of(contents)
@@ -278,7 +301,7 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     Raises InputError if no workload is found and some jobs are not evaluated.
     """
     unit = _memory_unit(prefix, summary)
-    paths = list(files) or [path for path, _ in _unchanged(summary)]
+    paths = list(files) or [path for path, _ in _unchanged(prefix, summary)]
     if not paths:
         _check_all_evaluated(prefix, summary)
     chosen = summary.get("selection")
@@ -337,13 +360,18 @@ def _named_workloads(summary: Mapping[str, Any]) -> list[Any]:
     return named if isinstance(named, list) else []
 
 
-def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
-    """Return the workload files that a summary names, with their content; empty if one has changed."""
+def _unchanged(prefix: str, summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """Return the workload files that a summary names, with their content; empty if one has changed.
+
+    A workload that was written beside the results is found there, also after the files were moved.
+    """
     found = []
+    beside = Path(f"{prefix}{WORKLOAD}")
     for file in _named_workloads(summary):
         if not isinstance(file, dict):
             return []
         path = Path(str(file.get("file")))
+        path = beside if beside.is_file() and path.name.endswith(WORKLOAD) else path
         content = path.read_bytes() if path.is_file() else b""
         if hashlib.sha256(content).hexdigest() != file.get("sha256"):
             return []

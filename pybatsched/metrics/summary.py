@@ -176,7 +176,7 @@ def closing_table(result: Result) -> list[str]:
     rows += [(name, _number(value)) for name, value in result.policy_figures.items()]
     lines = aligned(rows, "lr")
     if result.n_too_large:
-        n_all = sum(figures.n_by_state.values()) + len(result.stuck) + result.n_to_come
+        n_all = sum(figures.n_by_state.values()) + figures.n_left_out + len(result.stuck) + result.n_to_come
         were = "was" if result.n_too_large == 1 else "were"
         text = f"{result.n_too_large:,} of {quantity(n_all, 'job')} {were} rejected: the machine is too small"
         lines = [f"warning: {text}", *lines]

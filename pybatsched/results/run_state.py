@@ -30,6 +30,8 @@ PART: Final = ".part"
 JOBS: Final = "_jobs.csv"
 SUMMARY: Final = "_summary.json"
 LOG: Final = "_batsim.log"
+#: The workload of a run in Python, if it is not the content of a file.
+WORKLOAD: Final = "_workload.json"
 #: The suffixes of the results of a run, in the order in which they are renamed.
 SUFFIXES: Final = (
     JOBS,
@@ -41,6 +43,7 @@ SUFFIXES: Final = (
     "_schedule.json",  # of Batsim 5, and
     "_real_exec_info.json",
     LOG,
+    WORKLOAD,
     SUMMARY,
 )
 _MAX_BYTES: Final = 2**24

@@ -86,7 +86,7 @@ def test_the_package_loads_nothing_before_its_command_begins() -> None:
     done = subprocess.run(
         [sys.executable, "-ISc", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
-    assert done.stdout == "['pybatsched', 'pybatsched.__main__']\n"
+    assert done.stdout == "['pybatsched', 'pybatsched.__main__', 'pybatsched.version']\n"
 
 
 def test_what_authors_import_is_there_all_the_same() -> None:

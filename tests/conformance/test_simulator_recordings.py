@@ -112,8 +112,8 @@ Differences:
 * **Simultaneous ends on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim
   sometimes reports two ends of one time in another order if one of the jobs is composed.
 * **Hops at time 0.** On a zero-hop platform, a message takes 1e-300 s in Batsim, which is visible only at time 0. A job
-  killed there has a run time of about 1e-300 s instead of the 0.00001 s that Batsim writes for a run time of 0, and
-  `_consumed_energy.csv` has a mean power where the simulator writes NA.
+  killed there has a run time of about 1e-300 s; for a run time of 0 Batsim would write 0.00001 s. Batsim's
+  `_consumed_energy.csv` then has a mean power, and that of the simulator has NA.
 
 `tests/conformance/test_simulator_recordings.py` writes this page.
 

@@ -36,7 +36,7 @@ def log(tmp_path: Path) -> pb.Log:
 
 def test_table_of_jobs(log: pb.Log) -> None:
     assert (len(log), log.n_procs, log.name) == (4, 4, "w")
-    assert log.jobs["id"].to_list() == ["a", "b", "c", "d"]
+    assert log.jobs["id"].to_list() == ["w0!a", "w0!b", "w0!c", "w0!d"]
     assert log.jobs["submitted_at"].to_list() == [0.0, DAY, 2 * DAY, 3 * DAY]
     assert log.jobs["n_procs"].to_list() == [1, 2, 1, 1]
     assert log.jobs["runtime_s"].to_list() == [10.0, 10.0, None, 10.0]
@@ -49,7 +49,7 @@ def test_table_of_jobs(log: pb.Log) -> None:
 
 def test_window_moves_the_first_job_to_zero(log: pb.Log) -> None:
     chosen = log.window("1d", "3d")
-    assert chosen.jobs["id"].to_list() == ["b", "c"]
+    assert chosen.jobs["id"].to_list() == ["w0!b", "w0!c"]
     assert chosen.jobs["submitted_at"].to_list() == [0.0, DAY]
     assert chosen.jobs["deadline"].to_list() == [100, None]
     assert chosen.how_read == {"walltimes": "requested", "selection": {"from": DAY, "to": 3 * DAY}}
@@ -58,9 +58,9 @@ def test_window_moves_the_first_job_to_zero(log: pb.Log) -> None:
 def test_jobs_of_a_warm_up_do_not_count(log: pb.Log) -> None:
     chosen = log.window("2d", "4d", warm_up="1d")
     assert chosen.jobs.select("id", "submitted_at", "evaluated").rows() == [
-        ("b", 0.0, False),
-        ("c", DAY, True),
-        ("d", 2 * DAY, True),
+        ("w0!b", 0.0, False),
+        ("w0!c", DAY, True),
+        ("w0!d", 2 * DAY, True),
     ]
     assert chosen.how_read is None
     run = pb.simulate(chosen, "fcfs", progress=False)
@@ -77,8 +77,8 @@ def test_scale_load_divides_submission_times(log: pb.Log) -> None:
 
 
 def test_where_keeps_jobs_by_expression_or_function(log: pb.Log) -> None:
-    assert log.where(pl.col("user") == "ann").jobs["id"].to_list() == ["a", "d"]
-    assert log.where(lambda job: job["n_procs"] > 1).jobs["id"].to_list() == ["b"]
+    assert log.where(pl.col("user") == "ann").jobs["id"].to_list() == ["w0!a", "w0!d"]
+    assert log.where(lambda job: job["n_procs"] > 1).jobs["id"].to_list() == ["w0!b"]
 
 
 def test_a_written_log_is_read_again(log: pb.Log, tmp_path: Path) -> None:

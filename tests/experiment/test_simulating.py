@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import logs
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 from support.process import run_cli
@@ -25,6 +29,7 @@ from pybatsched_schedulers.easy import Easy
 
 EXAMPLE = ROOT / "examples" / "workload.json"
 NOT_A_POLICY: Any = int
+WRONG_LOGS: Any = {"a": 3}
 FILES = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 
@@ -61,6 +66,7 @@ def test_files_and_summary_are_those_of_the_command(policy: str, options: dict[s
     by_command = json.loads((tmp_path / "cli_summary.json").read_text())
     in_python = json.loads((tmp_path / "api_summary.json").read_text())
     del by_command["command"]
+    assert in_python.pop("names") == {"policy": run.policy, "workload": "workload"}
     assert in_python == by_command
 
 
@@ -97,6 +103,24 @@ def test_a_window_is_that_of_the_command(tmp_path: Path) -> None:
     assert summaries[0]["selection"] == summaries[1]["selection"] == {"from": 100, "to": 2000}
 
 
+@pytest.mark.parametrize(
+    "name", ["KTH-SP2-1996-2.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz"]
+)
+def test_a_week_of_a_log_is_that_of_the_command(name: str, tmp_path: Path) -> None:
+    path = logs.real(name)
+    given = ("simulate", "-w", str(path), "--from", "30d", "--to", "37d", "--policy", "easy", "-e", "cli", "-q")
+    assert run_cli(*given, cwd=tmp_path).returncode == 0
+    run = pb.simulate(pb.read_workload(path).window("30d", "37d"), "easy", progress=False)
+    run.save(tmp_path / "api")
+    for suffix in FILES:
+        assert (tmp_path / f"api{suffix}").read_bytes() == (tmp_path / f"cli{suffix}").read_bytes()
+    rows = json.loads(run_cli("metrics", str(tmp_path / "cli"), "--json").stdout)[str(tmp_path / "cli")]
+    for measure in ("wait_s", "flow_s", "slowdown", "bounded_slowdown"):
+        for statistic in ("mean", "p50", "p95", "max"):
+            assert run.figures[f"{statistic}_{measure}"] == rows[measure][statistic]
+    assert run.figures["utilisation"] == rows["utilisation"]["mean"]
+
+
 def test_a_saved_run_of_a_changed_log_has_its_workload(log: pb.Log, tmp_path: Path) -> None:
     run = pb.simulate(log.scale_load(1.1), "easy", progress=False)
     run.save(tmp_path / "out" / "easy")
@@ -107,7 +131,7 @@ def test_a_saved_run_of_a_changed_log_has_its_workload(log: pb.Log, tmp_path: Pa
 
 
 def test_processors_come_from_the_log(log: pb.Log) -> None:
-    assert pb.simulate(log, "fcfs", progress=False).summary["n_procs"] == 16
+    assert pb.simulate(log, "fcfs", progress=False).about["n_procs"] == 16
 
 
 # --------------------------------------------------------------------------------------------------------- many runs
@@ -212,6 +236,15 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
         (lambda log: pb.simulate(log, NOT_A_POLICY), "expected a subclass of pybatsched.Policy"),
         (lambda log: pb.simulate(lambda seed: log, "easy"), "seeds: expected with a workload that is a function"),
         (lambda log: pb.simulate(log, ["fcfs"]).compare("easy"), "'easy': expected the label of a policy"),
+        (lambda log: pb.simulate(log, "easy", units="node"), "units node: expected with a platform"),
+        (lambda log: pb.simulate(log, "easy", tau_s=-5), "tau_s: expected 0 seconds or more, found -5"),
+        (lambda log: pb.simulate(log, "easy", stop_at=-1), "stop_at: expected 0 seconds or more, found -1"),
+        (lambda log: pb.simulate(WRONG_LOGS, "easy"), "log: expected a Log or the path of a file, found int"),
+        (lambda log: pb.simulate(log, ["easy"])[:0].jobs, "expected at least one run, found none"),
+        (lambda log: pb.simulate(log, "easy").plot.gantt(color="red"), "color: expected one of auto, job, wait"),
+        (lambda log: pb.simulate(log, "easy").plot.cdf(scale="ln"), "scale: expected one of auto, log, linear"),
+        (lambda log: pb.simulate(log, "easy").plot.cdf("wai"), "measure 'wai': expected one of wait_s"),
+        (lambda log: pb.simulate(log, "easy").plot.cdf(begin_s=3), "begin_s: expected one of labels"),
         (lambda _log: pb.read_run("nothing/here"), "nothing/here"),
         (lambda _log: pb.read_campaign("nothing"), "nothing"),
     ],
@@ -224,7 +257,7 @@ def test_errors(log: pb.Log, call: Any, expected: str) -> None:
 def test_a_warning_for_rejected_jobs(log: pb.Log) -> None:
     with pytest.warns(UserWarning, match="reject") as found:
         pb.simulate(log, "easy", n_procs=4, progress=False)
-    assert any(re.match(r"easy: \d+ jobs? rejected: ", str(one.message)) for one in found)
+    assert any(re.match(r"easy: \d+ jobs? rejected, first reason: ", str(one.message)) for one in found)
 
 
 def test_no_main_guard_is_needed(tmp_path: Path) -> None:
@@ -262,3 +295,173 @@ def test_dask_gives_the_same_runs(log: pb.Log) -> None:
         with pytest.raises(PolicyError, match="no idea at 0"):
             pb.simulate(log, [Broken], client=client, progress=False)
     assert runs.jobs.equals(alone.jobs)
+
+
+# ------------------------------------------------------------------------------------------------- files and workloads
+
+
+def test_figures_of_a_stopped_run_are_those_of_the_command(log: pb.Log, tmp_path: Path) -> None:
+    last_at = float(log.jobs["submitted_at"].max())  # type: ignore[arg-type]
+    run = pb.simulate(log, "easy", stop_at=last_at / 2, progress=False)
+    run.save(tmp_path / "cut")
+    rows = json.loads(run_cli("metrics", str(tmp_path / "cut"), "--json").stdout)[str(tmp_path / "cut")]
+    assert run.figures["mean_queue_length"] == rows["queue_length"]["mean"]
+    assert run.figures["max_queue_length"] == rows["queue_length"]["max"]
+    assert run.figures["utilisation"] == rows["utilisation"]["mean"]
+    assert run.figures["mean_wait_s"] == rows["wait_s"]["mean"]
+
+
+def test_a_saved_run_replaces_the_workload_of_another(log: pb.Log, tmp_path: Path) -> None:
+    middle = float(log.jobs["submitted_at"].median())  # type: ignore[arg-type]
+    pb.simulate(log.window(middle, warm_up=middle / 2), "easy", progress=False).save(tmp_path / "run")
+    assert (tmp_path / "run_workload.json").exists()
+    run = pb.simulate(pb.read_workload(EXAMPLE), "easy", progress=False)
+    run.save(tmp_path / "run")
+    assert not (tmp_path / "run_workload.json").exists()
+    assert pb.read_run(tmp_path / "run").figures == run.figures
+    pb.read_run(tmp_path / "run").save(tmp_path / "run")  # onto itself
+    assert pb.read_run(tmp_path / "run").figures == run.figures
+
+
+def test_fields_do_not_depend_on_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pb.generate_workload("lublin", n_jobs=20, n_procs=8, seed=1, n_users=3).write("w.json")
+    run = pb.simulate("w.json", "easy", progress=False)
+    run.save("out")
+    again = pb.read_run("out")
+    monkeypatch.chdir("/")
+    assert run.jobs["user"].n_unique() == 3
+    assert again.jobs["user"].to_list() == run.jobs["user"].to_list()
+
+
+def test_names_of_saved_runs_are_read_again(log: pb.Log, tmp_path: Path) -> None:
+    runs = pb.simulate(log, ["fcfs", pb.policy("easy", order="sjf")], progress=False)
+    again = pb.Runs(pb.read_run(prefix) for prefix in runs.save(tmp_path))
+    assert [(run.workload, run.policy) for run in again] == [("lublin", "fcfs"), ("lublin", "easy(order=sjf)")]
+    assert again.compare("fcfs").equals(runs.compare("fcfs"))
+
+
+def test_pages_and_summaries_contain_no_temporary_paths(log: pb.Log, tmp_path: Path) -> None:
+    run = pb.simulate(log, "easy", progress=False)
+    run.report(tmp_path / "page.html")
+    assert tempfile.gettempdir() not in json.dumps(run.about)
+    assert tempfile.gettempdir() + "/pybatsched-" not in (tmp_path / "page.html").read_text()
+
+
+def test_seeds_may_come_from_a_generator() -> None:
+    made: list[int] = []
+
+    def workload(seed: int) -> pb.Log:
+        made.append(seed)
+        return pb.generate_workload("lublin", n_jobs=5, n_procs=8, seed=seed)
+
+    runs = pb.simulate(workload, ["fcfs", "easy"], seeds=(seed for seed in (1, 2)), progress=False)
+    assert len(runs) == 4
+    assert made == [1, 2]  # both policies get the same workloads
+
+
+def test_a_policy_file_works_in_workers_and_is_explained(log: pb.Log, tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("from pybatsched_schedulers.easy import Easy\n\n\nclass Own(Easy):\n    'My own.'\n")
+    runs = pb.simulate(log, ["easy", f"{path}:Own"], workers=2, progress=False)
+    assert runs[0].figures == runs[1].figures
+    assert runs[1].explain(runs[1].jobs["id"][0])[0][1].startswith("submitted: ")
+
+
+def test_workers_end_with_an_error(log: pb.Log) -> None:
+    with pytest.raises(PolicyError) as caught:
+        pb.simulate(log, [Broken, "easy"], workers=2, progress=False)
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children if Path(f"/proc/{pid}").exists()]
+    assert caught.value is not None
+    assert not [command for command in commands if b"pybatsched.campaign.worker" in command]
+
+
+# --------------------------------------------------------------------------------------------------- step by step
+
+
+def test_simulation_takes_the_arguments_of_simulate(log: pb.Log) -> None:
+    sim = pb.Simulation(log, "easy", order="sjf", n_procs=20)
+    sim.run()
+    run = pb.simulate(log, "easy", order="sjf", n_procs=20, progress=False)
+    assert sim.result().figures.mean_wait_s == pytest.approx(run.figures["mean_wait_s"])
+    assert pb.Simulation(EXAMPLE, "easy").n_free == 32
+    cut = pb.Simulation(log, "easy", stop_at="1h")
+    cut.run()
+    assert cut.result().cut_at == 3600
+
+
+def test_features_of_a_simulation(log: pb.Log) -> None:
+    sim = pb.Simulation(log, "easy", features={"dynamic_jobs"})
+    sim.step()
+    sim.replace_policy("redirection", group_size=8)
+    with pytest.raises(InputError, match="features: sched_config: expected some of acknowledge_dynamic_jobs"):
+        pb.Simulation(log, "easy", features={"sched_config"})
+
+
+# ------------------------------------------------------------------------------------------------------ surprises
+
+
+class Dice(Easy):
+    """Starts jobs in a random order, different in each run."""
+
+    class Options(pb.QueueOptions):
+        """Its options."""
+
+        seed: int = 0
+
+    def on_job_submitted(self, job: pb.Job, now: float) -> None:
+        job.estimate = random.uniform(1, 1000)
+        super().on_job_submitted(job, now)
+
+
+def test_explain_needs_a_deterministic_policy(log: pb.Log) -> None:
+    run = pb.simulate(log, Dice, order="sjf", progress=False)
+    with pytest.raises(InputError, match="its schedule differs when the run is repeated"):
+        run.explain(run.jobs["id"][0])
+
+
+def test_labels_follow_the_options() -> None:
+    assert pb.policy(pb.policy("easy", order="sjf"), order="ljf").label == "easy(order=ljf)"
+    assert pb.policy(pb.policy("easy", order="sjf", label="SJF"), order="ljf").label == "SJF"
+
+
+def test_a_given_seed_is_not_repeated(log: pb.Log) -> None:
+    runs = pb.simulate(log, [pb.policy(Dice, seed=7)], seeds=range(3), progress=False)
+    assert [run.seed for run in runs] == [None]
+
+
+def test_a_moved_run_finds_its_workload(log: pb.Log, tmp_path: Path) -> None:
+    middle = float(log.jobs["submitted_at"].median())  # type: ignore[arg-type]
+    run = pb.simulate(log.window(middle, warm_up=middle / 2), "easy", progress=False)
+    run.save(tmp_path / "old" / "run")
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert pb.read_run(tmp_path / "new" / "run").figures == run.figures
+    assert run_cli("metrics", str(tmp_path / "new" / "run")).returncode == 0
+
+
+def test_unfinished_jobs_are_a_figure(log: pb.Log) -> None:
+    class Small(Easy):
+        """Starts only small jobs."""
+
+        def decide(self, now: float) -> Iterator[Decision]:
+            return (one for one in super().decide(now) if not isinstance(one, pb.ExecuteJob) or len(one.procs) < 4)
+
+    with pytest.warns(UserWarning, match="unfinished"):
+        runs = pb.simulate(log, [Small], progress=False)
+    assert runs[0].figures["n_unfinished"]
+    assert "n_unfinished" in runs.summary().columns
+
+
+def test_ids_of_logs_and_runs_can_be_joined(log: pb.Log) -> None:
+    run = pb.simulate(log, "easy", progress=False)
+    assert run.jobs.join(log.jobs, on="id").height == len(log)
+
+
+def test_sizes_in_nodes_are_saved_as_they_were_simulated(tmp_path: Path) -> None:
+    log = pb.read_workload(logs.real("CEA-Curie-2011-2.1-cln.swf.gz")).head(60)
+    run = pb.simulate(log.scale_load(1), "easy", platform="curie-node", progress=False)
+    run.save(tmp_path / "run")
+    words = ("simulate", "-p", "curie-node", "-w", str(tmp_path / "run_workload.json"), "--policy", "easy")
+    assert run_cli(*words, "-e", str(tmp_path / "again"), "-q").returncode == 0
+    assert (tmp_path / "again_jobs.csv").read_bytes() == (tmp_path / "run_jobs.csv").read_bytes()

@@ -227,4 +227,4 @@ def test_sched_config_reaches_the_policy(tmp_path: Path) -> None:
     bad = [*args, "--sched-cfg", '{"ordre": "sjf"}']
     simulator, scheduler, said = simulate("easy", tmp_path, bad, tmp_path)
     assert (scheduler, simulator != 0) == (2, True)
-    assert "no option 'ordre' (from Batsim's --sched-cfg)" in said
+    assert "unknown option 'ordre' (from Batsim's --sched-cfg)" in said

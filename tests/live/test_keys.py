@@ -121,7 +121,7 @@ def test_key_files_that_are_none(own: Path, name: str, pattern: str, text: str, 
 
 def test_a_directory_without_keys_is_an_error(own: Path, tmp_path: Path) -> None:
     done = run_cli("--policy", "easy", "--curve", str(tmp_path / "no"))
-    assert (done.returncode, "server.key_secret: No such file" in done.stderr) == (2, True)
+    assert (done.returncode, "server.key_secret: cannot be read: No such file" in done.stderr) == (2, True)
     (own / "clients" / "client.key").unlink()
     with pytest.raises(InputError, match=r"has no \*\.key; expected the public key of at least one peer"):
         keys.read_server(own)

@@ -225,7 +225,7 @@ def test_a_remark_warns_of_what_only_batsim_refuses(speed: str, begins: Begins) 
     assert "SimGrid cannot read this speed" in read(text, []).remarks[0]
     text = site(cluster("0"))
     assert begins(text) is None
-    assert "there is no DOCTYPE" in read(text, []).remarks[0]
+    assert "the file has no DOCTYPE" in read(text, []).remarks[0]
 
 
 WORDS = st.sampled_from(["a", "b", "x1", "x02", "Zed", "n-", "node.", "é"])
@@ -270,7 +270,7 @@ def test_platforms_of_all_kinds_are_read_alike(begins: Begins, drawn: list[str])
     try:
         platform = read(text, [])
     except InputError as error:
-        assert "exists already" in str(error)  # a number twice in a radical
+        assert "already exists" in str(error)  # a number twice in a radical
         assert data is None
     else:
         assert data is not None

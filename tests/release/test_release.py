@@ -105,6 +105,17 @@ def test_the_bill_of_materials(bill: Any, found: Any) -> None:
     assert "timestamp" not in text
 
 
+def test_all_packages_are_in_the_wheel() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    roots = (ROOT, "pybatsched"), (ROOT / "schedulers", "pybatsched_schedulers")
+    found = [
+        ".".join(path.parent.relative_to(root).parts)
+        for root, name in roots
+        for path in (root / name).rglob("__init__.py")
+    ]
+    assert sorted(listed) == sorted(found)
+
+
 def test_all_extras_are_in_the_bill(bill: Any) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {*bill.EXTRAS, "dev"} == {*extras}

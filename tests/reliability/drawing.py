@@ -336,7 +336,7 @@ def _reallocation(ground: _Ground, dice: Dice) -> Drawn:
 
 def _rl(ground: _Ground, dice: Dice) -> Drawn:
     return _queue(ground, dice) | {
-        "agent": dice.choice(["support.agents:by_numbers", "pybatsched.gym.agents:in_queue_order"]),
+        "agent": dice.choice(["support.agents:by_numbers", "pybatsched.gym:in_queue_order"]),
         "window": dice.choice([1, 2, 5, 32]),
         "running": dice.choice([1, 4, 16]),
         "reservations": dice.random() < 0.7,

@@ -45,6 +45,7 @@ def _bar(text: str, bar_format: str, *, quiet: bool) -> Any:
         return None
     from tqdm import tqdm  # noqa: PLC0415  only for terminals
 
+    tqdm.monitor_interval = 0  # no thread
     how = {"bar_format": bar_format, "leave": False, "ascii": " #", "file": _Line()}
     return tqdm(desc=text, total=1.0, mininterval=_EVERY_S, miniters=0, **how)
 

@@ -112,7 +112,11 @@ def test_the_example_is_loaded() -> None:
         (("jobs", 0, "walltime"), None, 'job "a", field walltime: expected more than 0 seconds'),
         (("jobs", 0, "profile"), ..., 'job "a", field profile: expected the name of a profile, found nothing'),
         (("jobs", 0, "profile"), ["d"], 'job "a", field profile: expected the name of a profile, found ["d"]'),
-        (("jobs", 0, "profile"), "z", 'job "a", field profile: expected one of the file\'s 6 profiles, found "z"'),
+        (
+            ("jobs", 0, "profile"),
+            "z",
+            'job "a", field profile: expected a profile of the file (d, p, h, t, c, …), found "z"',
+        ),
         (("jobs", 1, "profile"), "p", 'job 7, field res: expected 2 processors, as the profile "p" has, found 1'),
         (
             ("jobs", 1, "id"),
