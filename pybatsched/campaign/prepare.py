@@ -157,15 +157,16 @@ def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.SwfOptions
 
 
 def _check_format(spec: WorkloadSpec, source: Path) -> None:
-    """Raise InputError for members that only apply to a log in SWF."""
+    """Raise InputError for members that only apply to a log in SWF, or to one of Slurm."""
     kind = files.format_of(source)
     if kind == "SWF":
         return
-    found = "a Batsim file" if kind == "Batsim JSON" else "a file of the Rackham format"
+    others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm"}
+    found = others.get(kind, "a file of the Rackham format")
     if spec.weeks is not None:
         raise InputError(f"weeks: expected a log in SWF, found {found}")
     for name, value in spec.of_swf.items():
-        if value is not None:
+        if value is not None and not (kind == "Slurm" and name in {"size", "run_times"}):
             raise InputError(f"{name}: expected a log in SWF, found {found}; remove this member")
 
 

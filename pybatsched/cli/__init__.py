@@ -28,7 +28,7 @@ _COMMANDS: Final = {
     "platform": "List, show, generate and check platforms.",
     "campaign": "Run many simulations described in one file, stop and resume them, and put the results into one table.",
     "reproduce": "Run a published study again and check each of its numbers.",
-    "traces": "Download logs of the Parallel Workloads Archive and check their digests.",
+    "traces": "Download logs of the Parallel Workloads Archive, and print the command that exports a log of Slurm.",
     "metrics": "Print the metrics of runs: of all jobs, by class, or of two runs job by job.",
     "report": "Write one self-contained HTML page about runs, or about a campaign.",
     "plot": "Draw a single figure of runs or of a campaign, as SVG, PDF or PNG.",

@@ -16,7 +16,7 @@ from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.tables import pl, plain_columns
 from pybatsched.workload import lint, load, prepare, stats
-from pybatsched.workload.formats import batsim4, files, swf
+from pybatsched.workload.formats import batsim4, files, slurm, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection, seconds_of
@@ -95,7 +95,8 @@ class Log:
         """What is odd in the file, as `pybatsched workload lint` reports it: level, what, count, and how it is read."""
         rows: list[dict[str, Any]] = []
         if self.workload.source and Path(self.workload.source).exists():
-            found = lint.lint(self.workload.source)
+            zone = (self.how_read or {}).get("timezone", "UTC")
+            found = lint.lint(self.workload.source, timezone=zone)
             rows = [
                 {"level": one.level, "what": one.what, "count": one.count, "remedy": one.remedy}
                 for one in found.findings.values()
@@ -205,13 +206,16 @@ def read_workload(
     name: str | None = None,
     walltimes: str = "requested",
     memory_unit: swf.MemoryUnit | None = None,
+    size_in: slurm.SizeIn | None = None,
+    timezone: str | None = None,
     partition: str | tuple[str, ...] = (),
     n_procs: int | None = None,
     lenient: bool = False,
 ) -> Log:
-    """Read a workload of any format that the commands read: Batsim JSON, SWF or Rackham, plain or gzip.
+    """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm or Rackham, plain or gzip.
 
-    The options are those of `pybatsched simulate`. `n_procs` is the size of the machine if the file does not contain
+    The options are those of `pybatsched simulate`. `size_in` (cores, nodes or gpus) and `timezone` are for logs of
+    Slurm. `n_procs` is the size of the machine if the file does not contain
     it. `name` is what tables show, by default the name of the file. Raises InputError.
     """
     partitions = (partition,) if isinstance(partition, str) else tuple(partition)
@@ -220,12 +224,16 @@ def read_workload(
         path,
         walltimes=walltimes,
         memory_unit=memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        size_in=size_in or "cores",
+        timezone=timezone or "UTC",
         selection=selection if partitions else None,
         lenient=lenient,
         n_procs_else=n_procs,
     )
     how: dict[str, Any] = {"walltimes": walltimes}
     how |= {} if memory_unit in {None, swf.DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}
+    how |= {} if size_in is None else {"size_in": size_in}
+    how |= {} if timezone is None else {"timezone": timezone}
     how |= {"selection": selection.as_json()} if partitions else {}
     how |= {"lenient": True} if lenient else {}
     return Log(workload, name or name_of_file(path), how, hashlib.sha256(Path(path).read_bytes()).hexdigest())
@@ -269,7 +277,7 @@ def is_log_file(log: Log) -> bool:
 def name_of_file(path: str | Path) -> str:
     """Return the name of a file without its endings."""
     name = Path(path).name
-    for ending in (".gz", ".json", ".swf", ".txt"):
+    for ending in (".gz", ".json", ".swf", ".txt", ".csv"):
         name = name.removesuffix(ending)
     return name
 

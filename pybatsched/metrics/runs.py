@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 READ_OPTIONS: Final = {
     "walltimes": None,
     "memory_unit": swf.DEFAULT_MEMORY_UNIT,
+    "size_in": "cores",
+    "timezone": "UTC",
     "selection": None,
     "lenient": False,
     "units": None,
@@ -308,6 +310,7 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     except InputError as error:
         raise InputError(f"{prefix}_summary.json: {error}") from None
     how: dict[str, Any] = {"memory_unit": unit, "selection": selection, "lenient": summary.get("lenient") is True}
+    how |= {name: str(read_options_of(summary)[name]) for name in ("size_in", "timezone")}
     return {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
 
 

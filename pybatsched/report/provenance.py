@@ -129,14 +129,19 @@ def _read_options(summary: Mapping[str, Any]) -> dict[str, str]:
     how = read_options_of(summary)
     chosen = how["selection"]
     units = how["units"]
-    memory = how["memory_unit"]
     return {
         "jobs chosen": _pairs(chosen) if isinstance(chosen, dict) and chosen else _UNKNOWN,
         "walltimes": str(how["walltimes"] or _UNKNOWN),
-        "sizes in": f"{units}s" if units else _UNKNOWN,
+        "sizes in": f"{units}s" if units else _changed(how, "size_in"),
+        "times in": _changed(how, "timezone"),
         "malformed lines": "left out (--lenient)" if how["lenient"] is True else _UNKNOWN,
-        "memory in": str(memory) if memory != READ_OPTIONS["memory_unit"] else _UNKNOWN,
+        "memory in": _changed(how, "memory_unit"),
     }
+
+
+def _changed(how: Mapping[str, Any], name: str) -> str:
+    """Return an option as text, if it is not the default."""
+    return str(how[name]) if how[name] != READ_OPTIONS[name] else _UNKNOWN
 
 
 def command_html(command: str) -> str:

@@ -19,7 +19,9 @@ from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
 from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
-from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
+from pybatsched.workload.formats.slurm_reader import read_slurm
+from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, peak_use, read_swf, size_of
+from pybatsched.workload.lint_slurm import check_gaps, check_units, lint_slurm
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.report import PLACES_KEPT, Finding, LintReport, Tally
@@ -142,10 +144,12 @@ _PARTS: Final = frozenset({2, 3, 4})
 _OPTIONAL: Final = (2, 5, 6, 9, 10, 11, 12, 13, 14, 15)
 
 
-def lint(path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> LintReport:
+def lint(
+    path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDULERS, timezone: str = "UTC"
+) -> LintReport:
     """Check a workload file of any format. O(n log n). Raises InputError if it cannot be read at all.
 
-    `readers` are the field models of policies and metrics, by name.
+    `readers` are the field models of policies and metrics, by name. `timezone` is that of a log of Slurm.
     """
     match files.format_of(path):
         case "Batsim JSON":
@@ -158,6 +162,10 @@ def lint(path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDU
             trace = read_swf(path, lenient=True)
             _check_has_jobs(path, trace, trace.bad)
             return lint_trace(trace, n_procs)
+        case "Slurm":
+            accounting = read_slurm(path, timezone=timezone, lenient=True)
+            _check_has_jobs(path, accounting.jobs, accounting.bad)
+            return lint_slurm(accounting, n_procs)
 
 
 def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally]) -> None:
@@ -173,14 +181,14 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     """Check a log in SWF. O(n log n) for the processors in use at one time, the rest is linear."""
     largest = max((size_of(job.allocated_procs, job.requested_procs) for job in trace), default=0)
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
-    found = LintReport(trace.source, "SWF", len(trace), known or max(largest, 1))
+    peak = 0 if known else peak_use(trace)
+    found = LintReport(trace.source, "SWF", len(trace), known or max(largest, peak, 1))
     found.add_bad_lines(trace.bad)
     if not len(trace):
         found.add("no line is a job", "an error: no job is left", 1)
     if known is None:
-        found.add(
-            "header: no MaxProcs or MaxNodes", f"the largest job, {largest:,}, is taken (or --procs N)", 1, "note"
-        )
+        taken = f"the largest job, {largest:,}," if peak <= largest else f"the most processors in use, {peak:,},"
+        found.add("header: no MaxProcs or MaxNodes", f"{taken} is taken (or --procs N)", 1, "note")
     records = trace.header_count("MaxRecords")
     if records is not None and records != len(trace) + trace.n_bad:
         what = f"header: MaxRecords is {records:,}, the file has {len(trace) + trace.n_bad:,} jobs"
@@ -193,7 +201,11 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
         _check_times(job, found)
         _check_sizes(job, found)
     check_order(_runnable(trace), found)
+    check_units([limit_s for limit_s in trace.numbers[8] if limit_s > 0], found, trace.lines[0] if len(trace) else 1)
+    check_gaps([(at, line) for at, line in zip(trace.numbers[1], trace.lines, strict=True) if at >= 0], found)
     _check_unknown(trace, found)
+    if trace.unnamed.count:
+        found.add_tally(trace.unnamed, "ignored", "note")
     if known is not None:  # a guessed machine size would only cause false findings
         _check_overload(trace, found)
     return found

@@ -140,6 +140,10 @@ class LintReport:
             finding = self.findings[what] = Finding(what, remedy, level)
         finding.add(place)
 
+    def add_tally(self, tally: Tally, remedy: str, level: Level = "odd") -> None:
+        """Add the places that a reading has counted."""
+        self.findings[tally.rule] = Finding(tally.rule, remedy, level, tally.count, list(tally.places))
+
     def add_bad_lines(self, bad: Mapping[str, Tally]) -> None:
         """Add the lines that a lenient reading has skipped."""
         for rule, tally in bad.items():

@@ -16,11 +16,13 @@ from zoneinfo import ZoneInfo
 
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
-from pybatsched.workload.formats import batsim4, files, rackham
+from pybatsched.workload.formats import batsim4, files, rackham, slurm
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import LogOptions
-from pybatsched.workload.formats.swf import SwfTrace, read_swf, size_of
+from pybatsched.workload.formats.swf import SwfTrace, peak_use, read_swf, size_of
 from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import Selection
+from pybatsched.workload.walltimes import Walltimes
 
 DAY_S: Final = 86_400
 _PERIODS: Final[dict[float, str]] = {60: "minute", 600: "10 minutes", 3600: "hour", 21_600: "6 hours", DAY_S: "day"}
@@ -73,10 +75,19 @@ class Sample:
         return int(self.span_s // self.period_s) + 1 if self.submitted_at else 0
 
 
-def sample(path: str | Path, n_procs: int | None = None, partitions: Sequence[str] = ()) -> Sample:
-    """Read a sample from a workload file of any format, or from some of its partitions. Raises InputError."""
-    if partitions and files.format_of(path) != "SWF":
-        raise InputError(f"{path}: partitions: expected a log in SWF, found {files.format_of(path)}")
+def sample(
+    path: str | Path,
+    n_procs: int | None = None,
+    partitions: Sequence[str] = (),
+    size_in: slurm.SizeIn = "cores",
+    timezone: str = "UTC",
+) -> Sample:
+    """Read a sample from a workload file of any format, or from some of its partitions. Raises InputError.
+
+    `size_in` and `timezone` are for logs of Slurm.
+    """
+    if partitions and files.format_of(path) not in {"SWF", "Slurm"}:
+        raise InputError(f"{path}: partitions: expected a log in SWF or of Slurm, found {files.format_of(path)}")
     match files.format_of(path):
         case "Batsim JSON":
             return sample_workload(batsim4.read(path), n_procs)
@@ -88,6 +99,15 @@ def sample(path: str | Path, n_procs: int | None = None, partitions: Sequence[st
         case "SWF":
             trace = read_swf(path)
             return sample_trace(trace.of_partitions(partitions) if partitions else trace, n_procs)
+        case "Slurm":
+            options = slurm.SlurmOptions(
+                Walltimes("requested-strict"), n_procs=n_procs, size_in=size_in, timezone=timezone
+            )
+            accounting = slurm.read_slurm(path, timezone=timezone)
+            workload, report = slurm.to_workload(accounting, options, Selection(partitions=tuple(partitions)))
+            made = sample_workload(workload)
+            made.n_left_out += report.n_dropped
+            return made
 
 
 def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
@@ -102,7 +122,9 @@ def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
             if job.user != -1:
                 users[job.user] += 1
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
-    made = _build_sample(trace.source, rows, known, len(trace) - len(rows), users)
+    largest = max((row[2] for row in rows), default=1)
+    n_known = known or max(largest, peak_use(trace))
+    made = _build_sample(trace.source, rows, n_known, len(trace) - len(rows), users)
     made.wait_s = [row[4] for row in rows] if trace.knows_waits else None
     made.clock, made.clock_name = _clock(trace.header, 0.0)
     return made
@@ -113,17 +135,22 @@ def sample_workload(workload: Workload, n_procs: int | None = None) -> Sample:
     durations = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
     rows = []
     users: Counter[Any] = Counter()
+    knows_waits = False
     for job in workload.jobs:
         run_s = durations[job["profile"]]
         if run_s is not None and job["res"] > 0:
             request_s = job.get("requested_time", job.get("estimate", job.get("walltime", -1)))
             known_s = request_s if is_number(request_s) and request_s > 0 else math.nan
-            rows.append((job["subtime"], run_s, job["res"], known_s, 0.0))
+            wait_s = job.get("logged_wait_s")
+            knows_waits = knows_waits or is_number(wait_s)
+            rows.append((job["subtime"], run_s, job["res"], known_s, wait_s if is_number(wait_s) else 0.0))
             if "user" in job:
                 users[str(job["user"])] += 1
     n_left_out = len(workload.jobs) - len(rows)
     made = _build_sample(workload.source, rows, n_procs or workload.n_procs, n_left_out, users)
-    header, shift = workload.about.get("swf_header"), workload.about.get("shifted_by", 0)
+    made.wait_s = [row[4] for row in rows] if knows_waits else None
+    header = workload.about.get("swf_header", workload.about.get("clock"))
+    shift = workload.about.get("shifted_by", 0)
     if isinstance(header, dict):
         made.clock, made.clock_name = _clock(header, shift if is_number(shift) else 0.0)
     return made

@@ -293,7 +293,7 @@ def test_errors_of_merged_logs_name_workload_log_and_file(tmp_path: Path) -> Non
         preparer.prepare(merge_spec(), 0)
     assert preparer.prepare(merge_spec(optional=True), 0) == []
     (tmp_path / "b.swf").write_text("; MaxProcs: 4\n1 0 x\n")
-    with pytest.raises(InputError, match=r"^workload grid: b: .*b\.swf: line 2: expected 18 fields, found 3"):
+    with pytest.raises(InputError, match=r"^workload grid: b: .*b\.swf: line 2: expected at least 18 fields, found 3"):
         preparer.prepare(merge_spec(), 0)
     (tmp_path / "b.swf").write_text(json.dumps({"nb_res": 4, "jobs": [], "profiles": {}}))
     with pytest.raises(InputError, match=r"^workload grid: b: memory_unit: expected a log in SWF, found a Batsim file"):

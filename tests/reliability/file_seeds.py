@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgpack
 from support import campaigns as made_campaigns, fingerprints, fuzzer
-from support.logs import ONE_OF_EACH, line
+from support.logs import ONE_OF_EACH, SACCT_COLUMNS, line, sacct_line
 from support.places import ROOT, TRACES
 from support.process import run_cli
 
@@ -31,6 +31,7 @@ from reliability.mutations import BYTES, Dice, change_value, dice_of, mutated
 
 _HEADS: Final = ("CTC-SP2-1996-3.1-cln.swf.gz", "CEA-Curie-2011-2.1-cln.swf.gz", "SX-ACE-2019.swf.gz")
 _RACKHAM: Final = ("rackham/rackham-2022-03-01_V10000.txt.gz", "rackham/rackham-2022-09-10_V10000_anonymous.txt.gz")
+_SLURM: Final = ("today/Cirrus-2024-Q1.sacct.csv.gz", "today/NREL-Eagle-sample.csv.gz")
 _N_LINES: Final = 40
 
 
@@ -53,7 +54,32 @@ def swf() -> list[bytes]:
     ]
     lines += [line(10, 95, 0, 0, 0), line(11, 96, -1, -1, -1, status=5, requested_kb=1000), line(12, 97, preceding=3)]
     made = (head + "\n".join(lines) + "\n").encode()
-    return [made, made, *(content for name in _HEADS for content in _head(name))]
+    names = "; 18: used_GPUs (of all nodes)\n; 19: soft_walltime\n; 20: required_properties\n"
+    wide = (head + names + "".join(f"{one} {n} 60 all\n" for n, one in enumerate(lines))).encode()
+    return [made, made, wide, *(content for name in _HEADS for content in _head(name))]
+
+
+def slurm() -> list[bytes]:
+    """Logs of Slurm, with steps, arrays, attempts and all kinds of values."""
+    records = [
+        sacct_line("10", 0, 0, 100, 4, AllocTRES="billing=4,cpu=4,mem=8G,node=2,gres/gpu:a100=2", ReqMem="2Gc"),
+        sacct_line("10.batch", 0, 0, 100, 4),
+        sacct_line("11_1", 10, 5, 60, 2, Submit="2024-01-01T00:00:10", Timelimit="1-12:00:00"),
+        sacct_line("11_2", 10, 5, 60, 2, State="CANCELLED by 7", Timelimit="UNLIMITED"),
+        sacct_line("11_[3-9%2]", 10, State="PENDING", Start="Unknown", End="Unknown", Elapsed="00:00:00"),
+        sacct_line("12+0", 30, 0, 600, 8, State="TIMEOUT", Timelimit="10"),
+        sacct_line("13", 40, 0, 30, 1, State="NODE_FAIL"),
+        sacct_line("13", 90, 9, 30, 1, SubmitLine="sbatch --wrap\nsleep 1"),
+        sacct_line("14", 99, State="RUNNING", End="Unknown"),
+    ]
+    piped = "\n".join(["|".join(SACCT_COLUMNS), *records, ""]).encode()
+    head = "JobID,JobName,AllocTRES,Submit,Start,End,ElapsedRaw,TimelimitRaw,State,Dependency,ConsumedEnergy,MaxRSS\n"
+    quoted = head + (
+        '1,"a, b","cpu=4,node=1,gres/gpu=2",1704067200,1704067201,1704067261,60,10,COMPLETED,,1.5K,\n'
+        '1.0,"a\nb",,1704067200,1704067201,1704067261,60,,COMPLETED,,1.5K,3G\n'
+        '2,c,"cpu=2,node=1",1704067210,1704067301,1704067361,60,Partition_Limit,FAILED,afterok:1,,\n'
+    )
+    return [piped, piped, quoted.encode(), *(content for name in _SLURM for content in _head(name))]
 
 
 def rackham() -> list[bytes]:

@@ -130,6 +130,11 @@ _LOGS: Final[dict[str, Reading]] = {
     "lenient": ("workload", "convert", "FILE", "OUT/w.json", "--lenient", "--walltimes", "factor:2"),
     "simulate": ("simulate", "--procs", "8", "-w", "FILE", "--policy", "easy", "-e", "OUT/run", "--quiet"),
 }
+_SLURM: Final[dict[str, Reading]] = {
+    **_LOGS,
+    "nodes": ("workload", "convert", "FILE", "OUT/w.json", "--lenient", "--size-in", "nodes", "--duplicates", "error"),
+    "gpus": ("workload", "convert", "FILE", "OUT/w.json", "--size-in", "gpus", "--timezone", "Europe/Paris"),
+}
 _SIMULATED: Final[dict[str, Reading]] = {
     "easy": ("simulate", "--procs", "8", "-w", "FILE", "--policy", "easy", "-e", "OUT/run", "--quiet"),
     "ujfb": ("simulate", "--procs", "8", "-w", "FILE", "--policy", "ujfb", "-e", "OUT/run", "--quiet"),
@@ -148,6 +153,7 @@ def targets() -> dict[str, tuple[Target, float]]:
     seeds = file_seeds
     made: list[tuple[Target, float]] = [
         (_files("swf", seeds.swf, _LOGS, TEXT, packs=True), 12),
+        (_files("slurm", seeds.slurm, _SLURM, TEXT, packs=True), 10),
         (_files("rackham", seeds.rackham, _LOGS, TEXT, packs=True), 10),
         (_files("workload4", seeds.workload4, _WORKLOADS, JSON, packs=True), 10),
         (_files("workload5", seeds.workload5, _WORKLOADS, JSON, packs=True), 10),

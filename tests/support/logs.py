@@ -99,3 +99,45 @@ ONE_OF_EACH = (
 def counts(report: Report) -> dict[str, tuple[int, list[int | str]]]:
     """Give how often each rule of a conversion was used, and on which lines first."""
     return {rule: (tally.count, tally.places) for rule, tally in report.tallies.items()}
+
+
+#: Columns of a log of Slurm for tests.
+SACCT_COLUMNS = (
+    *("JobID", "Submit", "Eligible", "Start", "End", "Elapsed", "Timelimit", "NNodes", "NCPUS", "ReqMem", "AllocTRES"),
+    *("State", "User", "Account", "Partition", "QOS", "ExitCode", "SubmitLine"),
+)
+#: The first submission in these logs.
+SACCT_ZERO = 1_704_067_200
+
+
+def sacct_line(job: str = "1", at: float = 0, wait: float = 0, run: float = 60, cores: int = 2, **cells: str) -> str:
+    """One record of `sacct --parsable2`. `cells` replace columns by name."""
+    submit = SACCT_ZERO + at
+    found = {
+        "JobID": job,
+        "Submit": str(submit),
+        "Eligible": str(submit),
+        "Start": str(submit + wait),
+        "End": str(submit + wait + run),
+        "Elapsed": str(run),
+        "Timelimit": "00:10:00",
+        "NNodes": "1",
+        "NCPUS": str(cores),
+        "ReqMem": "4G",
+        "AllocTRES": f"billing={cores},cpu={cores},mem=4G,node=1",
+        "State": "COMPLETED",
+        "User": "ann",
+        "Account": "physics",
+        "Partition": "main",
+        "QOS": "normal",
+        "ExitCode": "0:0",
+        "SubmitLine": "sbatch a.sh",
+    } | cells
+    return "|".join(found[name] for name in SACCT_COLUMNS)
+
+
+def sacct(path: Path, *lines: str, name: str = "sacct.txt", header: str = "|".join(SACCT_COLUMNS)) -> Path:
+    """Write a log of Slurm and give its path."""
+    file = path / name
+    file.write_text("".join(f"{text}\n" for text in (header, *lines)), encoding="utf-8")
+    return file

@@ -22,6 +22,7 @@ from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 from pybatsched.results import run_state
 from pybatsched.version import __version__
+from pybatsched.workload.formats.slurm import SIZES
 from pybatsched.workload.formats.swf import MEMORY_UNITS
 from pybatsched.workload.selection import seconds_of
 
@@ -337,8 +338,15 @@ def add_memory_unit(parser: Group) -> None:
 
 def add_partition(parser: Group) -> None:
     """Describe the option for the partitions of logs."""
-    text = "keep only jobs of this partition (field 16 of SWF; repeatable)"
+    text = "keep only jobs of this partition (field 16 of SWF, Partition of Slurm; repeatable)"
     parser.add_argument("--partition", action="append", default=[], metavar="P", help=text)
+
+
+def add_slurm(parser: Group) -> None:
+    """Describe the options for logs of Slurm: what sizes count, and the zone of times."""
+    add = parser.add_argument
+    add("--size-in", choices=SIZES, help="what sizes of jobs in a log of Slurm count (default: cores)")
+    add("--timezone", metavar="ZONE", help="zone of times without one in a log of Slurm (default: UTC)")
 
 
 def n_workers(text: str) -> int:

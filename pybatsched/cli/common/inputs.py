@@ -93,7 +93,7 @@ def add_workloads(group: arguments.Group) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a Batsim workload or a log (SWF, Rackham), plain or gzip (repeatable: they are named w0, w1, …)",
+        help="a Batsim workload or a log (SWF, Slurm, Rackham), plain or gzip (repeatable: they are named w0, w1, …)",
     )
     add(
         "--walltimes",
@@ -102,6 +102,7 @@ def add_workloads(group: arguments.Group) -> None:
         help="walltimes: requested (default, as in the file), exact, requested-strict, factor:F, round, none",
     )
     arguments.add_memory_unit(group)
+    arguments.add_slurm(group)
     arguments.add_partition(group)
     arguments.add_lenient(group)
     arguments.add_window(group)
@@ -124,6 +125,9 @@ def workloads(
         raise InputError(
             "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have the field memory_gb"
         )
+    for option in ("size_in", "timezone"):
+        if getattr(args, option) is not None and "Slurm" not in map(files.format_of, args.workload):
+            raise InputError(f"--{option.replace('_', '-')}: expected a log of Slurm among the workloads")
     if args.lenient and all(files.format_of(path) == "Batsim JSON" for path in args.workload):
         raise InputError("--lenient: expected a log among the workloads; a Batsim file is read as a whole")
     selection = Selection.from_json(_selection(args), len(args.workload)) if _selection(args) else None
@@ -155,6 +159,7 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
     options: dict[str, Any] = {"walltimes": args.walltimes}
     options |= {} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
+    options |= {name: value for name in ("size_in", "timezone") if (value := getattr(args, name)) is not None}
     options |= {"selection": _selection(args)} if _selection(args) else {}
     unit_of_sizes = args.units or _unit_of_logs(args)
     options |= {"units": unit_of_sizes} if unit_of_sizes else {}
@@ -188,6 +193,8 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
                 path,
                 walltimes=args.walltimes,
                 memory_unit=unit,
+                size_in=args.size_in or "cores",
+                timezone=args.timezone or "UTC",
                 selection=selection,
                 lenient=args.lenient,
                 n_procs_else=n_procs,

@@ -15,7 +15,7 @@ from pybatsched.machines import names
 from pybatsched.platform.groups import usual_host
 from pybatsched.platform.model import Platform
 from pybatsched.workload import prepare, reading
-from pybatsched.workload.formats import batsim4, batsim5, files, swf
+from pybatsched.workload.formats import batsim4, batsim5, files, slurm, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_load
 from pybatsched.workload.report import Report
@@ -33,6 +33,7 @@ examples:
   pybatsched workload convert log.swf.gz w.json --submitted-before 30d --clock first      the first 30 days
   pybatsched workload convert log.swf.gz w.json --weeks --utilisation 0.7:1.0   w-week03.json, ...
   pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
+  pybatsched workload convert sacct.txt.gz w.json --timezone Europe/Paris       a log of Slurm (docs/traces.md)
   pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
   pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes instead of cores
   pybatsched workload convert log.swf.gz w.json --cpu-load --platform mine.xml  jobs that use power, for -E
@@ -56,7 +57,7 @@ Dropped by default, and counted: jobs that ran 0 seconds or an unknown time, or 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload convert`."""
-    parser.add_argument("file", metavar="IN", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="IN", help="a log (SWF, Slurm, Rackham) or a Batsim workload (JSON)")
     parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
     arguments.add_for_batsim(parser, "the format to write (default: batsim4); all commands read both formats")
     add_log_options(parser)
@@ -105,11 +106,12 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Describe the options for the conversion of logs. `log_options` reads them."""
     parser.add_argument("--walltimes", metavar="RULE", help=f"{', '.join(RULES)} (default: requested)")
     log = parser.add_argument_group("logs only")
-    size = "which number of processors of SWF to use (default: allocated)"
+    size = "which number of processors of SWF or Slurm to use (default: allocated)"
     log.add_argument("--size", choices=("allocated", "requested"), help=size)
     run_times = "logged (default), or cut to the requested time, which drops jobs without one"
     log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
     arguments.add_memory_unit(log)
+    arguments.add_slurm(log)
     arguments.add_partition(log)
     log.add_argument(
         "--min-runtime", type=arguments.number, metavar="S", help="keep jobs with run time 0 or unknown; set it to S"
@@ -124,9 +126,17 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     arguments.add_lenient(log)
 
 
-#: Options for logs only, and options for SWF only.
+#: Options for all logs, for SWF and Slurm, for SWF only, and for Slurm only.
 _OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
-_OF_SWF: Final = ("size", "run_times", "memory_unit", "weeks", "week")
+_OF_BOTH: Final = ("size", "run_times")
+_OF_SWF: Final = ("memory_unit", "weeks", "week")
+_OF_SLURM: Final = ("size_in", "timezone")
+_IN_WORDS: Final = {
+    "Batsim JSON": "a Batsim file",
+    "SWF": "a log in SWF",
+    "Rackham": "a file of the Rackham format",
+    "Slurm": "a log of Slurm",
+}
 
 
 def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf.SwfOptions:
@@ -134,12 +144,16 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
     kind = files.format_of(path)
     if kind == "Batsim JSON":
         _check_unused(args, _OF_LOGS, "a log", f"a Batsim file, {path}")
-        _check_unused(args, _OF_SWF, "a log in SWF", f"a Batsim file, {path}")
-    if kind == "Rackham":
-        _check_unused(args, _OF_SWF, "a log in SWF", f"a file of the Rackham format, {path}")
+    found = f"{_IN_WORDS[kind]}, {path}"
+    if kind in {"Batsim JSON", "Rackham"}:
+        _check_unused(args, _OF_BOTH, "a log in SWF", found)
+    if kind != "SWF":
+        _check_unused(args, _OF_SWF, "a log in SWF", found)
+    if kind != "Slurm":
+        _check_unused(args, _OF_SLURM, "a log of Slurm", found)
     if args.speed is not None and args.profile != "parallel":
         raise InputError("--speed: expected together with --profile parallel")
-    return swf.SwfOptions(
+    options = swf.SwfOptions(
         walltimes=Walltimes.parse(args.walltimes or "requested", "--walltimes: "),
         min_runtime_s=args.min_runtime,
         n_procs=n_procs,
@@ -150,6 +164,9 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
         run_times=args.run_times or "logged",
         memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
     )
+    if kind == "Slurm":
+        return slurm.SlurmOptions.of(options, args.size_in or "cores", args.timezone or "UTC")
+    return options
 
 
 def _check_unused(args: argparse.Namespace, names: tuple[str, ...], expected: str, found: str) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import JobRecord
-from pybatsched.metrics.runs import Run, read_options_of
+from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report.gantt.bars import bars_of, color_of, legend_of_looks
 from pybatsched.report.gantt.cluster_rows import Rows, rows_of
@@ -70,7 +70,7 @@ _BUTTONS: Final = (
     ("all", "all of it"),
 )
 #: Options of reading that change the jobs of a workload (metrics.runs.READ_OPTIONS).
-_CHANGES_JOBS: Final = ("selection", "units")
+_CHANGES_JOBS: Final = ("selection", "units", "size_in", "timezone")
 Histories = Mapping[str, Sequence[tuple[float, str]]]
 
 
@@ -164,7 +164,7 @@ def workload_key(run: Run) -> str:
     files = inputs.get("workloads") if isinstance(inputs, dict) else None
     digests = [str(file.get("sha256", ""))[:16] for file in files or () if isinstance(file, dict)]
     how = read_options_of(run.summary)
-    changed = {name: how[name] for name in _CHANGES_JOBS if how[name] not in (None, "core")}
+    changed = {name: how[name] for name in _CHANGES_JOBS if how[name] not in (None, "core", READ_OPTIONS[name])}
     return " ".join([*digests, json.dumps(changed, sort_keys=True)] if changed else digests)
 
 

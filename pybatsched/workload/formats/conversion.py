@@ -1,7 +1,7 @@
 """The conversion of logs of any format to a workload: options, selection, job numbers, profiles and the report.
 
-A format (`formats.swf`, `formats.rackham`) reads lines and makes jobs of them. A `LogConverter` collects the jobs. The
-report counts dropped and changed jobs and notes by rule, with the first lines.
+A format (`formats.swf`, `formats.slurm`, `formats.rackham`) reads lines and makes jobs of them. A `LogConverter`
+collects the jobs. The report counts dropped and changed jobs and notes by rule, with the first lines.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class LogConverter:
             self.report.n_read += lines.others.count
             self.report.tallies[lines.others.rule] = lines.others
         self.jobs: list[dict[str, Any]] = []
-        self.line_of: dict[int, int] = {}
+        self.line_of: dict[int | str, int] = {}
         self.origin_at = 0.0
         self.greatest_number = max(lines.numbers, default=0)
         self._profiles: dict[str, dict[str, Any]] = {}

@@ -159,20 +159,50 @@ def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> No
             buffered.writelines(piece.encode() for piece in pieces)
 
 
-Format = Literal["Batsim JSON", "SWF", "Rackham"]
+Format = Literal["Batsim JSON", "SWF", "Rackham", "Slurm"]
 #: A brace and a name without quotes, which is not JSON.
 _RACKHAM: Final = re.compile(rb"\{\s*[A-Za-z_][A-Za-z0-9_]*\s*:")
+#: Separators of columns in a log of Slurm, the likeliest first.
+_SEPARATORS: Final = ("|", ",", ";", "\t")
+_HEAD: Final = 4096
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 def format_of(path: str | Path) -> Format:
-    """Return the format of a workload file by its start: a JSON value, a line of the Rackham format, else SWF."""
+    """Return the format of a workload file by its start.
+
+    It is a JSON value, a line of the Rackham format, a header with a column JobID (or another line of columns separated
+    by | or commas), else SWF.
+    """
     if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
         raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
     with progress.part(0, 0), opened(path) as content:
-        while head := content.read(4096):
+        while head := content.read(_HEAD):
             text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
             if text:
-                if text[:1] not in b'{["':
-                    return "SWF"
+                is_table = _is_table(text)
+                if is_table or text[:1] not in b'{["':
+                    return "Slurm" if is_table else "SWF"
                 return "Rackham" if _RACKHAM.match(text + content.read(80)) else "Batsim JSON"
-    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF or Rackham), found an empty file")
+    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF, Rackham or Slurm), found an empty file")
+
+
+def _is_table(text: bytes) -> bool:
+    """Return whether a file starts with the header of a log of Slurm, or at least as a table."""
+    if text[:2] in _UTF16:
+        return b"J\0o\0b\0" in text[:200] or b"\0J\0o\0b" in text[:200]
+    if text[:1] in b";{[":
+        return False
+    line = text.splitlines()[0].decode("latin-1")
+    separator = separator_of(line)
+    names = {re.sub(r'[ _"]', "", cell).lower() for cell in (line.split(separator) if separator else line.split())}
+    if names & {"jobid", "jobidraw"}:
+        return True
+    if text[:1] == b'"' or separator not in {"|", ","}:
+        return False
+    return line.count(separator) >= 3 and len(line.split()) < 18
+
+
+def separator_of(line: str) -> str | None:
+    """Return what separates the columns of a header: |, a comma, a semicolon or a tab."""
+    return next((one for one in _SEPARATORS if one in line), None)

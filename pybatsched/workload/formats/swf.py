@@ -22,7 +22,7 @@ from pybatsched.workload.formats.conversion import (
     LogOptions,
     gc_paused,
 )
-from pybatsched.workload.formats.swf_reader import FIELDS, SwfJob, SwfTrace, read_swf
+from pybatsched.workload.formats.swf_reader import FIELDS, UNNAMED, SwfJob, SwfTrace, read_swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
@@ -37,6 +37,7 @@ __all__ = [
     "SwfOptions",
     "SwfTrace",
     "machine_of",
+    "peak_use",
     "read_swf",
     "size_of",
     "to_workload",
@@ -51,6 +52,18 @@ OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is 
 WHOLE_MACHINE: Final = "of some partitions alone: the machine is still the whole one, {:,} processors (or --procs N)"
 
 _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for partial executions
+
+EXTRA_FIELDS: Final = "fields after the 18th that the header names: kept as {}"
+TAKEN_FIELDS: Final = "fields after the 18th with the name of another field of jobs: ignored ({})"
+#: Usual names of fields after the 18th, in small letters, and the names of these fields of jobs.
+_EXTRA_NAMES: Final[Mapping[str, str]] = {"used_gpus": "gpus", "allocated_gpus": "gpus", "num_gpus": "gpus"}
+#: Fields of jobs that come from the 18 fields of the format.
+_OWN_FIELDS: Final = frozenset(
+    {
+        *("id", "subtime", "res", "profile", "walltime", "estimate", "user", "group", "application", "queue"),
+        *("partition", "status", "memory_gb", "requested_procs", "requested_time", "depends_on", "think_time"),
+    }
+)
 
 #: Fields that jobs keep unchanged, numbers or names.
 _LABELS: Final = ("user", "group", "application", "queue", "partition")
@@ -95,6 +108,23 @@ def size_of(allocated: float, requested: float, size: str = "allocated") -> int:
     return int(first) if first > 0 else max(int(second), 0)
 
 
+def peak_use(trace: SwfTrace, size: str = "allocated") -> int:
+    """Return the most processors in use at one time by the log, 0 if it does not have measured waits. O(n log n)."""
+    waits = trace.numbers[2]
+    if not any(wait_s > 0 for wait_s in waits):  # in generated logs all waits are 0, as on a machine without limits
+        return 0
+    changes: list[tuple[float, int]] = []
+    numbers = trace.numbers
+    for at, wait_s, run_s, allocated, requested, status in zip(
+        numbers[1], waits, numbers[3], numbers[4], numbers[7], numbers[10], strict=True
+    ):
+        n = size_of(allocated, requested, size)
+        if at >= 0 and wait_s >= 0 and run_s > 0 and n > 0 and status not in _PARTS:
+            changes += [(at + wait_s, n), (at + wait_s + run_s, -n)]
+    changes.sort()  # at one instant ends come before starts
+    return max(itertools.accumulate(n for _, n in changes), default=0)
+
+
 def machine_of(trace: SwfTrace, options: SwfOptions) -> tuple[int, str | None]:
     """Return the processors of a log's machine, and a remark if the number is not from MaxProcs."""
     if options.n_procs is not None:
@@ -109,6 +139,9 @@ def machine_of(trace: SwfTrace, options: SwfOptions) -> tuple[int, str | None]:
         return options.n_procs_else, None
     pairs = zip(trace.numbers[4], trace.numbers[7], strict=True)
     largest = max((size_of(allocated, requested, options.size) for allocated, requested in pairs), default=0) or 1
+    if (peak := peak_use(trace, options.size)) > largest:
+        what = f"estimated as the most processors in use at one time, {peak:,} (or --procs N)"
+        return peak, f"neither MaxProcs nor MaxNodes in the header: the machine is {what}"
     return (
         largest,
         f"neither MaxProcs nor MaxNodes in the header: the machine is as large as the largest job, {largest:,}",
@@ -214,6 +247,7 @@ class _Converter(LogConverter):
             self._add("memory_gb", plains([amount / in_a_gb for amount in memory]), [amount > 0 for amount in memory])
         self._add("requested_procs", requested_procs, [n > 0 for n in requested_procs])
         self._add("requested_time", plains(requested_s), [time_s > 0 for time_s in requested_s])
+        self._add_extras(places)
         # Job numbers start with 1, and some logs write 0 for none.
         follows = [before > 0 for before in preceding_job]
         if not any(follows):
@@ -222,6 +256,26 @@ class _Converter(LogConverter):
         (think_s,) = self.trace.columns(["think_s"], places)
         thinks = [is_one and time_s >= 0 for is_one, time_s in zip(follows, think_s, strict=True)]
         self._add("think_time", plains(think_s), thinks)
+
+    def _add_extras(self, places: Sequence[int]) -> None:
+        """Add the fields after the 18th that the header names, except for unknown values (-1)."""
+        kept: list[str] = []
+        taken: list[str] = []
+        for given, column in self.trace.extras.items():
+            name = given.lower().replace("-", "_")
+            name = _EXTRA_NAMES.get(name, name)
+            if name in _OWN_FIELDS or name in kept:
+                taken.append(name)
+                continue
+            kept.append(name)
+            values = [column[place] for place in places]
+            self._add(name, values, [value is not None and value != -1 for value in values])
+        if kept:
+            self.report.note(EXTRA_FIELDS.format(", ".join(kept)))
+        if taken:
+            self.report.note(TAKEN_FIELDS.format(", ".join(taken)))
+        if self.trace.unnamed.count:
+            self.report.tallies[UNNAMED] = self.trace.unnamed
 
     def _add(self, name: str, values: Sequence[Any], is_known: Sequence[bool]) -> None:
         """Add a field to the jobs whose value is known."""

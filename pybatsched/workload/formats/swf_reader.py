@@ -1,7 +1,8 @@
 """Read files in the Standard Workload Format (version 2): comments as header, then a line of 18 fields per job.
 
 The Parallel Workloads Archive defines the format. An unknown number is -1. Some logs have names instead of numbers of
-users, groups, applications, queues or partitions; these are kept as text.
+users, groups, applications, queues or partitions; these are kept as text. A line may have more than 18 fields. The
+others are kept if comments name them, as `; 18: used_GPUs (of all nodes)` does in a list of fields that starts with 0.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pybatsched.workload.formats.files import opened
 from pybatsched.workload.report import Tally
 
 Label = int | str
+Extra = int | float | str
 
 
 class SwfJob(NamedTuple):
@@ -54,7 +56,7 @@ class SwfJob(NamedTuple):
 
 
 #: Part of the error for a file whose first line is not a comment and does not start with a number.
-_NEITHER: Final = "; the file is neither a log (SWF, Rackham) nor a workload of Batsim (JSON)"
+_NEITHER: Final = "; the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON)"
 #: Names of the 18 fields in error messages, in the order of the format.
 FIELDS: Final = (
     "job number",
@@ -82,11 +84,18 @@ _NUMBERS: Final = tuple(index for index in range(18) if index not in _LABELS)
 _WHOLE: Final = (0, 4, 7, 10, 16)
 _EXACT: Final = 1 << 53  # larger whole numbers are not all exact in floating point; no log needs more
 _CHUNK: Final = 1 << 22
+_MOST_CACHED: Final = 1 << 16
 
 _COUNT: Final = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?![\d.]|,\d)")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 OTHER_PARTITION: Final = "of another partition: dropped"
+
+#: A name in a list of fields: its position, a colon, the name, and perhaps an explanation.
+_NAMED: Final = re.compile(r"([0-9]{1,3})\s*:\s*([A-Za-z][A-Za-z0-9_-]{0,40})(?![^\s(,;])")
+#: A number that is not a name: a value of an extra field.
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,15}\.[0-9]{1,15}")
+UNNAMED: Final = "more than 18 fields, and the header does not name the others: these are ignored"
 
 #: A key starts with a capital and is not a URL: continued comments are indented and often contain URLs.
 _HEADER: Final = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,40}?)\s*:(?!//)\s*(.*)")
@@ -97,8 +106,9 @@ class SwfTrace:
     """A log in memory: a header and the jobs, column by column (about 190 bytes a job).
 
     Iteration and `trace[i]` return jobs as records. `header` has the values by key. A key that occurs several times, or
-    continues over several lines, has one line per value. `bad` counts the lines that a lenient reading has skipped,
-    `others` the jobs of partitions that are not selected.
+    continues over several lines, has one line per value. `extras` are columns of named fields after the 18th, by name;
+    None is a missing value. `unnamed` counts the lines with other fields after the 18th. `bad` counts the lines that a
+    lenient reading has skipped, `others` the jobs of partitions that are not selected.
     """
 
     source: str
@@ -108,6 +118,8 @@ class SwfTrace:
     lines: array[int] = field(default_factory=lambda: array("L"))
     bad: dict[str, Tally] = field(default_factory=dict)
     others: Tally | None = None
+    extras: dict[str, list[Extra | None]] = field(default_factory=dict)
+    unnamed: Tally = field(default_factory=lambda: Tally(UNNAMED, "noted"))
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -176,14 +188,16 @@ class SwfTrace:
         numbers = [array(column.typecode, compress(column, keeps)) for column in self.numbers]
         labels = [list(compress(column, keeps)) for column in self.labels]
         lines = array("L", compress(self.lines, keeps))
-        return SwfTrace(self.source, self.header, numbers, labels, lines, self.bad, others if others.count else None)
+        extras = {name: list(compress(column, keeps)) for name, column in self.extras.items()}
+        counted = others if others.count else None
+        return SwfTrace(self.source, self.header, numbers, labels, lines, self.bad, counted, extras, self.unnamed)
 
 
 def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
     """Read a log, plain or gzip. About 6 µs per job: two seconds for the largest public logs.
 
-    A line without 18 fields, or with an invalid number, is an InputError that names the file, the line and the field. A
-    lenient reading skips such lines and counts them in `bad`.
+    A line with fewer than 18 fields, or with an invalid number, is an InputError that names the file, the line and the
+    field. A lenient reading skips such lines and counts them in `bad`.
     """
     trace = SwfTrace(str(path))
     reader = _Reader(trace, lenient=lenient)
@@ -208,6 +222,35 @@ class _Labels(dict[bytes, Label]):
         return label
 
 
+class _Extras(dict[bytes, Extra]):
+    """A cache of decoded values of fields after the 18th."""
+
+    def __missing__(self, text: bytes) -> Extra:
+        name = _decoded(text)
+        value: Extra = name
+        if re.fullmatch(r"-?[0-9]{1,15}", name):
+            value = int(name)
+        elif _DECIMAL.fullmatch(name):
+            value = float(name)
+        if len(self) < _MOST_CACHED:
+            self[text] = value
+        return value
+
+
+def extra_names(named: Mapping[int, str]) -> dict[int, str]:
+    """Return the names of fields after the 18th by index from 0, given a list of fields by position.
+
+    The list counts from 0 if it has a position 0, or if it starts with 18, the first field that is not of the format;
+    otherwise from 1. Lists of fewer than two fields do not count: they are comments.
+    """
+    if len(named) < 2 and not any(position >= 18 for position in named):
+        return {}
+    first = 0 if min(named) in {0, 18} else 1
+    found = {position - first: name for position, name in sorted(named.items()) if position - first >= 18}
+    by_name = {name: index for index, name in reversed(found.items())}
+    return {index: name for index, name in found.items() if by_name[name] == index}
+
+
 class _Reader:
     """Converts chunks of lines to columns.
 
@@ -221,6 +264,8 @@ class _Reader:
         self.n_comments = 0
         self._key = ""
         self._labels = _Labels()
+        self._extras = _Extras()
+        self._named: dict[int, str] = {}
 
     def take(self, chunk: bytes, n_before: int) -> int:
         """Read complete lines, which follow `n_before` others, and return their number. O(length)."""
@@ -245,17 +290,21 @@ class _Reader:
         if not chunk.endswith(b"\n"):
             chunk += b"\n"
         n = chunk.count(b"\n")
-        words = chunk.replace(b"\n", b" ; ").split()  # a mark at the end of each line, which must follow 18 fields
-        if len(words) != 19 * n or words[18::19].count(b";") != n:
+        width = len(chunk[: chunk.index(b"\n")].split())
+        words = chunk.replace(b"\n", b" ; ").split()  # a mark at the end of each line, which must follow all fields
+        if width < 18 or len(words) != (width + 1) * n or words[width :: width + 1].count(b";") != n:
             return None
-        columns = {index: words[index::19] for index in range(18)}
+        names = extra_names(self._named) if width > 18 else {}
+        columns = {index: words[index :: width + 1] for index in (*range(18), *(i for i in names if i < width))}
         if b"_" in chunk and any(b"_" in b" ".join(columns[index]) for index in _NUMBERS):
             return None  # Python accepts 1_000 as a number, but the format does not
         try:
             numbers = {index: _read_column(columns[index], index) for index in _NUMBERS}
         except ValueError:
             return None
-        self._keep(numbers, columns, range(n_before + 1, n_before + n + 1))
+        lines = range(n_before + 1, n_before + n + 1)
+        self._keep(numbers, columns, lines)
+        self._keep_extras(columns, dict.fromkeys(lines, width) if width > 18 else {}, n)
         return n
 
     def take_carefully(self, chunk: bytes, n_before: int) -> int:
@@ -265,7 +314,7 @@ class _Reader:
         texts = io.BytesIO(chunk).readlines()
         for line, text in enumerate(texts, n_before + 1):
             row = text.split()
-            if len(row) == 18 and row[0][:1] != b";":
+            if len(row) >= 18 and row[0][:1] != b";":
                 rows.append(row)
                 lines.append(line)
             elif not row:
@@ -276,13 +325,31 @@ class _Reader:
                 if b"\0" in text:
                     raise InputError(f"{self.trace.source}: line {line}: expected text, found a binary file")
                 is_none = line == 1 and not row[0].isdigit() and not self.lenient
-                self._bad(line, f"expected 18 fields, found {len(row)}", _NEITHER if is_none else "")
+                self._bad(line, f"expected at least 18 fields, found {len(row)}", _NEITHER if is_none else "")
         good = [self._is_good(row, line) for row, line in zip(rows, lines, strict=True)]
         rows = [row for row, fine in zip(rows, good, strict=True) if fine]
         lines = [line for line, fine in zip(lines, good, strict=True) if fine]
         columns = {index: [row[index] for row in rows] for index in range(18)}
         self._keep({index: _read_column(columns[index], index) for index in _NUMBERS}, columns, lines)
+        widths = {line: len(row) for row, line in zip(rows, lines, strict=True) if len(row) > 18}
+        names = extra_names(self._named) if widths else {}
+        extras = {index: [row[index] if index < len(row) else None for row in rows] for index in names}
+        self._keep_extras(extras, widths, len(rows))
         return len(texts)
+
+    def _keep_extras(
+        self, columns: Mapping[int, Sequence[bytes | None]], widths: Mapping[int, int], n_rows: int
+    ) -> None:
+        """Keep the named fields after the 18th of the last rows. `widths` are the fields on lines with more than 18."""
+        names = extra_names(self._named) if widths or self.trace.extras else {}
+        n_before = len(self.trace) - n_rows
+        for index, name in names.items():
+            words = columns.get(index) or [None] * n_rows
+            column = self.trace.extras.setdefault(name, [None] * n_before)
+            column += [None if word is None else self._extras[word] for word in words]
+        for line, width in widths.items():
+            if width - 18 > sum(index < width for index in names):
+                self.trace.unnamed.add(line)
 
     def _keep(
         self, numbers: Mapping[int, Sequence[float]], columns: Mapping[int, Sequence[bytes]], lines: Iterable[int]
@@ -316,6 +383,8 @@ class _Reader:
         """Read a line of the header. A line without a key continues the last value."""
         self.n_comments += 1
         text = _decoded(line).strip().lstrip(";").strip()
+        if named := _NAMED.match(text):
+            self._named.setdefault(int(named[1]), named[2])
         match = _HEADER.fullmatch(text)
         if match:
             self._key = match[1]

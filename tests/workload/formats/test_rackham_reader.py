@@ -129,12 +129,14 @@ def test_binary_and_empty_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="truncated or damaged"):
         load(tmp_path / "w")
     (tmp_path / "w").write_text("\n \n")
-    with pytest.raises(InputError, match=r"expected a workload \(Batsim JSON, SWF or Rackham\), found an empty file"):
+    with pytest.raises(
+        InputError, match=r"expected a workload \(Batsim JSON, SWF, Rackham or Slurm\), found an empty file"
+    ):
         load(tmp_path / "w")
 
 
 def test_mixed_formats(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"line 4: expected 18 fields, found 24$"):
+    with pytest.raises(InputError, match=r"line 4: field 1 \(job number\): expected a whole number, found \{$"):
         load(log(tmp_path, line(1), rackham_line(2)))
     with pytest.raises(InputError, match=r"line 2: expected a line as"):
         load(rackham_file(tmp_path, rackham_line(1), line(2)))

@@ -76,8 +76,7 @@ def test_line_ends_tabs_and_gzip(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "told"),
     [
-        ("1 2 3", "expected 18 fields, found 3"),
-        (line() + " 4", "expected 18 fields, found 19"),
+        ("1 2 3", "expected at least 18 fields, found 3"),
         (line(run="abc"), "field 4 (run time): expected a number, found abc"),
         (line(run="nan"), "field 4 (run time): expected a number, found nan"),
         (line(submit="inf"), "field 2 (submit time): expected a number, found inf"),
@@ -110,8 +109,8 @@ def test_lenient_reading_counts_by_reason(tmp_path: Path) -> None:
     lines = [line(1), "x", *["1 2"] * 7, line(run="?"), line(2)]
     made = read_swf(log(tmp_path, *lines), lenient=True)
     assert {rule: (tally.count, tally.places) for rule, tally in made.bad.items()} == {
-        "expected 18 fields, found 1": (1, [4]),
-        "expected 18 fields, found 2": (7, [5, 6, 7, 8, 9]),
+        "expected at least 18 fields, found 1": (1, [4]),
+        "expected at least 18 fields, found 2": (7, [5, 6, 7, 8, 9]),
         "field 4 (run time): expected a number": (1, [12]),
     }
 
@@ -121,7 +120,7 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
     for content, told in (
         (b"", "found an empty file"),
         (b"\n\n  \n", "found an empty file"),
-        (b"\x89PNG\r\n\x1a\n\0\0\0", "line 1: expected 18 fields"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0", "line 1: expected at least 18 fields"),
         (b"1 2\0 3\n", "line 1: expected text, found a binary file"),
         (gzip.compress(b"; MaxProcs: 3\n" * 1000)[:-20], "the gzip data is truncated or damaged"),
     ):

@@ -1,0 +1,352 @@
+"""Convert a log of Slurm to a workload (rules: docs/traces.md).
+
+`read_slurm` reads the log, `to_workload` converts it. Time 0 is the first submission of a job that can run. The size of
+the machine is estimated if it is not given, because Slurm's accounting does not have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, get_args
+
+from pybatsched.errors import InputError
+from pybatsched.workload import progress
+from pybatsched.workload.formats import slurm_values as values
+from pybatsched.workload.formats.conversion import (
+    LOOSE,
+    NO_RUN_TIME,
+    NO_SUBMISSION,
+    LogConverter,
+    LogLines,
+    gc_paused,
+)
+from pybatsched.workload.formats.slurm_reader import SlurmJob, SlurmTrace, read_slurm, zone_of
+from pybatsched.workload.formats.slurm_values import JobId
+from pybatsched.workload.formats.swf import CUT, NO_REQUEST, OTHER_SIZE, SwfOptions
+from pybatsched.workload.model import Workload
+from pybatsched.workload.report import Report
+from pybatsched.workload.selection import Selection
+from pybatsched.workload.walltimes import plain, tidy
+
+__all__ = [
+    "SIZES",
+    "SizeIn",
+    "SlurmJob",
+    "SlurmOptions",
+    "SlurmTrace",
+    "peak_use",
+    "read_slurm",
+    "size_of",
+    "to_workload",
+]
+
+SizeIn = Literal["cores", "nodes", "gpus"]
+#: What the size of a job can count.
+SIZES: Final[tuple[SizeIn, ...]] = get_args(SizeIn)
+
+WAITING_TASKS: Final = "tasks of an array that had not started at the end of the log: dropped"
+CANCELLED: Final = "cancelled before it started: dropped"
+NOT_STARTED: Final = "not started at the end of the log: dropped"
+RUNNING: Final = "still running at the end of the log: dropped"
+NO_SIZE: Final = "no {} in the log: dropped"
+UNLIMITED: Final = "time limit UNLIMITED or Partition_Limit: no requested time"
+ATTEMPT: Final = "an id given before (a further attempt of a requeued job, for example): a job of its own"
+ESTIMATED: Final = (
+    "the log does not have the size of its machine: estimated as the most {} in use at one time, {:,} (or --procs N)"
+)
+WITHOUT_ZONE: Final = (
+    "times have no zone and are read as UTC: if the clocks of the cluster change for daylight saving time, some times "
+    "are wrong by an hour (--timezone Europe/Paris)"
+)
+#: Text fields of jobs.
+_LABELS: Final = ("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency")
+_DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmOptions(SwfOptions):
+    """Options for the conversion of a log of Slurm.
+
+    `size_in`: what the size of a job counts. `timezone`: that of times without a zone. `size`: allocated or requested
+    cores, nodes or GPUs. `memory_unit` is not used: Slurm writes units.
+    """
+
+    size_in: SizeIn = "cores"
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        SwfOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
+        if self.size_in not in SIZES:
+            raise InputError(f"size: expected one of {', '.join(SIZES)}, found {self.size_in!r:.40}")
+        zone_of(self.timezone)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the options for the workload file."""
+        made = SwfOptions.as_json(self)
+        del made["memory_unit"]
+        return made | {"size_in": self.size_in, "timezone": self.timezone}
+
+    @classmethod
+    def of(cls, options: SwfOptions, size_in: SizeIn = "cores", timezone: str = "UTC") -> SlurmOptions:
+        """Return options for a log in SWF as options for a log of Slurm. Options for Slurm do not change."""
+        if isinstance(options, SlurmOptions):
+            return options
+        own = {one.name: getattr(options, one.name) for one in fields(SwfOptions)}
+        return cls(**own, size_in=size_in, timezone=timezone)
+
+
+def size_of(job: SlurmJob, size_in: SizeIn = "cores", size: str = "allocated") -> int:
+    """Return the size of a job: the chosen number, the other one if it is missing, or 0."""
+    first, second = job.allocated[size_in], job.requested[size_in]
+    if size == "requested":
+        first, second = second, first
+    return first or second or 0
+
+
+def drop_reason(job: SlurmJob) -> str | None:
+    """Return why a job did not run to its end, None if it did."""
+    if job.id.is_waiting:
+        return WAITING_TASKS
+    if job.state in {"CANCELLED", "REVOKED"} and not job.run_s:
+        return CANCELLED
+    if not job.has_ended:
+        return RUNNING if job.started_at is not None and job.state != "PENDING" else NOT_STARTED
+    return NO_SUBMISSION if job.submitted_at is None else None
+
+
+def peak_use(jobs: Iterable[SlurmJob], size_in: SizeIn = "cores", size: str = "allocated") -> int:
+    """Return the most cores, nodes or GPUs in use at one time, at least those of the largest job. O(n log n)."""
+    changes: list[tuple[float, int]] = []
+    most = 0
+    for job in jobs:
+        n = size_of(job, size_in, size)
+        most = max(most, n if job.run_s else 0)
+        if job.started_at is not None and job.run_s and n and drop_reason(job) is None:
+            changes += [(job.started_at, n), (job.started_at + job.run_s, -n)]
+    changes.sort()  # at one instant ends come before starts
+    used = 0
+    for _, n in changes:
+        used += n
+        most = max(most, used)
+    return most
+
+
+def to_workload(
+    trace: SlurmTrace, options: SwfOptions | None = None, selection: Selection | None = None
+) -> tuple[Workload, Report]:
+    """Convert a log, or the jobs that a selection keeps. About 35 µs per job.
+
+    Raises InputError for a repeated id if these are errors, for sizes that the log does not have, and for a selection
+    that keeps no job.
+    """
+    converter = _Converter(trace, SlurmOptions.of(options or SlurmOptions()), selection or Selection())
+    with gc_paused():
+        places = converter.chosen(converter.candidates())
+        for place in progress.with_progress(places, len(places)):
+            converter.make(place)
+        return converter.workload(), converter.report
+
+
+class _Converter(LogConverter):
+    """The conversion of one log."""
+
+    number_field = "JobID"
+    options: SlurmOptions
+
+    def __init__(self, trace: SlurmTrace, options: SlurmOptions, selection: Selection) -> None:
+        whole = trace
+        trace = trace.of_partitions(selection.partitions) if selection.partitions else trace
+        super().__init__(
+            LogLines(trace.source, [job.id.number for job in trace.jobs], trace.bad, trace.others), options, selection
+        )
+        if trace.copies is not None:
+            self.report.n_read += trace.copies.count
+            self.report.tallies[trace.copies.rule] = trace.copies
+        self.trace = trace
+        self._whole = whole
+        self._check_sizes()
+        runnable = (job.submitted_at for job in whole.jobs if drop_reason(job) is None)
+        self.zero_at = min((at for at in runnable if at is not None), default=0.0)
+        self._attempts = _attempts(whole.jobs, trace.jobs)
+        self._ids: dict[str, list[str]] = {}  # of jobs in the workload, by the ids of dependencies
+
+    def _check_sizes(self) -> None:
+        """Raise InputError if no job has a size in the chosen unit."""
+        size_in = self.options.size_in
+        if self._whole.jobs and not any(job.allocated[size_in] or job.requested[size_in] for job in self._whole.jobs):
+            present = [
+                one for one in SIZES if any(job.allocated[one] or job.requested[one] for job in self._whole.jobs)
+            ]
+            if present:
+                raise InputError(
+                    f"{self.source}: expected sizes in {size_in}, found none; the log has sizes in "
+                    f"{' and '.join(present)} (--size-in {present[0]})"
+                )
+
+    def candidates(self) -> Iterator[tuple[int, float, int, str | None]]:
+        """Yield the facts that decide whether a line becomes a job, and the rule that drops it, if any."""
+        keeps_short = self.options.min_runtime_s is not None
+        for job in self.trace.jobs:
+            n = size_of(job, self.options.size_in, self.options.size)
+            dropped_by = drop_reason(job)
+            if dropped_by is None:
+                if not job.run_s and not keeps_short:
+                    dropped_by = NO_RUN_TIME
+                elif not n:
+                    dropped_by = NO_SIZE.format(self.options.size_in)
+                elif self.options.run_times == "cut" and job.limit_s is None:
+                    dropped_by = NO_REQUEST
+            yield job.line, tidy((job.submitted_at or 0.0) - self.zero_at), n, dropped_by
+
+    def make(self, place: int) -> None:
+        """Make a job of a line, and count changes."""
+        row = self.trace.jobs[place]
+        assert row.submitted_at is not None
+        run_s = self.run_time(row.run_s or 0.0, row.line)
+        if self.options.run_times == "cut" and row.limit_s is not None and run_s > row.limit_s:
+            self.report.count("changed", CUT, row.line)
+            run_s = row.limit_s
+        if row.is_unlimited:
+            self.report.count("noted", UNLIMITED, row.line)
+        size_in, size = self.options.size_in, self.options.size
+        n = size_of(row, size_in, size)
+        if size == "allocated" and not row.allocated[size_in] and self._has_allocated:
+            self.report.count("changed", OTHER_SIZE, row.line)
+        times = self.times(run_s, row.limit_s, row.line)
+        job: dict[str, Any] = {
+            "id": self._id(place, row),
+            "subtime": tidy(row.submitted_at - self.zero_at),
+            "res": n,
+            "profile": self.profile(run_s),
+        }
+        if times.walltime_s is not None:
+            job["walltime"] = times.walltime_s
+        if times.estimate_s is not None:
+            job["estimate"] = times.estimate_s
+        self._add_known(job, row, n)
+        attempt, n_attempts, _ = self._attempts[place]
+        if n_attempts > 1:
+            job["attempt"] = attempt
+        self.jobs.append(job)
+
+    @property
+    def _has_allocated(self) -> bool:
+        return not {"NCPUS", "AllocCPUS", "NNodes", "AllocNodes", "AllocTRES"}.isdisjoint(self.trace.columns)
+
+    def _id(self, place: int, row: SlurmJob) -> str:
+        """Return the id of a job in the workload: that of the log with leading zeros, and the number of the attempt."""
+        attempt, _, first_line = self._attempts[place]
+        given = row.id.text(*self.trace.digits)
+        if attempt > 1:
+            if self.options.duplicates == "error":
+                raise InputError(
+                    f"{self.source}: line {row.line}, field JobID: expected a unique id, found {row.id.text()}, "
+                    f"which is also on line {first_line}"
+                )
+            self.report.count("noted", ATTEMPT, row.line)
+            given = f"{given}-{attempt}"
+        self.line_of[given] = row.line
+        if "Dependency" in self.trace.columns:
+            for name in {row.id.text(), f"{row.id.number}", f"{row.id.number}_*"}:
+                self._ids.setdefault(name, []).append(given)
+        return given
+
+    def _add_known(self, job: dict[str, Any], row: SlurmJob, n: int) -> None:
+        """Add the other fields that the log has."""
+        job |= {name: row.labels[name] for name in _LABELS if name in row.labels}
+        if "partition" in row.labels:
+            job["queue"] = row.labels["partition"]
+        if row.state is not None:
+            job |= {"exit_state": row.state, "status": values.ENDED[row.state]}
+        wanted = row.requested[self.options.size_in]
+        numbers = {
+            "nodes": _either(row, "nodes"),
+            "gpus": _either(row, "gpus"),
+            "requested_procs": wanted or None,
+            "requested_time": row.limit_s,
+            "memory_gb": round(_memory_gb(row) / n, 9) or None,
+            "used_memory_gb": None if row.used_gb is None else round(row.used_gb, 9),
+            "priority": row.priority,
+            "energy_j": row.energy_j,
+            "logged_wait_s": _later_s(row.started_at, row.submitted_at),
+            "eligible_after_s": _later_s(row.eligible_at, row.submitted_at) or None,
+        }
+        job |= {name: plain(number) for name, number in numbers.items() if number is not None}
+
+    def workload(self) -> Workload:
+        """Return the workload."""
+        for job in self.jobs:
+            if "dependency" in job:
+                self._add_dependencies(job)
+        size_in = self.options.size_in
+        n_procs = self.options.n_procs or self.options.n_procs_else
+        if n_procs is None:
+            n_procs = peak_use(self._whole.jobs, size_in, self.options.size) or 1
+            self.report.note(ESTIMATED.format(size_in, n_procs))
+        self._note_reading()
+        made = self.finished(n_procs, self.zero_at)
+        made.about["clock"] = {"UnixStartTime": "0", "TimeZoneString": self.trace.zone}
+        return made
+
+    def _add_dependencies(self, job: dict[str, Any]) -> None:
+        """Add `depends_on`: the jobs of the workload that a dependency such as afterok:123:124 names."""
+        wanted = [match[0] for match in _DEPENDENCY.finditer(job["dependency"].partition("(")[0])]
+        found = dict.fromkeys(one for name in wanted for one in self._ids.get(name, ()) if one != job["id"])
+        if any(name not in self._ids for name in wanted):
+            self.report.count("changed", LOOSE, self.line_of[job["id"]])
+        if found:
+            job["depends_on"] = list(found)
+
+    def _note_reading(self) -> None:
+        """Add notes about the whole log."""
+        trace, report = self.trace, self.report
+        if self.jobs:
+            first = datetime.fromtimestamp(self.zero_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            report.note(f"time 0 is the first submission, {first}")
+        if trace.local_times and trace.zone.upper() == "UTC":
+            report.note(WITHOUT_ZONE)
+        if trace.n_ambiguous:
+            report.note(
+                f"local times that exist twice, when daylight saving time ends: the first one is taken "
+                f"({trace.n_ambiguous:,} times)"
+            )
+        if trace.n_steps:
+            report.note(f"lines of steps: merged into their jobs ({trace.n_steps:,} lines)")
+        if trace.lost_steps.count:
+            report.tallies[trace.lost_steps.rule] = trace.lost_steps
+        if trace.ignored:
+            report.note(f"columns that are not used: {', '.join(trace.ignored)[:200]}")
+
+
+def _attempts(whole: Iterable[SlurmJob], kept: Iterable[SlurmJob]) -> list[tuple[int, int, int]]:
+    """Return, for each kept line, the number of its attempt, the number of all attempts, and the first line."""
+    first_line: dict[JobId, int] = {}
+    n_of: dict[JobId, int] = {}
+    number_at: dict[int, int] = {}
+    for job in whole:
+        first_line.setdefault(job.id, job.line)
+        n_of[job.id] = number_at[job.line] = n_of.get(job.id, 0) + 1
+    return [(number_at[job.line], n_of[job.id], first_line[job.id]) for job in kept]
+
+
+def _later_s(at: float | None, begin_at: float | None) -> float | None:
+    """Return how much later a time is, None if it is unknown or earlier."""
+    return None if at is None or begin_at is None or at < begin_at else tidy(at - begin_at)
+
+
+def _either(row: SlurmJob, size_in: str) -> int | None:
+    """Return the allocated number, else the requested one, None if both are unknown."""
+    allocated = row.allocated[size_in]
+    return row.requested[size_in] if allocated is None else allocated
+
+
+def _memory_gb(row: SlurmJob) -> float:
+    """Return the memory of a whole job."""
+    if row.memory is None:
+        return 0.0
+    units = {"n": "nodes", "c": "cores"}
+    n = 1 if not row.memory.per else (_either(row, units[row.memory.per]) or 1)
+    return row.memory.gb * n

@@ -1,0 +1,659 @@
+"""Read the accounting of Slurm: output of `sacct --parsable`, or the same columns as CSV.
+
+The first line has the names of the columns, in any order. Lines of steps (`123.batch`) are merged into their job. Lines
+with the same id are attempts of a job that was requeued. Text columns may contain line ends and separators.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from pybatsched.errors import InputError, quantity
+from pybatsched.workload.formats import slurm_values as values
+from pybatsched.workload.formats.checks import shown
+from pybatsched.workload.formats.conversion import gc_paused
+from pybatsched.workload.formats.files import lines_of, opened, separator_of
+from pybatsched.workload.formats.slurm_values import JobId, LoggedTime, Memory
+from pybatsched.workload.formats.swf_reader import OTHER_PARTITION
+from pybatsched.workload.report import Tally
+
+#: Names of columns (in small letters, without `_`), and the columns of `sacct` that they are.
+_COLUMNS: Final[Mapping[str, str]] = {
+    name.lower(): name
+    for name in (
+        *("JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "Elapsed", "ElapsedRaw", "Timelimit"),
+        *("TimelimitRaw", "NCPUS", "AllocCPUS", "ReqCPUS", "NNodes", "AllocNodes", "ReqNodes", "AllocTRES", "ReqTRES"),
+        *("AllocGRES", "ReqGRES", "ReqMem", "MaxRSS", "State", "ExitCode", "User", "UID", "Group", "GID", "Account"),
+        *("Partition", "QOS", "JobName", "Priority", "ConsumedEnergy", "ConsumedEnergyRaw", "Dependency", "SubmitLine"),
+        *("Comment", "AdminComment", "SystemComment", "WorkDir", "NodeList", "Constraints", "Reason"),
+    )
+} | {
+    # Other names, as in the logs of NREL's Eagle: limits are in seconds there.
+    "submittime": "Submit",
+    "eligibletime": "Eligible",
+    "starttime": "Start",
+    "endtime": "End",
+    "runtime": "ElapsedRaw",
+    "wallclockreq": "TimelimitSeconds",
+    "nodesreq": "ReqNodes",
+    "processorsreq": "ReqCPUS",
+    "gpusreq": "ReqGPUs",
+    "name": "JobName",
+    "submitline": "SubmitLine",
+}
+#: Columns whose text may contain separators, the likeliest first.
+_FREE: Final = ("SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir", "Constraints", "Reason")
+_CORES: Final = ("NCPUS", "AllocCPUS", "ReqCPUS", "AllocTRES", "ReqTRES")
+_NODES: Final = ("NNodes", "AllocNodes", "ReqNodes", "AllocTRES", "ReqTRES")
+_GPUS: Final = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES", "ReqGPUs")
+_MOST_JOINED: Final = 1000  # lines of one record
+_IS_RECORD: Final = re.compile(r'"?[0-9]+(?:[_+.][^|,;\t]*)?"?\s*[|,;\t]')
+_HINT: Final = "; the header must name the columns, as `pybatsched traces sacct-command` writes them"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+
+
+class SlurmJob(NamedTuple):
+    """One job, or one attempt of it. Times are seconds since 1970; None is an unknown value.
+
+    `elapsed_s` is the run time by the log. `energy_j` and `used_gb` are those of the job, or of its steps. `labels` are
+    the text fields that jobs keep, by the names of these fields.
+    """
+
+    id: JobId
+    submitted_at: float | None
+    eligible_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    elapsed_s: float | None
+    limit_s: float | None
+    is_unlimited: bool
+    allocated: Mapping[str, int | None]
+    requested: Mapping[str, int | None]
+    memory: Memory | None
+    used_gb: float | None
+    state: str | None
+    priority: int | None
+    energy_j: float | None
+    labels: Mapping[str, str]
+    line: int
+
+    @property
+    def run_s(self) -> float | None:
+        """The run time: by the log, else from start to end."""
+        if self.elapsed_s is not None:
+            return self.elapsed_s
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.started_at
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job is not waiting or running at the end of the log."""
+        if self.state in values.ALIVE:
+            return False
+        return self.ended_at is not None or self.elapsed_s is not None
+
+
+@dataclass(slots=True)
+class SlurmTrace:
+    """A log in memory, in the order of the file.
+
+    `columns` are those of the header that are known, `ignored` the others. `bad` counts the lines that a lenient
+    reading has skipped, `copies` those that repeat another line, `others` the jobs of partitions that are not selected.
+    `local_times` says whether times without a zone were read, `n_ambiguous` how many of them exist twice. `digits` are
+    those of the longest number, task and part, for ids with leading zeros.
+    """
+
+    source: str
+    zone: str = "UTC"
+    columns: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    jobs: list[SlurmJob] = field(default_factory=list)
+    bad: dict[str, Tally] = field(default_factory=dict)
+    copies: Tally | None = None
+    others: Tally | None = None
+    n_steps: int = 0
+    lost_steps: Tally = field(default_factory=lambda: Tally("a step whose job has no line: ignored", "noted"))
+    local_times: bool = False
+    n_ambiguous: int = 0
+    digits: tuple[int, int, int] = (1, 1, 1)
+
+    def of_partitions(self, wanted: Sequence[str]) -> SlurmTrace:
+        """Return the log of some partitions. The jobs of the others are counted. O(n). Raises InputError."""
+        present: dict[str, int] = {}
+        for job in self.jobs:
+            if (name := job.labels.get("partition")) is not None:
+                present[name] = present.get(name, 0) + 1
+        for name in wanted:
+            if name not in present:
+                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(present.items())) or "none"
+                raise InputError(f"{self.source}: partition {name!r:.40}: expected a partition of the log: {known}")
+        others = Tally(OTHER_PARTITION, "dropped")
+        kept: list[SlurmJob] = []
+        for job in self.jobs:
+            if job.labels.get("partition") in wanted:
+                kept.append(job)
+            else:
+                others.add(job.line)
+        return replace(self, jobs=kept, others=others if others.count else None)
+
+
+COPY: Final = "a record that another line repeats, or repeats with the end of the job: dropped"
+
+
+class _BadLineError(Exception):
+    """A line is invalid: the rule that it violates, and what was found."""
+
+    def __init__(self, rule: str, found: str = "") -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.found = found
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name, such as Europe/Paris. Raises InputError."""
+    if name.upper() in {"UTC", "Z"}:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise InputError(
+            f"time zone {name!r:.60}: expected a name of the time zone database, such as Europe/Paris or UTC"
+        ) from None
+
+
+def read_slurm(path: str | Path, *, timezone: str = "UTC", lenient: bool = False) -> SlurmTrace:
+    """Read a log, plain or gzip. About 60 µs per line of 18 columns.
+
+    Times without a zone are local times in `timezone`. An invalid line is an InputError that names the file, the line
+    and the field. A lenient reading skips such lines and counts them in `bad`.
+    """
+    trace = SlurmTrace(str(path), timezone)
+    with opened(path) as content, gc_paused():
+        lines = enumerate(_texts(path, lines_of(content)), 1)
+        reader = _Reader(trace, zone_of(timezone), lenient=lenient)
+        reader.read(_Records(trace.source, lines, reader.bad))
+    reader.finish()
+    return trace
+
+
+def _texts(path: str | Path, lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield the lines as text, without their ends. Raises InputError for files that are not text."""
+    for line, raw in enumerate(lines, 1):
+        if line == 1 and raw[:2] in _UTF16:
+            raise InputError(
+                f"{path}: expected text in UTF-8, found UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)"
+            )
+        if b"\0" in raw:
+            raise InputError(f"{path}: line {line}: expected text, found a binary file")
+        whole = raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw
+        try:
+            text = whole.decode()
+        except UnicodeDecodeError:
+            text = whole.decode("latin-1")
+        yield text.rstrip("\r\n")
+
+
+# ----------------------------------------------------------------------------------------------------------- records
+
+
+class _Records:
+    """The records of a file as lists of cells, each with its first line. The header is the first record."""
+
+    def __init__(self, source: str, lines: Iterator[tuple[int, str]], bad: Callable[[int, str], None]) -> None:
+        self._lines = lines
+        self._bad = bad
+        self._waiting: list[tuple[int, str]] = []  # lines that were read too far, the next one last
+        first = next(((line, text) for line, text in lines if text.strip()), None)
+        if first is None:
+            raise InputError(f"{source}: expected a log of Slurm, found an empty file")
+        self.header_line, text = first
+        separator = separator_of(text)
+        if separator is None:
+            raise InputError(
+                f"{source}: line {self.header_line}: expected columns separated by | (sacct --parsable2) or commas, "
+                f"found {shown(text[:60])}"
+            )
+        self._separator = separator
+        self.names = [cell.strip() for cell in self._split(text)]
+        self._n = len(self.names)
+        self.ends_in_separator = self._n > 1 and not self.names[-1]
+        self._free: int | None = None
+        self._id = 0
+
+    def set_columns(self, job_id: int, free: int | None) -> None:
+        """Set the column of ids, and the one that takes surplus cells: its text contains separators."""
+        self._id = job_id
+        self._free = free
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        while (one := self._next()) is not None:
+            line, text = one
+            if not text.strip():
+                continue
+            if '"' in text and self._separator != "|":
+                cells = self._quoted(line, text)
+            else:
+                cells = text.split(self._separator)
+                if self._separator != "|":
+                    cells = self._completed(cells)  # text with separators or line ends has quotes
+                elif len(cells) < self._n:
+                    cells = self._joined(text)
+                elif self._free == self._n - 1 and len(cells) == self._n:
+                    self._skip_rest()
+            if cells is not None:
+                yield line, cells
+
+    def _next(self) -> tuple[int, str] | None:
+        return self._waiting.pop() if self._waiting else next(self._lines, None)
+
+    def _split(self, text: str) -> list[str]:
+        if '"' in text and self._separator != "|":
+            return next(csv.reader([text], delimiter=self._separator, strict=False), [])
+        return text.split(self._separator)
+
+    def _quoted(self, line: int, text: str) -> list[str] | None:
+        """Return the cells of a record with quotes, which may continue on the next lines."""
+        read: list[tuple[int, str]] = []
+        n_quotes = text.count('"')
+        while n_quotes % 2 and len(read) < _MOST_JOINED:
+            more = self._next()
+            if more is None:
+                break
+            read.append(more)
+            n_quotes += more[1].count('"')
+        if n_quotes % 2:
+            self._waiting += reversed(read)
+            self._bad(line, "expected a quote at the end of the text")
+            return None
+        whole = "\n".join([text, *(one for _, one in read)])
+        try:
+            cells = next(csv.reader([whole], delimiter=self._separator, strict=False), [])
+        except csv.Error:
+            self._bad(line, "expected a line of CSV")
+            return None
+        return self._completed(cells)
+
+    def _joined(self, text: str) -> list[str]:
+        """Return the cells of a record whose text columns have line ends: the following lines belong to it."""
+        n_read, n_cells = 0, text.count(self._separator) + 1
+        pieces = [text]
+        while n_cells < self._n and n_read < _MOST_JOINED:
+            more = self._next()
+            if more is None:
+                break
+            n_more = more[1].count(self._separator)
+            if self._starts_record(more[1], self._n - n_cells):
+                self._waiting.append(more)
+                break
+            pieces.append(more[1])
+            n_cells += n_more
+            n_read += 1
+        return self._completed("\n".join(pieces).split(self._separator))
+
+    def _starts_record(self, text: str, n_missing: int) -> bool:
+        """Return whether a line is not the rest of a record, which lacks some cells, but the next record."""
+        n = text.count(self._separator) + 1
+        if self._id == 0:
+            return n >= self._n - 1 and _IS_RECORD.match(text) is not None
+        return n == self._n and n - 1 > n_missing
+
+    def _skip_rest(self) -> None:
+        """Skip the following lines of the text in the last column: they are not the start of a record."""
+        while (more := self._next()) is not None:
+            is_whole = more[1].count(self._separator) + 1 >= self._n
+            if is_whole or (self._id == 0 and _IS_RECORD.match(more[1])):
+                self._waiting.append(more)
+                return
+
+    def _completed(self, cells: list[str]) -> list[str]:
+        """Add the empty last cell of `sacct --parsable`, if it is missing."""
+        if len(cells) == self._n - 1 and self.ends_in_separator:
+            return [*cells, ""]
+        return cells
+
+    def fitted(self, cells: list[str]) -> list[str]:
+        """Return as many cells as there are columns. Surplus cells belong to a text column. Raises _BadLineError."""
+        surplus = len(cells) - self._n
+        if not surplus:
+            return cells
+        if surplus < 0 or self._free is None or self._separator != "|":
+            hint = ""
+            if surplus > 0 and self._separator == "," and "=" in "".join(cells):
+                hint = "; resources contain commas: write them with quotes, or use sacct --parsable2"
+            raise _BadLineError(f"expected {self._n} fields", f", found {len(cells)}{hint}")
+        end = self._free + surplus + 1
+        return [*cells[: self._free], self._separator.join(cells[self._free : end]), *cells[end:]]
+
+
+# ------------------------------------------------------------------------------------------------------------ reader
+
+
+class _Step(NamedTuple):
+    """What a job gets from a step."""
+
+    id: JobId
+    used_gb: float | None
+    energy_j: float | None
+    line: int
+
+
+#: Columns of text that jobs keep, by the names of their fields; the first known column is used.
+_LABELS: Final = {
+    "user": ("User", "UID"),
+    "group": ("Group", "GID"),
+    "account": ("Account",),
+    "partition": ("Partition",),
+    "qos": ("QOS",),
+    "job_name": ("JobName",),
+    "exit_code": ("ExitCode",),
+    "dependency": ("Dependency",),
+}
+
+
+class _Reader:
+    """Makes jobs of records."""
+
+    def __init__(self, trace: SlurmTrace, zone: tzinfo, *, lenient: bool) -> None:
+        self.trace = trace
+        self.zone = zone
+        self.lenient = lenient
+        self._index: dict[str, int] = {}
+        self._steps: list[_Step] = []
+        self._labels: list[tuple[str, tuple[int, ...]]] = []
+        self._seen: dict[str, str] = {}
+
+    def bad(self, line: int, rule: str, found: str = "") -> None:
+        """Report an invalid line, or count it."""
+        if not self.lenient:
+            raise InputError(f"{self.trace.source}: line {line}: {rule}{found}")
+        self.trace.bad.setdefault(rule, Tally(rule, "dropped")).add(line)
+
+    def read(self, records: _Records) -> None:
+        """Read all records. O(n)."""
+        self._read_header(records)
+        free = next((self._index[name] for name in _FREE if name in self._index), None)
+        records.set_columns(self._index.get("JobID", self._index.get("JobIDRaw", 0)), free)
+        for line, cells in records:
+            if cells == records.names:
+                continue  # the header again, as in files that were put together
+            try:
+                self._take(records.fitted(cells), line)
+            except _BadLineError as error:
+                self.bad(line, error.rule, error.found)
+
+    def _read_header(self, records: _Records) -> None:
+        source, line = self.trace.source, records.header_line
+        ignored: list[str] = []
+        for index, given in enumerate(records.names):
+            name = _COLUMNS.get(re.sub(r"[ _-]|%.*", "", given).lower())
+            if name is None:
+                ignored += [given] if given else []
+            elif name in self._index:
+                raise InputError(f"{source}: line {line}: column {given}: expected once, found twice")
+            else:
+                self._index[name] = index
+        found = f", found {shown(', '.join(records.names)[:200])}"
+        if not self._index.keys() & {"JobID", "JobIDRaw"}:
+            raise InputError(f"{source}: line {line}: expected a header with a column JobID{found}{_HINT}")
+        if "Submit" not in self._index:
+            raise InputError(f"{source}: line {line}: expected a column Submit{found}{_HINT}")
+        if not self._index.keys() & {"Elapsed", "ElapsedRaw"} and not {"Start", "End"} <= self._index.keys():
+            raise InputError(f"{source}: line {line}: expected the column Elapsed, or Start and End{found}{_HINT}")
+        if not self._index.keys() & {*_CORES, *_NODES, *_GPUS}:
+            raise InputError(f"{source}: line {line}: expected a column of sizes, such as NCPUS{found}{_HINT}")
+        self.trace.columns = tuple(self._index)
+        self.trace.ignored = tuple(ignored)
+        for label, names in _LABELS.items():
+            self._labels.append((label, tuple(self._index[name] for name in names if name in self._index)))
+
+    def _take(self, cells: list[str], line: int) -> None:
+        job_id = self._value(cells, "JobID", values.job_id_of) or self._value(cells, "JobIDRaw", values.job_id_of)
+        if job_id is None:
+            raise _BadLineError(f"field JobID: expected {values.A_JOB_ID}", ", found nothing")
+        if job_id.step is not None:
+            used = self._value(cells, "MaxRSS", lambda text: values.memory_of(text, "K"))
+            energy_j = self._energy(cells)
+            self._steps.append(_Step(job_id, None if used is None else used.gb, energy_j, line))
+            self.trace.n_steps += 1
+            return
+        self.trace.jobs.append(self._job(cells, job_id, line))
+
+    def _job(self, cells: list[str], job_id: JobId, line: int) -> SlurmJob:
+        submitted_at = self._time(cells, "Submit")
+        state = self._value(cells, "State", values.state_of)
+        started_at, ended_at = self._time(cells, "Start"), self._time(cells, "End")
+        if state is None and "End" in self._index and started_at is not None and ended_at is None:
+            state = "RUNNING"
+        elapsed_s = self._value(cells, "ElapsedRaw", values.number_of)
+        if elapsed_s is None:
+            elapsed_s = self._value(cells, "Elapsed", values.duration_of)
+        limit_s, is_unlimited = self._limit(cells)
+        used = self._value(cells, "MaxRSS", lambda text: values.memory_of(text, "K"))
+        priority = self._value(cells, "Priority", values.number_of)
+        allocated, requested = self._sizes(cells)
+        made = SlurmJob(
+            job_id,
+            submitted_at,
+            self._time(cells, "Eligible"),
+            started_at,
+            ended_at,
+            elapsed_s,
+            limit_s,
+            is_unlimited,
+            allocated,
+            requested,
+            self._memory(cells),
+            None if used is None else used.gb,
+            state,
+            None if priority is None else int(priority),
+            self._energy(cells),
+            self._texts_of(cells),
+            line,
+        )
+        self._check(made, cells)
+        return made
+
+    def _check(self, job: SlurmJob, cells: Sequence[str]) -> None:
+        """Raise _BadLineError for a job that ran, but whose times or sizes cannot be right."""
+        run_s = job.run_s
+        if run_s is not None and run_s < 0:
+            found = f", found {shown(cells[self._index['End']])} after {shown(cells[self._index['Start']])}"
+            raise _BadLineError("field End: expected a time that is not before Start", found)
+        if not run_s or not job.has_ended:
+            return
+        if job.submitted_at is None:
+            raise _BadLineError(f"field Submit: expected {values.A_TIME}", ", found nothing")
+        known = {**job.requested, **{name: n for name, n in job.allocated.items() if n}}
+        if known.values() and not any(known.values()):
+            name = next(one for one in (*_CORES, *_NODES, *_GPUS) if one in self._index)
+            found = shown(cells[self._index[name]])
+            raise _BadLineError(f"field {name}: expected at least 1, because the job ran", f", found {found}")
+
+    def _sizes(self, cells: list[str]) -> tuple[dict[str, int | None], dict[str, int | None]]:
+        """Return cores, nodes and GPUs, allocated and requested."""
+        given = self._value(cells, "AllocTRES", values.resources_of) or {}
+        wanted = self._value(cells, "ReqTRES", values.resources_of) or {}
+        n_cores, n_nodes = self._count(cells, "NCPUS"), self._count(cells, "NNodes")
+        allocated = {
+            "cores": _first(self._count(cells, "AllocCPUS"), self._resource(given, "AllocTRES", "cpu"), n_cores),
+            "nodes": _first(self._count(cells, "AllocNodes"), self._resource(given, "AllocTRES", "node"), n_nodes),
+            "gpus": _first(self._gpus(given, "AllocTRES"), self._gres(cells, "AllocGRES", n_nodes)),
+        }
+        requested = {
+            "cores": _first(self._count(cells, "ReqCPUS"), self._resource(wanted, "ReqTRES", "cpu")),
+            "nodes": _first(self._count(cells, "ReqNodes"), self._resource(wanted, "ReqTRES", "node")),
+            "gpus": _first(
+                self._gpus(wanted, "ReqTRES"), self._count(cells, "ReqGPUs"), self._gres(cells, "ReqGRES", n_nodes)
+            ),
+        }
+        return allocated, requested
+
+    def _resource(self, resources: Mapping[str, str], column: str, name: str) -> int | None:
+        try:
+            return values.count_of(resources.get(name, ""))
+        except ValueError as error:
+            raise _BadLineError(
+                f"field {column}: {name}: expected {error}", f", found {shown(resources[name])}"
+            ) from None
+
+    def _gpus(self, resources: Mapping[str, str], column: str) -> int | None:
+        try:
+            return values.gpus_of(resources)
+        except ValueError as error:
+            raise _BadLineError(f"field {column}: gres/gpu: expected {error}", f", found {shown(resources)}") from None
+
+    def _gres(self, cells: list[str], column: str, n_nodes: int | None) -> int | None:
+        """Read generic resources of old versions: `gpu:2` or `gpu:v100:2`, for each node."""
+        text = self._text(cells, column)
+        counts = [int(n) for n in re.findall(r"(?:^|,)gpu(?::[A-Za-z][^:,(]*)?:([0-9]{1,6})", text)]
+        return min(sum(counts) * max(n_nodes or 1, 1), (1 << 31) - 1) if counts else None
+
+    def _limit(self, cells: list[str]) -> tuple[float | None, bool]:
+        """Return the time limit, and whether the log says that it is unlimited or that of the partition."""
+        for column in ("Timelimit", "TimelimitRaw"):
+            text = self._text(cells, column)
+            if text.lower() in values.NO_LIMIT:
+                return None, True
+            limit_s = self._value(cells, column, values.limit_of)
+            if limit_s is not None:
+                return limit_s or None, False
+        return self._value(cells, "TimelimitSeconds", values.number_of) or None, False
+
+    def _memory(self, cells: list[str]) -> Memory | None:
+        """Return the requested memory, else the allocated one."""
+        found: Memory | None = self._value(cells, "ReqMem", values.memory_of)
+        for column in ("ReqTRES", "AllocTRES"):
+            if found is not None and found.gb:
+                break
+            resources = self._value(cells, column, values.resources_of) or {}
+            try:
+                found = values.memory_of(resources.get("mem", ""))
+            except ValueError as error:
+                what = shown(resources["mem"])
+                raise _BadLineError(f"field {column}: mem: expected {error}", f", found {what}") from None
+        return found
+
+    def _energy(self, cells: list[str]) -> float | None:
+        raw: float | None = self._value(cells, "ConsumedEnergyRaw", values.energy_of)
+        short: float | None = self._value(cells, "ConsumedEnergy", values.energy_of)
+        return raw or short if raw is None or short is not None else raw
+
+    def _count(self, cells: list[str], column: str) -> int | None:
+        found: int | None = self._value(cells, column, values.count_of)
+        return found
+
+    def _time(self, cells: list[str], column: str) -> float | None:
+        found: LoggedTime | None = self._value(cells, column, lambda text: values.time_of(text, self.zone))
+        if found is None:
+            return None
+        if found.is_local:
+            self.trace.local_times = True
+            self.trace.n_ambiguous += found.is_ambiguous
+        return found.at
+
+    def _text(self, cells: list[str], column: str) -> str:
+        index = self._index.get(column)
+        return "" if index is None else cells[index].strip()
+
+    def _value(self, cells: list[str], column: str, read: Callable[[str], Any]) -> Any:
+        """Read a cell; None if the file does not have the column. Raises _BadLineError."""
+        index = self._index.get(column)
+        if index is None:
+            return None
+        text = cells[index].strip()
+        if not text and column != "JobID":
+            return None
+        try:
+            return read(text)
+        except ValueError as error:
+            raise _BadLineError(f"field {column}: expected {error}", f", found {shown(text[:60])}") from None
+
+    def _texts_of(self, cells: list[str]) -> dict[str, str]:
+        """Return the text fields that are known. Equal texts are one object."""
+        found: dict[str, str] = {}
+        for label, indices in self._labels:
+            for index in indices:
+                text = cells[index].strip()
+                if text and text.lower() not in values.UNKNOWN and text != "(null)":
+                    found[label] = self._seen.setdefault(text, text)
+                    break
+        return found
+
+    def finish(self) -> None:
+        """Merge steps into their jobs, and drop copies. O(n)."""
+        trace = self.trace
+        if not trace.jobs and not trace.bad and not self._steps:
+            raise InputError(f"{trace.source}: expected a log of Slurm with jobs, found a header alone")
+        ids = [job.id for job in trace.jobs]
+        longest = (
+            max((one.number for one in ids), default=0),
+            max((one.task or 0 for one in ids), default=0),
+            max((one.part or 0 for one in ids), default=0),
+        )
+        trace.digits = (len(str(longest[0])), len(str(longest[1])), len(str(longest[2])))
+        self._drop_copies()
+        if self._steps:
+            self._merge_steps()
+
+    def _drop_copies(self) -> None:
+        """Drop lines that repeat a record, as in months that were exported separately, and records without an end."""
+        by_run: dict[Any, int] = {}
+        jobs = self.trace.jobs
+        dropped: set[int] = set()
+        for place, job in enumerate(jobs):
+            if job.id.is_waiting:
+                continue
+            key = (job.id, job.submitted_at, job.started_at)
+            first = by_run.setdefault(key, place)
+            if first == place:
+                continue
+            if not job.has_ended or jobs[first]._replace(line=job.line) == job:
+                dropped.add(place)
+            elif not jobs[first].has_ended:
+                dropped.add(first)
+                by_run[key] = place
+            # else the lines differ in more than their end: both are kept, as attempts
+        if dropped:
+            self.trace.copies = Tally(COPY, "dropped")
+            for place in sorted(dropped):
+                self.trace.copies.add(jobs[place].line)
+            self.trace.jobs = [job for place, job in enumerate(jobs) if place not in dropped]
+
+    def _merge_steps(self) -> None:
+        """Add memory and energy of steps to their jobs: the attempt on the last line before the step."""
+        attempts: dict[JobId, list[int]] = {}
+        for place, job in enumerate(self.trace.jobs):
+            attempts.setdefault(job.id, []).append(place)
+        used: dict[int, float] = {}
+        energy: dict[int, float] = {}
+        for step in self._steps:
+            places = attempts.get(step.id.whole)
+            if places is None:
+                self.trace.lost_steps.add(step.line)
+                continue
+            before = [place for place in places if self.trace.jobs[place].line < step.line]
+            place = before[-1] if before else places[0]
+            if step.used_gb is not None:
+                used[place] = max(used.get(place, 0.0), step.used_gb)
+            if step.energy_j is not None and step.id.step != "extern":  # that step lasts as long as the job
+                energy[place] = math.fsum((energy.get(place, 0.0), step.energy_j))
+        for place in used.keys() | energy.keys():
+            job = self.trace.jobs[place]
+            self.trace.jobs[place] = job._replace(
+                used_gb=_first(job.used_gb, used.get(place)), energy_j=job.energy_j or energy.get(place)
+            )
+
+
+def _first(*found: Any) -> Any:
+    """Return the first value that is known and not 0, else the first that is known, else None."""
+    known = [value for value in found if value is not None]
+    return next((value for value in known if value), known[0] if known else None)

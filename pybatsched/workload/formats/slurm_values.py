@@ -1,0 +1,307 @@
+"""Read single values of Slurm's accounting: times, durations, time limits, memory, resources, states and job ids.
+
+Each function returns None for an unknown value (`Unknown`, `None`, empty) and raises ValueError for an invalid one. The
+text of the error is what was expected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+#: Values that mean: unknown.
+UNKNOWN: Final = frozenset({"", "unknown", "none", "n/a", "na", "nan", "null", "(null)", "not_set", "invalid"})
+#: Time limits without a number: the job has no limit, or that of its partition, which the log does not have.
+NO_LIMIT: Final = frozenset({"unlimited", "infinite", "partition_limit"})
+_LATEST: Final = 253_402_300_800  # the year 10000
+_DAY_S: Final = 86_400
+_MOST_S: Final = 100 * 366 * _DAY_S  # a century
+_MOST_COUNT: Final = (1 << 31) - 1  # Batsim's
+
+_EPOCH: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
+_DURATION: Final = re.compile(
+    r"(?:(?P<days>[0-9]{1,6})-)?(?P<first>[0-9]{1,9})(?::(?P<second>[0-9]{1,9}))?(?::(?P<third>[0-9]{1,9}))?"
+    r"(?P<fraction>\.[0-9]{1,9})?"
+)
+_NUMBER: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
+_AMOUNT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)([KMGTPE]?)(?:i?B)?([nc]?)", re.IGNORECASE)
+_JOB_ID: Final = re.compile(
+    r"(?P<number>[0-9]{1,15})(?:_(?:(?P<task>[0-9]{1,15})|(?P<waiting>\[[^\]]*\]?)))?(?:\+(?P<part>[0-9]{1,9}))?"
+    r"(?:\.(?P<step>[^.|,\s][^|,\s]*))?"
+)
+_GPU: Final = re.compile(r"gres/gpu(?::[^=]*)?|gpu(?::[^=:]+)?")
+
+A_TIME: Final = "seconds since 1970, or a time such as 2024-01-31T12:00:00"
+A_DURATION: Final = "a duration such as 1-12:00:00 or 90:00, or seconds"
+A_LIMIT: Final = "a time limit such as 1-12:00:00, 30:00, 90 (minutes), UNLIMITED or Partition_Limit"
+A_COUNT: Final = "a whole number, 0 or more"
+A_MEMORY: Final = "an amount of memory such as 4000M, 16G, 4Gn or 2Gc"
+RESOURCES: Final = "resources such as cpu=4,mem=16G,node=1,gres/gpu=2"
+A_STATE: Final = "a state of Slurm such as COMPLETED, FAILED, TIMEOUT or CANCELLED by 1000"
+A_JOB_ID: Final = "a job id such as 123, 123_4, 123+0 or 123.batch"
+
+
+def is_unknown(text: str) -> bool:
+    """Return whether a value means: unknown."""
+    return text.lower() in UNKNOWN
+
+
+class LoggedTime(NamedTuple):
+    """A time: seconds since 1970, whether its zone had to be assumed, and whether that local time existed twice."""
+
+    at: float
+    is_local: bool = False
+    is_ambiguous: bool = False
+
+
+@lru_cache(1 << 16)  # jobs of an array have the same times
+def time_of(text: str, zone: tzinfo = UTC) -> LoggedTime | None:
+    """Read a time. A text without a zone is local time in `zone`; of two such times the first one is returned."""
+    if text.lower() in UNKNOWN:
+        return None
+    if _EPOCH.fullmatch(text):
+        at = float(text)
+        if at >= _LATEST:
+            raise ValueError(A_TIME)
+        return LoggedTime(at) if at > 0 else None
+    if len(text) < 10 or not text[:4].isdigit():
+        raise ValueError(A_TIME)
+    try:
+        there = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(A_TIME) from None
+    is_local = there.tzinfo is None
+    twice = False
+    try:
+        if is_local:
+            there = there.replace(tzinfo=zone)
+            earlier, later = there.utcoffset(), there.replace(fold=1).utcoffset()
+            twice = earlier is not None and later is not None and later < earlier
+        at = (there - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(seconds=1)
+    except OverflowError:
+        raise ValueError(A_TIME) from None
+    if at <= 0:
+        raise ValueError(A_TIME)
+    return LoggedTime(at, is_local, twice)
+
+
+def duration_of(text: str) -> float | None:
+    """Read the time that a job ran: `[D-]HH:MM:SS`, `MM:SS`, or seconds."""
+    if text.lower() in UNKNOWN:
+        return None
+    if _NUMBER.fullmatch(text):
+        return _plausible(float(text), A_DURATION)
+    seconds = _clock_s(text)
+    if seconds is None:
+        raise ValueError(A_DURATION)
+    return _plausible(seconds, A_DURATION)
+
+
+@lru_cache(1 << 12)
+def limit_of(text: str) -> float | None:
+    """Read a time limit in seconds: all forms that Slurm accepts. A number alone is minutes. None: no number."""
+    if text.lower() in UNKNOWN or text.lower() in NO_LIMIT:
+        return None
+    if _NUMBER.fullmatch(text):
+        return _plausible(60 * float(text), A_LIMIT)
+    seconds = _clock_s(text)
+    if seconds is None:
+        raise ValueError(A_LIMIT)
+    return _plausible(seconds, A_LIMIT)
+
+
+def _clock_s(text: str) -> float | None:
+    """Return the seconds of D-HH, D-HH:MM, D-HH:MM:SS, HH:MM:SS or MM:SS; None for another text."""
+    match = _DURATION.fullmatch(text)
+    if match is None or (match["second"] is None and match["days"] is None):
+        return None
+    parts = [int(part) for part in match.group("first", "second", "third") if part is not None]
+    fraction = float(match["fraction"] or 0)
+    if match["days"] is not None:
+        hours, minutes, seconds = (*parts, 0, 0)[:3]
+    elif len(parts) == 3:
+        hours, minutes, seconds = parts
+    else:
+        hours, (minutes, seconds) = 0, parts
+    return int(match["days"] or 0) * _DAY_S + hours * 3600 + minutes * 60 + seconds + fraction
+
+
+def _plausible(seconds: float, expected: str) -> float:
+    if seconds > _MOST_S:
+        raise ValueError(f"{expected}, at most a century")
+    return seconds
+
+
+def number_of(text: str) -> float | None:
+    """Read a number, 0 or more."""
+    if text.lower() in UNKNOWN:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("a number, 0 or more")
+    return float(text)
+
+
+@lru_cache(1 << 12)
+def count_of(text: str) -> int | None:
+    """Read a number of cores, nodes or GPUs. Slurm writes 2K for 2,048."""
+    if text.lower() in UNKNOWN:
+        return None
+    match = re.fullmatch(r"([0-9]{1,12})(?:\.0*)?([KM]?)", text)
+    value = int(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[match[2]] if match else -1
+    if not 0 <= value <= _MOST_COUNT:
+        raise ValueError(A_COUNT)
+    return value
+
+
+class Memory(NamedTuple):
+    """An amount of memory in GB (of 1,024 MB, as in Slurm), and what it is for: a node, a core (`n`, `c`), or all."""
+
+    gb: float
+    per: str = ""
+
+
+_IN_A_GB: Final = {"K": 1 << 20, "M": 1 << 10, "G": 1, "T": 1 / 1024, "P": 1 / 1024**2, "E": 1 / 1024**3}
+
+
+@lru_cache(1 << 14)
+def memory_of(text: str, unit: str = "M") -> Memory | None:
+    """Read an amount of memory. `unit` is that of a number without one: MB in requests."""
+    if text.lower() in UNKNOWN:
+        return None
+    match = _AMOUNT.fullmatch(text)
+    if match is None:
+        raise ValueError(A_MEMORY)
+    return Memory(float(match[1]) / _IN_A_GB[match[2].upper() or unit], match[3].lower())
+
+
+def energy_of(text: str) -> float | None:
+    """Read an energy in joules. Slurm writes 1.50K for 1,500."""
+    if text.lower() in UNKNOWN:
+        return None
+    match = re.fullmatch(r"([0-9]{1,20}(?:\.[0-9]{1,9})?)([KMGT]?)", text)
+    if match is None:
+        raise ValueError("joules, such as 1500 or 1.50K")
+    value = float(match[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[match[2]]
+    return value if value < 1e17 else None  # a counter that was not read: nearly 2^64
+
+
+@lru_cache(1 << 14)
+def resources_of(text: str) -> Mapping[str, str]:
+    """Read trackable resources, `cpu=4,mem=16G,node=1,gres/gpu=2`, by name."""
+    if text.lower() in UNKNOWN:
+        return {}
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise ValueError(RESOURCES)
+        found[name.strip().lower()] = value.strip()
+    return found
+
+
+def gpus_of(resources: Mapping[str, str]) -> int | None:
+    """Return the GPUs among trackable resources: `gres/gpu`, else the sum over all types (`gres/gpu:a100`)."""
+    if (total := resources.get("gres/gpu")) is not None:
+        return count_of(total)
+    counts = [count_of(value) for name, value in resources.items() if _GPU.fullmatch(name)]
+    known = [n for n in counts if n is not None]
+    return sum(known) if known else None
+
+
+class JobId(NamedTuple):
+    """The parts of an id: job, task of an array, part of a heterogeneous job, and step.
+
+    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9]`).
+    """
+
+    number: int
+    task: int | None
+    part: int | None
+    step: str | None
+    is_waiting: bool
+
+    @property
+    def whole(self) -> JobId:
+        """The id of the job of a step."""
+        return self._replace(step=None)
+
+    def text(self, n_digits: int = 1, n_task: int = 1, n_part: int = 1) -> str:
+        """Return the id with leading zeros."""
+        task = "" if self.task is None else f"_{self.task:0{n_task}}"
+        part = "" if self.part is None else f"+{self.part:0{n_part}}"
+        return f"{self.number:0{n_digits}}{task}{part}"
+
+
+def job_id_of(text: str) -> JobId:
+    """Read the id of a job or a step."""
+    match = _JOB_ID.fullmatch(text)
+    if match is None:
+        raise ValueError(A_JOB_ID)
+    number, task, part = (None if found is None else int(found) for found in match.group("number", "task", "part"))
+    assert number is not None
+    return JobId(number, task, part, match["step"], match["waiting"] is not None)
+
+
+#: Short codes of states.
+_CODES: Final = {
+    "BF": "BOOT_FAIL",
+    "CA": "CANCELLED",
+    "CD": "COMPLETED",
+    "CF": "CONFIGURING",
+    "CG": "COMPLETING",
+    "DL": "DEADLINE",
+    "F": "FAILED",
+    "NF": "NODE_FAIL",
+    "OOM": "OUT_OF_MEMORY",
+    "PD": "PENDING",
+    "PR": "PREEMPTED",
+    "R": "RUNNING",
+    "RQ": "REQUEUED",
+    "RS": "RESIZING",
+    "RV": "REVOKED",
+    "S": "SUSPENDED",
+    "TO": "TIMEOUT",
+}
+#: States of jobs that have ended, and their codes in SWF: 0 failed, 1 completed, 5 cancelled.
+ENDED: Final[Mapping[str, int]] = {
+    "BOOT_FAIL": 0,
+    "CANCELLED": 5,
+    "COMPLETED": 1,
+    "DEADLINE": 0,
+    "FAILED": 0,
+    "LAUNCH_FAILED": 0,
+    "NODE_FAIL": 0,
+    "OUT_OF_MEMORY": 0,
+    "PREEMPTED": 0,
+    "RECONFIG_FAIL": 0,
+    "REQUEUED": 0,
+    "REVOKED": 5,
+    "SPECIAL_EXIT": 0,
+    "STOPPED": 0,
+    "TIMEOUT": 0,
+}
+#: States of jobs that have not ended.
+ALIVE: Final = frozenset(
+    {
+        *("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUE_HOLD", "REQUEUE_FED"),
+        *("RESV_DEL_HOLD", "SIGNALING", "STAGE_OUT", "POWER_UP_NODE"),
+    }
+)
+
+
+@lru_cache(1 << 12)
+def state_of(text: str) -> str | None:
+    """Read a state: its first word, in capitals. `CANCELLED by 1000` and a cut `CANCELLED+` are CANCELLED."""
+    if text.lower() in UNKNOWN:
+        return None
+    word = text.split(maxsplit=1)[0].upper().rstrip("+")
+    state = _CODES.get(word, word)
+    if state in ENDED or state in ALIVE:
+        return state
+    known = sorted(one for one in (*ENDED, *ALIVE) if one.startswith(state)) if len(state) > 3 else []
+    if len(known) != 1:  # a narrow column cuts names
+        raise ValueError(A_STATE)
+    return known[0]

@@ -1,0 +1,181 @@
+"""Find problems in a log of Slurm, line by line and over the whole log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from pybatsched.workload.formats import slurm
+from pybatsched.workload.formats.slurm import SlurmJob, SlurmTrace
+from pybatsched.workload.report import LintReport
+
+_DAY_S: Final = 86_400
+_HOUR_S: Final = 3600
+_SLACK_S: Final = 60  # Slurm kills jobs up to a minute after their limit
+_LEAST_GAP_S: Final = 7 * _DAY_S
+_FEW_JOBS: Final = 10
+
+OTHER_RUN_TIME: Final = "run time (Elapsed) is not End - Start"
+DAYLIGHT_SAVING: Final = "run time (Elapsed) differs from End - Start by an hour: daylight saving time"
+EARLY_START: Final = "started before it was submitted"
+BEYOND_LIMIT: Final = "ran longer than its time limit (by up to {} s)"
+NO_LIMIT: Final = "time limit unknown, UNLIMITED or Partition_Limit"
+MINUTES: Final = "all time limits are below 1,440 s: are they in minutes?"
+SECONDS: Final = "all time limits are above 30 days: are they in seconds?"
+CLOCK_STEP: Final = (
+    "submitted before the job with the lower id on the line above (by up to {} s): the clock was set back"
+)
+DUPLICATE: Final = "id given before"
+GAP: Final = "no submission for a week or more before it (up to {:.0f} days)"
+BEYOND_MACHINE: Final = "started while more {} than the machine has were in use (up to {:,} of {:,}: {:.0%})"
+ESTIMATE: Final = "the size of the machine is an estimate: the most {} in use at one time"
+
+
+def lint_slurm(trace: SlurmTrace, n_procs: int | None = None) -> LintReport:
+    """Check a log of Slurm. O(n log n)."""
+    present = [one for one in slurm.SIZES if any(job.allocated[one] or job.requested[one] for job in trace.jobs)]
+    size_in = present[0] if present else slurm.SIZES[0]
+    found = LintReport(trace.source, "Slurm", len(trace.jobs), n_procs or slurm.peak_use(trace.jobs, size_in) or 1)
+    found.add_bad_lines(trace.bad)
+    if not trace.jobs:
+        found.add("no line is a job", "an error: no job is left", 1)
+        return found
+    first_line = trace.jobs[0].line
+    if n_procs is None:
+        found.add(ESTIMATE.format(size_in), "taken (or --procs N)", first_line, "note")
+    if trace.local_times and trace.zone.upper() == "UTC":
+        found.add("times have no zone", "read as UTC (or --timezone)", first_line, "note")
+    for tally, remedy in ((trace.copies, "dropped"), (trace.lost_steps, "ignored")):
+        if tally is not None and tally.count:
+            found.add_tally(tally, remedy, "note")
+    for job in trace.jobs:
+        _check_fate(job, found)
+    ended = [job for job in trace.jobs if slurm.drop_reason(job) is None]
+    for job in ended:
+        _check_times(job, found)
+        _check_size(job, size_in, found)
+    _check_limits(ended, found)
+    _check_ids(trace.jobs, found)
+    _check_clock(trace.jobs, found)
+    check_gaps([(job.submitted_at, job.line) for job in ended if job.submitted_at is not None], found)
+    if n_procs is not None:  # nothing exceeds an estimate by the peak
+        _check_use(ended, size_in, found)
+    return found
+
+
+def _check_fate(job: SlurmJob, found: LintReport) -> None:
+    """Note jobs that did not run to their end."""
+    if (reason := slurm.drop_reason(job)) is not None:
+        found.add(reason.removesuffix(": dropped"), "dropped", job.line, "note")
+
+
+def _check_times(job: SlurmJob, found: LintReport) -> None:
+    run_s = job.run_s
+    if not run_s:
+        found.add("run time 0 or unknown", "dropped (or --min-runtime S)", job.line)
+    if job.started_at is not None and job.submitted_at is not None and job.started_at < job.submitted_at:
+        found.add(EARLY_START, "kept; its wait is unknown", job.line)
+    if job.elapsed_s is None or job.started_at is None or job.ended_at is None:
+        return
+    apart_s = abs(job.ended_at - job.started_at - job.elapsed_s)
+    if apart_s == _HOUR_S:
+        found.add(DAYLIGHT_SAVING, "Elapsed is taken (or --timezone)", job.line)
+    elif apart_s > 1:
+        found.add(OTHER_RUN_TIME, "Elapsed is taken, which is without suspended time", job.line)
+
+
+def _check_size(job: SlurmJob, size_in: slurm.SizeIn, found: LintReport) -> None:
+    n = slurm.size_of(job, size_in)
+    if not n:
+        found.add(f"no {size_in}", "dropped", job.line)
+    elif n > found.n_procs:
+        remedy = "kept, schedulers reject it (or --max-size)"
+        found.add(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
+
+
+def _check_limits(jobs: Sequence[SlurmJob], found: LintReport) -> None:
+    beyond = [(job, job.run_s - job.limit_s) for job in jobs if job.limit_s and job.run_s and job.run_s > job.limit_s]
+    late = [(job, by_s) for job, by_s in beyond if by_s > _SLACK_S]
+    what = BEYOND_LIMIT.format(f"{max((by_s for _, by_s in late), default=0):,.0f}")
+    for job, _ in late:
+        remedy = "walltime is raised, the limit stays the estimate (or --walltimes requested-strict: killed)"
+        found.add(what, remedy, job.line)
+    for job, by_s in beyond:
+        if by_s <= _SLACK_S:
+            found.add("ran up to a minute longer than its time limit", "walltime is raised", job.line, "note")
+    for job in jobs:
+        if job.limit_s is None:
+            found.add(NO_LIMIT, "planned with its run time", job.line, "note")
+    if jobs:
+        check_units([job.limit_s for job in jobs if job.limit_s], found, jobs[0].line)
+
+
+def check_units(limits_s: Sequence[float], found: LintReport, line: int) -> None:
+    """Find limits whose unit is not plausible, if there are ten or more. O(n)."""
+    if len(limits_s) < _FEW_JOBS:
+        return
+    if max(limits_s) < 1440:
+        found.add(MINUTES, "kept as they are", line, "note")
+    elif min(limits_s) > 30 * _DAY_S:
+        found.add(SECONDS, "kept as they are", line, "note")
+
+
+def _check_ids(jobs: Sequence[SlurmJob], found: LintReport) -> None:
+    seen = set()
+    for job in jobs:
+        if job.id in seen:
+            found.add(DUPLICATE, "a job of its own, as after a requeue (or --duplicates error)", job.line)
+        seen.add(job.id)
+
+
+def _check_clock(jobs: Sequence[SlurmJob], found: LintReport) -> None:
+    """Find submissions that are earlier than that of a lower id. Ids of attempts do not count."""
+    n_of: dict[int, int] = {}
+    for job in jobs:
+        n_of[job.id.number] = n_of.get(job.id.number, 0) + (job.id.task is None and job.id.part is None)
+    single = [job for job in jobs if n_of[job.id.number] <= 1 and job.submitted_at is not None]
+    steps = [
+        (job, before.submitted_at - job.submitted_at)
+        for before, job in pairwise(single)
+        if before.submitted_at is not None
+        and job.submitted_at is not None
+        and job.id.number > before.id.number
+        and job.submitted_at < before.submitted_at - 1
+    ]
+    what = CLOCK_STEP.format(f"{max((by_s for _, by_s in steps), default=0):,.0f}")
+    for job, _ in steps:
+        found.add(what, "put in order of submission", job.line)
+
+
+def check_gaps(submissions: Sequence[tuple[float, int]], found: LintReport) -> None:
+    """Note times without submissions, given the submissions and their lines. O(n log n)."""
+    gaps = [(later[0] - sooner[0], later[1]) for sooner, later in pairwise(sorted(submissions))]
+    long = [(gap_s, line) for gap_s, line in gaps if gap_s >= _LEAST_GAP_S]
+    what = GAP.format(max((gap_s for gap_s, _ in long), default=0) / _DAY_S)
+    for _, line in long:
+        found.add(what, "kept; the machine may have been down, or a part of the log is missing", line, "note")
+
+
+def _check_use(jobs: Sequence[SlurmJob], size_in: slurm.SizeIn, found: LintReport) -> None:
+    """Find jobs that, by the log, started when the machine had too few free processors."""
+    changes = sorted(_changes(jobs, size_in))
+    overloaded: list[int] = []
+    used = most = 0
+    for _, _, n, line in changes:
+        used += n
+        most = max(most, used)
+        if n > 0 and used > found.n_procs:
+            overloaded.append(line)
+    what = BEYOND_MACHINE.format(size_in, most, found.n_procs, most / found.n_procs)
+    for line in sorted(overloaded):
+        found.add(what, "kept; the logged utilisation exceeds 100 %", line)
+
+
+def _changes(jobs: Sequence[SlurmJob], size_in: slurm.SizeIn) -> Iterator[tuple[float, int, int, int]]:
+    """Yield starts and ends. At one instant ends come before starts."""
+    for job in jobs:
+        n = slurm.size_of(job, size_in)
+        if job.started_at is not None and job.run_s and n:
+            yield job.started_at, 1, n, job.line
+            yield job.started_at + job.run_s, 0, -n, job.line

@@ -1,0 +1,293 @@
+"""Logs of Slurm: headers, records over several lines, steps, and every broken line with its number."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.logs import SACCT_COLUMNS, SACCT_ZERO, sacct, sacct_line
+
+from pybatsched.errors import InputError
+from pybatsched.workload.formats.files import format_of
+from pybatsched.workload.formats.slurm_reader import SlurmTrace, read_slurm
+from pybatsched.workload.formats.slurm_values import A_LIMIT, A_STATE, Memory
+
+CSV = "JobID,NCPUS,Submit,Start,End,State"
+
+
+def ids(trace: SlurmTrace) -> list[str]:
+    return [job.id.text() for job in trace.jobs]
+
+
+def test_a_record(tmp_path: Path) -> None:
+    file = sacct(tmp_path, sacct_line("7", 10, 5, 90, 4, AllocTRES="billing=4,cpu=4,mem=8G,node=2,gres/gpu:a100=3"))
+    (job,) = read_slurm(file).jobs
+    assert format_of(file) == "Slurm"
+    assert (job.submitted_at, job.started_at, job.ended_at) == (SACCT_ZERO + 10, SACCT_ZERO + 15, SACCT_ZERO + 105)
+    assert (job.run_s, job.limit_s, job.memory, job.state) == (90, 600, Memory(4), "COMPLETED")
+    assert job.allocated == {"cores": 4, "nodes": 2, "gpus": 3}
+    assert job.labels == {
+        "user": "ann",
+        "account": "physics",
+        "partition": "main",
+        "qos": "normal",
+        "exit_code": "0:0",
+    }
+    assert job.line == 2
+
+
+@pytest.mark.parametrize("order", [SACCT_COLUMNS, tuple(reversed(SACCT_COLUMNS)), tuple(sorted(SACCT_COLUMNS))])
+@pytest.mark.parametrize("end", ["", "|"])
+def test_any_order_of_columns_with_and_without_a_last_separator(
+    tmp_path: Path, order: tuple[str, ...], end: str
+) -> None:
+    lines = []
+    for job in ("1", "2"):
+        cells = dict(zip(SACCT_COLUMNS, sacct_line(job).split("|"), strict=True))
+        lines.append("|".join(cells[name] for name in order) + end)
+    trace = read_slurm(sacct(tmp_path, *lines, header="|".join(order) + end))
+    assert ids(trace) == ["1", "2"]
+    assert trace.jobs[0].allocated["cores"] == 2
+    assert trace.jobs[0].labels["account"] == "physics"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        CSV,
+        '"JobID","NCPUS","Submit","Start","End","State"',
+        CSV.lower(),
+        "job_id,ncpus,submit_time,start_time,end_time,state",
+    ],
+)
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv(tmp_path: Path, header: str, separator: str) -> None:
+    text = f"{header}\r\n12,4,1704067200,1704067201,1704067261,COMPLETED\r\n".replace(",", separator)
+    file = tmp_path / "log.csv"
+    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert format_of(file) == "Slurm"
+    (job,) = read_slurm(file).jobs
+    assert (job.run_s, job.allocated["cores"]) == (60, 4)
+
+
+def test_csv_with_quotes_commas_and_line_ends(tmp_path: Path) -> None:
+    header = "JobID,JobName,AllocTRES,Submit,ElapsedRaw,State,SubmitLine"
+    lines = (
+        '1,"a, ""b""","cpu=4,node=1",1704067200,60,COMPLETED,"sbatch --wrap=\'\nsleep 1\n5,6,7\n\'"',
+        '2,c,"cpu=2,node=1",1704067201,61,COMPLETED,x',
+    )
+    trace = read_slurm(sacct(tmp_path, *lines, header=header))
+    assert [(job.id.number, job.line, job.allocated["cores"]) for job in trace.jobs] == [(1, 2, 4), (2, 6, 2)]
+    assert trace.jobs[0].labels["job_name"] == 'a, "b"'
+
+
+@pytest.mark.parametrize("text", ["sbatch a\nb", "sbatch a\n\nb\n", "a | b", "x || y\n| z"])
+def test_submit_lines_over_several_lines(tmp_path: Path, text: str) -> None:
+    """Slurm does not quote: line ends and separators in a text column belong to it."""
+    order = ("SubmitLine", *SACCT_COLUMNS[:-1])
+    for columns in (SACCT_COLUMNS, order):
+        lines = []
+        for job in ("1", "2"):
+            cells = dict(zip(SACCT_COLUMNS, sacct_line(job, SubmitLine="").split("|"), strict=True))
+            lines.append("|".join((cells | {"SubmitLine": text})[name] for name in columns))
+        if columns == SACCT_COLUMNS and "\n" in text:
+            continue  # the last column ends with the line: see below
+        trace = read_slurm(sacct(tmp_path, *lines, header="|".join(columns)))
+        assert ids(trace) == ["1", "2"]
+        assert {job.labels["exit_code"] for job in trace.jobs} == {"0:0"}
+
+
+def test_a_text_at_the_end_of_a_record_continues_on_lines_without_an_id(tmp_path: Path) -> None:
+    lines = (sacct_line("1", SubmitLine="sbatch --wrap\nsleep 1\n\n  done"), sacct_line("2"))
+    assert ids(read_slurm(sacct(tmp_path, *lines))) == ["1", "2"]
+    ended = [f"{one}|" for one in lines]
+    assert ids(read_slurm(sacct(tmp_path, *ended, header="|".join(SACCT_COLUMNS) + "|"))) == ["1", "2"]
+
+
+def test_gzip_blank_lines_and_repeated_headers(tmp_path: Path) -> None:
+    file = sacct(tmp_path, sacct_line("1"), "", "|".join(SACCT_COLUMNS), sacct_line("2"))
+    packed = tmp_path / "sacct.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert ids(read_slurm(packed)) == ["1", "2"]
+    assert format_of(packed) == "Slurm"
+
+
+def test_names_in_another_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "sacct.txt"
+    file.write_bytes(sacct(tmp_path, sacct_line(User="Umeå")).read_text().encode("latin-1"))
+    assert read_slurm(file).jobs[0].labels["user"] == "Umeå"
+
+
+def test_steps_are_merged_into_their_job(tmp_path: Path) -> None:
+    header = "JobID|Submit|Start|End|NCPUS|State|MaxRSS|ConsumedEnergyRaw"
+    lines = (
+        "1|1704067200|1704067200|1704067260|4|COMPLETED||",
+        "1.batch|1704067200|1704067200|1704067260|4|COMPLETED|1048576K|100",
+        "1.extern|1704067200|1704067200|1704067260|4|COMPLETED|0|100",
+        "1.0|1704067200|1704067200|1704067230|4|COMPLETED|3G|50",
+        "2_1|1704067200|1704067200|1704067260|4|COMPLETED||7",
+        "2_1.0|1704067200|1704067200|1704067260|4|COMPLETED|2048M|9",
+        "9.0|1704067200|1704067200|1704067260|4|COMPLETED|2048M|9",
+    )
+    trace = read_slurm(sacct(tmp_path, *lines, header=header))
+    assert [(job.id.text(), job.used_gb, job.energy_j) for job in trace.jobs] == [("1", 3, 150), ("2_1", 2, 7)]
+    assert (trace.n_steps, trace.lost_steps.count, trace.lost_steps.places) == (5, 1, [8])
+
+
+def test_steps_of_a_requeued_job_belong_to_the_attempt_above_them(tmp_path: Path) -> None:
+    header = "JobID|Submit|Start|End|NCPUS|State|MaxRSS"
+    lines = (
+        "1|1704067200|1704067200|1704067260|4|NODE_FAIL|",
+        "1.0|1704067200|1704067200|1704067260|4|CANCELLED|1G",
+        "1|1704067260|1704067300|1704067400|4|COMPLETED|",
+        "1.0|1704067260|1704067300|1704067400|4|COMPLETED|2G",
+    )
+    assert [job.used_gb for job in read_slurm(sacct(tmp_path, *lines, header=header)).jobs] == [1, 2]
+
+
+def test_copies_are_dropped_and_unfinished_records_too(tmp_path: Path) -> None:
+    running = sacct_line("2", End="Unknown", State="RUNNING")
+    lines = (sacct_line("1"), running, sacct_line("1"), sacct_line("2"), running, sacct_line("3"))
+    trace = read_slurm(sacct(tmp_path, *lines))
+    assert [(job.id.number, job.line) for job in trace.jobs] == [(1, 2), (2, 5), (3, 7)]
+    assert trace.copies is not None
+    assert trace.copies.places == [3, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (
+            {"Submit": "-5"},
+            'field Submit: expected seconds since 1970, or a time such as 2024-01-31T12:00:00, found "-5"',
+        ),
+        (
+            {"Start": "soon"},
+            'field Start: expected seconds since 1970, or a time such as 2024-01-31T12:00:00, found "soon"',
+        ),
+        (
+            {"Submit": "Unknown"},
+            "field Submit: expected seconds since 1970, or a time such as 2024-01-31T12:00:00, found nothing",
+        ),
+        ({"Elapsed": "-1"}, 'field Elapsed: expected a duration such as 1-12:00:00 or 90:00, or seconds, found "-1"'),
+        ({"NCPUS": "two"}, 'field NCPUS: expected a whole number, 0 or more, found "two"'),
+        ({"NCPUS": "-2"}, 'field NCPUS: expected a whole number, 0 or more, found "-2"'),
+        (
+            {"NCPUS": "0", "NNodes": "0", "AllocTRES": ""},
+            'field NCPUS: expected at least 1, because the job ran, found "0"',
+        ),
+        ({"AllocTRES": "cpu=x"}, 'field AllocTRES: cpu: expected a whole number, 0 or more, found "x"'),
+        (
+            {"AllocTRES": "cpu"},
+            'field AllocTRES: expected resources such as cpu=4,mem=16G,node=1,gres/gpu=2, found "cpu"',
+        ),
+        ({"ReqMem": "lots"}, 'field ReqMem: expected an amount of memory such as 4000M, 16G, 4Gn or 2Gc, found "lots"'),
+        (
+            {"State": "DONE"},
+            f'field State: expected {A_STATE}, found "DONE"',
+        ),
+        (
+            {"Timelimit": "1d"},
+            f'field Timelimit: expected {A_LIMIT}, found "1d"',
+        ),
+        ({"JobID": "x1"}, 'field JobID: expected a job id such as 123, 123_4, 123+0 or 123.batch, found "x1"'),
+        ({"JobID": ""}, 'field JobID: expected a job id such as 123, 123_4, 123+0 or 123.batch, found ""'),
+        (
+            {"Elapsed": "", "End": str(SACCT_ZERO - 9)},
+            f'field End: expected a time that is not before Start, found "{SACCT_ZERO - 9}" after "{SACCT_ZERO}"',
+        ),
+    ],
+)
+def test_bad_lines(tmp_path: Path, cells: dict[str, Any], told: str) -> None:
+    wrong = sacct_line(cells.get("JobID", "2"), **{name: text for name, text in cells.items() if name != "JobID"})
+    file = sacct(tmp_path, sacct_line("1"), wrong, sacct_line("3"))
+    with pytest.raises(InputError) as caught:
+        read_slurm(file)
+    assert str(caught.value) == f"{file}: line 3: {told}"
+    trace = read_slurm(file, lenient=True)
+    assert ids(trace) == ["1", "3"]
+    assert [tally.places for tally in trace.bad.values()] == [[3]]
+
+
+def test_truncated_and_long_lines(tmp_path: Path) -> None:
+    header = "JobID|Submit|Start|End|NCPUS|State"
+    good = "{}|1704067200|1704067200|1704067260|4|COMPLETED"
+    file = sacct(tmp_path, good.format(1), "2|1704067200|17040", good.format(3), good.format(4) + "|x", header=header)
+    with pytest.raises(InputError, match=r"sacct.txt: line 3: expected 6 fields, found 3$"):
+        read_slurm(file)
+    trace = read_slurm(file, lenient=True)
+    assert ids(trace) == ["1", "3"]
+    assert {rule: tally.places for rule, tally in trace.bad.items()} == {"expected 6 fields": [3, 5]}
+
+
+def test_resources_with_commas_need_quotes(tmp_path: Path) -> None:
+    header = "JobID,AllocTRES,Submit,ElapsedRaw"
+    with pytest.raises(InputError, match=r"line 2: expected 4 fields, found 5; resources contain commas"):
+        read_slurm(sacct(tmp_path, "1,cpu=1,node=1,1704067200,60", header=header))
+
+
+def test_csv_without_quotes_is_not_mended(tmp_path: Path) -> None:
+    """Only output of sacct has text with separators and line ends without quotes."""
+    header = "JobID,NCPUS,Submit,ElapsedRaw,SubmitLine"
+    good = "{},4,1704067200,60,sbatch"
+    file = sacct(tmp_path, good.format(1), "more", good.format(2) + ",a", good.format(3), header=header)
+    with pytest.raises(InputError, match="line 3: expected 5 fields, found 1"):
+        read_slurm(file)
+    trace = read_slurm(file, lenient=True)
+    assert ids(trace) == ["1", "3"]
+    assert {rule: tally.places for rule, tally in trace.bad.items()} == {"expected 5 fields": [3, 4]}
+
+
+def test_a_start_without_an_end_is_a_running_job(tmp_path: Path) -> None:
+    header = "JobID,NCPUS,Submit,Start,End,ElapsedRaw"
+    (job,) = read_slurm(sacct(tmp_path, "1,4,1704067200,1704067200,Unknown,60", header=header)).jobs
+    assert (job.state, job.has_ended) == ("RUNNING", False)
+
+
+def test_a_quote_without_end(tmp_path: Path) -> None:
+    lines = ("1,4,1704067200,60", '2,"4,1704067200,60', "3,4,1704067200,60")
+    file = sacct(tmp_path, *lines, header="JobID,NCPUS,Submit,ElapsedRaw")
+    with pytest.raises(InputError, match="line 3: expected a quote at the end of the text"):
+        read_slurm(file)
+    assert ids(read_slurm(file, lenient=True)) == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"5312341,756,21,1703688808,1703987306\n", "line 1: expected a header with a column JobID, found"),
+        (b"1|2|3|1703688808|1703987306\n", "line 1: expected a header with a column JobID, found"),
+        (b"JobID|NCPUS|Elapsed\n1|2|3\n", "line 1: expected a column Submit, found"),
+        (b"JobID|Submit|Start|NCPUS\n", "line 1: expected the column Elapsed, or Start and End, found"),
+        (b"JobID|Submit|Elapsed\n", "line 1: expected a column of sizes, such as NCPUS, found"),
+        (b"JobID|Submit|Elapsed|NCPUS\n", "expected a log of Slurm with jobs, found a header alone"),
+        (b"JobID|Submit|Submit|NCPUS\n", "line 1: column Submit: expected once, found twice"),
+        (
+            b"JobID  Submit  Elapsed\n------ ---- ----\n",
+            r"line 1: expected columns separated by \| \(sacct --parsable2\)",
+        ),
+        ("JobID|Submit|Elapsed|NCPUS\n".encode("utf-16"), "expected text in UTF-8, found UTF-16"),
+        (b"JobID|Submit|Elapsed|NCPUS\n1|\x00|3|4\n", "line 2: expected text, found a binary file"),
+    ],
+)
+def test_files_that_are_no_logs(tmp_path: Path, content: bytes, told: str) -> None:
+    file = tmp_path / "log"
+    file.write_bytes(content)
+    assert format_of(file) == "Slurm"
+    for lenient in (False, True):
+        with pytest.raises(InputError, match=told) as caught:
+            read_slurm(file, lenient=lenient)
+        assert str(caught.value).startswith(str(file))
+
+
+def test_an_unknown_time_zone(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="time zone 'Mars/Base': expected a name of the time zone database"):
+        read_slurm(sacct(tmp_path, sacct_line()), timezone="Mars/Base")
+
+
+def test_unknown_columns_are_listed(tmp_path: Path) -> None:
+    header = "JobID|Submit|Elapsed|NCPUS|Sunshine|Layout"
+    trace = read_slurm(sacct(tmp_path, "1|1704067200|60|4|a|b", header=header))
+    assert trace.ignored == ("Sunshine", "Layout")
