@@ -325,7 +325,7 @@ def test_fcfs_as_by_sorting_everything_in_each_pass(workload: Workload, order: s
 def test_easy_as_by_sorting_everything_in_each_pass(
     long_queue: int, workload: Workload, order: str, backfill_order: str | None
 ) -> None:
-    options = {"order": order, "backfill_order": backfill_order}
+    options: dict[str, Any] = {"order": order, "backfill_order": backfill_order}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pybatsched_schedulers.easy.LONG_QUEUE", long_queue)
         fast = run_policy("easy", workload, N_PROCS, **options)
@@ -338,7 +338,7 @@ def test_easy_as_by_sorting_everything_in_each_pass(
 def test_backfill_orders_as_by_sorting_everything_in_each_pass(
     long_queue: int, workload: Workload, order: str, backfill_order: str
 ) -> None:
-    options = {"order": order, "backfill_order": backfill_order}
+    options: dict[str, Any] = {"order": order, "backfill_order": backfill_order}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pybatsched_schedulers.easy.LONG_QUEUE", long_queue)
         fast = run_policy("easy", workload, N_PROCS, **options)
@@ -490,7 +490,7 @@ def test_so_does_a_rule_of_somebody_else() -> None:
 
 
 def test_reallocation_needs_guarantees_of_fcfs() -> None:
-    options = {"local": "fcfs", "local_options": {"order": "wfp3"}}
+    options: dict[str, Any] = {"local": "fcfs", "local_options": {"order": "wfp3"}}
     with pytest.raises(InputError, match="does not guarantee its planned starts"):
         run_policy("reallocation", Workload().job("a", n=1, s=1, walltime=2), 8, **options)
 
