@@ -71,6 +71,9 @@ class LocalScheduler(ABC):
     #: Whether `planned_start` is a guarantee: no job starts later than any earlier `planned_start`, as long as jobs end
     #: by their estimates, machines stay available, and no job is put in front of the queue or started past it.
     promises: bool = False
+    # Set only for an order that changes while jobs wait: Python is slower with objects of more than 29 attributes.
+    _varies: bool = False
+    _sorted_at: float = math.nan  # the time of all ranks, if they are of one time
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         options = options or QueueOptions.model_validate({})
@@ -84,8 +87,8 @@ class LocalScheduler(ABC):
             except ValueError as error:
                 raise InputError(f"option order: {error}") from None
         self._rank = order.rank  # None for the order of arrival
-        self._varies: bool = order.varies
-        self._sorted_at = math.nan  # the time of all ranks, if the order varies and they are of one time
+        if order.varies:
+            self._varies = True
         self._entries: dict[str, Entry] = {}
         self._n_arrivals = 0
         self._n_changes = 0  # of the queue and of the plan; see `plan_version`

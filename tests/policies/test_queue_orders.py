@@ -204,7 +204,7 @@ ALLOWED = "expected numbers, names, functions, + - * / ** and brackets"
         ("1" * (MAX_LENGTH + 1), "expected an order of at most 300 characters, found 301"),
         ("x" * 1_000_000, "expected an order of at most 300 characters, found 1,000,000"),
         ("-" * (MAX_LENGTH - 1) + "1", "the expression is nested too deeply; expected at most 40 levels"),
-        ("+".join("1" * (MAX_DEPTH + 1)), "the expression is nested too deeply; expected at most 40 levels"),
+        ("1 + " * MAX_DEPTH + "1", "the expression is nested too deeply; expected at most 40 levels"),
         ("(" * 150 + "1" + ")" * 149, "expected at most 40 brackets, found 150"),
     ],
 )
