@@ -65,7 +65,7 @@ SECTIONS: Final = {
     "queues": Section(
         "Queues",
         "Local schedulers: a queue and a rule on one partition.",
-        ("policies.local", "policies.options", "policies.registry"),
+        ("policies.local", "policies.options", "policies.orders", "policies.registry"),
     ),
     "plans": Section(
         "Plans",

@@ -136,6 +136,18 @@ class ChoiceScheduler(LocalScheduler):
         self._drop(bisect_left(self.queue, entry))
         return super().start(entry, reason, procs)
 
+    def sort_queue(self, now: float) -> bool:
+        """Sort the queue and its columns again if its order changes while jobs wait. O(queue log queue) at most."""
+        if not self._varies:
+            return False
+        places = {entry.job.id: place for place, entry in enumerate(self.queue)}
+        is_changed = super().sort_queue(now)
+        if is_changed:
+            moved = [places[entry.job.id] for entry in self.queue]
+            self.table[:, : len(moved)] = self.table[:, moved]
+            self.shown[: len(moved)] = self.shown[moved]
+        return is_changed
+
     def _drop(self, place: int) -> None:
         n = len(self.queue)
         if place < n - 1:
@@ -171,6 +183,7 @@ class ChoiceScheduler(LocalScheduler):
         """Start the choices of a message. Return whether there is something to choose."""
         self.now = now
         self.reserved = None
+        self.sort_queue(now)
         return self.goes_on()
 
     def goes_on(self) -> bool:

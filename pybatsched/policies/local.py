@@ -10,7 +10,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from pybatsched.compiling import mypyc_attr
@@ -18,26 +18,15 @@ from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, Reje
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
+from pybatsched.errors import InputError
 from pybatsched.policies.availability import AvailabilityProfile
-from pybatsched.policies.options import Order, QueueFields, QueueOptions
+from pybatsched.policies.options import QueueFields, QueueOptions
+from pybatsched.policies.orders import parse_order
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.events import Notify, Query
     from pybatsched.core.intervals import IntervalSet
-
-
-#: For each order, the rank of a job with a planned duration. The lowest rank comes first, then the first arrival.
-RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
-    "fcfs": lambda _job, _span_s: 0.0,
-    "sjf": lambda _job, span_s: span_s,
-    "ljf": lambda _job, span_s: -span_s,
-    "narrowest": lambda job, _span_s: job.n_procs,
-    "widest": lambda job, _span_s: -job.n_procs,
-    "smallest_area": lambda job, span_s: job.n_procs * span_s,
-    "largest_area": lambda job, span_s: -job.n_procs * span_s,
-    "urgent_first": lambda job, _span_s: 0.0 if job.is_urgent() else 1.0,
-}
 
 
 #: The rank of jobs that are put in front of the queue, in any order.
@@ -71,7 +60,8 @@ class LocalScheduler(ABC):
     """A queue of waiting jobs and a rule that starts them on one partition.
 
     `queue` is a sorted list: ties of rank are broken by arrival in *this* queue, so a requeued job goes behind jobs of
-    equal rank unless it is put in front of all.
+    equal rank unless it is put in front of all. If the order changes while jobs wait (`wfp3`), `sort_queue` replaces
+    all entries.
     """
 
     #: Whether the rule reserves a time for every job, and so cannot plan endless jobs.
@@ -81,13 +71,24 @@ class LocalScheduler(ABC):
     #: Whether `planned_start` is a guarantee: no job starts later than any earlier `planned_start`, as long as jobs end
     #: by their estimates, machines stay available, and no job is put in front of the queue or started past it.
     promises: bool = False
+    # Set only for an order that changes while jobs wait: Python is slower with objects of more than 29 attributes.
+    _varies: bool = False
+    _sorted_at: float = math.nan  # the time of all ranks, if they are of one time
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         options = options or QueueOptions.model_validate({})
         self.partition = partition
         self.assume_walltime = options.assume_walltime
         self.queue: list[Entry] = []
-        self._rank = RANKS[options.order]
+        order = parse_order(options.order)
+        if self.reserves:
+            try:
+                order.check_fixed()
+            except ValueError as error:
+                raise InputError(f"option order: {error}") from None
+        self._rank = order.rank  # None for the order of arrival
+        if order.varies:
+            self._varies = True
         self._entries: dict[str, Entry] = {}
         self._n_arrivals = 0
         self._n_changes = 0  # of the queue and of the plan; see `plan_version`
@@ -111,7 +112,7 @@ class LocalScheduler(ABC):
             return "has neither walltime nor estimate, so no time can be reserved for it (see assume_walltime)"
         return None
 
-    def submit(self, job: Job, now: float, *, front: bool = False) -> None:  # noqa: ARG002  reservations want the time
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
         """Put a job into the queue, behind jobs of equal rank or, with `front`, in front of all. O(log queue).
 
         Of several jobs that are put in front, the last one comes first.
@@ -121,7 +122,12 @@ class LocalScheduler(ABC):
             self._assumed.add(job.id)
         self._n_arrivals += 1
         arrival = -self._n_arrivals if front else self._n_arrivals
-        entry = Entry(FRONT if front else self._rank(job, self.span_s(job)), arrival, job)
+        rank = FRONT if front else 0.0
+        if self._rank is not None and not front:
+            rank = self._rank(job, self.span_s(job), now)
+            if self._varies and now != self._sorted_at:
+                self._sorted_at = math.nan
+        entry = Entry(rank, arrival, job)
         self._entries[job.id] = entry
         insort(self.queue, entry)
         job.queued_in = self.partition
@@ -162,7 +168,29 @@ class LocalScheduler(ABC):
         """Return the decisions of `plan`; none if the queue is empty or while a kill is pending here."""
         if not self.queue or self.partition.n_kills_pending:
             return ()
+        if self._varies and self.partition.n_free:  # else no job can start, in any order
+            self.sort_queue(now)
         return self.plan(now)
+
+    def sort_queue(self, now: float) -> bool:
+        """Sort the queue again if its order changes while jobs wait. Return whether jobs have changed places.
+
+        Without such an order O(1). With it the ranks of all jobs are computed once for each `now` that needs them: by
+        `decide` if a processor is free, and by queries. O(queue log queue), and O(queue) if few jobs change places.
+        """
+        if not self._varies or now == self._sorted_at or self._rank is None:
+            return False
+        queue = []
+        for entry in self.queue:
+            rank, arrival, job = entry
+            queue.append(entry if rank == FRONT else Entry(self._rank(job, self.span_s(job), now), arrival, job))
+        queue.sort()
+        is_changed = any(new.job is not old.job for new, old in zip(queue, self.queue, strict=True))
+        self._sorted_at = now
+        self._n_changes += is_changed
+        self.queue[:] = queue
+        self._entries.update((entry.job.id, entry) for entry in queue)
+        return is_changed
 
     @abstractmethod
     def plan(self, now: float) -> Iterator[Decision]:
@@ -205,6 +233,7 @@ class LocalScheduler(ABC):
 
     def _placed_queue(self, now: float, until: Job | None) -> tuple[AvailabilityProfile, float]:
         """Place the queue, up to a job, on the running jobs' expected ends. Return the profile and the last start."""
+        self.sort_queue(now)
         profile = self.expected_profile(now)
         not_before = now
         for _, _, job in self.queue:
@@ -271,8 +300,9 @@ class LocalScheduler(ABC):
         """Return a line for each guarantee to a job of this queue that was not kept."""
         return ()
 
-    def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
+    def why_waiting(self, job: Job, now: float) -> Reason:
         """Return why a job of this queue was not started now."""
+        self.sort_queue(now)
         entry = self._entries.get(job.id)
         if entry is None:
             return "it is not in this queue"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, TypeAlias
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pybatsched.core.fields import JobFields
 from pybatsched.core.policy import Options
+from pybatsched.policies.orders import NAMED_ORDERS, parse_order
 
-#: The orders of a queue.
-Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area", "urgent_first"]
+
+def _checked(text: str) -> str:
+    parse_order(text)
+    return text
+
+
+#: The order of a queue: a name or an expression (`pybatsched.policies.orders`).
+Order: TypeAlias = Annotated[str, AfterValidator(_checked)]
 
 
 class QueueFields(JobFields):
@@ -24,9 +31,8 @@ class QueueOptions(Options):
 
     order: Order = Field(
         "fcfs",
-        description="order of the queue: fcfs (arrival), sjf / ljf (shortest / longest estimate first), "
-        "narrowest / widest (fewest / most processors first), smallest_area / largest_area, "
-        "urgent_first (jobs with the field urgent: true, then by arrival)",
+        description=f"order of the queue: a name ({', '.join(NAMED_ORDERS)}), or an expression over wait, estimate, "
+        "procs, submitted, now, user, urgent and other fields of jobs; the lowest value goes first",
     )
     assume_walltime: float | None = Field(
         None,

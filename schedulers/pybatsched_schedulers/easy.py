@@ -3,7 +3,8 @@
 The *shadow time* of the head is the earliest time at which enough processors are expected to be free for it; the
 *extra* processors are those that are free then in addition. Another job may start now if it fits and either ends by the
 shadow time or needs no more than the extra processors. Only the number of processors counts. `LocalScheduler.shadow`
-(`pybatsched.policies.local`) computes the shadow time and the extra processors.
+(`pybatsched.policies.local`) computes the shadow time and the extra processors. Jobs are tried in the order of the
+queue, or in a backfill order; the head is always that of the queue.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from itertools import islice
 from sys import float_info
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sortedcontainers import SortedList
 
 from pybatsched import (
+    FRONT,
     HALF_TICK,
     TICK,
     Decision,
@@ -28,7 +30,9 @@ from pybatsched import (
     QueueOptions,
     Reason,
     mypyc_attr,
+    parse_order,
 )
+from pybatsched_schedulers.plan_options import EasyOptions
 
 if TYPE_CHECKING:
     from pybatsched import AvailabilityProfile, IntervalSet, Job, Partition
@@ -40,7 +44,7 @@ LONG_QUEUE: Final = 64
 class Backlog:
     """An index of a long queue by job size, so that a plan skips jobs that cannot start.
 
-    For each size there are two sorted lists, one in queue order and one by planned duration. `add` and `remove` are
+    For each size there are two sorted lists, one in backfill order and one by planned duration. `add` and `remove` are
     O(log queue).
     """
 
@@ -67,10 +71,10 @@ class Backlog:
             del self._by_size[entry.job.n_procs]
 
     def candidates(self, now: float, end_by: float, n_free: int, n_extra: int) -> list[Entry]:
-        """Return in queue order all jobs that may start now, and few others. O(sizes * log queue + found).
+        """Return in backfill order all jobs that may start now, and few others. O(sizes * log queue + found).
 
         At most as many jobs of one size can start as fit at the same time. For each of the two rules the first ones in
-        queue order are enough.
+        backfill order are enough.
         """
         found: list[Entry] = []
         end_by = min(end_by, float_info.max)  # excludes endless jobs
@@ -96,11 +100,19 @@ class EasyScheduler(LocalScheduler):
     """EASY on one partition.
 
     After a plan no job of the queue may start until a processor is freed, so the next plan checks only new jobs. A plan
-    is then O(new jobs); after an end O(queue + running), with a long queue O(sizes + running).
+    is then O(new jobs); after an end O(queue + running), with a long queue O(sizes + running). If the order of the
+    queue or the backfill order changes while jobs wait, every pass with free processors is O(queue log queue +
+    running).
     """
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
+        backfill_order = options.backfill_order if isinstance(options, EasyOptions) else None
+        #: The backfill order; None: the order of the queue.
+        self._backfill_order = None if backfill_order is None else parse_order(backfill_order)
+        self._backfill_varies = self._varies if self._backfill_order is None else self._backfill_order.varies
+        #: The entries by which jobs are tried, by job. These are the entries of the queue if it has the same order.
+        self._tried: dict[str, Entry] = self._entries if self._backfill_order is None else {}
         self._newcomers: list[Entry] = []
         self._backlog: Backlog | None = None  # only while the queue is long
         self._head: Job | None = None  # the job the shadow time is for; None: plan from scratch
@@ -112,6 +124,8 @@ class EasyScheduler(LocalScheduler):
         """Put a job into the queue. O(log queue)."""
         super().submit(job, now, front=front)
         entry = self._entries[job.id]
+        if self._backfill_order is not None:
+            entry = self._tried[job.id] = self._by_backfill_order(entry, now)
         self._newcomers.append(entry)
         if self._backlog is not None:
             self._backlog.add(entry, self.span_s(job))
@@ -119,14 +133,18 @@ class EasyScheduler(LocalScheduler):
     def withdraw(self, job: Job, now: float) -> None:
         """Remove a job from the queue. O(log queue)."""
         if self._backlog is not None:
-            self._backlog.remove(self._entries[job.id])
+            self._backlog.remove(self._tried[job.id])
         super().withdraw(job, now)
+        if self._backfill_order is not None:
+            del self._tried[job.id]
         self._head = None
 
     def start(self, entry: Entry, reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
         """Remove a job from the queue and start it. O(k + log queue)."""
         if self._backlog is not None:
-            self._backlog.remove(entry)
+            self._backlog.remove(self._tried[entry.job.id])
+        if self._backfill_order is not None:
+            del self._tried[entry.job.id]
         return super().start(entry, reason, procs)
 
     def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
@@ -171,26 +189,47 @@ class EasyScheduler(LocalScheduler):
                     if procs is None:
                         self._n_extra = n_extra
                         continue
-                    yield self.start(entry, reason, procs)
+                    yield self.start(self._entries[job.id], reason, procs)
                     if not partition.n_free:
                         return
 
     def candidates(self, now: float) -> Iterable[Entry]:
-        """Return the entries to try for backfilling, in queue order; a few that cannot start may be among them.
+        """Return the entries to try, in backfill order; the head and a few that cannot start may be among them.
 
-        For another order override this, and return the whole queue sorted: ``sorted(self.queue, key=…)``. The head is
-        skipped. (As long as no processor is freed only newcomers can start; in a long queue only some are returned.)
+        The option `backfill_order` gives another order. For an order that it cannot express override this, and return
+        the whole queue sorted: ``sorted(self.queue, key=…)``. (As long as no processor is freed only newcomers can
+        start; in a long queue only some are returned.)
         """
+        if self._backfill_varies:
+            return self._candidates_now(now)
         if self._is_settled:
-            return self._newcomers
+            return self._newcomers if self._backfill_order is None else sorted(self._newcomers)
         if len(self.queue) < (LONG_QUEUE if self._backlog is None else LONG_QUEUE // 2):
             self._backlog = None
-            return self.queue[1:]
+            return self.queue[1:] if self._backfill_order is None else sorted(self._tried.values())
         if self._backlog is None:
             self._backlog = Backlog()
-            for entry in self.queue:
+            for entry in self._tried.values():
                 self._backlog.add(entry, self.span_s(entry.job))
         return self._backlog.candidates(now, self._shadow_at + HALF_TICK, self.partition.n_free, self._n_extra)
+
+    def _candidates_now(self, now: float) -> list[Entry]:
+        """Return the entries to try, in a backfill order that changes while jobs wait. O(queue log queue)."""
+        n_free = self.partition.n_free
+        if self._is_settled:
+            entries = [self._entries[entry.job.id] for entry in self._newcomers if entry.job.id in self._entries]
+        else:
+            entries = [entry for entry in self.queue if entry.job.n_procs <= n_free]
+        if self._backfill_order is not None:
+            entries = [self._by_backfill_order(entry, now) for entry in entries]
+        return sorted(entries)
+
+    def _by_backfill_order(self, entry: Entry, now: float) -> Entry:
+        """Return the entry of a job in backfill order. A job in front of the queue stays there."""
+        rank, arrival, job = entry
+        if rank != FRONT and self._backfill_order is not None:
+            rank = self._backfill_order.rank_at(job, self.span_s(job), now)
+        return Entry(rank, arrival, job)
 
     def _next_end(self, now: float) -> float:
         """Return the next expected end of a running job; infinity if none runs. O(running)."""
@@ -217,6 +256,10 @@ class EasyScheduler(LocalScheduler):
         head = self._head
         if head is None or job.id not in self._entries or self.partition.n_kills_pending:
             return super().why_waiting(job, now)
+        if self._varies:
+            self.sort_queue(now)
+            if self.queue[0].job is not head:  # no processor was free, so the plan has an earlier head
+                return super().why_waiting(job, now)
         if job is head and job.n_procs > self.partition.n_free:
             return self._why_the_head_waits(head)
         if job is head:
@@ -252,4 +295,5 @@ class EasyScheduler(LocalScheduler):
 class Easy(LocalPolicy):
     """EASY backfilling (aggressive backfilling with one reservation)."""
 
+    Options: ClassVar[type[Any]] = EasyOptions
     scheduler = EasyScheduler

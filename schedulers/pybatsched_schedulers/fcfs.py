@@ -136,7 +136,7 @@ class FcfsScheduler(LocalScheduler):
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
         #: In any other order a later job may overtake others.
-        self.promises = options is None or options.order == "fcfs"
+        self.promises = self._rank is None
         self._kept: QueuePlan | None = None
 
     def plan(self, now: float) -> Iterator[Decision]:
@@ -158,6 +158,13 @@ class FcfsScheduler(LocalScheduler):
         super().submit(job, now, front=front)
         if self._kept is not None:
             self._kept.cut(bisect_left(self.queue, self._entries[job.id]))
+
+    def sort_queue(self, now: float) -> bool:
+        """Sort the queue again if its order changes while jobs wait, and drop the plan if jobs have changed places."""
+        is_changed = super().sort_queue(now)
+        if is_changed:
+            self._kept = None
+        return is_changed
 
     def withdraw(self, job: Job, now: float) -> None:
         """Remove a waiting job from the queue. O(log queue), plus the removal of later jobs from the plan."""
@@ -200,6 +207,7 @@ class FcfsScheduler(LocalScheduler):
 
     def _current_plan(self, now: float) -> QueuePlan:
         """Return the plan of the whole queue. O(1) if nothing changed, O(new jobs) if jobs were only submitted."""
+        self.sort_queue(now)
         plan, partition = self._kept, self.partition
         if plan is None or not self._is_valid(plan, now):
             soon = round(now + TICK, 6)
@@ -216,10 +224,10 @@ class FcfsScheduler(LocalScheduler):
 
     def planned_start(self, job: Job, now: float) -> float | None:
         """Return when a job of this queue would start by the current plan; None for never. O(log queue), usually."""
-        entry = self._entries.get(job.id)
-        if entry is None:
+        if job.id not in self._entries:
             return super().planned_start(job, now)
-        start_at = self._current_plan(now).placed[bisect_left(self.queue, entry)].start_at
+        plan = self._current_plan(now)
+        start_at = plan.placed[bisect_left(self.queue, self._entries[job.id])].start_at
         return None if start_at == math.inf else start_at
 
 

@@ -1,23 +1,39 @@
-"""Options of conservative and deadline-based backfilling, and the job fields of the latter."""
+"""Options of EASY, conservative and deadline-based backfilling, and the job fields of the last one."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from pybatsched import DeadlineFields, QueueFields, QueueOptions
+from pybatsched import DeadlineFields, Order, QueueFields, QueueOptions, parse_order
 
 Promote: TypeAlias = Literal["max", "each"]
 
 
+class EasyOptions(QueueOptions):
+    """Options of EASY backfilling."""
+
+    backfill_order: Order | None = Field(
+        None,
+        description="order in which waiting jobs are tried for backfilling, as `order`; sjf is EASY-SJBF "
+        "(default: the order of the queue)",
+    )
+
+
 class ConservativeOptions(QueueOptions):
-    """Options of conservative backfilling."""
+    """Options of conservative backfilling. The order must not change while jobs wait."""
 
     compression: bool = Field(
         True,
         description="move waiting jobs forward after an early end; without it they keep their reserved start",
     )
+
+    @field_validator("order")
+    @classmethod
+    def _is_fixed(cls, order: str) -> str:
+        parse_order(order).check_fixed()
+        return order
 
 
 class DbfOptions(ConservativeOptions):

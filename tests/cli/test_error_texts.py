@@ -175,7 +175,7 @@ def failure(place: Path, *args: str) -> str:
     ("args", "text"),
     [
         (("--policy", "conservative", "-o", "compression=maybe"), "(from -o): expected true or false, found 'maybe'\n"),
-        (("--policy", "rl", "-o", "order=best"), "option order (from -o): expected one of fcfs, sjf, ljf, narrowest,"),
+        (("--policy", "rl", "-o", "order=best"), "option order (from -o): expected one of fcfs, sjf, ljf, smallest,"),
         (("--policy", "easy", "-o", "assume_walltime=-1"), "(from -o): expected more than 0, found -1\n"),
         (("--policy", "easy", "-p", "rackham-core"), "-p and --procs were both given; expected only one\n"),
         (("--policy", "easy", "--external"), "--policy and --external were both given; expected only one\n"),

@@ -71,7 +71,8 @@ def test_a_run_gives_the_table_and_the_files_of_simulate(place: Path) -> None:
 def test_replaced_results_are_reported(place: Path) -> None:
     assert "replaced the results" not in run(place).stderr + run(place).stderr
     on = f"on {WORKLOAD}"
-    said = f"out/r: replaced the results of policy easy {on} with those of policy fcfs {on} (different: policy)\n"
+    replaced = f"replaced the results of policy easy {on} with those of policy fcfs {on}"
+    said = f"out/r: {replaced} (different: policy, options)\n"
     assert said in run(place, policy="fcfs").stderr
     assert run(place, "-q").stderr == ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given, strategies as st
@@ -10,11 +10,12 @@ from support.examples import examples
 from support.outages import outages
 
 from pybatsched.core import events as e
-from pybatsched.policies.options import Order
+from pybatsched.policies.orders import ALIASES, NAMED_ORDERS, parse_order
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 
 N_PROCS = 8
-ORDERS = st.sampled_from(get_args(Order))
+ORDERS = (*NAMED_ORDERS, *ALIASES)
+FIXED_ORDERS = tuple(order for order in ORDERS if not parse_order(order).varies)
 
 Events: TypeAlias = list[tuple[float, str, str]]
 MACHINES = outages(N_PROCS, 3) | outages(N_PROCS, 40)
@@ -62,8 +63,11 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 @st.composite
 def options_of(draw: st.DrawFn, policy: str, *, may_reject: bool = True) -> dict[str, Any]:
-    options: dict[str, Any] = {"order": draw(ORDERS)}
-    if policy in {"conservative", "dbf", "ujfb"}:
+    plans = policy in {"conservative", "dbf", "ujfb"}
+    options: dict[str, Any] = {"order": draw(st.sampled_from(FIXED_ORDERS if plans else ORDERS))}
+    if policy == "easy":
+        options["backfill_order"] = draw(st.sampled_from([None, *ORDERS]))
+    if plans:
         options["compression"] = draw(st.booleans())
     if policy == "dbf":
         options["fixpoint"] = draw(st.booleans())

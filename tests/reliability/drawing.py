@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Final, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 
 from support.gridded import Grid
 from support.located import BIG, FILES, HUGE, SLOW, SMALL, Machine, Node
 
 from pybatsched.core.instants import TICK
-from pybatsched.policies.options import Order
+from pybatsched.policies.orders import ALIASES, NAMED_ORDERS, parse_order
 from reliability.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
 
 POLICIES: Final = (
@@ -26,7 +26,8 @@ POLICIES: Final = (
 )
 #: Who registers jobs himself, and so has dynamic jobs turned on.
 REGISTERING: Final = frozenset(("redirection", "ujfb", "locality", "reallocation"))
-ORDERS: Final = get_args(Order)
+ORDERS: Final = (*NAMED_ORDERS, *ALIASES, "estimate / procs", "-max(wait, 60) * procs / estimate")
+FIXED_ORDERS: Final = tuple(order for order in ORDERS if not parse_order(order).varies)
 _NODES: Final = (
     Machine((SMALL,)),
     Machine((SMALL,) * 3),
@@ -243,6 +244,8 @@ def _queue(_ground: _Ground, dice: Dice) -> Drawn:
 
 def _planned(ground: _Ground, dice: Dice) -> Drawn:
     options = _queue(ground, dice)
+    if "order" in options:
+        options["order"] = dice.choice(FIXED_ORDERS)
     if dice.random() < 0.4:
         options["compression"] = dice.random() < 0.3
     return options
@@ -256,7 +259,14 @@ def _dbf(ground: _Ground, dice: Dice) -> Drawn:
     }
 
 
-_LOCALS: Final = {"fcfs": _queue, "easy": _queue, "conservative": _planned, "dbf": _dbf, "ujf": _queue}
+def _easy(ground: _Ground, dice: Dice) -> Drawn:
+    options = _queue(ground, dice)
+    if dice.random() < 0.3:
+        options["backfill_order"] = dice.choice(ORDERS)
+    return options
+
+
+_LOCALS: Final = {"fcfs": _queue, "easy": _easy, "conservative": _planned, "dbf": _dbf, "ujf": _queue}
 
 
 def _redirection(ground: _Ground, dice: Dice) -> Drawn:
@@ -345,7 +355,7 @@ def _rl(ground: _Ground, dice: Dice) -> Drawn:
 
 OPTIONS: Final = {
     "fcfs": _queue,
-    "easy": _queue,
+    "easy": _easy,
     "conservative": _planned,
     "redirection": _redirection,
     "dbf": _dbf,

@@ -38,7 +38,7 @@ def starts_of(run: FakeBatsim) -> dict[str, float | None]:
 
 
 @examples(60)
-@given(crowds(), st.integers(1, 6), st.booleans(), st.sampled_from(["fcfs", "sjf"]))
+@given(crowds(), st.integers(1, 6), st.booleans(), st.sampled_from(["fcfs", "sjf", "wfp3", "-wait * procs"]))
 def test_choices_and_starts_are_those_of_training(jobs: Workload, window: int, reservations: bool, order: str) -> None:
     options: dict[str, Any] = {"window": window, "running": 3, "reservations": reservations, "order": order}
     episode = played(SchedulingEnv(as_workload(jobs), **options), by_numbers)

@@ -54,7 +54,7 @@ def test_it_says_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> N
     digest = runs[0].summary["inputs"]["workloads"][0]["sha256"][:12]
     versions = runs[0].summary["versions"]
     assert told["policy"][1] == "easy\n(pybatsched_schedulers.easy:Easy)"
-    assert told["its options"][1] == "order=sjf\nassume_walltime=null"
+    assert told["its options"][1] == "order=sjf\nassume_walltime=null\nbackfill_order=null"
     assert told["platform"] == ["32 equal processors"] * 2
     assert told["workload"] == [f"w.json\n(sha256 {digest}…)"] * 2
     assert told["jobs in it"] == ["30"] * 2

@@ -1,0 +1,328 @@
+"""Orders of a queue: a name, or an expression such as ``-(wait / estimate) ** 3 * procs``.
+
+An expression gives a number for each waiting job. The lowest number goes first, ties go by arrival in the queue. Texts
+may come from Batsim's options, so they are parsed once, checked and never run as Python: the only operations are those
+of `_BINARY` and `_FUNCTIONS`, on floating-point numbers. Length, depth and exponents are limited, so that parsing takes
+less than a millisecond and one evaluation has a bounded cost.
+
+Every expression has a value for every job:
+
+* a job without estimate has an infinite `estimate`;
+* the logarithm of a number that is not positive is that of 0.1 (as in the program RLScheduler);
+* ``x / 0`` is infinite with the sign of ``x``, and ``0 / 0`` is 0;
+* a value that is not defined, for example the root of a negative number, puts the job last.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from pybatsched.core.jobs import Job
+from pybatsched.core.validation import close_to
+from pybatsched.errors import InputError
+
+#: The rank of a job with its planned duration, at a time. The lowest rank goes first.
+Rank = Callable[[Job, float, float], float]
+
+#: The named orders, each with its expression.
+NAMED_ORDERS: Final[dict[str, str]] = {
+    "fcfs": "0",
+    "sjf": "estimate",
+    "ljf": "-estimate",
+    "smallest": "procs",
+    "largest": "-procs",
+    "saf": "procs * estimate",
+    "laf": "-procs * estimate",
+    "wfp3": "-(wait / estimate) ** 3 * procs",
+    "unicep": "-(wait + 1e-15) / (log2(procs + 1e-15) * estimate)",
+    "f1": "log10(estimate) * procs + 870 * log10(submitted)",
+    "f2": "sqrt(estimate) * procs + 25600 * log10(submitted)",
+    "f3": "estimate * procs + 6860000 * log10(submitted)",
+    "f4": "estimate * sqrt(procs) + 530000 * log10(submitted)",
+    "xfactor": "-(1 + wait / estimate)",
+    "urgent_first": "1 - urgent",
+}
+#: Other names of some orders.
+ALIASES: Final[dict[str, str]] = {
+    "narrowest": "smallest",
+    "widest": "largest",
+    "smallest_area": "saf",
+    "largest_area": "laf",
+}
+
+MAX_LENGTH: Final = 300
+MAX_DEPTH: Final = 40
+MAX_EXPONENT: Final = 100.0
+#: The least rank of an order; rank `FRONT` is lower.
+LOWEST: Final = -sys.float_info.max
+
+_OPERATIONS: Final = "+ - * / ** and brackets"
+_ALLOWED: Final = f"numbers, names, functions, {_OPERATIONS}"
+#: The characters that no expression has. Python's parser gets no text with them.
+_OTHERS: Final = re.compile(r"[^\w .+*/(),-]")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOrder:
+    """A parsed order: its text, and the rank of a job. `rank` is None for the order of arrival.
+
+    If the order `varies`, ranks change while jobs wait: the expression uses `wait` or `now`.
+    """
+
+    text: str
+    rank: Rank | None
+    varies: bool
+
+    def rank_at(self, job: Job, span_s: float, now: float) -> float:
+        """Return the rank of a job with a planned duration, at a time."""
+        return 0.0 if self.rank is None else self.rank(job, span_s, now)
+
+    def check_fixed(self) -> None:
+        """Raise ValueError if the order varies, for rules that keep reservations in queue order."""
+        if self.varies:
+            raise ValueError(
+                "the order changes while jobs wait (it uses wait or now), but reservations are guarantees that are "
+                f"kept in the order of the queue; expected an order without wait and now, found {self.text!r:.80}"
+            )
+
+
+def parse_order(text: str) -> QueueOrder:
+    """Parse a name or an expression. Raises ValueError with what is wrong and what was expected. O(length).
+
+    >>> order = parse_order("estimate * procs")
+    >>> order.varies, order.rank_at(Job("a", 4), 10.0, 0.0)
+    (False, 40.0)
+    """
+    name = ALIASES.get(text, text)
+    if name.isidentifier() and name not in NAMED_ORDERS and name not in _NAMES and len(name) <= MAX_LENGTH:
+        hint = f"for a field of jobs write '({name:.60})'"
+        raise ValueError(f"expected one of {', '.join(NAMED_ORDERS)}, or an expression ({hint})")
+    part = _parsed(NAMED_ORDERS.get(name, name))
+    if part.value is not None:
+        return QueueOrder(text, None, varies=False)
+    return QueueOrder(text, part.rank if part.is_total else _total(part.rank), part.varies)
+
+
+class _Part(NamedTuple):
+    """A part of an expression. `value` is that of a constant; a part that `is_total` has no NaN and no infinity < 0."""
+
+    rank: Rank
+    varies: bool = False
+    value: float | None = None
+    is_total: bool = False
+
+
+def _total(rank: Rank) -> Rank:
+    """Return a rank that is never NaN, which counts as infinity, and never as low as `FRONT`."""
+
+    def total(job: Job, span_s: float, now: float) -> float:
+        value = rank(job, span_s, now)
+        return max(value, LOWEST) if value == value else math.inf  # noqa: PLR0124  NaN differs from itself
+
+    return total
+
+
+# --- operations: none of them raises an exception -----------------------------------------------------------------
+
+
+def _divided(x: float, y: float) -> float:
+    if y:
+        return x / y
+    return x * math.inf if x else 0.0
+
+
+def _power(x: float, y: float) -> float:
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return -math.inf if x < 0 and y % 2 == 1 else math.inf
+    except ValueError:  # 0 ** -1, or a root of a negative number
+        return math.nan if x else math.inf
+
+
+def _log10(x: float) -> float:
+    return math.log10(x if x > 0 else 0.1) if x == x else x  # noqa: PLR0124
+
+
+def _log2(x: float) -> float:
+    return math.log2(x if x > 0 else 0.1) if x == x else x  # noqa: PLR0124
+
+
+def _sqrt(x: float) -> float:
+    return math.sqrt(x) if x >= 0 else math.nan
+
+
+_Binary = Callable[[float, float], float]
+_BINARY: Final[dict[type[ast.operator], _Binary]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _divided,
+    ast.Pow: _power,
+}
+#: The functions of one argument, and those of two or more.
+_FUNCTIONS: Final[dict[str, Callable[[float], float]]] = {"log10": _log10, "log2": _log2, "sqrt": _sqrt}
+_OF_MANY: Final[dict[str, Callable[[list[float]], float]]] = {"min": min, "max": max}
+
+_VARIABLES: Final[dict[str, _Part]] = {
+    "wait": _Part(lambda job, _span_s, now: max(now - job.submitted_at, 0.0), varies=True, is_total=True),
+    "estimate": _Part(lambda _job, span_s, _now: span_s, is_total=True),
+    "procs": _Part(lambda job, _span_s, _now: float(job.n_procs), is_total=True),
+    "submitted": _Part(lambda job, _span_s, _now: job.submitted_at, is_total=True),
+    "now": _Part(lambda _job, _span_s, now: now, varies=True, is_total=True),
+    "user": _Part(lambda job, _span_s, _now: _field(job, "user"), is_total=True),
+    "urgent": _Part(lambda job, _span_s, _now: 1.0 if job.is_urgent() else 0.0, is_total=True),
+}
+#: The names that no field of a job has in an expression.
+_NAMES: Final = frozenset((*_VARIABLES, *_FUNCTIONS, *_OF_MANY))
+
+
+# --- parsing ------------------------------------------------------------------------------------------------------
+
+
+def _parsed(text: str) -> _Part:
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"expected an order of at most {MAX_LENGTH} characters, found {len(text):,}")
+    line = " ".join(text.split())
+    other = _OTHERS.search(line)
+    if other is not None:
+        raise ValueError(f"character {other[0]!r} is not allowed; expected {_ALLOWED}")
+    if line.count("(") > MAX_DEPTH:
+        raise ValueError(f"expected at most {MAX_DEPTH} brackets, found {line.count('('):,}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about texts such as `1if`, which are errors below
+            body = ast.parse(line, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f"expected one of {', '.join(NAMED_ORDERS)}, or an expression") from None
+    return _Parser(line).part(body, 1)
+
+
+class _Parser:
+    """Makes a checked expression from a syntax tree. Recursion ends at `MAX_DEPTH`."""
+
+    def __init__(self, line: str) -> None:
+        self._line = line.encode()
+
+    def part(self, node: ast.expr, depth: int) -> _Part:
+        if depth > MAX_DEPTH:
+            raise ValueError(f"the expression is nested too deeply; expected at most {MAX_DEPTH} levels")
+        if isinstance(node, ast.Constant):
+            return _constant(_number(node.value))
+        if isinstance(node, ast.Name):
+            return _named(node.id)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            inner = self.part(node.operand, depth + 1)
+            return inner if isinstance(node.op, ast.UAdd) else _unary(operator.neg, inner)
+        if isinstance(node, ast.BinOp):
+            return self._operation(node, depth)
+        if isinstance(node, ast.Call):
+            return self._call(node, depth)
+        raise ValueError(f"{self._excerpt(node)} is not allowed; expected {_ALLOWED}")
+
+    def _operation(self, node: ast.BinOp, depth: int) -> _Part:
+        operation = _BINARY.get(type(node.op))
+        if operation is None:
+            raise ValueError(f"unknown operation in {self._excerpt(node)}; expected {_OPERATIONS}")
+        left, right = self.part(node.left, depth + 1), self.part(node.right, depth + 1)
+        if operation is _power and (right.value is None or not abs(right.value) <= MAX_EXPONENT):
+            expected = f"a number from {-MAX_EXPONENT:g} to {MAX_EXPONENT:g}"
+            raise ValueError(f"exponent {self._excerpt(node.right)}: expected {expected}")
+        return _binary(operation, left, right)
+
+    def _call(self, node: ast.Call, depth: int) -> _Part:
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name not in _FUNCTIONS and name not in _OF_MANY:
+            known = ", ".join((*_FUNCTIONS, *_OF_MANY))
+            raise ValueError(f"unknown function {self._excerpt(node.func)}; expected one of {known}")
+        if node.keywords or (len(node.args) != 1 if name in _FUNCTIONS else len(node.args) < 2):
+            expected = "one value" if name in _FUNCTIONS else "two or more values"
+            raise ValueError(f"{name}: expected {expected} in its brackets")
+        parts = [self.part(arg, depth + 1) for arg in node.args]
+        return _unary(_FUNCTIONS[name], parts[0]) if name in _FUNCTIONS else _extreme(_OF_MANY[name], parts)
+
+    def _excerpt(self, node: ast.expr) -> str:
+        text = self._line[node.col_offset : node.end_col_offset].decode(errors="replace")
+        return repr(text[:40])
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise ValueError(f"{value!r:.40} is not allowed; expected a finite number")
+
+
+def _named(name: str) -> _Part:
+    if name in _VARIABLES:
+        return _VARIABLES[name]
+    if name in _NAMES:
+        raise ValueError(f"{name} is a function; expected brackets after it")
+    return _Part(lambda job, _span_s, _now: _field(job, name), is_total=True)
+
+
+def _field(job: Job, name: str) -> float:
+    """Return a field of a job as a number; true is 1. Raises InputError if it is missing or no number."""
+    try:
+        value = job.fields[name]
+    except KeyError:
+        hint = close_to(name, (*_VARIABLES, *NAMED_ORDERS, *ALIASES))
+        raise InputError(
+            f"job {job.id}: unknown name {name!r} in an order, and the job has no such field; {hint}"
+        ) from None
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"job {job.id}, field {name}: expected a number for the order, found {value!r:.60}")
+    return number
+
+
+def _constant(value: float) -> _Part:
+    return _Part(lambda _job, _span_s, _now: value, value=value)
+
+
+def _unary(function: Callable[[float], float], part: _Part) -> _Part:
+    if part.value is not None:
+        return _constant(function(part.value))
+    rank = part.rank
+    return _Part(lambda job, span_s, now: function(rank(job, span_s, now)), part.varies)
+
+
+def _extreme(function: Callable[[list[float]], float], parts: list[_Part]) -> _Part:
+    """Return the least or the greatest of several parts; not defined if one of them is not."""
+    ranks = [part.rank for part in parts]
+
+    def extreme(job: Job, span_s: float, now: float) -> float:
+        values = [rank(job, span_s, now) for rank in ranks]
+        return math.nan if any(map(math.isnan, values)) else function(values)
+
+    return _Part(extreme, any(part.varies for part in parts))
+
+
+def _binary(operation: _Binary, left: _Part, right: _Part) -> _Part:
+    """Return an operation on two parts. Constants are computed once."""
+    if left.value is not None and right.value is not None:
+        return _constant(operation(left.value, right.value))
+    x, y = left.rank, right.rank
+    varies = left.varies or right.varies
+    if left.value is not None:
+        first = left.value
+        return _Part(lambda job, span_s, now: operation(first, y(job, span_s, now)), varies)
+    if right.value is not None:
+        second = right.value
+        return _Part(lambda job, span_s, now: operation(x(job, span_s, now), second), varies)
+    return _Part(lambda job, span_s, now: operation(x(job, span_s, now), y(job, span_s, now)), varies)
