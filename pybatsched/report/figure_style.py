@@ -30,7 +30,7 @@ _DPI: Final = 300
 #: Colours of runs. Colour-blind readers can distinguish them, and their lightness differs by at least 10 of 100, so
 #: that they are also different in grey.
 COLORS: Final = ("#0a3f9a", "#e29600", "#000000", "#b0420a", "#8ccdf2", "#2f9a84")
-_DASHES: Final = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (3, 1)))
+_DASHES: Final = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (12, 3)))
 _INCH: Final = 72.0  # points
 _LINE_HEIGHT: Final = 1.25  # of the size of letters
 #: Parts of a legend, in multiples of the size of its letters.
