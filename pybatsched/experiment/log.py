@@ -182,7 +182,9 @@ class Log:
         return replace(self, name=name)
 
     def write(self, path: str | Path) -> None:
-        """Write a Batsim workload file (.json or .json.gz)."""
+        """Write a Batsim workload file (.json or .json.gz). Raises InputError."""
+        if not str(path).endswith((".json", ".json.gz")):
+            raise InputError(f"{path}: expected a file name that ends in .json or .json.gz")
         batsim4.write(self.workload, str(path))
 
     def _changed(self, workload: Workload) -> Log:

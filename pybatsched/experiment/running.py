@@ -44,6 +44,12 @@ class Folder:
         weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
+def check_count(name: str, value: object) -> None:
+    """Raise InputError unless a value is a whole number, 1 or more."""
+    if not isinstance(value, int) or value < 1:
+        raise InputError(f"{name}: expected a whole number, 1 or more, found {value!r:.40}")
+
+
 @dataclass(frozen=True)
 class Machine:
     """The machine of an experiment: a number of processors, or a platform by its file or name."""
@@ -56,6 +62,8 @@ class Machine:
     stop_at: Time | None = None
 
     def __post_init__(self) -> None:
+        if self.n_procs is not None:
+            check_count("n_procs", self.n_procs)
         if self.n_procs is not None and self.platform is not None:
             raise InputError("n_procs and platform: expected only one of them, found both")
         if self.units not in {None, "core"} and self.platform is None:

@@ -69,6 +69,12 @@ class Run:
         self._task = task
         self._folder = folder  # removed with this object
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse to pickle a run in a temporary directory: its files would be missing later."""
+        if self._folder is not None:
+            raise TypeError("this run cannot be pickled; use run.save(prefix) and read_run(prefix)")
+        return self.__dict__
+
     def __repr__(self) -> str:
         seed = "" if self.seed is None else f", seed {self.seed}"
         return f"Run({self.policy!r} on {self.workload!r}{seed}: {quantity(len(self.record.records), 'job')})"
@@ -255,7 +261,7 @@ class Runs(Sequence[Run]):
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def summary(
-        self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: Sequence[str] = ()
+        self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: str | Sequence[str] = ()
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval.
 
@@ -263,8 +269,8 @@ class Runs(Sequence[Run]):
         it is null for a single value. Without `figures`, the most used ones are shown.
         """
         keys = (by,) if isinstance(by, str) else tuple(by)
-        chosen = tuple(figures) or tuple(shown_figures(self.figures.to_dicts()))
-        return summary_table(self.figures, keys, chosen, ci)
+        chosen = (figures,) if isinstance(figures, str) else tuple(figures)
+        return summary_table(self.figures, keys, chosen or tuple(shown_figures(self.figures.to_dicts())), ci)
 
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
         """Compare each policy with a baseline, job by job, on the same workload and seed. One row per pair of runs.
@@ -355,7 +361,7 @@ class Campaign:
         return campaign_frame(self._store)
 
     def summary(
-        self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: Sequence[str] = ()
+        self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: str | Sequence[str] = ()
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
         keys = (by,) if isinstance(by, str) else tuple(by)
@@ -364,7 +370,8 @@ class Campaign:
         several = [name for name in others if (counts[name] > 1).any()]
         if several:
             warnings.warn(f"groups contain several values of {', '.join(several)}: add them to `by`", stacklevel=2)
-        return summary_table(self.figures, keys, tuple(figures) or tuple(shown_figures(self.figures.to_dicts())), ci)
+        chosen = (figures,) if isinstance(figures, str) else tuple(figures)
+        return summary_table(self.figures, keys, chosen or tuple(shown_figures(self.figures.to_dicts())), ci)
 
     def report(self, path: str | Path = "report.html", *, baseline: str = "") -> None:
         """Write the HTML page of the campaign."""

@@ -19,7 +19,7 @@ from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
 from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as choose
-from pybatsched.experiment.running import Folder, Task, machine_of, run_task, warn_all
+from pybatsched.experiment.running import Folder, Task, check_count, machine_of, run_task, warn_all
 from pybatsched.experiment.runs import Run, Runs
 from pybatsched.metrics import DEFAULT_TAU_S
 
@@ -118,6 +118,7 @@ def simulate(
     if isinstance(policy, list | tuple) and options:
         names = ", ".join(options)
         raise InputError(f"{names}: expected with one policy; for several, use policy('easy', {next(iter(options))}=…)")
+    check_count("workers", workers)
     machine = machine_of(n_procs=n_procs, platform=platform, units=units, energy=energy, events=events, stop_at=stop_at)
     all_seeds = None if seeds is None else tuple(seeds)
     tasks = [

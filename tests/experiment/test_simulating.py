@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import re
 import subprocess
@@ -236,6 +237,9 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
         (lambda log: pb.simulate(log, NOT_A_POLICY), "expected a subclass of pybatsched.Policy"),
         (lambda log: pb.simulate(lambda seed: log, "easy"), "seeds: expected with a workload that is a function"),
         (lambda log: pb.simulate(log, ["fcfs"]).compare("easy"), "'easy': expected the label of a policy"),
+        (lambda log: pb.simulate(log, "easy", n_procs=0), "n_procs: expected a whole number, 1 or more, found 0"),
+        (lambda log: pb.simulate(log, "easy", workers=0), "workers: expected a whole number, 1 or more, found 0"),
+        (lambda log: log.write("w.swf"), r"w.swf: expected a file name that ends in .json or .json.gz"),
         (lambda log: pb.simulate(log, "easy", units="node"), "units node: expected with a platform"),
         (lambda log: pb.simulate(log, "easy", tau_s=-5), "tau_s: expected 0 seconds or more, found -5"),
         (lambda log: pb.simulate(log, "easy", stop_at=-1), "stop_at: expected 0 seconds or more, found -1"),
@@ -465,3 +469,11 @@ def test_sizes_in_nodes_are_saved_as_they_were_simulated(tmp_path: Path) -> None
     words = ("simulate", "-p", "curie-node", "-w", str(tmp_path / "run_workload.json"), "--policy", "easy")
     assert run_cli(*words, "-e", str(tmp_path / "again"), "-q").returncode == 0
     assert (tmp_path / "again_jobs.csv").read_bytes() == (tmp_path / "run_jobs.csv").read_bytes()
+
+
+def test_a_run_in_a_temporary_directory_is_not_pickled(log: pb.Log, tmp_path: Path) -> None:
+    run = pb.simulate(log, "easy", progress=False)
+    with pytest.raises(TypeError, match=r"use run\.save"):
+        pickle.dumps(run)
+    run.save(tmp_path / "run")
+    assert pickle.loads(pickle.dumps(pb.read_run(tmp_path / "run"))).figures == run.figures
