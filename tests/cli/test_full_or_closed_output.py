@@ -65,6 +65,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "reproduce": (),
     "traces list": (),
     "traces get": None,
+    "traces sacct-command": (),
     "metrics": ("easy",),
     "report": ("easy",),
     "plot": None,

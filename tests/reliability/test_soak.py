@@ -88,10 +88,10 @@ def choices(annotation: Any) -> set[str]:
 
 
 #: Where the search begins for what few scenes show, so that it is short.
-FIRST_SEEDS: dict[type[Policy], int] = {broken.Starves: 139}
+FIRST_SEEDS: dict[type[Policy], int] = {broken.Starves: 228}
 
 
-def found(policy: str, cls: type[Policy], n_seeds: int = 200) -> tuple[Scene, list[str]]:
+def found(policy: str, cls: type[Policy], n_seeds: int = 300) -> tuple[Scene, list[str]]:
     """Look for a scene that a broken policy fails on, and make it small."""
 
     def problems(scene: Scene) -> list[str]:

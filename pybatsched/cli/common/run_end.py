@@ -101,7 +101,7 @@ def _summary_in_place(prefix: str) -> Mapping[str, Any] | None:
 def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return what differs between the summaries of two runs."""
     (name, options), (other_name, other_options) = _policy(before), _policy(after)
-    different = ["policy"] * (name != other_name) + ["options"] * (options != other_options)
+    different = ["policy"] if name != other_name else ["options"] * (options != other_options)
     different += comparison.different_inputs(comparison.inputs_of(before), comparison.inputs_of(after))
     different += ["processors"] * (before.get("n_procs") != after.get("n_procs"))
     return different + ["cut_at"] * (before.get("cut_at") != after.get("cut_at"))
