@@ -72,7 +72,7 @@ def test_replaced_results_are_reported(place: Path) -> None:
     assert "replaced the results" not in run(place).stderr + run(place).stderr
     on = f"on {WORKLOAD}"
     replaced = f"replaced the results of policy easy {on} with those of policy fcfs {on}"
-    said = f"out/r: {replaced} (different: policy, options)\n"
+    said = f"out/r: {replaced} (different: policy)\n"
     assert said in run(place, policy="fcfs").stderr
     assert run(place, "-q").stderr == ""
 
