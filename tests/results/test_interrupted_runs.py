@@ -211,7 +211,7 @@ def test_replaced_results_are_reported(tmp_path: Path) -> None:
     assert told("-q") == ""
     assert told("-o", "order=sjf") == replaced(easy, easy, "options")
     assert told("-o", "order=sjf", file="b.json") == replaced(easy, "policy easy on b.json", "workloads")
-    assert told(policy="fcfs") == replaced("policy easy on b.json", fcfs, "policy, options, workloads")
+    assert told(policy="fcfs") == replaced("policy easy on b.json", fcfs, "policy, workloads")
     assert told("--walltimes", "exact", procs="8", policy="fcfs") == replaced(fcfs, fcfs, "walltimes, processors")
     assert told("-q") == ""
     assert told("--stop-at", "0.5", code=5) == replaced(easy, easy, "cut_at")
