@@ -25,9 +25,8 @@ class Partition:
 
     `running_jobs` are the jobs that hold processors, by expected end and then by order of submission. `away` are
     processors that are unavailable or asleep, or held by a job of an earlier policy that is in no partition. A running
-    job may still hold some of them. `n_kills_pending` counts kills
-    that Batsim has not answered; no job starts here while there are any. `n_changes` counts all changes of `free`,
-    `away` and `running_jobs`.
+    job may still hold some of them. `n_kills_pending` counts kills that Batsim has not answered; no job starts here
+    while there are any. `n_changes` counts all changes of `free`, `away` and `running_jobs`.
     """
 
     def __init__(self, name: str, procs: IntervalSet) -> None:

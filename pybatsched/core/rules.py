@@ -120,7 +120,7 @@ class Validator:
         if decision.mapping is not None:
             self._mapping(decision.mapping, n, job)
         elif n != job.n_procs and not self.any_size(job):
-            raise Violation("right number", f"job {job.id} requests {job.n_procs} processors, found {n}", job=job)
+            raise Violation("right number", _wrong_number(job, n), job=job)
         self._usable(decision.procs, job)
 
     def any_size(self, job: Job) -> bool:
@@ -201,7 +201,7 @@ class Validator:
         n = len(procs)
         n_now = 0 if job.procs is None else len(job.procs)  # with a mapping it may run on fewer than requested
         if not n or (n not in {job.n_procs, n_now} and not self.any_size(job)):
-            raise Violation("right number", f"job {job.id} requests {job.n_procs} processors, found {n}", job=job)
+            raise Violation("right number", _wrong_number(job, n), job=job)
         if self.cluster.partition_of(procs) is None:
             self._explain_unusable(procs, job)
 
@@ -215,9 +215,7 @@ class Validator:
                 job=job,
             )
         if len(decision.procs) != job.n_procs and not self.any_size(job):
-            raise Violation(
-                "right number", f"job {job.id} requests {job.n_procs} processors, found {len(decision.procs)}", job=job
-            )
+            raise Violation("right number", _wrong_number(job, len(decision.procs)), job=job)
         self._usable(decision.procs, job)
 
     def check_release(self, decision: d.Release) -> None:
@@ -454,6 +452,10 @@ _TO_PLAIN: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
     (Mapping, _plain_mapping),
     ((list, tuple), _plain_list),
 )
+
+
+def _wrong_number(job: Job, n: int) -> str:
+    return f"expected the {job.n_procs} processors that job {job.id} requests, found {n}"
 
 
 def _finite(value: Any, where: str) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import html
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,29 @@ from typing import Any, Final, TypeAlias
 
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError, quantity
-from pybatsched.experiment.tables import pl, plain_columns
 from pybatsched.workload import lint, load, prepare, stats
 from pybatsched.workload.formats import batsim4, files, slurm, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.walltimes import Walltimes
+
+try:
+    import polars as pl
+except ImportError:
+    raise InputError("experiments need polars; pip install 'pybatsched[notebook]'") from None
+
+__all__ = [
+    "Log",
+    "Time",
+    "as_log",
+    "generate_workload",
+    "in_seconds",
+    "name_of_file",
+    "pl",
+    "plain_columns",
+    "read_workload",
+]
 
 #: A time or a duration: seconds, or a text such as 90m, 12h, 3d or 2w.
 Time: TypeAlias = float | str
@@ -48,6 +64,8 @@ class Log:
     how_read: Mapping[str, Any] | None = field(default=None, repr=False)
     #: The SHA-256 digest of the file; empty if the jobs are not those of a file.
     file_digest: str = field(default="", repr=False)
+    #: Whether the jobs come from a log, whose sizes may be in cores where a platform has nodes.
+    is_from_log: bool = field(default=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.workload.jobs)
@@ -133,16 +151,14 @@ class Log:
             if not any(job["evaluated"] for job in chosen.jobs):
                 raise InputError(f"{self.name}: expected jobs from {begin} to {end}, found only those of the warm-up")
             return self._changed(chosen)
-        selection = Selection(begin_at or None, end_at)
-        changed = self._changed(prepare.select(self.workload, selection)[0])
-        if self.how_read is None or self.how_read.get("selection"):
-            return changed
-        how = {**self.how_read, "selection": selection.as_json()}
-        return replace(changed, how_read=how, file_digest=self.file_digest)
+        return self._selected(Selection(begin_at or None, end_at))
 
     def head(self, n: int) -> Log:
         """Return the first `n` jobs."""
-        selection = Selection(max_jobs=n)
+        return self._selected(Selection(max_jobs=n))
+
+    def _selected(self, selection: Selection) -> Log:
+        """Return the jobs that a selection keeps. The first selection of a file is one that commands can repeat."""
         changed = self._changed(prepare.select(self.workload, selection)[0])
         if self.how_read is None or self.how_read.get("selection"):
             return changed
@@ -188,7 +204,7 @@ class Log:
         batsim4.write(self.workload, str(path))
 
     def _changed(self, workload: Workload) -> Log:
-        return Log(workload, self.name)
+        return Log(workload, self.name, is_from_log=self.is_from_log)
 
     def _repr_html_(self) -> str:
         figures = self.figures
@@ -217,8 +233,8 @@ def read_workload(
     """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm or Rackham, plain or gzip.
 
     The options are those of `pybatsched simulate`. `size_in` (cores, nodes or gpus) and `timezone` are for logs of
-    Slurm. `n_procs` is the size of the machine if the file does not contain
-    it. `name` is what tables show, by default the name of the file. Raises InputError.
+    Slurm. `n_procs` is the size of the machine if the file does not contain it. `name` is what tables show, by default
+    the name of the file. Raises InputError.
     """
     partitions = (partition,) if isinstance(partition, str) else tuple(partition)
     selection = Selection(partitions=partitions)
@@ -238,7 +254,8 @@ def read_workload(
     how |= {} if timezone is None else {"timezone": timezone}
     how |= {"selection": selection.as_json()} if partitions else {}
     how |= {"lenient": True} if lenient else {}
-    return Log(workload, name or name_of_file(path), how, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return Log(workload, name or name_of_file(path), how, digest, files.format_of(path) != "Batsim JSON")
 
 
 def generate_workload(
@@ -271,11 +288,6 @@ def as_log(log: Log | str | Path) -> Log:
     return read_workload(log)
 
 
-def is_log_file(log: Log) -> bool:
-    """Return whether a workload was read from a log, whose sizes may be in other units than hosts."""
-    return bool(log.workload.source) and files.format_of(log.workload.source) != "Batsim JSON"
-
-
 def name_of_file(path: str | Path) -> str:
     """Return the name of a file without its endings."""
     name = Path(path).name
@@ -296,3 +308,24 @@ def in_seconds(value: Time, what: str) -> float:
 def _seconds(value: Any) -> float | None:
     """Return a duration, None for a missing one: Batsim writes -1 for no walltime."""
     return None if value is None or value < 0 else float(value)
+
+
+def plain_columns(jobs: Sequence[Mapping[str, Any]], known: Collection[str]) -> list[pl.Series]:
+    """Return a column for each field of jobs that holds texts or numbers, except for those in `known`. O(fields).
+
+    Numbers stay numbers if all values are; else the column has texts. Missing values are null.
+    """
+    names = dict.fromkeys(name for job in jobs for name in job if name not in known)
+    columns = []
+    for name in names:
+        values = [job.get(name) for job in jobs]
+        kinds = {type(value) for value in values if value is not None}
+        if not kinds or not kinds <= {bool, int, float, str}:
+            continue
+        if kinds == {bool}:
+            columns.append(pl.Series(name, values, pl.Boolean))
+        elif kinds <= {int, float}:
+            columns.append(pl.Series(name, values, pl.Int64 if kinds == {int} else pl.Float64, strict=False))
+        else:
+            columns.append(pl.Series(name, [None if value is None else str(value) for value in values], pl.String))
+    return columns

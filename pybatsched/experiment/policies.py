@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError
-from pybatsched.experiment.tables import pl
+from pybatsched.experiment.log import pl
 from pybatsched.policies import registry
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
-from pybatsched.experiment.log import Log, Time, in_seconds, is_log_file
+from pybatsched.experiment.log import Log, Time, in_seconds
 from pybatsched.experiment.policies import PolicyChoice
 from pybatsched.machines import names
 from pybatsched.metrics import DEFAULT_TAU_S, summary
@@ -107,24 +107,24 @@ class Task:
         return self.policy.label
 
 
-def sized(log: Log, machine: Machine) -> tuple[Platform, Workload, str | None]:
-    """Return the platform, the workload with sizes in its hosts, and the unit that sizes were converted to, if any.
+def sized(log: Log, machine: Machine) -> tuple[Platform, Workload]:
+    """Return the platform, and the workload with sizes in its hosts. Raises InputError.
 
-    Without a machine, the number of processors is that of the workload. Raises InputError.
+    Without a machine, the number of processors is that of the workload.
     """
     if machine.platform is None:
-        return model.uniform(log.n_procs if machine.n_procs is None else machine.n_procs), log.workload, None
+        return model.uniform(log.n_procs if machine.n_procs is None else machine.n_procs), log.workload
     platform = names.find(machine.platform, energy=machine.energy).read()
     sizing = run_inputs.sizing(machine.units, platform, machine.platform)
-    if sizing is None or not (sizing.asked or is_log_file(log)):
-        return platform, log.workload, None
-    return platform, sizing.applied(log.workload)[0], sizing.unit
+    if sizing is None or not (sizing.asked or log.is_from_log):
+        return platform, log.workload
+    return platform, sizing.applied(log.workload)[0]
 
 
 def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
     """Return the inputs of the simulator, and warnings about them. Raises InputError."""
     machine = task.machine
-    platform, workload, _ = sized(task.log, machine)
+    platform, workload = sized(task.log, machine)
     options = runs.with_needs(SimulationOptions(energy=machine.energy), plan)
     if options.energy:
         model.check_energy(platform)
@@ -161,9 +161,9 @@ def run_task(
     plan = task.policy.plan(task.seed)
     scenario, found = scenario_of(task, plan)
     how_read = dict(task.log.how_read or {"walltimes": "requested"})
-    unit = sized(task.log, task.machine)[2] if task.log.how_read is not None else None
-    if unit is not None:
-        how_read["units"] = unit
+    unit = scenario.workloads["w0"].about.get("units")
+    if task.log.how_read is not None and isinstance(unit, dict):
+        how_read["units"] = unit["unit"]
     options = scenario.options
     policy = run_inputs.policy_description(plan, options)
     files = run_inputs.digests(task.machine.platform, [], task.machine.events, energy=options.energy)

@@ -19,10 +19,9 @@ from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.table import frame as campaign_frame, shown as shown_figures
 from pybatsched.errors import InputError, quantity
-from pybatsched.experiment.log import name_of_file
+from pybatsched.experiment.log import name_of_file, pl, plain_columns
 from pybatsched.experiment.plots import Plots
 from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
-from pybatsched.experiment.tables import pl, plain_columns
 from pybatsched.metrics import runs as files, summary
 from pybatsched.metrics.fields import fields_of
 from pybatsched.metrics.figure_names import figure_title
@@ -269,8 +268,7 @@ class Runs(Sequence[Run]):
         it is null for a single value. Without `figures`, the most used ones are shown.
         """
         keys = (by,) if isinstance(by, str) else tuple(by)
-        chosen = (figures,) if isinstance(figures, str) else tuple(figures)
-        return summary_table(self.figures, keys, chosen or tuple(shown_figures(self.figures.to_dicts())), ci)
+        return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
 
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
         """Compare each policy with a baseline, job by job, on the same workload and seed. One row per pair of runs.
@@ -301,12 +299,8 @@ class Runs(Sequence[Run]):
 
     def report(self, path: str | Path = "report.html") -> None:
         """Write one HTML page about all runs."""
-        try:
-            from pybatsched.report import page  # noqa: PLC0415  an optional dependency
-        except ImportError as error:
-            raise InputError(f"reports need {error.name}; pip install 'pybatsched[notebook]'") from None
         records = self._named()
-        write_text(str(path), [page.of_runs(records, [], files.common_tau_s(records))])
+        write_text(str(path), [_pages().of_runs(records, [], files.common_tau_s(records))])
 
     def save(self, folder: str | Path) -> list[str]:
         """Write the files of all runs into a directory, and return their prefixes."""
@@ -370,16 +364,11 @@ class Campaign:
         several = [name for name in others if (counts[name] > 1).any()]
         if several:
             warnings.warn(f"groups contain several values of {', '.join(several)}: add them to `by`", stacklevel=2)
-        chosen = (figures,) if isinstance(figures, str) else tuple(figures)
-        return summary_table(self.figures, keys, chosen or tuple(shown_figures(self.figures.to_dicts())), ci)
+        return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
 
     def report(self, path: str | Path = "report.html", *, baseline: str = "") -> None:
         """Write the HTML page of the campaign."""
-        try:
-            from pybatsched.report import page  # noqa: PLC0415  an optional dependency
-        except ImportError as error:
-            raise InputError(f"reports need {error.name}; pip install 'pybatsched[notebook]'") from None
-        write_text(str(path), [page.of_campaign(self._store, baseline)])
+        write_text(str(path), [_pages().of_campaign(self._store, baseline)])
 
 
 def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
@@ -404,6 +393,21 @@ def read_campaign(folder: str | Path) -> Campaign:
     campaign = Campaign(str(folder))
     campaign.figures  # noqa: B018  raises InputError at once
     return campaign
+
+
+def _chosen(figures: str | Sequence[str], table: pl.DataFrame) -> Sequence[str]:
+    """Return the figures that a user names; the most used ones if there are none."""
+    named = (figures,) if isinstance(figures, str) else figures
+    return named or shown_figures(table.to_dicts())
+
+
+def _pages() -> Any:
+    """Return the module that writes pages. Raises InputError without Bokeh."""
+    try:
+        from pybatsched.report import page  # noqa: PLC0415  an optional dependency
+    except ImportError as error:
+        raise InputError(f"reports need {error.name}; pip install 'pybatsched[notebook]'") from None
+    return page
 
 
 def _shown(value: Any) -> str:

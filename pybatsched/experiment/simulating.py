@@ -114,10 +114,10 @@ def simulate(
     """
     is_single = not isinstance(policy, list | tuple) and not isinstance(log, list | tuple | Mapping) and seeds is None
     chosen: Sequence[PolicyLike] = policy if isinstance(policy, list | tuple) else [policy]  # type: ignore[list-item]
-    choices = [choose(one, **options) for one in chosen]
     if isinstance(policy, list | tuple) and options:
         names = ", ".join(options)
         raise InputError(f"{names}: expected with one policy; for several, use policy('easy', {next(iter(options))}=…)")
+    choices = [choose(one, **options) for one in chosen]
     check_count("workers", workers)
     machine = machine_of(n_procs=n_procs, platform=platform, units=units, energy=energy, events=events, stop_at=stop_at)
     all_seeds = None if seeds is None else tuple(seeds)
@@ -157,7 +157,7 @@ def _per_seed(
 
 
 def _check_labels(tasks: Sequence[Task]) -> None:
-    """Raise InputError if two runs could not be told apart, or if there is none."""
+    """Raise InputError if two runs have the same workload, label and seed, or if there is no run."""
     if not tasks:
         raise InputError("expected at least one workload and one policy")
     seen: set[tuple[str, str, int | None]] = set()
@@ -250,8 +250,10 @@ def _parallel(
     """Run all tasks in other processes. A KeyboardInterrupt returns the finished runs, in order."""
     folders = [Folder() for _ in tasks]
     done: dict[int, Run] = {}
-    results = _on_dask(tasks, folders, client, journal) if client is not None else None
-    results = results or _on_this_machine(tasks, folders, workers, journal)
+    if client is None:
+        results = _on_this_machine(tasks, folders, workers, journal)
+    else:
+        results = _on_dask(tasks, folders, client, journal)
     with _bar(len(tasks), "run", is_shown=progress) as bar, closing(results):
         try:
             for number, result in results:
@@ -318,10 +320,9 @@ def _run_elsewhere(payload: str) -> dict[str, Any]:
 
 def run_in_worker(task: Task, prefix: str | None, journal: bool) -> dict[str, Any]:
     """Run a task in a worker process, and return its warnings or its error; without a prefix also its files."""
-    folder = None if prefix is not None else Folder()
-    place = prefix or f"{folder.name if folder else ''}/run"
+    folder = Folder()
     try:
-        found = run_task(task, place, journal=journal)
+        found = run_task(task, prefix or f"{folder.name}/run", journal=journal)
     except PybatschedError as error:
         cause = error.__cause__
         frames = [] if cause is None else traceback.extract_tb(cause.__traceback__)
@@ -330,7 +331,7 @@ def run_in_worker(task: Task, prefix: str | None, journal: bool) -> dict[str, An
             {"policy": error.policy, "rule": error.rule, "text": error.text} if isinstance(error, PolicyError) else {}
         )
         return {"error": str(error), "frames": places, **about}
-    files = {} if folder is None else {path.name: path.read_bytes() for path in Path(folder.name).iterdir()}
+    files = {path.name: path.read_bytes() for path in Path(folder.name).iterdir()}  # none if there is a prefix
     return {"warnings": found, **({"files": files} if files else {})}
 
 

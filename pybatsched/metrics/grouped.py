@@ -67,7 +67,7 @@ def _check_columns(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str
     named = [name for name in frame.columns if name in _NAMES or name not in numbers] or frame.columns
     for name in by:
         if name not in frame.columns:
-            raise InputError(f"--by: unknown column {name!r:.60}; expected some of {', '.join(named)}")
+            raise InputError(f"unknown column {name!r:.60} to group by; expected some of {', '.join(named)}")
     for name in figures:
         if name not in numbers:
             known = [one for one in numbers if one not in _NAMES]

@@ -33,10 +33,9 @@ class Results:
 
     Between `begin` and `finish`, files are written with the prefix `part`. An exit without `finish` leaves them there,
     marked as interrupted or failed; without a finished job, a failed run leaves only its mark. An exit without `begin`
-    changes nothing. `about` are members of the mark for
-    readers of an unfinished run. Set `n_over` to the number of finished jobs, and `cut_at` to the time at which the
-    simulation was stopped, if it was. The mark has the path of the `journal` relative to itself; the summary has no
-    paths, so that it is the same for any prefix.
+    changes nothing. `about` are members of the mark for readers of an unfinished run. Set `n_over` to the number of
+    finished jobs, and `cut_at` to the time at which the simulation was stopped, if it was. The mark has the path of the
+    `journal` relative to itself; the summary has no paths, so that it is the same for any prefix.
     """
 
     def __init__(self, prefix: str, about: Mapping[str, Any] | None = None, journal: str | None = None) -> None:

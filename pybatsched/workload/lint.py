@@ -21,7 +21,8 @@ from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, su
 from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.formats.slurm_reader import read_slurm
 from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, peak_use, read_swf, size_of
-from pybatsched.workload.lint_slurm import check_gaps, check_units, lint_slurm
+from pybatsched.workload.lint_slurm import lint_slurm
+from pybatsched.workload.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.report import PLACES_KEPT, Finding, LintReport, Tally
@@ -207,7 +208,7 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     if trace.unnamed.count:
         found.add_tally(trace.unnamed, "ignored", "note")
     if known is not None:  # a guessed machine size would only cause false findings
-        _check_overload(trace, found)
+        check_use(_spans(trace), "processors", found)
     return found
 
 
@@ -303,25 +304,12 @@ def _add_matching(
         found.findings[finding.what] = finding
 
 
-def _check_overload(trace: SwfTrace, found: LintReport) -> None:
-    """Find jobs that, by the log, started when the machine had too few free processors."""
-    changes: list[tuple[float, int, int, int]] = []
+def _spans(trace: SwfTrace) -> Iterator[tuple[float, float, int, int]]:
+    """Yield the start, run time, size and line of each job whose start is known."""
     for job in trace:
         n = size_of(job.allocated_procs, job.requested_procs)
         if job.submitted_at >= 0 and job.wait_s >= 0 and job.run_s > 0 and n > 0:
-            starts_at = job.submitted_at + job.wait_s
-            changes += [(starts_at, 1, n, job.line), (starts_at + job.run_s, 0, -n, job.line)]
-    changes.sort()  # at one instant ends come before starts
-    overloaded: list[int] = []
-    used = most = 0
-    for _, _, n, line in changes:
-        used += n
-        most = max(most, used)
-        if n > 0 and used > found.n_procs:
-            overloaded.append(line)
-    what = f"started while more processors than the machine has were in use (up to {most:,} of {found.n_procs:,}: "
-    for line in sorted(overloaded):
-        found.add(f"{what}{most / found.n_procs:.0%})", "kept; the logged utilisation exceeds 100 %", line)
+            yield job.submitted_at + job.wait_s, job.run_s, n, job.line
 
 
 # ------------------------------------------------------------------------------------------------------ Batsim files

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
 from pybatsched.workload.formats import slurm
 from pybatsched.workload.formats.slurm import SlurmJob, SlurmTrace
+from pybatsched.workload.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.report import LintReport
 
-_DAY_S: Final = 86_400
 _HOUR_S: Final = 3600
 _SLACK_S: Final = 60  # Slurm kills jobs up to a minute after their limit
-_LEAST_GAP_S: Final = 7 * _DAY_S
-_FEW_JOBS: Final = 10
 
 OTHER_RUN_TIME: Final = "run time (Elapsed) is not End - Start"
 DAYLIGHT_SAVING: Final = "run time (Elapsed) differs from End - Start by an hour: daylight saving time"
 EARLY_START: Final = "started before it was submitted"
 BEYOND_LIMIT: Final = "ran longer than its time limit (by up to {} s)"
 NO_LIMIT: Final = "time limit unknown, UNLIMITED or Partition_Limit"
-MINUTES: Final = "all time limits are below 1,440 s: are they in minutes?"
-SECONDS: Final = "all time limits are above 30 days: are they in seconds?"
 CLOCK_STEP: Final = (
     "submitted before the job with the lower id on the line above (by up to {} s): the clock was set back"
 )
 DUPLICATE: Final = "id given before"
-GAP: Final = "no submission for a week or more before it (up to {:.0f} days)"
-BEYOND_MACHINE: Final = "started while more {} than the machine has were in use (up to {:,} of {:,}: {:.0%})"
 ESTIMATE: Final = "the size of the machine is an estimate: the most {} in use at one time"
 
 
@@ -60,7 +54,7 @@ def lint_slurm(trace: SlurmTrace, n_procs: int | None = None) -> LintReport:
     _check_clock(trace.jobs, found)
     check_gaps([(job.submitted_at, job.line) for job in ended if job.submitted_at is not None], found)
     if n_procs is not None:  # nothing exceeds an estimate by the peak
-        _check_use(ended, size_in, found)
+        check_use(slurm.spans_of(ended, size_in), size_in, found)
     return found
 
 
@@ -111,16 +105,6 @@ def _check_limits(jobs: Sequence[SlurmJob], found: LintReport) -> None:
         check_units([job.limit_s for job in jobs if job.limit_s], found, jobs[0].line)
 
 
-def check_units(limits_s: Sequence[float], found: LintReport, line: int) -> None:
-    """Find limits whose unit is not plausible, if there are ten or more. O(n)."""
-    if len(limits_s) < _FEW_JOBS:
-        return
-    if max(limits_s) < 1440:
-        found.add(MINUTES, "kept as they are", line, "note")
-    elif min(limits_s) > 30 * _DAY_S:
-        found.add(SECONDS, "kept as they are", line, "note")
-
-
 def _check_ids(jobs: Sequence[SlurmJob], found: LintReport) -> None:
     seen = set()
     for job in jobs:
@@ -146,36 +130,3 @@ def _check_clock(jobs: Sequence[SlurmJob], found: LintReport) -> None:
     what = CLOCK_STEP.format(f"{max((by_s for _, by_s in steps), default=0):,.0f}")
     for job, _ in steps:
         found.add(what, "put in order of submission", job.line)
-
-
-def check_gaps(submissions: Sequence[tuple[float, int]], found: LintReport) -> None:
-    """Note times without submissions, given the submissions and their lines. O(n log n)."""
-    gaps = [(later[0] - sooner[0], later[1]) for sooner, later in pairwise(sorted(submissions))]
-    long = [(gap_s, line) for gap_s, line in gaps if gap_s >= _LEAST_GAP_S]
-    what = GAP.format(max((gap_s for gap_s, _ in long), default=0) / _DAY_S)
-    for _, line in long:
-        found.add(what, "kept; the machine may have been down, or a part of the log is missing", line, "note")
-
-
-def _check_use(jobs: Sequence[SlurmJob], size_in: slurm.SizeIn, found: LintReport) -> None:
-    """Find jobs that, by the log, started when the machine had too few free processors."""
-    changes = sorted(_changes(jobs, size_in))
-    overloaded: list[int] = []
-    used = most = 0
-    for _, _, n, line in changes:
-        used += n
-        most = max(most, used)
-        if n > 0 and used > found.n_procs:
-            overloaded.append(line)
-    what = BEYOND_MACHINE.format(size_in, most, found.n_procs, most / found.n_procs)
-    for line in sorted(overloaded):
-        found.add(what, "kept; the logged utilisation exceeds 100 %", line)
-
-
-def _changes(jobs: Sequence[SlurmJob], size_in: slurm.SizeIn) -> Iterator[tuple[float, int, int, int]]:
-    """Yield starts and ends. At one instant ends come before starts."""
-    for job in jobs:
-        n = slurm.size_of(job, size_in)
-        if job.started_at is not None and job.run_s and n:
-            yield job.started_at, 1, n, job.line
-            yield job.started_at + job.run_s, 0, -n, job.line

@@ -120,7 +120,7 @@ def test_facts_words_and_lineage_share_the_metadata() -> None:
 @pytest.mark.parametrize(
     ("decision", "rule", "text"),
     [
-        (hold("w0!a", "0", 4.0), "right number", "requests 2 processors, found 1"),
+        (hold("w0!a", "0", 4.0), "right number", "expected the 2 processors that job w0!a requests, found 1"),
         (hold("w0!a", "0-1", -1.0), "start in the future", "cannot start at -1.0"),
         (hold("w0!a", "0-1", float("nan")), "start in the future", "cannot start at nan"),
         (hold("w0!b", "0-1", 4.0), "job waiting", "cannot hold processors for job w0!b: it is running"),

@@ -47,8 +47,8 @@ def on_wire(reply: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("procs", "rule", "text"),
     [
-        ("0-1", "right number", "job w0!a requests 3 processors, found 2"),
-        ("", "right number", "job w0!a requests 3 processors, found 0"),
+        ("0-1", "right number", "expected the 3 processors that job w0!a requests, found 2"),
+        ("", "right number", "expected the 3 processors that job w0!a requests, found 0"),
         ("2-4", "inside the partition", "4 are not compute processors of this platform"),
         ("7-9", "inside the partition", "7-9 are not compute processors of this platform"),
     ],

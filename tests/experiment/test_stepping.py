@@ -813,7 +813,11 @@ def test_an_error_of_the_new_policy_leaves_the_old_one(where: str) -> None:
     before = (state(sim), sim.n_messages)
     expected = starts(sim.copy())
     Refusing.where = where
-    text = "job w0!b requests 4 processors, found 1" if where == "rule" else f"{where} raised ValueError: no"
+    text = (
+        "expected the 4 processors that job w0!b requests, found 1"
+        if where == "rule"
+        else f"{where} raised ValueError: no"
+    )
     with pytest.raises(PolicyError, match=text):
         sim.replace_policy(own(Refusing))
     assert (state(sim), sim.n_messages) == before

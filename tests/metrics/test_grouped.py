@@ -66,7 +66,7 @@ def test_rows_without_names_of_runs_are_values() -> None:
 @pytest.mark.parametrize(
     ("by", "figures", "level", "said"),
     [
-        (["joy"], [FIGURE], 0.95, "--by: unknown column 'joy'; expected some of policy, seed"),
+        (["joy"], [FIGURE], 0.95, "unknown column 'joy' to group by; expected some of policy, seed"),
         (["policy"], ["joy"], 0.95, "unknown figure 'joy'; expected some of mean_wait_s"),
         (["seed"], ["policy"], 0.95, "unknown figure 'policy'; expected some of mean_wait_s"),
         (["policy"], [FIGURE], 1.0, "confidence level 1: expected a number between 0 and 1, such as 0.95"),
@@ -211,7 +211,7 @@ def test_the_command_prints_points_and_means_as_before(study: Path) -> None:
     [
         (
             ("--by", "joy", "--ci", "0.95"),
-            "--by: unknown column 'joy'; expected some of workload, platform, policy, options",
+            "unknown column 'joy' to group by; expected some of workload, platform, policy, options",
         ),
         (("--by", "joy"), "unknown column 'joy'; expected some of workload, platform, policy, options"),
         (("--ci", "95"), "--ci 95: expected a confidence level between 0 and 1, such as 0.95"),

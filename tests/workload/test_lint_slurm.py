@@ -9,7 +9,7 @@ from support.logs import SACCT_ZERO, sacct, sacct_line
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.workload import lint_slurm as rules
+from pybatsched.workload import lint_slurm as rules, log_checks
 from pybatsched.workload.lint import lint
 
 DAY = 86_400
@@ -43,10 +43,12 @@ def test_runs_beyond_the_limit(tmp_path: Path) -> None:
     assert found["ran up to a minute longer than its time limit"] == ("note", 1, [2])
 
 
-@pytest.mark.parametrize(("limit", "what"), [("00:20:00", rules.MINUTES), ("86400", rules.SECONDS), ("01:00:00", None)])
+@pytest.mark.parametrize(
+    ("limit", "what"), [("00:20:00", log_checks.MINUTES), ("86400", log_checks.SECONDS), ("01:00:00", None)]
+)
 def test_units_of_limits(tmp_path: Path, limit: str, what: str | None) -> None:
     found = findings(tmp_path, *(sacct_line(str(n), n, Timelimit=limit) for n in range(10, 30)))
-    assert {one for one in (rules.MINUTES, rules.SECONDS) if one in found} == ({what} if what else set())
+    assert {one for one in (log_checks.MINUTES, log_checks.SECONDS) if one in found} == ({what} if what else set())
 
 
 def test_unknown_limits_are_noted(tmp_path: Path) -> None:
@@ -68,13 +70,13 @@ def test_ids_given_before(tmp_path: Path) -> None:
 
 def test_gaps_without_submissions(tmp_path: Path) -> None:
     lines = (sacct_line("1"), sacct_line("2", 6 * DAY), sacct_line("3", 16 * DAY))
-    assert findings(tmp_path, *lines)[rules.GAP.format(10)] == ("note", 1, [4])
+    assert findings(tmp_path, *lines)[log_checks.GAP.format(10)] == ("note", 1, [4])
 
 
 def test_use_beyond_the_machine(tmp_path: Path) -> None:
     lines = (sacct_line("1", 0, 0, 100, 3), sacct_line("2", 10, 0, 100, 3), sacct_line("3", 20, 200, 10, 4))
     found = findings(tmp_path, *lines, n_procs=4)
-    assert found[rules.BEYOND_MACHINE.format("cores", 6, 4, 1.5)] == ("odd", 1, [3])
+    assert found[log_checks.BEYOND_MACHINE.format("cores", 6, 4, 1.5)] == ("odd", 1, [3])
     assert findings(tmp_path, *lines, n_procs=3)["larger than the machine of 3"] == ("odd", 1, [4])
 
 

@@ -109,6 +109,21 @@ class LogLines(NamedTuple):
     others: Tally | None = None
 
 
+def procs_in_use(spans: Iterable[tuple[float, float, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Yield, at each start and end in order of time: the processors in use then, the change, and the line of the job.
+
+    `spans` are the start, run time, size and line of each job. At one instant ends come before starts. O(n log n).
+    """
+    changes: list[tuple[float, int, int]] = []
+    for started_at, run_s, n, line in spans:
+        changes += [(started_at, n, line), (started_at + run_s, -n, line)]
+    changes.sort()
+    used = 0
+    for _, n, line in changes:
+        used += n
+        yield used, n, line
+
+
 class LogConverter:
     """The conversion of one log."""
 

@@ -22,6 +22,7 @@ from pybatsched.workload.formats.conversion import (
     LogConverter,
     LogLines,
     gc_paused,
+    procs_in_use,
 )
 from pybatsched.workload.formats.slurm_reader import SlurmJob, SlurmTrace, read_slurm, zone_of
 from pybatsched.workload.formats.slurm_values import JobId
@@ -119,19 +120,21 @@ def drop_reason(job: SlurmJob) -> str | None:
 
 def peak_use(jobs: Iterable[SlurmJob], size_in: SizeIn = "cores", size: str = "allocated") -> int:
     """Return the most cores, nodes or GPUs in use at one time, at least those of the largest job. O(n log n)."""
-    changes: list[tuple[float, int]] = []
-    most = 0
+    found = list(jobs)
+    largest = max((size_of(job, size_in, size) for job in found if job.run_s), default=0)
+    ended = (job for job in found if drop_reason(job) is None)
+    peak = max((used for used, _, _ in procs_in_use(spans_of(ended, size_in, size))), default=0)
+    return max(largest, peak)
+
+
+def spans_of(
+    jobs: Iterable[SlurmJob], size_in: SizeIn = "cores", size: str = "allocated"
+) -> Iterator[tuple[float, float, int, int]]:
+    """Yield the start, run time, size and line of each job that has them."""
     for job in jobs:
         n = size_of(job, size_in, size)
-        most = max(most, n if job.run_s else 0)
-        if job.started_at is not None and job.run_s and n and drop_reason(job) is None:
-            changes += [(job.started_at, n), (job.started_at + job.run_s, -n)]
-    changes.sort()  # at one instant ends come before starts
-    used = 0
-    for _, n in changes:
-        used += n
-        most = max(most, used)
-    return most
+        if job.started_at is not None and job.run_s and n:
+            yield job.started_at, job.run_s, n, job.line
 
 
 def to_workload(

@@ -21,6 +21,7 @@ from pybatsched.workload.formats.conversion import (
     LogLines,
     LogOptions,
     gc_paused,
+    procs_in_use,
 )
 from pybatsched.workload.formats.swf_reader import FIELDS, UNNAMED, SwfJob, SwfTrace, read_swf
 from pybatsched.workload.model import Workload
@@ -113,16 +114,15 @@ def peak_use(trace: SwfTrace, size: str = "allocated") -> int:
     waits = trace.numbers[2]
     if not any(wait_s > 0 for wait_s in waits):  # in generated logs all waits are 0, as on a machine without limits
         return 0
-    changes: list[tuple[float, int]] = []
     numbers = trace.numbers
-    for at, wait_s, run_s, allocated, requested, status in zip(
-        numbers[1], waits, numbers[3], numbers[4], numbers[7], numbers[10], strict=True
-    ):
-        n = size_of(allocated, requested, size)
-        if at >= 0 and wait_s >= 0 and run_s > 0 and n > 0 and status not in _PARTS:
-            changes += [(at + wait_s, n), (at + wait_s + run_s, -n)]
-    changes.sort()  # at one instant ends come before starts
-    return max(itertools.accumulate(n for _, n in changes), default=0)
+    rows = zip(numbers[1], waits, numbers[3], numbers[4], numbers[7], numbers[10], strict=True)
+    spans = (
+        (at + wait_s, run_s, n, 0)
+        for at, wait_s, run_s, allocated, requested, status in rows
+        if at >= 0 and wait_s >= 0 and run_s > 0 and status not in _PARTS
+        if (n := size_of(allocated, requested, size)) > 0
+    )
+    return max((used for used, _, _ in procs_in_use(spans)), default=0)
 
 
 def machine_of(trace: SwfTrace, options: SwfOptions) -> tuple[int, str | None]:

@@ -12,7 +12,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.formats.swf import EXTRA_FIELDS, TAKEN_FIELDS, read_swf, to_workload
 from pybatsched.workload.formats.swf_reader import UNNAMED, extra_names
 from pybatsched.workload.lint import lint
-from pybatsched.workload.lint_slurm import GAP, MINUTES
+from pybatsched.workload.log_checks import GAP, MINUTES
 
 FROM_ZERO = """\
 ; MaxProcs: 8
