@@ -203,7 +203,7 @@ class EasyScheduler(LocalScheduler):
         if self._backfill_varies:
             return self._candidates_now(now)
         if self._is_settled:
-            return self._newcomers if self._backfill_order is None else sorted(self._newcomers)
+            return sorted(self._newcomers)
         if len(self.queue) < (LONG_QUEUE if self._backlog is None else LONG_QUEUE // 2):
             self._backlog = None
             return self.queue[1:] if self._backfill_order is None else sorted(self._tried.values())

@@ -35,8 +35,8 @@ class SlowEasy(LocalPolicy):
     scheduler = AllCandidates
 
 
-def starts(policy: Any, jobs: Workload, n_procs: int) -> dict[str, float | None]:
-    return {job.id: job.started_at for job in run_policy(policy, jobs, n_procs).jobs.values()}
+def starts(policy: Any, jobs: Workload, n_procs: int, **options: Any) -> dict[str, float | None]:
+    return {job.id: job.started_at for job in run_policy(policy, jobs, n_procs, **options).jobs.values()}
 
 
 def test_a_job_that_ends_by_the_shadow_time_is_backfilled() -> None:
@@ -78,13 +78,26 @@ def test_a_backfill_order_is_three_lines(policy: Any, expected: dict[str, float]
     assert {name: found[name] for name in expected} == expected
 
 
+def test_jobs_that_arrive_together_are_tried_in_queue_order() -> None:
+    """One processor is free until 10, the start of the shortest job: of the jobs that arrive at 2 the shorter gets it."""
+    jobs = (
+        Workload()
+        .job("1", n=3, s=10, estimate=10)
+        .job("2", n=4, s=3, estimate=3, at=1)
+        .job("3", n=1, s=8, estimate=8, at=2)
+        .job("4", n=1, s=4, estimate=4, at=2)
+    )
+    assert starts("easy", jobs, 4, order="sjf") == {"w0!1": 0, "w0!2": 10, "w0!3": 13, "w0!4": 2}
+
+
 @given(
     jobs=st.lists(
         st.tuples(st.integers(1, 8), st.integers(1, 40), st.integers(0, 30)), min_size=1, max_size=2 * LONG_QUEUE
-    )
+    ),
+    order=st.sampled_from(["fcfs", "sjf", "largest"]),
 )
-def test_trying_only_some_candidates_changes_nothing(jobs: list[tuple[int, int, int]]) -> None:
+def test_trying_only_some_candidates_changes_nothing(jobs: list[tuple[int, int, int]], order: str) -> None:
     workload = Workload()
     for number, (n, seconds, at) in enumerate(jobs):
         workload.job(str(number), n=n, s=seconds, at=at, estimate=seconds)
-    assert starts("easy", workload, 8) == starts(SlowEasy, workload, 8)
+    assert starts("easy", workload, 8, order=order) == starts(SlowEasy, workload, 8, order=order)
