@@ -125,7 +125,7 @@ def _plain(values: Sequence[Any]) -> Sequence[Any]:
 
 def _name(value: Any) -> str:
     text = "" if value is None else str(value).strip()
-    return UNKNOWN if not text else text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return UNKNOWN if not text else text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _gpus(value: Any) -> str:
