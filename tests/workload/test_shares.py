@@ -30,7 +30,7 @@ def test_labels_of_fields_in_which_jobs_differ() -> None:
 
 
 def test_the_state_of_slurm_replaces_the_status() -> None:
-    columns = {"exit_state": ["COMPLETED", "TIMEOUT"], "status": [1, 0]}
+    columns: dict[str, list[Any]] = {"exit_state": ["COMPLETED", "TIMEOUT"], "status": [1, 0]}
     assert list(shares.labels_of(columns)) == ["exit_state"]
 
 
