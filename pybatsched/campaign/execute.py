@@ -138,6 +138,13 @@ def figures_of_each(table: JobTable, key: str, tau_s: float) -> dict[str, dict[s
     return found
 
 
+#: Fields of jobs in the tables of kept jobs. All tables have all of them, so that they can be read together.
+KEPT_FIELDS: Final[dict[str, type[pl.DataType]]] = {
+    **dict.fromkeys(("account", "group", "partition", "queue", "qos", "exit_state"), pl.String),
+    **dict.fromkeys(("gpus", "memory_gb", "status"), pl.Float64),
+}
+
+
 def _ends(jobs: JobTable, where: Mapping[str, Any]) -> list[tuple[str, float, float]]:
     """Return id, submission and end of the jobs that are compared with a baseline."""
     return [(name, *stay) for name, stay in stays_of(jobs.evaluated.chosen(where)).items()]
@@ -146,7 +153,7 @@ def _ends(jobs: JobTable, where: Mapping[str, Any]) -> list[tuple[str, float, fl
 def _jobs(table: JobTable, address: str, tau_s: float) -> list[dict[str, Any]]:
     """Return a row per job with the address of its cell, its user, wait and slowdowns, and its facts.
 
-    The rows have `evaluated` if some jobs have that field.
+    The rows have `evaluated` if some jobs have that field, and always the columns of `KEPT_FIELDS`.
     """
     own = ("id", "user", "state", "submitted_at", "started_at", "ended_at", "runtime_s", "wait_s")
     frame = table.frame.select(pl.lit(address).alias("address"), *own, "n_procs", "n_segments").rename({"id": "job"})
@@ -154,7 +161,16 @@ def _jobs(table: JobTable, address: str, tau_s: float) -> list[dict[str, Any]]:
     frame = frame.with_columns(table.column(name) for name in table.facts if name not in frame.columns)
     if any("evaluated" in fields for fields in table.fields):
         frame = frame.with_columns(table.frame["evaluated"])
-    return frame.to_dicts()
+    return frame.with_columns(_field_column(table, name) for name in KEPT_FIELDS).to_dicts()
+
+
+def _field_column(table: JobTable, name: str) -> pl.Series:
+    """Return a field of all jobs; null where a job does not have it, or where a number is expected and not found."""
+    is_text = KEPT_FIELDS[name] == pl.String
+    values = [table.fields[row].get(name) for row in table.frame["row"]]
+    found = [value if not is_text and type(value) in {int, float} else None for value in values]
+    texts = [None if value is None else str(value) for value in values]
+    return pl.Series(name, texts if is_text else found, KEPT_FIELDS[name], strict=False)
 
 
 def run_or_error(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pybatsched import workload as workload_package
 from pybatsched.campaign.workloads import GeneratedWorkload, Weeks, WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import merge, prepare, reading
-from pybatsched.workload.formats import batsim4, files, swf
+from pybatsched.workload.formats import batsim4, files, slurm, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
@@ -41,6 +41,11 @@ def digest_of_files(root: Path, paths: Iterable[Path]) -> str:
 
 
 _FILES: Final = {"__all__": {"file"}}
+#: The members of a workload that apply to logs of some formats only.
+_MEMBERS_OF: Final = {
+    "SWF": frozenset({"size", "run_times", "memory_unit"}),
+    "Slurm": frozenset({"size", "run_times", "size_in", "timezone"}),
+}
 
 
 class Prepared(NamedTuple):
@@ -135,8 +140,7 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
         yield "", _merged(spec, sources, options, seed)
         return
     (source,) = sources
-    _check_format(spec, source)
-    options = replace(options, n_procs=spec.procs)
+    options = _options_for(source, spec, replace(options, n_procs=spec.procs))
     if spec.weeks is not None:
         yield from _weeks(spec, spec.weeks, source, options)
         return
@@ -147,8 +151,7 @@ def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.SwfOptions
     parts = []
     for log, source in zip(spec.merge, sources, strict=True):
         try:
-            _check_format(spec, source)
-            own = replace(options, n_procs=log.procs)
+            own = _options_for(source, spec, replace(options, n_procs=log.procs))
             parts.append(merge.ClusterLog(log.name, reading.read(source, own, spec.window)[0]))
         except InputError as error:
             raise InputError(f"{log.name}: {error}") from None
@@ -156,18 +159,21 @@ def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.SwfOptions
     return whole if spec.max_jobs is None else prepare.select(whole, Selection(max_jobs=spec.max_jobs))[0]
 
 
-def _check_format(spec: WorkloadSpec, source: Path) -> None:
-    """Raise InputError for members that only apply to a log in SWF, or to one of Slurm."""
+def _options_for(source: Path, spec: WorkloadSpec, options: swf.SwfOptions) -> swf.SwfOptions:
+    """Return the options for a file, with those for Slurm if it is such a log. Raises InputError for other members."""
     kind = files.format_of(source)
-    if kind == "SWF":
-        return
-    others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm"}
+    others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm", "SWF": "a log in SWF"}
     found = others.get(kind, "a file of the Rackham format")
-    if spec.weeks is not None:
+    if spec.weeks is not None and kind != "SWF":
         raise InputError(f"weeks: expected a log in SWF, found {found}")
-    for name, value in spec.of_swf.items():
-        if value is not None and not (kind == "Slurm" and name in {"size", "run_times"}):
-            raise InputError(f"{name}: expected a log in SWF, found {found}; remove this member")
+    own = _MEMBERS_OF.get(kind, frozenset())
+    for name, value in spec.of_logs.items():
+        if value is not None and name not in own:
+            expected = "a log in SWF" if name in _MEMBERS_OF["SWF"] else "a log of Slurm"
+            raise InputError(f"{name}: expected {expected}, found {found}; remove this member")
+    return (
+        slurm.SlurmOptions.of(options, spec.size_in or "cores", spec.timezone or "UTC") if kind == "Slurm" else options
+    )
 
 
 def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOptions) -> Iterator[tuple[str, Workload]]:

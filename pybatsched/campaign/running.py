@@ -140,8 +140,10 @@ def _keep(store: Store, result: dict[str, Any]) -> None:
     if jobs:
         import polars as pl  # noqa: PLC0415  an optional dependency
 
+        from pybatsched.campaign.execute import KEPT_FIELDS  # noqa: PLC0415
+
         path = store.folder / "jobs" / f"{result['address']}.parquet"
-        _write_parquet(path, pl.DataFrame(jobs, infer_schema_length=None))
+        _write_parquet(path, pl.DataFrame(jobs, infer_schema_length=None, schema_overrides=KEPT_FIELDS))
     store.save(result)
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pybatsched.errors import InputError
+from pybatsched.workload.formats.slurm import SizeIn
+from pybatsched.workload.formats.slurm_reader import zone_of
 from pybatsched.workload.formats.swf import MemoryUnit, RunTimes, Size
 from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
@@ -97,9 +99,9 @@ class WorkloadSpec(Part):
     sources are restricted to a window, `from` and `to`, counted from the first submission of each file. `external` is
     the share of merged jobs that are external, chosen at random. `walltimes` are as in `workload convert`: by default
     requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
-    whether run times are limited to the request. `memory_unit` is that of logs, by default KB. `partitions` are those
-    whose jobs are used, by default all. `seeds` are the seeds of the campaign that the workload runs with, by default
-    all.
+    whether run times are limited to the request. `memory_unit` is that of logs in SWF, by default KB. `size_in` and
+    `timezone` are for logs of Slurm, by default cores and UTC. `partitions` are those whose jobs are used, by default
+    all. `seeds` are the seeds of the campaign that the workload runs with, by default all.
     """
 
     name: Name
@@ -118,6 +120,8 @@ class WorkloadSpec(Part):
     size: Size | None = None
     run_times: RunTimes | None = None
     memory_unit: MemoryUnit | None = None
+    size_in: SizeIn | None = None
+    timezone: str | None = None
     partitions: tuple[str, ...] = ()
     moldable: Moldable | None = None
     deadlines: Deadlines | None = None
@@ -146,9 +150,10 @@ class WorkloadSpec(Part):
         return [step for step in (self.moldable, self.deadlines, self.files, self.urgent) if step is not None]
 
     @property
-    def of_swf(self) -> dict[str, str | None]:
-        """The members that only apply to a log in SWF, by name."""
-        return {"size": self.size, "run_times": self.run_times, "memory_unit": self.memory_unit}
+    def of_logs(self) -> dict[str, str | None]:
+        """The members that only apply to logs of some formats, by name."""
+        own = {"size": self.size, "run_times": self.run_times, "memory_unit": self.memory_unit}
+        return own | {"size_in": self.size_in, "timezone": self.timezone}
 
     @property
     def draws(self) -> bool:
@@ -160,6 +165,16 @@ class WorkloadSpec(Part):
     @classmethod
     def _numbers_are_names(cls, names: Any) -> Any:
         return [str(name) if type(name) is int else name for name in names] if isinstance(names, list) else names
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        if name is not None:
+            try:
+                zone_of(name)
+            except InputError as error:
+                raise ValueError(str(error)) from None
+        return name
 
     @field_validator("walltimes")
     @classmethod
@@ -184,7 +199,7 @@ class WorkloadSpec(Part):
         given: dict[str, Any] = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs}
         given |= {"procs": self.procs, "partitions": self.partitions or None}
         if self.generate is not None:
-            for name, value in (given | self.of_swf).items():
+            for name, value in (given | self.of_logs).items():
                 if value is not None:
                     raise ValueError(f"{name}: expected a file with it; not used with generate")
         if self.weeks is not None and (self.file is None or self.from_at is not None or self.to_at is not None):

@@ -18,6 +18,7 @@ from pybatsched.core.fields import DeadlineFields
 from pybatsched.errors import InputError
 from pybatsched.workload import jobs as job_fields
 from pybatsched.workload.jobs import full_id
+from pybatsched.workload.shares import TITLES
 
 if TYPE_CHECKING:
     from pybatsched.workload import Workload
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 NOT_EVALUATED: Final = "n_not_evaluated"
 #: Fields of jobs that figures and classes of jobs use.
 _METRIC_FIELDS: Final = ("alone_s", "deadline", "evaluated", "max_stay", "urgent")
+#: Fields of jobs that pages show and that change no figure (user, account, partition, …), with their titles.
+SHOWN_FIELDS: Final = TITLES
 
 
 def has_no_metric_fields(content: bytes) -> bool:
@@ -46,29 +49,44 @@ class MetricFields(DeadlineFields):
     alone_s: float = Field(math.nan, gt=0, allow_inf_nan=False, description="more than 0 seconds")
 
 
-class _Owned(msgspec.Struct, gc=False):
+class _Described(msgspec.Struct, gc=False):
+    """A job with the fields of `SHOWN_FIELDS`, which do not change figures."""
+
     id: Any
     user: Any = None
+    account: Any = None
+    group: Any = None
+    partition: Any = None
+    queue: Any = None
+    qos: Any = None
+    gpus: Any = None
+    memory_gb: Any = None
+    exit_state: Any = None
+    status: Any = None
 
 
-class _Owners(msgspec.Struct):
-    jobs: list[_Owned]
+class _Jobs(msgspec.Struct):
+    jobs: list[_Described]
 
 
-def users_of(contents: Sequence[bytes]) -> dict[str, str] | None:
-    """Return the users of jobs of workload files in plain JSON, by job id in the run; None if a file cannot be read.
+def shown_fields_of(contents: Sequence[bytes]) -> dict[str, dict[str, Any]] | None:
+    """Return the fields of `SHOWN_FIELDS` that jobs of workload files in plain JSON have, by job id in the run.
 
-    Empty if no job has a user. Files are in Batsim's order. O(length), about 100 times faster than loading them.
+    Empty if no job has one, None if a file cannot be read. Files are in Batsim's order. O(length), much faster than
+    loading them with all checks.
     """
-    if not any(b'"user"' in content for content in contents):
+    names = [name for name in SHOWN_FIELDS if any(f'"{name}"'.encode() in content for content in contents)]
+    if not names:
         return {}
     found = {}
     try:
         for number, content in enumerate(contents):
-            name = f"w{number}"
-            for job in msgspec.json.decode(content, type=_Owners).jobs:
+            workload = f"w{number}"
+            for job in msgspec.json.decode(content, type=_Jobs).jobs:
                 text = str(job.id)  # `full_id` is slow, and few ids need it
-                found[full_id(name, text) if name in text else f"{name}!{text}"] = user_name(job.user)
+                own = {name: value for name in names if (value := getattr(job, name)) is not None}
+                if own:
+                    found[full_id(workload, text) if workload in text else f"{workload}!{text}"] = own
     except (msgspec.MsgspecError, InputError):  # loading the file with all checks reports the error
         return None
     return found

@@ -23,6 +23,8 @@ from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, facts_of, joined
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.truncated import Truncation
+from pybatsched.workload import shares
+from pybatsched.workload.shares import Share
 
 try:
     import polars as pl
@@ -213,6 +215,29 @@ class JobTable:
             classes[name].append(position)
         ordered = sorted(classes.items(), key=lambda item: _sort_key(item[0]))
         return {size_class(name) if key == "size" else str(name): self._take(rows) for name, rows in ordered}
+
+    @cached_property
+    def labels(self) -> dict[str, list[str]]:
+        """Texts of the fields in which these jobs differ, such as their users and partitions, by field. O(n)."""
+        return shares.labels_of(shares.columns_of([self.fields[row] for row in self.frame["row"]]))
+
+    def largest(self, field: str) -> list[str]:
+        """Return the values of a field with the most processor-seconds, at most eleven. O(n)."""
+        return shares.names_of(field, self.labels[field], self._work)
+
+    def shares(self, field: str, names: Sequence[str]) -> list[Share]:
+        """Return the jobs, the share of processor-seconds and the mean wait of some values of a field, and of others.
+
+        A field in which these jobs do not differ gives no shares. O(n).
+        """
+        if field not in self.labels:
+            return []
+        return shares.shares(self.labels[field], self._work, self.frame["wait_s"].to_list(), names)
+
+    @cached_property
+    def _work(self) -> list[float]:
+        """The processor-seconds of each job; 0 for a job that never ran."""
+        return (self.frame["n_procs"] * self.frame["runtime_s"]).fill_null(0.0).to_list()
 
     # ------------------------------------------------------------------------------------------------------- measures
 

@@ -215,7 +215,8 @@ def read_latest(
     `workloads`, in Batsim's order; by default from the files that the summary names, if they are unchanged. Raises
     InputError.
 
-    Without `all_fields`, jobs may have only the field `user` if figures use no other: workloads need not be loaded.
+    Without `all_fields`, jobs may have only the fields that pages show (user, partition, …) if figures use no other:
+    workloads need not be loaded.
     With `own_fields`, the fields by id of a job are given, and no workload is read.
     """
     _check_prefix(prefix)
@@ -265,7 +266,7 @@ def _read(
 
 
 def _few_fields(prefix: str, summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]] | None:
-    """Return the users of jobs if the workload files are plain JSON and have no other field that figures use.
+    """Return the fields that pages show if the workload files are plain JSON and have no field that figures use.
 
     None if the files must be loaded.
     """
@@ -273,8 +274,8 @@ def _few_fields(prefix: str, summary: Mapping[str, Any]) -> dict[str, Mapping[st
     contents = [content for _, content in _unchanged(prefix, summary)]
     if summary.get(fields.NOT_EVALUATED) or not contents or not all(map(fields.has_no_metric_fields, contents)):
         return None
-    users = fields.users_of(contents)
-    return None if users is None else {job_id: {"user": user} for job_id, user in users.items() if user}
+    found = fields.shown_fields_of(contents)
+    return None if found is None else dict(found)
 
 
 def _journal(found: Found) -> str:

@@ -16,7 +16,8 @@ from zoneinfo import ZoneInfo
 
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
-from pybatsched.workload.formats import batsim4, files, rackham, slurm
+from pybatsched.workload import shares
+from pybatsched.workload.formats import batsim4, files, rackham, slurm, swf
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.formats.swf import SwfTrace, peak_use, read_swf, size_of
@@ -36,7 +37,8 @@ class Sample:
     """The jobs of a workload, column by column, in order of submission; those that cannot run are only counted.
 
     `request_s` is the requested time of a job (NaN: unknown), `wait_s` its logged wait (None: not a log). `clock`
-    converts a time to local time, and `clock_name` describes it.
+    converts a time to local time, and `clock_name` describes it. `labels` are texts of other fields, by name
+    (`pybatsched.workload.shares`).
     """
 
     source: str
@@ -46,7 +48,9 @@ class Sample:
     size: list[int] = field(default_factory=list)
     request_s: list[float] = field(default_factory=list)
     wait_s: list[float] | None = None
-    users: Counter[Any] = field(default_factory=Counter)
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    n_users: int = 0
+    busiest_user_share: float | None = None
     n_left_out: int = 0
     clock: Callable[[float], float] = float
     clock_name: str = "time 0 is midnight"
@@ -113,18 +117,20 @@ def sample(
 def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
     """Return the sample of a log. O(n log n)."""
     rows = []
-    users: Counter[Any] = Counter()
-    for job in trace:
+    for place, job in enumerate(trace):
         n = size_of(job.allocated_procs, job.requested_procs)
         if job.submitted_at >= 0 and job.run_s > 0 and n > 0:
             request_s = job.requested_s if job.requested_s > 0 else math.nan
-            rows.append((job.submitted_at, job.run_s, n, request_s, max(job.wait_s, 0.0)))
-            if job.user != -1:
-                users[job.user] += 1
+            rows.append((job.submitted_at, job.run_s, n, request_s, max(job.wait_s, 0.0), place))
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
     largest = max((row[2] for row in rows), default=1)
     n_known = known or max(largest, peak_use(trace))
-    made = _build_sample(trace.source, rows, n_known, len(trace) - len(rows), users)
+    made = _build_sample(trace.source, rows, n_known, len(trace) - len(rows))
+    places = [row[5] for row in rows]
+    names = ("user", "group", "partition", "queue", "status")
+    columns = dict(zip(names, trace.columns(names, places), strict=True))
+    columns |= {swf.extra_name(name): [column[place] for place in places] for name, column in trace.extras.items()}
+    _describe(made, {name: [None if value == -1 else value for value in column] for name, column in columns.items()})
     made.wait_s = [row[4] for row in rows] if trace.knows_waits else None
     made.clock, made.clock_name = _clock(trace.header, 0.0)
     return made
@@ -134,7 +140,6 @@ def sample_workload(workload: Workload, n_procs: int | None = None) -> Sample:
     """Return the sample of a Batsim file, without jobs of unknown run time. O(n log n)."""
     durations = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
     rows = []
-    users: Counter[Any] = Counter()
     knows_waits = False
     for job in workload.jobs:
         run_s = durations[job["profile"]]
@@ -143,11 +148,10 @@ def sample_workload(workload: Workload, n_procs: int | None = None) -> Sample:
             known_s = request_s if is_number(request_s) and request_s > 0 else math.nan
             wait_s = job.get("logged_wait_s")
             knows_waits = knows_waits or is_number(wait_s)
-            rows.append((job["subtime"], run_s, job["res"], known_s, wait_s if is_number(wait_s) else 0.0))
-            if "user" in job:
-                users[str(job["user"])] += 1
+            rows.append((job["subtime"], run_s, job["res"], known_s, wait_s if is_number(wait_s) else 0.0, job))
     n_left_out = len(workload.jobs) - len(rows)
-    made = _build_sample(workload.source, rows, n_procs or workload.n_procs, n_left_out, users)
+    made = _build_sample(workload.source, rows, n_procs or workload.n_procs, n_left_out)
+    _describe(made, shares.columns_of([row[5] for row in rows]))
     made.wait_s = [row[4] for row in rows] if knows_waits else None
     header = workload.about.get("swf_header", workload.about.get("clock"))
     shift = workload.about.get("shifted_by", 0)
@@ -156,14 +160,23 @@ def sample_workload(workload: Workload, n_procs: int | None = None) -> Sample:
     return made
 
 
-def _build_sample(source: str, rows: list[Any], n_procs: int | None, n_left_out: int, users: Counter[Any]) -> Sample:
+def _build_sample(source: str, rows: list[Any], n_procs: int | None, n_left_out: int) -> Sample:
     rows.sort(key=lambda row: row[0])
-    made = Sample(source, n_procs or max((row[2] for row in rows), default=1), users=users, n_left_out=n_left_out)
+    made = Sample(source, n_procs or max((row[2] for row in rows), default=1), n_left_out=n_left_out)
     made.submitted_at = [row[0] for row in rows]
     made.run_s = [row[1] for row in rows]
     made.size = [row[2] for row in rows]
     made.request_s = [row[3] for row in rows]
     return made
+
+
+def _describe(made: Sample, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Add the values of other fields to a sample, and the number of users."""
+    made.labels = shares.labels_of(columns)
+    users = Counter(str(user) for user in columns.get("user", ()) if user is not None)
+    made.n_users = len(users)
+    if users:
+        made.busiest_user_share = users.most_common(1)[0][1] / len(made.size)
 
 
 def _clock(header: dict[str, Any], shift_s: float) -> tuple[Callable[[float], float], str]:
@@ -232,7 +245,7 @@ def summary(of: Sample) -> dict[str, Any]:
         "jobs": n,
         "jobs_left_out": of.n_left_out,
         "processors": of.n_procs,
-        "users": len(of.users),
+        "users": of.n_users,
         "first_submission_s": of.submitted_at[0] if n else None,
         "span_s": span_s,
         "jobs_per_day": n / span_s * DAY_S if span_s else None,
@@ -244,11 +257,27 @@ def summary(of: Sample) -> dict[str, Any]:
         "overran_share": sum(run > request for run, request in asked) / len(asked) if asked else None,
         "offered_load": work / (of.n_procs * span_s) if span_s else None,
     }
-    if of.users:
-        made["busiest_user_share"] = of.users.most_common(1)[0][1] / n
+    if of.busiest_user_share is not None:
+        made["busiest_user_share"] = of.busiest_user_share
     if of.wait_s is not None:
         made["wait_s"] = percentiles(of.wait_s)
         made["logged_utilisation"] = _logged_utilisation(of)
+    if of.labels:
+        made["shares"] = _shares(of)
+    return made
+
+
+def _shares(of: Sample) -> dict[str, list[dict[str, Any]]]:
+    """Return the shares of the values of each field, such as each user, with logged waits. O(n x fields)."""
+    work = [run * size for run, size in zip(of.run_s, of.size, strict=True)]
+    made = {}
+    for name, labels in of.labels.items():
+        found = shares.shares(labels, work, of.wait_s, shares.names_of(name, labels, work))
+        made[name] = [
+            {"name": one.name, "jobs": one.n_jobs, "processor_seconds_share": one.share}
+            | ({} if one.mean_wait_s is None else {"mean_wait_s": one.mean_wait_s})
+            for one in found
+        ]
     return made
 
 
@@ -341,9 +370,25 @@ def lines(of: Sample, figures: Mapping[str, Any]) -> list[str]:
         text += ["", "run times", *histogram(run_times_by_scale(of))]
         load = utilisation_over_time(of) or needed_over_time(of)
         name = "in use, by the log" if of.wait_s is not None else "needed, if no job waited"
-        shares = [(label, 100 * share) for label, share in _over_time(of, load, of.period_s)]
-        text += ["", f"load over time (% of the machine; {name})", *histogram(shares)]
+        percents = [(label, 100 * share) for label, share in _over_time(of, load, of.period_s)]
+        text += ["", f"load over time (% of the machine; {name})", *histogram(percents)]
+        for name, found in figures.get("shares", {}).items():
+            text += [
+                "",
+                f"by {shares.TITLES[name]} (jobs, % of the processor-seconds{_if(of.wait_s, ', mean logged wait')})",
+            ]
+            text += _share_lines(found)
     return text
+
+
+def _share_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each share: its name, jobs and per cent, and the mean wait if it is known."""
+    width = max(len(one["name"]) for one in found)
+    return [
+        f"  {one['name']:>{width}} {one['jobs']:>9,} {_share(one['processor_seconds_share']):>7}"
+        + (f" {duration(one['mean_wait_s']):>10}" if "mean_wait_s" in one else "")
+        for one in found
+    ]
 
 
 def _summary(of: Sample, figures: Mapping[str, Any]) -> list[str]:

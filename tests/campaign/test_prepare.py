@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.logs import sacct, sacct_line
 from support.places import ROOT
 
 from pybatsched.campaign.prepare import Preparer
@@ -102,6 +103,45 @@ def test_a_batsim_file_has_no_unit_of_memory(tmp_path: Path) -> None:
     spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json", "memory_unit": "MB"})
     with pytest.raises(InputError, match=r"^workload w: memory_unit: expected a log in SWF, found a Batsim file"):
         Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
+
+
+def test_sizes_and_times_of_a_log_of_slurm(tmp_path: Path) -> None:
+    """Clocks in Paris go from 02:00 to 03:00: half an hour passes between the two submissions."""
+    first = sacct_line("1", Submit="2024-03-31T01:45:00", Start="2024-03-31T01:45:00", NNodes="3")
+    second = sacct_line("2", Submit="2024-03-31T03:15:00", Start="2024-03-31T03:15:00", NNodes="2")
+    sacct(tmp_path, first.replace("node=1", "node=3"), second.replace("node=1", "node=2"), name="log.txt")
+    found = []
+    for members in ({}, {"size_in": "nodes"}, {"size_in": "nodes", "timezone": "Europe/Paris"}):
+        spec = WorkloadSpec.model_validate({"name": "log", "file": "log.txt"} | members)
+        (one,) = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
+        made = json.loads(Path(one.path).read_text())
+        conversion = made["conversion"]["size_in"], made["conversion"]["timezone"]
+        found.append(([(job["subtime"], job["res"]) for job in made["jobs"]], *conversion))
+    assert found == [
+        ([(0, 2), (5400, 2)], "cores", "UTC"),
+        ([(0, 3), (5400, 2)], "nodes", "UTC"),
+        ([(0, 3), (1800, 2)], "nodes", "Europe/Paris"),
+    ]
+
+
+def test_merged_logs_of_slurm_have_sizes_in_nodes(tmp_path: Path) -> None:
+    for name in ("a.swf", "b.swf"):
+        sacct(tmp_path, sacct_line(cores=36).replace("node=1", "node=3"), name=name)
+    (one,) = Preparer(tmp_path, [tmp_path]).prepare(merge_spec(size_in="nodes"), 0)
+    assert [job["res"] for job in json.loads(Path(one.path).read_text())["jobs"]] == [3, 3]
+
+
+@pytest.mark.parametrize(("name", "value"), [("size_in", "nodes"), ("timezone", "UTC")])
+def test_members_of_slurm_need_a_log_of_slurm(name: str, value: str, tmp_path: Path) -> None:
+    log(tmp_path / "log.swf", 1)
+    for file, found in (("log.swf", "a log in SWF"), ("workload.json", "a Batsim file")):
+        spec = WorkloadSpec.model_validate({"name": "w", "file": file, name: value})
+        with pytest.raises(InputError, match=rf"^workload w: {name}: expected a log of Slurm, found {found}"):
+            Preparer(tmp_path, [tmp_path, ROOT / "examples"]).prepare(spec, 0)
+    sacct(tmp_path, sacct_line(), name="log.txt")
+    spec = WorkloadSpec.model_validate({"name": "w", "file": "log.txt", "memory_unit": "MB"})
+    with pytest.raises(InputError, match=r"^workload w: memory_unit: expected a log in SWF, found a log of Slurm"):
+        Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
 
 
 @pytest.mark.parametrize(

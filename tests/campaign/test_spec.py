@@ -124,6 +124,18 @@ FIRST = "a letter or digit first, at most 80 characters"
             "workload 1: memory_unit: expected one of KB, MB, GB",
         ),
         (
+            {"workload": [{"name": "w", "file": "f", "size_in": "sockets"}]},
+            "workload 1: size_in: expected one of cores, nodes, gpus",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "timezone": "Mars"}]},
+            "workload 1: timezone: time zone 'Mars': expected a name of the time zone database",
+        ),
+        (
+            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "timezone": "UTC"}]},
+            "workload 1: timezone: expected a file with it",
+        ),
+        (
             {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, 0], [4, 60]]}}]},
             (
                 "workload 1: urgent.jobs 2: expected [processors, seconds, instant], such as [256, 390, 86400], "

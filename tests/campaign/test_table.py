@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from support.logs import line, log, sacct, sacct_line
 from support.process import run_cli
 
 from pybatsched.campaign.store import Store
@@ -102,3 +103,18 @@ def test_kept_jobs_can_be_joined_with_the_table(tmp_path: Path) -> None:
         ("w", "fcfs", "w0!0", "ada", 0.0, 1.0, 1.0),
         ("w", "fcfs", "w0!1", "bob", 99.0, 1.99, 1.99),
     ]
+
+
+def test_kept_jobs_have_the_fields_of_their_logs(tmp_path: Path) -> None:
+    """Tables of workloads with other fields have the same columns: they can be read together."""
+    sacct(tmp_path, sacct_line("1", AllocTRES="cpu=2,mem=4G,node=1,gres/gpu=3"), name="w.json")
+    log(tmp_path, line(1, run=60, queue=7))
+    other = JOINED.replace('file = "w.json"', 'file = "w.json"\n[[workload]]\nname = "v"\nfile = "log.swf"')
+    (tmp_path / "s.toml").write_text(other)
+    done = run_cli("campaign", "run", "s.toml", "--output", "out", "--workers", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kept = pl.read_parquet(tmp_path / "out" / "jobs" / "*.parquet").sort("account")
+    names = ("account", "partition", "queue", "qos", "exit_state", "status", "gpus", "memory_gb")
+    swf, slurm = kept.select(names).to_dicts()
+    assert (swf["account"], swf["queue"], swf["exit_state"], swf["gpus"]) == (None, "7", None, None)
+    assert tuple(slurm.values()) == ("physics", "main", "main", "normal", "COMPLETED", 1, 3, 2)

@@ -61,3 +61,16 @@ def test_own_policy_has_fewer_than_15_lines() -> None:
     first = "".join(cells_of(ROOT / "examples" / "notebooks" / "own-policy.ipynb")[0]["source"])
     body = first[first.index("class SjbfScheduler") :]
     assert len([line for line in body.splitlines() if line.strip()]) < 15
+
+
+def test_the_trace_of_slurm_has_findings_users_and_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    for cell in cells_of(ROOT / "examples" / "notebooks" / "slurm-trace.ipynb"):
+        run_cell("".join(cell["source"]), scope, "cell")
+    log, runs = scope["log"], scope["runs"]
+    assert any("ran longer than its time limit" in what for what in log.findings["what"])
+    assert log.dropped["cancelled before it started: dropped"] == 1
+    assert {"user", "account", "partition", "queue", "gpus", "exit_state"} <= {*log.jobs.columns} & {*runs.jobs.columns}
+    assert scope["by_user"]["jobs"].sum() == len(log) == 300
+    assert runs.jobs.filter(runs.jobs["wait_s"] > 0).height > 0

@@ -14,6 +14,7 @@ import polars as pl
 
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
+from pybatsched.metrics.fields import SHOWN_FIELDS
 from pybatsched.metrics.figure_names import figure_title, title_of
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
@@ -81,6 +82,7 @@ def parts_of(runs: Sequence[Run], histories: Sequence[JobHistories] = (), tau_s:
         f'<div class="row">{distributions}</div>',
         "<h2>By kind and size of job</h2>",
         _classes(runs, tau_s),
+        *_by_field(runs),
     ]
     if len(runs) > 1:
         sections += [f"<h2>Job by job, against {html.escape(runs[0].label)}</h2>", *_pairs(runs, tau_s)]
@@ -243,6 +245,40 @@ def _classes(runs: Sequence[Run], tau_s: float) -> str:
 def _figures_of_class(jobs: JobTable, tau_s: float) -> list[str]:
     figures = [mean_and_maximum(jobs.values(measure, tau_s)) for measure in _CLASS_MEASURES]
     return [number(len(jobs)), *(number(value) for pair in figures for value in pair)]
+
+
+def _by_field(runs: Sequence[Run]) -> list[str]:
+    """Return tables by user, account, partition and other fields in which jobs differ; empty if there are none.
+
+    The values are those with the most processor-seconds in the first run that has the field.
+    """
+    head = ["jobs", "processor-seconds", f"mean {title_of('wait_s')}"]
+    tables = []
+    for field in dict.fromkeys(field for run in runs for field in run.evaluated.labels):
+        names = next(run.evaluated.largest(field) for run in runs if field in run.evaluated.labels)
+        found = [run.evaluated.shares(field, names) for run in runs]
+        rows = []
+        for place in range(max(map(len, found))):
+            figures = [_figures_of_share(*one[place][1:]) if place < len(one) else ["-"] * len(head) for one in found]
+            name = next(one[place].name for one in found if place < len(one))
+            rows.append((name, [list(values) for values in zip(*figures, strict=True)]))
+        title = f"<h3>{SHOWN_FIELDS[field][:1].upper()}{SHOWN_FIELDS[field][1:]}</h3>"
+        if len(runs) == 1:
+            plain = [[name, *itertools.chain(*values)] for name, values in rows]
+            tables.append(f"<div>{title}{table(['', *head], plain, f'by-{field}')}</div>")
+        else:
+            own = grouped_table(head, [run.label for run in runs], rows, f"by-{field}")
+            tables.append(f"<div>{title}{own}</div>")
+    note = (
+        '<p class="note">Fields of the workload in which jobs differ, by their share of all processor-seconds. Waits'
+        " are those of the run.</p>"
+    )
+    content = ["<h2>By user and other fields of jobs</h2>", note, f'<div class="fields">{"".join(tables)}</div>']
+    return content if tables else []
+
+
+def _figures_of_share(n_jobs: int, share: float | None, mean_wait_s: float | None) -> list[str]:
+    return [number(n_jobs), "-" if share is None else f"{share:.1%}", number(mean_wait_s)]
 
 
 def _in_order(lists: Sequence[Sequence[str]]) -> list[str]:

@@ -37,6 +37,7 @@ __all__ = [
     "SwfJob",
     "SwfOptions",
     "SwfTrace",
+    "extra_name",
     "machine_of",
     "peak_use",
     "read_swf",
@@ -101,6 +102,16 @@ class SwfOptions(LogOptions):
         first = {"walltimes": str(self.walltimes), "size": self.size, "duplicates": self.duplicates}
         cut = {} if self.run_times == "logged" else {"run_times": self.run_times}
         return first | cut | {"memory_unit": self.memory_unit} | LogOptions.as_json(self)
+
+
+def extra_name(given: str) -> str:
+    """Return the name of the job field for a field after the 18th, by its name in the header.
+
+    >>> extra_name("used_GPUs"), extra_name("soft-walltime")
+    ('gpus', 'soft_walltime')
+    """
+    name = given.lower().replace("-", "_")
+    return _EXTRA_NAMES.get(name, name)
 
 
 def size_of(allocated: float, requested: float, size: str = "allocated") -> int:
@@ -262,8 +273,7 @@ class _Converter(LogConverter):
         kept: list[str] = []
         taken: list[str] = []
         for given, column in self.trace.extras.items():
-            name = given.lower().replace("-", "_")
-            name = _EXTRA_NAMES.get(name, name)
+            name = extra_name(given)
             if name in _OWN_FIELDS or name in kept:
                 taken.append(name)
                 continue

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.logs import sacct, sacct_line
 from support.places import PUSHY, ROOT
 from support.process import run_cli
 
@@ -350,6 +351,7 @@ def test_no_file_is_run_for_a_story(tmp_path: Path) -> None:
         lambda job, k: job | {"user": f"w0 {k % 3}", "id": f"w0!{job['id']}"},
         lambda job, k: job | ({"user": None} if k % 2 else {"user": 1.5}),
         lambda job, k: job | ({} if k % 2 else {"user": "</script>"}),
+        lambda job, k: job | {"partition": ["a"] if k % 2 else "b", "gpus": k, "memory_gb": k / 7, "status": k % 2},
         lambda job, k: job,
     ],
 )
@@ -363,6 +365,87 @@ def test_users_are_the_same_without_loading_the_workload(
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     monkeypatch.chdir(tmp_path)
     fast, slow = read_latest("x", all_fields=False), read_run("x")
-    assert all(set(record.fields) <= {"user"} for record in fast.records)
+    assert all(set(record.fields) <= {"user", "partition", "gpus", "memory_gb", "status"} for record in fast.records)
     assert fast.jobs.frame.equals(slow.jobs.frame)
     assert page.of_runs([fast]) == page.of_runs([slow])
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+
+def described(folder: Path, name: str, users: Sequence[str | None]) -> Run:
+    """Run jobs of these users under FCFS: each takes 10 s on the whole machine of 4, and all come at once."""
+    jobs = [
+        {"id": f"{k:02}", "subtime": 0, "res": 4, "walltime": 20, "profile": "d"}
+        | ({} if user is None else {"user": user, "queue": user[:1]})
+        for k, user in enumerate(users)
+    ]
+    content = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 10}}}
+    (folder / f"{name}.json").write_text(json.dumps(content))
+    args = ("--procs", "4", "-w", str(folder / f"{name}.json"), "--policy", "fcfs", "-e", name)
+    assert run_cli("simulate", *args, cwd=folder).returncode == 0
+    return read_run(str(folder / name))
+
+
+def test_tables_by_user_and_queue(tmp_path: Path) -> None:
+    """Jobs wait for 0, 10, 20 and 30 s."""
+    text = page.of_runs([described(tmp_path, "x", ["bo", "<al>", "bo", "bea"])])
+    assert cells(text, "by-user") == [
+        ["", "jobs", "processor-seconds", "mean wait (s)"],
+        ["bo", "2", "50.0%", "10"],
+        ["<al>", "1", "25.0%", "10"],
+        ["bea", "1", "25.0%", "30"],
+    ]
+    assert "<al>" not in text
+    assert [row[:2] for row in cells(text, "by-queue")[1:]] == [["b", "3"], ["<", "1"]]
+    assert 'id="by-partition"' not in text
+
+
+def test_a_page_lists_ten_users_and_all_others_together(tmp_path: Path) -> None:
+    users = [f"u{k:02}" for k in range(30)]
+    rows = cells(page.of_runs([described(tmp_path, "x", [*users, "u29", "u29"])]), "by-user")[1:]
+    assert [row[0] for row in rows] == ["u29", *users[:9], "20 others"]
+    assert (rows[0][1:3], rows[-1][1]) == (["3", "9.4%"], "20")
+
+
+def test_users_of_several_runs_are_side_by_side(tmp_path: Path) -> None:
+    """The first run gives the order. A run of other users has them in the last row."""
+    names = [f"u{k:02}" for k in range(12)]
+    runs = [
+        described(tmp_path, "x", [*names, "u11"]),
+        described(tmp_path, "y", ["u11", "z", "z"]),
+        described(tmp_path, "z", [None, None]),
+    ]
+    head, own, *rows = cells(page.of_runs(runs), "by-user")
+    assert (head, own) == (["", "jobs", "processor-seconds", "mean wait (s)"], ["x", "y", "z"] * 3)
+    assert rows[0][:7] == ["u11", "2", "1", "-", "15.4%", "33.3%", "-"]
+    assert rows[1][:7] == ["u00", "1", "0", "-", "7.7%", "0.0%", "-"]
+    assert rows[-1][:7] == ["2 others", "2", "2", "-", "15.4%", "66.7%", "-"]
+
+
+def test_a_page_without_fields_has_no_such_tables(tmp_path: Path) -> None:
+    text = page.of_runs([described(tmp_path, "x", [None, None])])
+    assert "other fields of jobs" not in text
+
+
+def test_the_page_and_the_table_have_the_fields_of_a_log_of_slurm(tmp_path: Path) -> None:
+    gpu = {"Partition": "gpu", "AllocTRES": "cpu=8,mem=16G,node=1,gres/gpu=2", "User": "bob", "QOS": "high"}
+    second = sacct_line("2", 0, 30, 60, 8, Account="bio", State="FAILED", ReqMem="4G", **gpu)
+    file = sacct(tmp_path, sacct_line("1", 0, 0, 60, 2), second)
+    args = ("--procs", "8", "-w", str(file), "--policy", "fcfs", "-e", "x")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    run = read_run(str(tmp_path / "x"))
+    wanted = {"user": "bob", "account": "bio", "partition": "gpu", "qos": "high", "gpus": 2, "exit_state": "FAILED"}
+    assert run.jobs.fields[1].items() >= wanted.items()
+    text = page.of_runs([run])
+    found = {name: cells(text, f"by-{name}")[1] for name in (*wanted, "memory_gb")}
+    assert {name: row[:2] for name, row in found.items()} == {
+        "user": ["bob", "1"],
+        "account": ["bio", "1"],
+        "partition": ["gpu", "1"],
+        "qos": ["high", "1"],
+        "gpus": ["none", "1"],
+        "exit_state": ["FAILED", "1"],
+        "memory_gb": ["below 1 GB", "1"],
+    }
+    assert found["user"][2:] == ["80.0%", "60"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import json
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.process import run_cli
 import pybatsched as pb
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import workloads_of
+from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import load, stats
 from pybatsched.workload.formats import slurm
 from pybatsched.workload.formats.slurm import SlurmOptions, read_slurm, to_workload
@@ -347,6 +349,32 @@ def test_fcfs_on_cirrus() -> None:
     assert [starts[f"w0!{number:05}"] for number in range(len(expected))] == expected
     waits = [start - job["subtime"] for start, job in zip(expected, workload.jobs, strict=True)]
     assert sum(waits) / len(waits) == pytest.approx(1905.0854469)
+
+
+#: The mean wait of the first 1,069 jobs in ElastiSim's stored output, in its units of 100 s, and a digest of their
+#: starts: github.com/EPCCed/mira-cirrus-elastisim, cirrus-cpu-simple-rigid/data/output/job_statistics.csv (2024-11-22).
+_ELASTISIM_WAIT = 149.41721234798877
+_ELASTISIM_STARTS = "e5765191add2bbd2b0398457a9cfe683b173bca682d77b4e57b67d5291aab176"
+
+
+def test_fcfs_on_cirrus_repeats_the_starts_of_elastisim() -> None:
+    """Jobs of at least 100 s, in units of 100 s rounded down, in file order. Later jobs do not change these starts."""
+    log = pb.read_workload(real("today/Cirrus-2024-Q1.sacct.csv.gz"), n_procs=13_249)
+    jobs = [
+        (job["subtime"] // 100, float(job["profile"]) // 100, job["res"])
+        for job in log.workload.jobs
+        if float(job["profile"]) >= 100
+    ]
+    workload = Workload()
+    for number, (at, run_s, n) in enumerate(jobs):
+        workload.job(f"{number:04}", n=n, s=run_s, at=at)
+    run = run_policy("fcfs", workload, n_procs=13_249)
+    starts = [run.jobs[f"w0!{number:04}"].started_at for number in range(len(jobs))]
+    text = " ".join(f"{start:.0f}" for start in starts)
+    assert (len(jobs), hashlib.sha256(text.encode()).hexdigest()) == (1_069, _ELASTISIM_STARTS)
+    waits = [start - at for start, (at, _, _) in zip(starts, jobs, strict=True)]
+    assert sum(waits) / len(waits) == pytest.approx(_ELASTISIM_WAIT, rel=1e-12)
+    assert sum(wait > 0 for wait in waits) == 366
 
 
 def _fcfs(jobs: list[tuple[float, float, int]], n_free: int) -> list[float]:
