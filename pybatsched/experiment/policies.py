@@ -27,8 +27,6 @@ class PolicyChoice:
 
         `seed` is its option `seed`, if it has one and none is given.
         """
-        if not registry.is_installed(self.source.name):
-            registry.add(self.source.cls)  # explain finds it by name
         given = dict(self.options)
         if seed is not None and self.has_seed:
             given["seed"] = seed
@@ -78,7 +76,7 @@ def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> Pol
         source, options = name.source, {**name.options, **options}
         label = label or (name.label if own else None)
     else:
-        source = registry.find(name, trusted=True) if isinstance(name, str) else registry.add(name)
+        source = registry.find(name, trusted=True) if isinstance(name, str) else registry.of_class(name)
     chosen = PolicyChoice(source, options, label or _label(source, options))
     chosen.plan()
     return chosen

@@ -28,6 +28,7 @@ from pybatsched.metrics.figure_names import figure_title
 from pybatsched.metrics.grouped import summary_table
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
+from pybatsched.policies import registry
 from pybatsched.results import run_state
 from pybatsched.results.writing import Results
 from pybatsched.session.explain import explain
@@ -137,9 +138,12 @@ class Run:
         The run is repeated once to record a journal, unless it has one. Raises InputError if that is not possible.
         """
         path = self._journal()
-        if self._task is not None:
-            self._task.policy.plan()  # makes a class of this process known
-        return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
+        with registry.also_known(self._sources()):
+            return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
+
+    def _sources(self) -> list[registry.PolicySource]:
+        """Return the policy if it is a class of this process, which journals name."""
+        return [] if self._task is None else [self._task.policy.source]
 
     def _journal(self) -> str:
         path = self.record.journal
@@ -300,7 +304,8 @@ class Runs(Sequence[Run]):
     def report(self, path: str | Path = "report.html") -> None:
         """Write one HTML page about all runs."""
         records = self._named()
-        write_text(str(path), [_pages().of_runs(records, [], files.common_tau_s(records))])
+        with registry.also_known(source for run in self for source in run._sources()):
+            write_text(str(path), [_pages().of_runs(records, [], files.common_tau_s(records))])
 
     def save(self, folder: str | Path) -> list[str]:
         """Write the files of all runs into a directory, and return their prefixes."""

@@ -477,3 +477,18 @@ def test_a_run_in_a_temporary_directory_is_not_pickled(log: pb.Log, tmp_path: Pa
         pickle.dumps(run)
     run.save(tmp_path / "run")
     assert pickle.loads(pickle.dumps(pb.read_run(tmp_path / "run"))).figures == run.figures
+
+
+def test_classes_are_known_only_to_their_runs(log: pb.Log, tmp_path: Path) -> None:
+    """No class stays registered by its name: another class of the same name, or another test, does not see it."""
+
+    class Ours(Easy):
+        """EASY under a name of its own."""
+
+    run = pb.simulate(log, Ours, journal=True, progress=False)
+    last = run.jobs.sort("wait_s")["id"][-1]
+    assert not any("not known" in text for _, text in run.explain(last))
+    run.report(tmp_path / "page.html")
+    assert "unknown policy" not in (tmp_path / "page.html").read_text()
+    with pytest.raises(InputError, match="unknown policy 'Ours'"):
+        pb.simulate(log, "Ours")
