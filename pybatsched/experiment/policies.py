@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError
+from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import pl
 from pybatsched.policies import registry
 
@@ -63,6 +64,7 @@ class PolicyChoice:
 PolicyLike: TypeAlias = str | type[Policy] | PolicyChoice
 
 
+@public
 def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> PolicyChoice:
     """Choose a policy and its options. Raises InputError for a wrong name or option.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
+from pybatsched.experiment.arguments import check_count, warn
 from pybatsched.experiment.log import Log, Time, in_seconds
 from pybatsched.experiment.policies import PolicyChoice
 from pybatsched.machines import names
@@ -31,6 +31,7 @@ from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.model import Workload
+from pybatsched.workload.prepare import UNITS
 
 #: The journal beside the results.
 JOURNAL: Final = ".pbj"
@@ -42,12 +43,6 @@ class Folder:
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="pybatsched-")
         weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
-
-
-def check_count(name: str, value: object) -> None:
-    """Raise InputError unless a value is a whole number, 1 or more."""
-    if not isinstance(value, int) or value < 1:
-        raise InputError(f"{name}: expected a whole number, 1 or more, found {value!r:.40}")
 
 
 @dataclass(frozen=True)
@@ -66,6 +61,8 @@ class Machine:
             check_count("n_procs", self.n_procs)
         if self.n_procs is not None and self.platform is not None:
             raise InputError("n_procs and platform: expected only one of them, found both")
+        if self.units not in {None, *UNITS}:
+            raise InputError(f"units: expected one of {', '.join(UNITS)}, found {self.units!r:.40}")
         if self.units not in {None, "core"} and self.platform is None:
             raise InputError(f"units {self.units}: expected with a platform")
         if self.energy and self.platform is None:
@@ -201,7 +198,7 @@ def _about_result(task: Task, result: summary.Result) -> list[str]:
     return [f"{task.label}: {text}" for text in found]
 
 
-def warn_all(texts: Sequence[str], stacklevel: int = 4) -> None:
+def warn_all(texts: Sequence[str]) -> None:
     """Show warnings, each once."""
     for text in dict.fromkeys(texts):
-        warnings.warn(text, stacklevel=stacklevel)
+        warn(text)

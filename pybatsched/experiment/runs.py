@@ -8,7 +8,6 @@ import html
 import io
 import json
 import shutil
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import frame as campaign_frame, shown as shown_figures
+from pybatsched.campaign.table import frame as campaign_frame, grouped, groups_shown, shown as shown_figures
 from pybatsched.errors import InputError, quantity
+from pybatsched.experiment.arguments import public, warn
 from pybatsched.experiment.log import name_of_file, pl, plain_columns
-from pybatsched.experiment.plots import Plots
+from pybatsched.experiment.plots import CampaignPlots, Plots
 from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
 from pybatsched.metrics import runs as files, summary
 from pybatsched.metrics.fields import fields_of
@@ -132,16 +132,17 @@ class Run:
         ]
         return frame.with_columns(own).select(*keys, pl.all())
 
+    @public
     def explain(self, job_id: str) -> list[tuple[float, str]]:
         """Return the history of a job as (time, text): why it waited, started and ended.
 
         The run is repeated once to record a journal, unless it has one. Raises InputError if that is not possible.
         """
         path = self._journal()
-        with registry.also_known(self._sources()):
+        with registry.also_known(self.own_sources()):
             return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
 
-    def _sources(self) -> list[registry.PolicySource]:
+    def own_sources(self) -> list[registry.PolicySource]:
         """Return the policy if it is a class of this process, which journals name."""
         return [] if self._task is None else [self._task.policy.source]
 
@@ -150,9 +151,7 @@ class Run:
         if path and Path(path).exists():
             return path
         if self._task is None:
-            raise InputError(
-                f"{self._prefix}: expected a run with a journal; simulate it with --journal, or here with journal=True"
-            )
+            raise InputError(f"{self._prefix}: expected a run with a journal; simulate it with journal=True")
         self._journal_folder = folder = Folder()
         run_task(self._task, f"{folder.name}/run", journal=True)
         places = (self._prefix, f"{folder.name}/run")
@@ -171,14 +170,17 @@ class Run:
         """Figures of this run: ``run.plot.gantt()``, ``run.plot.cdf("wait_s")``, … Each is a matplotlib Figure."""
         return Plots([self.record])
 
+    @public
     def gantt(self, **options: Any) -> Figure:
         """Return the Gantt chart as a matplotlib Figure: which job ran when, and on which processors."""
         return self.plot.gantt(**options)
 
+    @public
     def report(self, path: str | Path = "report.html") -> None:
         """Write the HTML page of the run."""
         Runs([self]).report(path)
 
+    @public
     def save(self, prefix: str | Path) -> None:
         """Write all files of the run, those of `pybatsched simulate -e PREFIX`. Existing results are replaced.
 
@@ -226,6 +228,9 @@ class Runs(Sequence[Run]):
 
     def __init__(self, runs: Iterable[Run]) -> None:
         self._runs = tuple(runs)
+        for run in self._runs:
+            if not isinstance(run, Run):
+                raise InputError(f"runs: expected runs of simulate or read_run, found {run!r:.60}")
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -239,7 +244,9 @@ class Runs(Sequence[Run]):
     @overload
     def __getitem__(self, index: slice) -> Runs: ...
 
-    def __getitem__(self, index: int | slice) -> Run | Runs:
+    def __getitem__(self, index: Any) -> Run | Runs:
+        if isinstance(index, str):
+            raise InputError(f"runs[{index!r:.40}]: expected a number; use runs.where(policy={index!r:.40})")
         return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __repr__(self) -> str:
@@ -247,9 +254,12 @@ class Runs(Sequence[Run]):
 
     def where(self, **wanted: Any) -> Runs:
         """Return the runs with these values: ``runs.where(policy="easy", seed=1)``."""
-        for name in wanted:
+        for name, value in wanted.items():
             if name not in KEYS:
                 raise InputError(f"{name}: expected one of {', '.join(KEYS)}")
+            known = dict.fromkeys(getattr(run, name) for run in self)
+            if value not in known:
+                raise InputError(f"{name}: expected one of {', '.join(map(repr, known))}, found {value!r:.60}")
         return Runs(run for run in self if all(getattr(run, name) == value for name, value in wanted.items()))
 
     @cached_property
@@ -260,9 +270,12 @@ class Runs(Sequence[Run]):
     @cached_property
     def figures(self) -> pl.DataFrame:
         """One row per run: workload, policy, seed, and all figures."""
-        rows = [{"workload": run.workload, "policy": run.policy, "seed": run.seed, **run.figures} for run in self]
+        rows = [
+            {"workload": run.workload, "policy": run.policy, "seed": run.seed, **run.figures} for run in self._some()
+        ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
+    @public
     def summary(
         self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: str | Sequence[str] = ()
     ) -> pl.DataFrame:
@@ -274,6 +287,7 @@ class Runs(Sequence[Run]):
         keys = (by,) if isinstance(by, str) else tuple(by)
         return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
 
+    @public
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
         """Compare each policy with a baseline, job by job, on the same workload and seed. One row per pair of runs.
 
@@ -301,12 +315,14 @@ class Runs(Sequence[Run]):
         """Figures of these runs, one line or panel per run. Each is a matplotlib Figure."""
         return Plots(self._named())
 
+    @public
     def report(self, path: str | Path = "report.html") -> None:
         """Write one HTML page about all runs."""
         records = self._named()
-        with registry.also_known(source for run in self for source in run._sources()):
+        with registry.also_known(source for run in self for source in run.own_sources()):
             write_text(str(path), [_pages().of_runs(records, [], files.common_tau_s(records))])
 
+    @public
     def save(self, folder: str | Path) -> list[str]:
         """Write the files of all runs into a directory, and return their prefixes."""
         prefixes = []
@@ -334,18 +350,11 @@ class Runs(Sequence[Run]):
         return [replace(run.record, name=label(run)) for run in self]
 
     def _repr_html_(self) -> str:
-        names = shown_figures(self.figures.to_dicts())
+        if not self._runs:
+            return "<p>no runs</p>"
         keys = [key for key in KEYS if key == "policy" or len({getattr(run, key) for run in self}) > 1]
-        head = "".join(f"<th>{html.escape(text)}</th>" for text in (*keys, *map(figure_title, names)))
-        rows = []
-        for row in self.figures.iter_rows(named=True):
-            shown = ["" if row[key] is None else str(row[key]) for key in keys]
-            cells = "".join(
-                f"<td>{html.escape(cell)}</td>" for cell in (*shown, *(_shown(row[name]) for name in names))
-            )
-            rows.append(f"<tr>{cells}</tr>")
-        workloads = html.escape(", ".join(dict.fromkeys(run.workload for run in self)))
-        return f"<table><caption>{workloads}</caption><tr>{head}</tr>{''.join(rows)}</table>"
+        caption = ", ".join(dict.fromkeys(run.workload for run in self))
+        return _table_html(caption, self.figures, keys, shown_figures(self.figures.to_dicts()))
 
 
 class Campaign:
@@ -353,29 +362,50 @@ class Campaign:
 
     def __init__(self, folder: str) -> None:
         self._store = Store(folder)
+        self._folder = folder
+
+    def __repr__(self) -> str:
+        policies = ", ".join(dict.fromkeys(self.figures["policy"])) or "no policy"
+        return f"Campaign({self._folder!r}: {quantity(len(self.figures), 'finished run')}: {policies})"
 
     @cached_property
     def figures(self) -> pl.DataFrame:
         """One row per finished run: workload, family, platform, policy, options, seed, and all figures."""
         return campaign_frame(self._store)
 
+    @public
     def summary(
         self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: str | Sequence[str] = ()
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
         keys = (by,) if isinstance(by, str) else tuple(by)
-        others = [name for name in ("platform", "options") if name not in keys]
-        counts = self.figures.group_by(keys).agg(pl.col(others).n_unique())
-        several = [name for name in others if (counts[name] > 1).any()]
-        if several:
-            warnings.warn(f"groups contain several values of {', '.join(several)}: add them to `by`", stacklevel=2)
-        return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
+        found = summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
+        columns = ("platform", "options")
+        several = [name for name in columns if self.figures.select(*keys, name).n_unique() > found.height]
+        if several := [name for name in several if name not in keys]:
+            warn(f"groups contain several values of {', '.join(several)}: add them to `by`")
+        return found
 
+    @property
+    def plot(self) -> CampaignPlots:
+        """Figures of the campaign: ``campaign.plot.ratios("mean_wait_s", baseline="easy")``, … Each is a Figure."""
+        return CampaignPlots(self._store)
+
+    @public
     def report(self, path: str | Path = "report.html", *, baseline: str = "") -> None:
         """Write the HTML page of the campaign."""
         write_text(str(path), [_pages().of_campaign(self._store, baseline)])
 
+    def _repr_html_(self) -> str:
+        if self.figures.is_empty():
+            return f"<p>campaign <b>{html.escape(self._folder)}</b>: no finished run</p>"
+        keys = groups_shown(self.figures)
+        names = shown_figures(self.figures.to_dicts())
+        caption = f"{self._folder}: means of {quantity(len(self.figures), 'finished run')}"
+        return _table_html(caption, grouped(self.figures, keys, names), [*keys, "points"], names)
 
+
+@public
 def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
     """Read a run from its files, by the start of their names, as `simulate -e PREFIX` and Batsim write them.
 
@@ -393,6 +423,7 @@ def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
     return run
 
 
+@public
 def read_campaign(folder: str | Path) -> Campaign:
     """Read the results of a campaign from its directory. Raises InputError if there is no campaign."""
     campaign = Campaign(str(folder))
@@ -413,6 +444,17 @@ def _pages() -> Any:
     except ImportError as error:
         raise InputError(f"reports need {error.name}; pip install 'pybatsched[notebook]'") from None
     return page
+
+
+def _table_html(caption: str, table: pl.DataFrame, keys: Sequence[str], figures: Sequence[str]) -> str:
+    """Return a table as HTML: its names, and its figures with few digits."""
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in (*keys, *map(figure_title, figures)))
+    rows = []
+    for row in table.iter_rows(named=True):
+        names = ["" if row[key] is None else str(row[key]) for key in keys]
+        cells = (*names, *(_shown(row[name]) for name in figures))
+        rows.append(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>")
+    return f"<table><caption>{html.escape(caption)}</caption><tr>{head}</tr>{''.join(rows)}</table>"
 
 
 def _shown(value: Any) -> str:

@@ -28,6 +28,7 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.errors import InputError, RemoteProtocolError
+from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Task, machine_of, scenario_of, warn_all
@@ -208,6 +209,7 @@ class Simulation:
     call then repeats the run up to that step first.
     """
 
+    @public
     def __init__(
         self,
         log: Log | str | Path,
@@ -230,7 +232,7 @@ class Simulation:
         task = Task(as_log(log), chosen, machine, seed, tau_s)
         plan = chosen.plan(seed)
         scenario, found = scenario_of(task, plan)
-        warn_all(found, stacklevel=3)
+        warn_all(found)
         self._seed = seed
         known = {field.name for field in fields(SimulationOptions) if field.type in {bool, "bool"}}
         if wrong := sorted(set(features) - known):
@@ -297,6 +299,7 @@ class Simulation:
                 if not self._step():
                     return
 
+    @public
     def run_until(self, condition: Callable[[Simulation], object]) -> bool:
         """Run until a condition holds. Return True then, False if the simulation ended first.
 
@@ -459,6 +462,7 @@ class Simulation:
 
     # --- another policy ---------------------------------------------------------------------------------------
 
+    @public
     def replace_policy(self, policy: PolicyLike | PolicyPlan, **options: Any) -> None:
         """Continue with another policy from here ("what if").
 

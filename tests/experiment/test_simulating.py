@@ -23,6 +23,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched import Decision, InputError
+from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import PolicyError
 from pybatsched.experiment import simulating
 from pybatsched.experiment.running import run_task
@@ -492,3 +493,18 @@ def test_classes_are_known_only_to_their_runs(log: pb.Log, tmp_path: Path) -> No
     assert "unknown policy" not in (tmp_path / "page.html").read_text()
     with pytest.raises(InputError, match="unknown policy 'Ours'"):
         pb.simulate(log, "Ours")
+
+
+def test_there_are_no_more_workers_than_runs(log: pb.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[LocalWorkers] = []
+    start = LocalWorkers._start
+
+    def counted(workers: LocalWorkers) -> Any:
+        started.append(workers)
+        if len(started) > 2:
+            raise AssertionError("more workers than runs")
+        return start(workers)
+
+    monkeypatch.setattr(LocalWorkers, "_start", counted)
+    assert len(pb.simulate(log, ["fcfs", "easy"], workers=50, progress=False)) == 2
+    assert len(started) == 2
