@@ -54,7 +54,7 @@ _NAMES: Final = {
         "width",
     )
 }
-_OPTION: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)(?: (N|P|DIR|FILE)\b)?|-o (?='?[A-Za-z_…])")
+_OPTION: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)(?: (N|P|DIR|FILE)\b)?|^-e |-o (?='?[A-Za-z_…])")
 _COMMAND: Final = re.compile(r"(`[^`]*`)")  # a whole command stays as it is
 _PACKAGE: Final = str(Path(__file__).parents[1])
 
@@ -84,7 +84,7 @@ def warn(text: str) -> None:
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(in_python(text), stacklevel=level - 1)
+    warnings.warn(in_python(text), stacklevel=level)
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
@@ -199,7 +199,7 @@ def _check_of_group(origin: Any, args: tuple[Any, ...]) -> _Check:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)
+    return not isinstance(value, bool) and isinstance(value, numbers.Real) and not math.isnan(value)
 
 
 #: Checks of plain types.

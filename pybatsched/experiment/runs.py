@@ -18,7 +18,7 @@ from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.table import frame as campaign_frame, grouped, groups_shown, shown as shown_figures
 from pybatsched.errors import InputError, quantity
-from pybatsched.experiment.arguments import public, warn
+from pybatsched.experiment.arguments import checked_type, public, warn
 from pybatsched.experiment.log import name_of_file, pl, plain_columns
 from pybatsched.experiment.plots import CampaignPlots, Plots
 from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
@@ -139,12 +139,8 @@ class Run:
         The run is repeated once to record a journal, unless it has one. Raises InputError if that is not possible.
         """
         path = self._journal()
-        with registry.also_known(self.own_sources()):
+        with registry.also_known(_sources([self])):
             return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
-
-    def own_sources(self) -> list[registry.PolicySource]:
-        """Return the policy if it is a class of this process, which journals name."""
-        return [] if self._task is None else [self._task.policy.source]
 
     def _journal(self) -> str:
         path = self.record.journal
@@ -226,6 +222,7 @@ class Run:
 class Runs(Sequence[Run]):
     """A set of runs, in the order in which they were asked for. `runs[0]` is a run; slices are sets of runs."""
 
+    @public
     def __init__(self, runs: Iterable[Run]) -> None:
         self._runs = tuple(runs)
         for run in self._runs:
@@ -257,7 +254,8 @@ class Runs(Sequence[Run]):
         for name, value in wanted.items():
             if name not in KEYS:
                 raise InputError(f"{name}: expected one of {', '.join(KEYS)}")
-            known = dict.fromkeys(getattr(run, name) for run in self)
+            checked_type(name, value, str | int | None)
+            known = list(dict.fromkeys(getattr(run, name) for run in self))
             if value not in known:
                 raise InputError(f"{name}: expected one of {', '.join(map(repr, known))}, found {value!r:.60}")
         return Runs(run for run in self if all(getattr(run, name) == value for name, value in wanted.items()))
@@ -319,7 +317,7 @@ class Runs(Sequence[Run]):
     def report(self, path: str | Path = "report.html") -> None:
         """Write one HTML page about all runs."""
         records = self._named()
-        with registry.also_known(source for run in self for source in run.own_sources()):
+        with registry.also_known(_sources(self)):
             write_text(str(path), [_pages().of_runs(records, [], files.common_tau_s(records))])
 
     @public
@@ -429,6 +427,12 @@ def read_campaign(folder: str | Path) -> Campaign:
     campaign = Campaign(str(folder))
     campaign.figures  # noqa: B018  raises InputError at once
     return campaign
+
+
+def _sources(runs: Iterable[Run]) -> list[registry.PolicySource]:
+    """Return the policies of runs of this process, which journals name: they may be classes of a notebook."""
+    tasks = [run._task for run in runs]  # noqa: SLF001  of this module
+    return [task.policy.source for task in tasks if task is not None]
 
 
 def _chosen(figures: str | Sequence[str], table: pl.DataFrame) -> Sequence[str]:

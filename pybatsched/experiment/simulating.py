@@ -263,6 +263,9 @@ def _parallel(
     with _bar(len(tasks), "run", is_shown=progress) as bar, closing(results):
         try:
             for number, result in results:
+                for stream, text in ((sys.stdout, result.get("stdout")), (sys.stderr, result.get("stderr"))):
+                    if text:
+                        bar.write(text, file=stream, end="")  # above the bar
                 if "error" in result:
                     raise _as_error(result)
                 warn_all(result["warnings"])

@@ -221,6 +221,37 @@ def test_an_error_of_a_policy_has_its_cause(log: pb.Log) -> None:
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
+class Talking(Easy):
+    """Prints the time of its decisions."""
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        print(f"decides at {now:g}")
+        return super().decide(now)
+
+
+def test_output_of_workers_appears(log: pb.Log, capfd: pytest.CaptureFixture[str]) -> None:
+    pb.simulate(log, Talking, progress=False)
+    alone = capfd.readouterr().out
+    assert alone.startswith("decides at 0\n")
+    pb.simulate(log, [Talking, pb.policy(Talking, label="again")], workers=2, progress=False)
+    assert capfd.readouterr().out == 2 * alone
+
+
+class Failing(pb.Policy):
+    """Prints, and fails."""
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        print("on the way")
+        print("in trouble", file=sys.stderr)
+        raise RuntimeError("no idea")
+
+
+def test_output_before_an_error_appears(log: pb.Log, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PolicyError, match="no idea"):
+        pb.simulate(log, [Failing], workers=2, progress=False)
+    assert capfd.readouterr() == ("on the way\n", "in trouble\n")
+
+
 def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
     with pytest.raises(PolicyError, match=r"no idea at 0(.|\n)*in decide: raise RuntimeError"):
         pb.simulate(log, ["fcfs", Broken], workers=2, progress=False)
@@ -244,7 +275,10 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
         (lambda log: pb.simulate(log, "easy", units="node"), "units node: expected with a platform"),
         (lambda log: pb.simulate(log, "easy", tau_s=-5), "tau_s: expected 0 seconds or more, found -5"),
         (lambda log: pb.simulate(log, "easy", stop_at=-1), "stop_at: expected 0 seconds or more, found -1"),
-        (lambda log: pb.simulate(WRONG_LOGS, "easy"), "log: expected a Log or the path of a file, found int"),
+        (
+            lambda log: pb.simulate(WRONG_LOGS, "easy"),
+            "log: expected a Log, .* or a dictionary of Logs, found {'a': 3}",
+        ),
         (lambda log: pb.simulate(log, ["easy"])[:0].jobs, "expected at least one run, found none"),
         (lambda log: pb.simulate(log, "easy").plot.gantt(color="red"), "color: expected one of auto, job, wait"),
         (lambda log: pb.simulate(log, "easy").plot.cdf(scale="ln"), "scale: expected one of auto, log, linear"),
