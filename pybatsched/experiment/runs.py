@@ -378,9 +378,9 @@ class Campaign:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
         keys = (by,) if isinstance(by, str) else tuple(by)
         found = summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
-        columns = ("platform", "options")
-        several = [name for name in columns if self.figures.select(*keys, name).n_unique() > found.height]
-        if several := [name for name in several if name not in keys]:
+        others = [name for name in ("platform", "options") if name not in keys]
+        several = [name for name in others if self.figures.select(*keys, name).n_unique() > found.height]
+        if several:
             warn(f"groups contain several values of {', '.join(several)}: add them to `by`")
         return found
 
