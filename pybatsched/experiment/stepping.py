@@ -45,22 +45,25 @@ from pybatsched.simulator.run import refused_by_batsim, result_of, with_needs
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """An unfinished job at the moment at which it was read. Later steps do not change it.
+    """An unfinished job at the moment at which it was read. Later steps do not change it."""
 
-    `id` is the id of the user's job, such as ``w0!12``, and `fields` are the fields of the workload. `n_procs` is the
-    number of processors that it requests. `state` is waiting, held (processors are kept for it), running, or killed
-    (until the kill is answered). `procs` are the processors that it holds, None if there are none. `estimate` is the
-    expected run time, None if it is unknown.
-    """
-
+    #: The id of the user's job, such as ``w0!12``.
     id: str
+    #: waiting, held (processors are kept for it), running, or killed (until the kill is answered).
     state: str
+    #: The number of processors that it requests.
     n_procs: int
+    #: When it was submitted.
     submitted_at: float
+    #: When it started; None if it waits.
     started_at: float | None
+    #: The processors that it holds; None if there are none.
     procs: IntervalSet | None
+    #: The expected run time in seconds; None if it is unknown.
     estimate: float | None
+    #: The limit of its run time in seconds; None if there is none.
     walltime: float | None
+    #: Its fields in the workload.
     fields: Mapping[str, Any]
 
 
