@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
@@ -18,18 +18,16 @@ from pybatsched.experiment.log import Log, Time, in_seconds
 from pybatsched.experiment.policies import PolicyChoice
 from pybatsched.machines import names
 from pybatsched.metrics import DEFAULT_TAU_S, summary
-from pybatsched.metrics.fields import check_fields, not_evaluated
+from pybatsched.metrics.fields import not_evaluated
 from pybatsched.platform import model
-from pybatsched.platform.groups import groups
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
-from pybatsched.simulator import external_events, run as runs
+from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
-from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS
 
@@ -126,25 +124,10 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
     if options.energy:
         model.check_energy(platform)
     workloads = {"w0": workload}
-    job_checks.check_ids(workloads)
-    check_fields(workloads.values())
-    job_checks.check_fields(
-        workloads.values(), runs.field_models(plan, options), {"clusters": tuple(groups(platform, "cluster"))}
-    )
-    events = [
-        external_events.read(path, n_hosts=len(platform.hosts), forward_unknown=options.forward_unknown_events)
-        for path in machine.events
-    ]
-    ends_at = math.inf
-    if machine.stop_at is not None:
-        ends_at = in_seconds(machine.stop_at, "stop_at")
-    found = [
-        *(run_inputs.energy_warnings(workloads.values()) if options.energy else []),
-        *run_inputs.planning_warnings(runs.reserving(plan, options), workloads.values()),
-        *platform.remarks,
-        *run_inputs.size_warnings(platform, workloads.values()),
-    ]
-    return Scenario(platform, workloads, options, events, ends_at), [text for text in found if text]
+    run_inputs.check_workloads(workloads, runs.field_models(plan, options), platform)
+    ends_at = math.inf if machine.stop_at is None else in_seconds(machine.stop_at, "stop_at")
+    scenario = run_inputs.scenario_of(platform, workloads, options, machine.events, ends_at)
+    return scenario, run_inputs.warnings_of(platform, workloads.values(), options, plan)
 
 
 def run_task(
@@ -161,14 +144,12 @@ def run_task(
     unit = scenario.workloads["w0"].about.get("units")
     if task.log.how_read is not None and isinstance(unit, dict):
         how_read["units"] = unit["unit"]
+    how_read |= not_evaluated(scenario.workloads)
     options = scenario.options
-    policy = run_inputs.policy_description(plan, options)
     files = run_inputs.digests(task.machine.platform, [], task.machine.events, energy=options.energy)
     name = task.log.name if task.log.how_read is None else task.log.workload.source
     files["workloads"] = [{"file": name, "sha256": task.log.digest}]
-    setting = run_inputs.setting_of(scenario, files, policy)
-    how_read |= not_evaluated(scenario.workloads)
-    about: dict[str, Any] = {"inputs": setting.inputs, "policy": policy, "tau_s": task.tau_s, **how_read}
+    setting, about = run_inputs.described(scenario, plan, files, how_read, task.tau_s)
     journal_path = f"{prefix}{JOURNAL}" if journal else None
     with Results(prefix, about, journal_path) as results:
         result = runs.run_policy(

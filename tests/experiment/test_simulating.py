@@ -542,3 +542,37 @@ def test_there_are_no_more_workers_than_runs(log: pb.Log, monkeypatch: pytest.Mo
     monkeypatch.setattr(LocalWorkers, "_start", counted)
     assert len(pb.simulate(log, ["fcfs", "easy"], workers=50, progress=False)) == 2
     assert len(started) == 2
+
+
+#: Two clusters, with a network and a property that Batsim rejects.
+_TWO_CLUSTERS = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <zone id="z" routing="Full">
+    <host id="master_host" speed="1Gf"/>
+    <host id="a0" speed="1Gf"><prop id="cluster" value="a"/></host>
+    <host id="b0" speed="1Gf"><prop id="cluster" value="b"/></host>
+    <link id="l" bandwidth="1Gbps" latency="1ms"/>
+    <route src="master_host" dst="a0"><link_ctn id="l"/></route>
+    <route src="master_host" dst="b0"><link_ctn id="l"/></route>
+    <route src="a0" dst="b0"><link_ctn id="l"/></route>
+  </zone>
+</platform>
+"""
+
+
+def test_warnings_and_summary_on_a_platform_are_those_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "two.xml").write_text(_TWO_CLUSTERS)
+    platform, workload = str(tmp_path / "two.xml"), str(tmp_path / "w.json")
+    pb.generate_workload("lublin", n_jobs=12, n_procs=2, seed=1).write(workload)
+    done = run_cli("simulate", "-p", platform, "-w", workload, "--policy", "easy", "-e", str(tmp_path / "cli"))
+    assert done.returncode == 0
+    with pytest.warns(UserWarning, match="in Batsim, messages take time") as found:
+        run = pb.simulate(workload, "easy", platform=platform, progress=False)
+    assert [str(one.message) for one in found if str(one.message) not in done.stderr] == []
+    run.save(tmp_path / "api")
+    by_command, in_python = (json.loads((tmp_path / f"{name}_summary.json").read_text()) for name in ("cli", "api"))
+    del by_command["command"], in_python["names"]
+    assert in_python == by_command
+    for suffix in FILES:
+        assert (tmp_path / f"api{suffix}").read_bytes() == (tmp_path / f"cli{suffix}").read_bytes()
