@@ -103,11 +103,7 @@ class Run:
     @cached_property
     def figures(self) -> dict[str, float | int | None]:
         """The figures of the run by name, such as mean_wait_s; docs/metrics.md explains them."""
-        found = figures_of(self.record.jobs, self.record.n_procs, self.tau_s)
-        # In a run that was stopped, these count the jobs that still waited and ran.
-        found["utilisation"] = self.record.utilisation()
-        found["mean_queue_length"] = self.record.queue_length.mean(*self.record.span)
-        found["max_queue_length"] = self.record.queue_length.maximum
+        found = figures_of(self.record.jobs, self.record.n_procs, self.tau_s, self.record.cut)
         if self.record.energy is not None:
             found |= self.record.energy.as_dict()
         found["n_unfinished"] = self.about.get("n_unfinished", 0)

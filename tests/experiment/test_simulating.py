@@ -23,6 +23,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched import Decision, InputError
+from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import PolicyError
 from pybatsched.experiment import simulating
@@ -576,3 +577,16 @@ def test_warnings_and_summary_on_a_platform_are_those_of_the_command(tmp_path: P
     assert in_python == by_command
     for suffix in FILES:
         assert (tmp_path / f"api{suffix}").read_bytes() == (tmp_path / f"cli{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("part", [None, 0.3, 0.5, 0.8])
+def test_there_is_one_utilisation(part: float | None) -> None:
+    """Campaigns, `metrics` and Python compute it from the area under the processors in use."""
+    for seed in range(6):
+        log = pb.generate_workload("lublin", n_jobs=40, n_procs=16, seed=seed, load=0.9)
+        last_at = float(log.jobs["submitted_at"].max())  # type: ignore[arg-type]
+        record = pb.simulate(log, "easy", stop_at=None if part is None else part * last_at, progress=False).record
+        figures = figures_of(record.jobs, record.n_procs, 10.0, record.cut)
+        area = record.usage.integral(*record.span)
+        assert figures["utilisation"] == record.utilisation() == area / (16 * (record.span[1] - record.span[0]))
+        assert figures["mean_queue_length"] == record.queue_length.mean(*record.span)
