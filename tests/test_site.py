@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import doctest
 import importlib.util
 import inspect
@@ -81,6 +82,28 @@ def test_each_public_name_has_a_docstring_and_a_page(site_pages: Any) -> None:
     assert sorted(re.findall(r"^      heading: (\w+)$", pages, flags=re.MULTILINE)) == sorted(names)
     index = site_pages.fill((DOCS / "reference" / "python.md").read_text())
     assert [name for name in names if f"[`{name}`]" not in index] == []
+
+
+@pytest.mark.parametrize("name", ["Job", "Cluster", "Partition", "JobView"])
+def test_attributes_have_comments(name: str, site_pages: Any) -> None:
+    """The site shows the attributes with a comment. All attributes of the guide's tables, or of a record, need one."""
+    cls = getattr(pybatsched, name)
+    lines = inspect.getsource(cls).splitlines()
+    described = {
+        found[1]
+        for number, line in enumerate(lines, start=1)
+        if (found := re.match(r"\s+(?:self\.)?(\w+)(?:: .*| = .*)$", line)) and site_pages.comment_above(lines, number)
+    }
+    if dataclasses.is_dataclass(cls):
+        wanted = {field.name for field in dataclasses.fields(cls)}
+    else:
+        guide = (DOCS / "api.md").read_text()
+        table = guide.partition(f"| `{name}` | |\n|---|---|\n")[2].partition("\n\n")[0]
+        cells = " ".join(row.split(" | ")[0] for row in table.splitlines())
+        members = set(re.findall(r"`(\w+)`", cells))
+        wanted = {one for one in members if not isinstance(getattr(cls, one, None), property)}
+    assert wanted
+    assert wanted - described == set()
 
 
 def test_a_public_name_is_documented_where_it_is_defined(site_pages: Any) -> None:

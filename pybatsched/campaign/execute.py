@@ -20,6 +20,7 @@ from pybatsched.metrics.fields import fields_of
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.paired import stays_of
 from pybatsched.metrics.summary import STATE_COUNTS
+from pybatsched.metrics.truncated import Truncation
 from pybatsched.platform import model
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
@@ -68,25 +69,27 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     }
 
 
-def figures_of(table: JobTable, n_procs: int, tau_s: float) -> dict[str, float | int | None]:
+def figures_of(
+    table: JobTable, n_procs: int, tau_s: float, cut: Truncation | None = None
+) -> dict[str, float | int | None]:
     """Return the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end.
 
     If some jobs are not evaluated, utilisation, queue and end include all jobs; the other figures include only
-    evaluated jobs. A figure of a fact never replaces another figure of the same name.
+    evaluated jobs. In a run that was truncated, utilisation and queue include the jobs that ran and waited at the
+    `cut`. A figure of a fact never replaces another figure of the same name.
     """
     jobs, frame = table.evaluated, table.evaluated.frame
     begin, end = table.span
-    held_s = sum((table.segments["n_procs"] * table.segments["runtime_s"]).to_list())
-    queue = table.queue_length()
+    queue = table.queue_length(cut)
     states = Counter(frame["state"])
     row: dict[str, float | int | None] = {
         "n_jobs": len(jobs),
         "n_left_out": len(table) - len(jobs),
         "n_ran": jobs.ran.height,
         "n_requeued": int((frame["n_segments"] > 1).sum()),
-        "utilisation": held_s / (n_procs * (end - begin)) if end > begin else None,
+        "utilisation": table.utilisation(n_procs, cut),
         "makespan_s": end if end > begin else None,
-        "mean_queue_length": queue.mean(begin, end),
+        "mean_queue_length": queue.mean(*table.span_until(cut)),
         "max_queue_length": queue.maximum,
     }
     for state in FINAL_STATES:

@@ -214,7 +214,7 @@ class Store:
         except OSError as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 raise InputError(
-                    f"{self._shown}: no campaign here (no manifest.json); expected the --output of campaign run"
+                    f"{self._shown}: no campaign here (no manifest.json); expected DIR of `campaign run --output DIR`"
                 ) from None
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:

@@ -1,18 +1,20 @@
 """A worker process: it reads cells, or pickled calls, from standard input, a line of JSON each, and writes results.
 
-Output of policies goes to standard error, so that it cannot mix with the results.
+Output of policies goes to standard error, so that it cannot mix with the results. The result of a call contains it too.
 """
 
 from __future__ import annotations
 
 import base64
 import faulthandler
+import io
 import json
 import os
 import pickle
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 from pybatsched.campaign.execute import run_or_error
@@ -38,11 +40,24 @@ def _called(cell: Mapping[str, Any]) -> dict[str, Any]:
     Its modules are found where the parent process finds them.
     """
     sys.path += [path for path in cell["path"] if path not in sys.path]
-    try:
-        function, args = pickle.loads(base64.b64decode(cell["call"]))  # noqa: S301  of the parent process
-        return {"address": cell["address"], **function(*args)}
-    except Exception as error:  # noqa: BLE001  the parent process reports it
-        return {"address": cell["address"], "error": "".join(traceback.format_exception(error)).strip()}
+    stdout, stderr = _Copy(), _Copy()
+    with redirect_stdout(stdout), redirect_stderr(stderr):
+        try:
+            function, args = pickle.loads(base64.b64decode(cell["call"]))  # noqa: S301  of the parent process
+            result = function(*args)
+        except Exception as error:  # noqa: BLE001  the parent process reports it
+            result = {"error": "".join(traceback.format_exception(error)).strip()}
+    return {"address": cell["address"], **result, "stdout": stdout.getvalue(), "stderr": stderr.getvalue()}
+
+
+class _Copy(io.StringIO):
+    """Keeps a copy of what is printed. If the process dies, the parent process has only its standard error."""
+
+    def write(self, text: str) -> int:
+        """Print a text and keep it."""
+        assert sys.__stderr__ is not None
+        sys.__stderr__.write(text)
+        return super().write(text)
 
 
 if __name__ == "__main__":

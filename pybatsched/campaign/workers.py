@@ -83,7 +83,7 @@ class LocalWorkers:
         waiting = deque(cells)
         n_tries: dict[str, int] = {}
         while waiting or self.n_running:
-            while waiting and len(self._workers) < self._n:
+            while len(self._workers) < min(self._n, len(waiting) + self.n_running):  # none without a cell to run
                 self._workers.append(self._start())
             for worker in self._workers:
                 if waiting and worker.cell is None:

@@ -22,7 +22,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
-from pybatsched.simulator import external_events, run as runs
+from pybatsched.simulator import run as runs
 from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
@@ -42,8 +42,6 @@ PREFIX_state.json holds the state of the run: running, interrupted, failed or fi
 Options that Batsim has too have Batsim's names.
 Profiles that need a network model (communication, storage, MPI) are rejected: run them with Batsim.
 """
-
-_N_REJECTED_SHOWN: Final = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -164,13 +162,10 @@ def run(args: argparse.Namespace) -> int:
         _check_batsim5(args)
     scenario = read_scenario(args, plan)
     options = scenario.options
-    policy = None if plan is None else run_inputs.policy_description(plan, options)
     files = run_inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
-    setting = run_inputs.setting_of(scenario, files, policy)
     how_read = {**inputs.reading_options(args), **not_evaluated(scenario.workloads)}
     how_read["command"] = inputs.command_to_repeat("simulate", add_arguments, args)
-    about = {"inputs": setting.inputs, "policy": policy, "tau_s": args.tau, **how_read}
-    about |= {"clusters": setting.clusters} if setting.clusters else {}
+    setting, about = run_inputs.described(scenario, plan, files, how_read, args.tau)
     with run_end.keep_files(Results(args.export, about, args.journal)) as results:
         result = _simulate(args, scenario, plan, results)
         results.cut_at = result.cut_at
@@ -305,24 +300,9 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     if options.energy:
         model.check_energy(platform)
     if not args.quiet:
-        rejected = [
-            f"{text} (Batsim rejects this; the embedded simulator ignores it)"
-            for text in platform.refused[:_N_REJECTED_SHOWN]
-        ]
-        sizes = run_inputs.size_warnings(platform, workloads.values())
-        planning = run_inputs.planning_warnings(
-            None if plan is None else runs.reserving(plan, options), workloads.values()
-        )
-        energy = run_inputs.energy_warnings(workloads.values()) if options.energy else []
-        for remark in (*energy, *planning, *platform.remarks, *rejected, platform.network_note, *sizes):
-            if remark:
-                arguments.say(remark)
-    n_hosts = len(platform.hosts)
-    events = [
-        external_events.read(path, n_hosts=n_hosts, forward_unknown=options.forward_unknown_events)
-        for path in args.events
-    ]
-    return Scenario(platform, workloads, options, events, ends_at)
+        for remark in run_inputs.warnings_of(platform, workloads.values(), options, plan):
+            arguments.say(remark)
+    return run_inputs.scenario_of(platform, workloads, options, args.events, ends_at)
 
 
 def _machine_of(workloads: Mapping[str, Workload], args: argparse.Namespace) -> Platform:

@@ -30,16 +30,26 @@ class Partition:
     """
 
     def __init__(self, name: str, procs: IntervalSet) -> None:
+        #: The name of the partition.
         self.name = name
+        #: All its processors, absent ones included.
         self.procs = procs
-        self.n_procs = len(procs)  # absent ones included
+        #: The number of its processors, absent ones included.
+        self.n_procs = len(procs)
+        #: The processors that a job can get now.
         self.free = procs
+        #: The number of free processors.
         self.n_free = len(procs)
+        #: Processors that are unavailable or asleep, or held by a job that is in no partition. Jobs may hold some.
         self.away = EMPTY
+        #: The number of processors that are away.
         self.n_away = 0
+        #: The jobs that hold processors, by expected end and then by order of submission.
         self.running_jobs: list[Job] = []
         self._ends: list[tuple[float, int]] = []  # expected end and submission number of each running job
+        #: A counter of all changes of `free`, `away` and `running_jobs`.
         self.n_changes = 0
+        #: The number of kills that Batsim has not answered. No job starts here while there are any.
         self.n_kills_pending = 0
         self.machines_settled = False
 
@@ -88,16 +98,24 @@ class Cluster:
         config: Mapping[str, Any] | None = None,
         profiles: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
+        #: The processors of all compute hosts.
         self.procs = procs
+        #: The number of processors.
         self.n_procs = len(procs)
+        #: The storage hosts, which belong to no partition.
         self.storage = storage
+        #: The description of each host by its number.
         self.resources: Mapping[int, Resource] = {resource.id: resource for resource in resources}
+        #: Whether several jobs may compute on one processor.
         self.allow_sharing = allow_sharing
+        #: Batsim's options at the start.
         self.config: Mapping[str, Any] = config or {}
+        #: The profiles of each workload by name, if Batsim sends them.
         self.profiles: dict[str, dict[str, Mapping[str, Any]]] = {
             name: dict(content) for name, content in (profiles or {}).items()
         }
-        self.jobs: Mapping[str, Job] = {}  # all waiting and running jobs, by their users' ids
+        #: All waiting and running jobs, by their users' ids.
+        self.jobs: Mapping[str, Job] = {}
         #: Returns whether Batsim can run a job again from scratch; set by the engine.
         self.can_restart: Callable[[Job], bool] = lambda _job: True
         #: Returns whether a job can be killed and continue later with its remaining work; set by the engine.
@@ -107,12 +125,16 @@ class Cluster:
         #: Returns whether a job can get another size and duration (`Reshape`); set by the engine.
         self.can_reshape: Callable[[Job], bool] = lambda _job: True
         self._retired_profiles: dict[str, IdSet] = {}  # by workload: profiles that no new job can use
+        #: The partitions by name.
         self.partitions: dict[str, Partition] = {}
         #: Running jobs of an earlier policy that are in no partition. Their processors are away until they end.
         self.inherited: dict[str, Job] = {}
+        #: Processors that an external event has made unavailable.
         self.unavailable = EMPTY
+        #: Processors that are switched off, or change their pstate.
         self.asleep = EMPTY
-        self.away = EMPTY  # unavailable, asleep, or held by an inherited job
+        #: Processors that are unavailable, asleep, or held by an inherited job.
+        self.away = EMPTY
 
     @classmethod
     def from_begins(cls, event: SimulationBegins) -> Cluster:

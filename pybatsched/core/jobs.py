@@ -192,37 +192,64 @@ class Job:
         profile: Mapping[str, Any] | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> None:
+        #: The user's id of the job, such as w0!12.
         self.id = job_id
+        #: The id of its current segment in Batsim; another one than `id` after a requeue.
         self.wire_id = job_id
+        #: The name of its workload, such as w0; empty if its id has none.
         self.workload = job_id.partition("!")[0] if "!" in job_id else ""
+        #: The number of processors that it needs now.
         self.n_procs: int = n_procs
+        #: The number of processors with which it was submitted.
         self.n_procs_requested: int = n_procs
+        #: The limit of its run time that Batsim enforces, in seconds; None if there is none.
         self.walltime = walltime
+        #: The run time to plan with, in seconds: its field `estimate`, else its walltime, else None.
         self.estimate = walltime if estimate is None else estimate
+        #: When it was submitted.
         self.submitted_at = submitted_at
+        #: Its number in the order of submissions.
         self.seq = seq
+        #: The name of its profile.
         self.profile_name = profile_name
+        #: Its profile, which describes its work; None if Batsim does not send profiles.
         self.profile = profile
+        #: All fields of the job in the workload, for example ``job.fields.get("user")``.
         self.fields: Mapping[str, Any] = fields or {}
+        #: Its state, a `JobState`.
         self.state = JobState.WAITING
+        #: When its hold began; None if it is not held.
         self.held_from: float | None = None
-        self.start_at: float | None = None  # while it is held
+        #: The planned start of a held job; None if it is not held.
+        self.start_at: float | None = None
+        #: When its current segment started; None if it does not run and did not run.
         self.started_at: float | None = None
+        #: When it is expected to end: its start and its estimate; infinite if that is not known.
         self.expected_end_at: float = math.inf
+        #: The processors that it holds; None if there are none.
         self.procs: IntervalSet | None = None
-        self.n_held = 0  # the number of these processors
+        #: The number of processors that it holds.
+        self.n_held = 0
+        #: The partition in which it runs or is held; None if there is none.
         self.partition: PartitionRef | None = None
+        #: Why it was started or held: the reason of the decision.
         self.start_reason: Reason = ""
+        #: When it ended; None before.
         self.ended_at: float | None = None
+        #: Batsim's final state, such as COMPLETED_SUCCESSFULLY; empty before its end.
         self.final_state = ""
+        #: Its finished segments, one for each kill with a requeue.
         self.past: list[Segment] = []
         self.full_work = JobWork(profile_name, profile, walltime, self.estimate)  # all of its work, not only the rest
         self.load: StartupLoad | None = None  # extra seconds before its current work
         self.n_derived = 0  # how many derived jobs were registered for it
+        #: The processors on which it should continue after a requeue; None for any.
         self.resume_on: IntervalSet | None = None
         self.queued_in: PartitionRef | None = None  # the partition with the queue it waits in
-        self.shape: JobShape | None = None  # of the last `Reshape`
-        self.scale = 1.0  # the factor of its times
+        #: Its size and factor of times after the last `Reshape`; None if there was none.
+        self.shape: JobShape | None = None
+        #: The factor of its times after a `Reshape`; 1 without one.
+        self.scale = 1.0
         self.registered_as = (n_procs, 1.0)  # its size and scale in Batsim
         self.base_work = ScaledWork(self.full_work)  # all of its work; shapes are computed from it
         self.base_rest: ScaledWork | None = None  # the rest of its work after a requeue

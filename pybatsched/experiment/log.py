@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError, quantity
+from pybatsched.experiment.arguments import check_count, public
 from pybatsched.workload import lint, load, prepare, stats
 from pybatsched.workload.formats import batsim4, files, slurm, swf
 from pybatsched.workload.generate.models import Recipe, generate
@@ -136,6 +137,7 @@ class Log:
 
     # ------------------------------------------------------------------------------------------------------- changes
 
+    @public
     def window(self, begin: Time = 0, end: Time | None = None, *, warm_up: Time = 0) -> Log:
         """Return the jobs submitted from `begin` up to `end`, in the time of the log; the first one moves to time 0.
 
@@ -153,8 +155,10 @@ class Log:
             return self._changed(chosen)
         return self._selected(Selection(begin_at or None, end_at))
 
+    @public
     def head(self, n: int) -> Log:
         """Return the first `n` jobs."""
+        check_count("n", n)
         return self._selected(Selection(max_jobs=n))
 
     def _selected(self, selection: Selection) -> Log:
@@ -165,6 +169,7 @@ class Log:
         how = {**self.how_read, "selection": selection.as_json()}
         return replace(changed, how_read=how, file_digest=self.file_digest)
 
+    @public
     def where(self, condition: Callable[[Mapping[str, Any]], bool] | pl.Expr) -> Log:
         """Return the jobs for which a condition holds: a polars expression over `jobs`, or a function of a row.
 
@@ -175,13 +180,21 @@ class Log:
         if callable(condition):
             kept = [bool(condition(row)) for row in self.jobs.iter_rows(named=True)]
         else:
-            kept = self.jobs.select(condition.alias("kept"))["kept"].to_list()
+            try:
+                found = self.jobs.select(condition.alias("kept"))["kept"]
+            except pl.exceptions.PolarsError as error:
+                columns = ", ".join(self.jobs.columns)
+                raise InputError(f"condition {condition}: expected one over the columns {columns}: {error}") from None
+            if found.dtype != pl.Boolean or len(found) != len(self):
+                raise InputError(f"condition {condition}: expected True or False for each job, found {found.dtype}")
+            kept = found.to_list()
         jobs = [job for job, is_kept in zip(self.workload.jobs, kept, strict=True) if is_kept]
         if not jobs:
             raise InputError(f"{self.name}: expected a condition that some job meets, found none")
         profiles = prepare.used_profiles(jobs, self.workload.profiles)
         return self._changed(replace(self.workload, jobs=jobs, profiles=profiles, batsim=0))
 
+    @public
     def scale_load(self, factor: float) -> Log:
         """Return the same jobs with all submission times divided by `factor`: 1.2 is a load that is 20 % higher.
 
@@ -189,14 +202,17 @@ class Log:
         """
         return self._changed(prepare.scale_load(self.workload, factor))
 
+    @public
     def with_walltimes(self, rule: str) -> Log:
         """Return the jobs with walltimes by a rule: exact, factor:F, round or none."""
         return self._changed(prepare.with_walltimes(self.workload, Walltimes.parse(rule))[0])
 
+    @public
     def named(self, name: str) -> Log:
         """Return the same jobs under another name, which tables and figures show."""
         return replace(self, name=name)
 
+    @public
     def write(self, path: str | Path) -> None:
         """Write a Batsim workload file (.json or .json.gz). Raises InputError."""
         if not str(path).endswith((".json", ".json.gz")):
@@ -218,6 +234,7 @@ class Log:
         return f"<table><caption>workload <b>{html.escape(self.name)}</b></caption>{cells}</table>"
 
 
+@public
 def read_workload(
     path: str | Path,
     *,
@@ -258,6 +275,7 @@ def read_workload(
     return Log(workload, name or name_of_file(path), how, digest, files.format_of(path) != "Batsim JSON")
 
 
+@public
 def generate_workload(
     model: str,
     *,
@@ -274,6 +292,9 @@ def generate_workload(
 
     `model` is lublin, lublin-batch, lublin-interactive, lublin-all or poisson; `load` is the offered load.
     """
+    for argument, count in (("n_procs", n_procs), ("n_jobs", n_jobs)):
+        if count is not None:
+            check_count(argument, count)
     rule = Walltimes.parse(walltimes)
     recipe = Recipe(model, n_procs, seed, n_jobs=n_jobs, days=days, load=load, walltimes=rule, n_users=n_users)
     return Log(generate(recipe), name or model)
@@ -284,7 +305,7 @@ def as_log(log: Log | str | Path) -> Log:
     if isinstance(log, Log):
         return log
     if not isinstance(log, str | Path):
-        raise InputError(f"log: expected a Log or the path of a file, found {type(log).__name__}")
+        raise InputError(f"log: expected a Log or the path of a file, found {log!r:.60}")
     return read_workload(log)
 
 

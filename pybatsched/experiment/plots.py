@@ -1,4 +1,4 @@
-"""Figures of runs for notebooks and papers: each is a matplotlib Figure."""
+"""Figures of runs and campaigns for notebooks and papers: each is a matplotlib Figure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pybatsched.errors import InputError
-from pybatsched.experiment.log import in_seconds
+from pybatsched.campaign.store import Store
+from pybatsched.errors import InputError, quantity
+from pybatsched.experiment.arguments import public, warn
+from pybatsched.experiment.log import Time, in_seconds
 from pybatsched.metrics.runs import Run, common_tau_s
 
 if TYPE_CHECKING:
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 #: A width: that of a column (3.5 in) or of the text (7.2 in) of a paper, or inches.
 Width: TypeAlias = Literal["column", "text"] | float
+#: The scale of the axis of values. By default, it is logarithmic if the values differ much.
+Scale: TypeAlias = Literal["auto", "log", "linear"]
 
 
 class Plots:
@@ -22,6 +26,7 @@ class Plots:
 
     `labels` are names to show instead of the labels of policies, `width` is that of the figure, `scale` (auto, log or
     linear) that of the axis of values, `begin` and `end` limit the time axis (or choose jobs by their submission).
+    `tau_s` is the bound of bounded slowdowns, if not that of the runs.
     """
 
     def __init__(self, runs: Sequence[Run]) -> None:
@@ -47,36 +52,108 @@ class Plots:
         """Draw which job ran when, and on which processors; of one run. `color` is job, wait or auto."""
         return self._figure("gantt", **options)
 
+    @public
     def _figure(
         self,
         kind: str,
         *,
+        measure: str | None = None,
         labels: Mapping[str, str] | None = None,
         width: Width = "text",
-        begin: float | str | None = None,
-        end: float | str | None = None,
-        **options: Any,
+        begin: Time | None = None,
+        end: Time | None = None,
+        scale: Scale = "auto",
+        color: Literal["auto", "job", "wait"] = "auto",
+        tau_s: float | None = None,
+        **unknown: Any,
     ) -> Figure:
         from pybatsched.report import figure_style, figures  # noqa: PLC0415  matplotlib is an optional dependency
 
-        runs = list(self._runs)
-        if labels:
-            known = [run.label for run in runs]
-            for name in labels:
-                if name not in known:
-                    raise InputError(f"labels: {name!r}: expected one of {', '.join(known)}")
-            runs = [replace(run, name=labels.get(run.label, run.label)) for run in runs]
-        unknown = options.keys() - {"measure", "scale", "color"}
         if unknown:
-            expected = "labels, width, begin, end, scale, color"
+            expected = "labels, width, begin, end, scale, color, tau_s"
             raise InputError(f"{', '.join(sorted(unknown))}: expected one of {expected}")
-        for name, known_values in (("scale", ("auto", "log", "linear")), ("color", ("auto", "job", "wait"))):
-            if options.get(name, "auto") not in known_values:
-                raise InputError(f"{name}: expected one of {', '.join(known_values)}, found {options[name]!r:.40}")
-        if "measure" in options:
-            runs[0].evaluated.check_measure(options["measure"], *(run.evaluated for run in runs[1:]))
-        tau_s = common_tau_s(runs if options.get("measure") == "bounded_slowdown" else [])
-        times = {"begin": begin, "end": end}
-        span = {f"{name}_s": None if at is None else in_seconds(at, name) for name, at in times.items()}
-        given = {"width": figure_style.width_of(str(width)), **span, **options}
-        return figures.figure_of(kind, runs, figures.FigureOptions(tau_s=tau_s, **given))
+        _check_labels(labels, [run.label for run in self._runs])
+        runs = [replace(run, name=(labels or {}).get(run.label, run.label)) for run in self._runs]
+        if measure is not None:
+            runs[0].evaluated.check_measure(measure, *(run.evaluated for run in runs[1:]))
+        bound = common_tau_s(runs if measure == "bounded_slowdown" else [], tau_s)
+        begin_s, end_s = (None if at is None else in_seconds(at, name) for name, at in (("begin", begin), ("end", end)))
+        inches = figure_style.width_of(str(width))
+        options = figures.FigureOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color)
+        return figures.figure_of(kind, runs, options)
+
+
+class CampaignPlots:
+    """The figures of a campaign, those of its page. All methods take a figure or measure, and the same keywords.
+
+    `baseline` is the policy to compare with (default: that of the campaign's file, else its first policy). `policy`
+    draws only one policy, `only` only some workloads or families; names may contain stars. `each` is a field of jobs
+    that the campaign keeps, such as user: a dot is then one of its values in a run. `labels` are names to show instead
+    of those of policies, settings and families. `width` and `scale` are as in `Plots`.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def boxes(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
+        """Draw a box of the runs' figures for each policy and value of its options, by family of workloads."""
+        return self._figure("boxes", measure=measure, **options)
+
+    def ratios(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
+        """Draw boxes of the ratios to a baseline on the same workload, platform and seed."""
+        return self._figure("ratios", measure=measure, **options)
+
+    def means(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
+        """Draw means with 95 % confidence intervals, by Student's t over weeks or seeds."""
+        return self._figure("means", measure=measure, **options)
+
+    def mean_ratios(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
+        """Draw means of the ratios to a baseline, with 95 % confidence intervals."""
+        return self._figure("mean-ratios", measure=measure, **options)
+
+    @public
+    def _figure(
+        self,
+        kind: str,
+        *,
+        measure: str,
+        baseline: str = "",
+        policy: str = "",
+        only: str | Sequence[str] = (),
+        each: str = "",
+        labels: Mapping[str, str] | None = None,
+        width: Width | None = None,
+        scale: Scale = "auto",
+        **unknown: Any,
+    ) -> Figure:
+        from pybatsched.report import campaign_figures, figure_style  # noqa: PLC0415  matplotlib is optional
+        from pybatsched.report.campaign.points import points_of  # noqa: PLC0415
+
+        if unknown:
+            expected = "baseline, policy, only, each, labels, width, scale"
+            raise InputError(f"{', '.join(sorted(unknown))}: expected one of {expected}")
+        points = points_of(self._store)
+        _check_labels(labels, campaign_figures.names_in(points))
+        chosen = (only,) if isinstance(only, str) else tuple(only)
+        options = campaign_figures.CampaignFigureOptions(
+            measure,
+            baseline or self._store.manifest()["spec"].get("baseline", ""),
+            policy,
+            each,
+            scale,
+            None if width is None else figure_style.width_of(str(width)),
+            chosen,
+            labels or {},
+        )
+        figure = campaign_figures.figure_of(kind, points, options)
+        shown = [point for point in campaign_figures.chosen(points, chosen) if policy in {"", point.policy}]
+        if n_missing := sum(point.figures is None for point in shown):
+            warn(f"{quantity(n_missing, 'run')} of the campaign not finished: the figure does not contain them")
+        return figure
+
+
+def _check_labels(labels: Mapping[str, str] | None, known: Sequence[str]) -> None:
+    """Raise InputError for labels of names that are not shown."""
+    for name in labels or ():
+        if name not in known:
+            raise InputError(f"labels: {name!r:.60}: expected one of {', '.join(dict.fromkeys(known))}")

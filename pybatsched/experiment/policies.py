@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError
+from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import pl
 from pybatsched.policies import registry
 
@@ -27,8 +28,6 @@ class PolicyChoice:
 
         `seed` is its option `seed`, if it has one and none is given.
         """
-        if not registry.is_installed(self.source.name):
-            registry.add(self.source.cls)  # explain finds it by name
         given = dict(self.options)
         if seed is not None and self.has_seed:
             given["seed"] = seed
@@ -65,6 +64,7 @@ class PolicyChoice:
 PolicyLike: TypeAlias = str | type[Policy] | PolicyChoice
 
 
+@public
 def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> PolicyChoice:
     """Choose a policy and its options. Raises InputError for a wrong name or option.
 
@@ -78,7 +78,7 @@ def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> Pol
         source, options = name.source, {**name.options, **options}
         label = label or (name.label if own else None)
     else:
-        source = registry.find(name, trusted=True) if isinstance(name, str) else registry.add(name)
+        source = registry.find(name, trusted=True) if isinstance(name, str) else registry.of_class(name)
     chosen = PolicyChoice(source, options, label or _label(source, options))
     chosen.plan()
     return chosen

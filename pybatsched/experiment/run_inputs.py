@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from pybatsched.core.fields import JobFields
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.metrics import summary
+from pybatsched.metrics.fields import check_fields
 from pybatsched.platform.groups import groups, host_size
 from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
-from pybatsched.simulator import run as runs
+from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.options import Scenario, SimulationOptions
+from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
 from pybatsched.workload.report import Report
+
+#: How many things that Batsim rejects are shown of a platform.
+_N_REFUSED_SHOWN: Final = 3
 
 
 class Sizing(NamedTuple):
@@ -127,6 +133,53 @@ def planning_warnings(reserving: Reserving | None, loaded: Iterable[Workload]) -
     return warnings
 
 
+def check_workloads(
+    workloads: Mapping[str, Workload], models: Mapping[str, type[JobFields]], platform: Platform | None
+) -> None:
+    """Raise InputError for repeated ids of jobs, and for fields that metrics or the policy cannot read. O(jobs).
+
+    `models` are the fields of the policy. Without a platform, there are no clusters.
+    """
+    job_checks.check_ids(workloads)
+    check_fields(workloads.values())
+    clusters = () if platform is None else tuple(groups(platform, "cluster"))
+    job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
+
+
+def warnings_of(
+    platform: Platform,
+    loaded: Collection[Workload],
+    options: SimulationOptions,
+    plan: registry.PolicyPlan | None,
+) -> list[str]:
+    """Return what a user should know about the inputs of the embedded simulator before the run. O(jobs + hosts)."""
+    refused = [f"{text} (Batsim rejects this; the embedded simulator ignores it)" for text in platform.refused]
+    found = [
+        *(energy_warnings(loaded) if options.energy else []),
+        *planning_warnings(None if plan is None else runs.reserving(plan, options), loaded),
+        *platform.remarks,
+        *refused[:_N_REFUSED_SHOWN],
+        platform.network_note,
+        *size_warnings(platform, loaded),
+    ]
+    return [text for text in found if text]
+
+
+def scenario_of(
+    platform: Platform,
+    workloads: Mapping[str, Workload],
+    options: SimulationOptions,
+    event_files: Iterable[str],
+    ends_at: float,
+) -> Scenario:
+    """Return the inputs of the embedded simulator, and read its external events. Raises InputError."""
+    events = [
+        external_events.read(path, n_hosts=len(platform.hosts), forward_unknown=options.forward_unknown_events)
+        for path in event_files
+    ]
+    return Scenario(platform, dict(workloads), options, events, ends_at)
+
+
 def digests(
     platform: str | None, workload_files: Sequence[str], events: Sequence[str] = (), *, energy: bool = False
 ) -> dict[str, list[dict[str, str]]]:
@@ -165,6 +218,20 @@ def setting_of(
     return summary.Setting(
         files_read, scenario.platform.n_procs, n_jobs, options.batsim_config() | more, policy, clusters
     )
+
+
+def described(
+    scenario: Scenario,
+    plan: registry.PolicyPlan | None,
+    files_read: Mapping[str, list[dict[str, str]]],
+    how_read: Mapping[str, Any],
+    tau_s: float,
+) -> tuple[summary.Setting, dict[str, Any]]:
+    """Return the setting of a run on the embedded simulator, and the content of its state file."""
+    policy = None if plan is None else policy_description(plan, scenario.options)
+    setting = setting_of(scenario, files_read, policy)
+    about = {"inputs": setting.inputs, "policy": policy, "tau_s": tau_s, **how_read}
+    return setting, about | ({"clusters": setting.clusters} if setting.clusters else {})
 
 
 def clusters_of(platform: Platform) -> dict[str, str]:

@@ -5,32 +5,31 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
+from pybatsched.experiment.arguments import check_count, warn
 from pybatsched.experiment.log import Log, Time, in_seconds
 from pybatsched.experiment.policies import PolicyChoice
 from pybatsched.machines import names
 from pybatsched.metrics import DEFAULT_TAU_S, summary
-from pybatsched.metrics.fields import check_fields, not_evaluated
+from pybatsched.metrics.fields import not_evaluated
 from pybatsched.platform import model
-from pybatsched.platform.groups import groups
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
-from pybatsched.simulator import external_events, run as runs
+from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
-from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.model import Workload
+from pybatsched.workload.prepare import UNITS
 
 #: The journal beside the results.
 JOURNAL: Final = ".pbj"
@@ -42,12 +41,6 @@ class Folder:
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="pybatsched-")
         weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
-
-
-def check_count(name: str, value: object) -> None:
-    """Raise InputError unless a value is a whole number, 1 or more."""
-    if not isinstance(value, int) or value < 1:
-        raise InputError(f"{name}: expected a whole number, 1 or more, found {value!r:.40}")
 
 
 @dataclass(frozen=True)
@@ -66,6 +59,8 @@ class Machine:
             check_count("n_procs", self.n_procs)
         if self.n_procs is not None and self.platform is not None:
             raise InputError("n_procs and platform: expected only one of them, found both")
+        if self.units not in {None, *UNITS}:
+            raise InputError(f"units: expected one of {', '.join(UNITS)}, found {self.units!r:.40}")
         if self.units not in {None, "core"} and self.platform is None:
             raise InputError(f"units {self.units}: expected with a platform")
         if self.energy and self.platform is None:
@@ -129,25 +124,10 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
     if options.energy:
         model.check_energy(platform)
     workloads = {"w0": workload}
-    job_checks.check_ids(workloads)
-    check_fields(workloads.values())
-    job_checks.check_fields(
-        workloads.values(), runs.field_models(plan, options), {"clusters": tuple(groups(platform, "cluster"))}
-    )
-    events = [
-        external_events.read(path, n_hosts=len(platform.hosts), forward_unknown=options.forward_unknown_events)
-        for path in machine.events
-    ]
-    ends_at = math.inf
-    if machine.stop_at is not None:
-        ends_at = in_seconds(machine.stop_at, "stop_at")
-    found = [
-        *(run_inputs.energy_warnings(workloads.values()) if options.energy else []),
-        *run_inputs.planning_warnings(runs.reserving(plan, options), workloads.values()),
-        *platform.remarks,
-        *run_inputs.size_warnings(platform, workloads.values()),
-    ]
-    return Scenario(platform, workloads, options, events, ends_at), [text for text in found if text]
+    run_inputs.check_workloads(workloads, runs.field_models(plan, options), platform)
+    ends_at = math.inf if machine.stop_at is None else in_seconds(machine.stop_at, "stop_at")
+    scenario = run_inputs.scenario_of(platform, workloads, options, machine.events, ends_at)
+    return scenario, run_inputs.warnings_of(platform, workloads.values(), options, plan)
 
 
 def run_task(
@@ -164,14 +144,12 @@ def run_task(
     unit = scenario.workloads["w0"].about.get("units")
     if task.log.how_read is not None and isinstance(unit, dict):
         how_read["units"] = unit["unit"]
+    how_read |= not_evaluated(scenario.workloads)
     options = scenario.options
-    policy = run_inputs.policy_description(plan, options)
     files = run_inputs.digests(task.machine.platform, [], task.machine.events, energy=options.energy)
     name = task.log.name if task.log.how_read is None else task.log.workload.source
     files["workloads"] = [{"file": name, "sha256": task.log.digest}]
-    setting = run_inputs.setting_of(scenario, files, policy)
-    how_read |= not_evaluated(scenario.workloads)
-    about: dict[str, Any] = {"inputs": setting.inputs, "policy": policy, "tau_s": task.tau_s, **how_read}
+    setting, about = run_inputs.described(scenario, plan, files, how_read, task.tau_s)
     journal_path = f"{prefix}{JOURNAL}" if journal else None
     with Results(prefix, about, journal_path) as results:
         result = runs.run_policy(
@@ -201,7 +179,7 @@ def _about_result(task: Task, result: summary.Result) -> list[str]:
     return [f"{task.label}: {text}" for text in found]
 
 
-def warn_all(texts: Sequence[str], stacklevel: int = 4) -> None:
+def warn_all(texts: Sequence[str]) -> None:
     """Show warnings, each once."""
     for text in dict.fromkeys(texts):
-        warnings.warn(text, stacklevel=stacklevel)
+        warn(text)

@@ -8,7 +8,6 @@ import html
 import io
 import json
 import shutil
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import frame as campaign_frame, shown as shown_figures
+from pybatsched.campaign.table import frame as campaign_frame, grouped, groups_shown, shown as shown_figures
 from pybatsched.errors import InputError, quantity
+from pybatsched.experiment.arguments import checked_type, public, warn
 from pybatsched.experiment.log import name_of_file, pl, plain_columns
-from pybatsched.experiment.plots import Plots
+from pybatsched.experiment.plots import CampaignPlots, Plots
 from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
 from pybatsched.metrics import runs as files, summary
 from pybatsched.metrics.fields import fields_of
@@ -28,6 +28,7 @@ from pybatsched.metrics.figure_names import figure_title
 from pybatsched.metrics.grouped import summary_table
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
+from pybatsched.policies import registry
 from pybatsched.results import run_state
 from pybatsched.results.writing import Results
 from pybatsched.session.explain import explain
@@ -102,11 +103,7 @@ class Run:
     @cached_property
     def figures(self) -> dict[str, float | int | None]:
         """The figures of the run by name, such as mean_wait_s; docs/metrics.md explains them."""
-        found = figures_of(self.record.jobs, self.record.n_procs, self.tau_s)
-        # In a run that was stopped, these count the jobs that still waited and ran.
-        found["utilisation"] = self.record.utilisation()
-        found["mean_queue_length"] = self.record.queue_length.mean(*self.record.span)
-        found["max_queue_length"] = self.record.queue_length.maximum
+        found = figures_of(self.record.jobs, self.record.n_procs, self.tau_s, self.record.cut)
         if self.record.energy is not None:
             found |= self.record.energy.as_dict()
         found["n_unfinished"] = self.about.get("n_unfinished", 0)
@@ -131,24 +128,22 @@ class Run:
         ]
         return frame.with_columns(own).select(*keys, pl.all())
 
+    @public
     def explain(self, job_id: str) -> list[tuple[float, str]]:
         """Return the history of a job as (time, text): why it waited, started and ended.
 
         The run is repeated once to record a journal, unless it has one. Raises InputError if that is not possible.
         """
         path = self._journal()
-        if self._task is not None:
-            self._task.policy.plan()  # makes a class of this process known
-        return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
+        with registry.also_known(_sources([self])):
+            return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
 
     def _journal(self) -> str:
         path = self.record.journal
         if path and Path(path).exists():
             return path
         if self._task is None:
-            raise InputError(
-                f"{self._prefix}: expected a run with a journal; simulate it with --journal, or here with journal=True"
-            )
+            raise InputError(f"{self._prefix}: expected a run with a journal; simulate it with journal=True")
         self._journal_folder = folder = Folder()
         run_task(self._task, f"{folder.name}/run", journal=True)
         places = (self._prefix, f"{folder.name}/run")
@@ -167,14 +162,17 @@ class Run:
         """Figures of this run: ``run.plot.gantt()``, ``run.plot.cdf("wait_s")``, … Each is a matplotlib Figure."""
         return Plots([self.record])
 
+    @public
     def gantt(self, **options: Any) -> Figure:
         """Return the Gantt chart as a matplotlib Figure: which job ran when, and on which processors."""
         return self.plot.gantt(**options)
 
+    @public
     def report(self, path: str | Path = "report.html") -> None:
         """Write the HTML page of the run."""
         Runs([self]).report(path)
 
+    @public
     def save(self, prefix: str | Path) -> None:
         """Write all files of the run, those of `pybatsched simulate -e PREFIX`. Existing results are replaced.
 
@@ -220,8 +218,12 @@ class Run:
 class Runs(Sequence[Run]):
     """A set of runs, in the order in which they were asked for. `runs[0]` is a run; slices are sets of runs."""
 
+    @public
     def __init__(self, runs: Iterable[Run]) -> None:
         self._runs = tuple(runs)
+        for run in self._runs:
+            if not isinstance(run, Run):
+                raise InputError(f"runs: expected runs of simulate or read_run, found {run!r:.60}")
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -235,7 +237,9 @@ class Runs(Sequence[Run]):
     @overload
     def __getitem__(self, index: slice) -> Runs: ...
 
-    def __getitem__(self, index: int | slice) -> Run | Runs:
+    def __getitem__(self, index: Any) -> Run | Runs:
+        if isinstance(index, str):
+            raise InputError(f"runs[{index!r:.40}]: expected a number; use runs.where(policy={index!r:.40})")
         return Runs(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __repr__(self) -> str:
@@ -243,9 +247,13 @@ class Runs(Sequence[Run]):
 
     def where(self, **wanted: Any) -> Runs:
         """Return the runs with these values: ``runs.where(policy="easy", seed=1)``."""
-        for name in wanted:
+        for name, value in wanted.items():
             if name not in KEYS:
                 raise InputError(f"{name}: expected one of {', '.join(KEYS)}")
+            checked_type(name, value, str | int | None)
+            known = list(dict.fromkeys(getattr(run, name) for run in self))
+            if value not in known:
+                raise InputError(f"{name}: expected one of {', '.join(map(repr, known))}, found {value!r:.60}")
         return Runs(run for run in self if all(getattr(run, name) == value for name, value in wanted.items()))
 
     @cached_property
@@ -256,9 +264,12 @@ class Runs(Sequence[Run]):
     @cached_property
     def figures(self) -> pl.DataFrame:
         """One row per run: workload, policy, seed, and all figures."""
-        rows = [{"workload": run.workload, "policy": run.policy, "seed": run.seed, **run.figures} for run in self]
+        rows = [
+            {"workload": run.workload, "policy": run.policy, "seed": run.seed, **run.figures} for run in self._some()
+        ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
+    @public
     def summary(
         self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: str | Sequence[str] = ()
     ) -> pl.DataFrame:
@@ -270,6 +281,7 @@ class Runs(Sequence[Run]):
         keys = (by,) if isinstance(by, str) else tuple(by)
         return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
 
+    @public
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
         """Compare each policy with a baseline, job by job, on the same workload and seed. One row per pair of runs.
 
@@ -297,11 +309,14 @@ class Runs(Sequence[Run]):
         """Figures of these runs, one line or panel per run. Each is a matplotlib Figure."""
         return Plots(self._named())
 
+    @public
     def report(self, path: str | Path = "report.html") -> None:
         """Write one HTML page about all runs."""
         records = self._named()
-        write_text(str(path), [_pages().of_runs(records, [], files.common_tau_s(records))])
+        with registry.also_known(_sources(self)):
+            write_text(str(path), [_pages().of_runs(records, [], files.common_tau_s(records))])
 
+    @public
     def save(self, folder: str | Path) -> list[str]:
         """Write the files of all runs into a directory, and return their prefixes."""
         prefixes = []
@@ -329,18 +344,11 @@ class Runs(Sequence[Run]):
         return [replace(run.record, name=label(run)) for run in self]
 
     def _repr_html_(self) -> str:
-        names = shown_figures(self.figures.to_dicts())
+        if not self._runs:
+            return "<p>no runs</p>"
         keys = [key for key in KEYS if key == "policy" or len({getattr(run, key) for run in self}) > 1]
-        head = "".join(f"<th>{html.escape(text)}</th>" for text in (*keys, *map(figure_title, names)))
-        rows = []
-        for row in self.figures.iter_rows(named=True):
-            shown = ["" if row[key] is None else str(row[key]) for key in keys]
-            cells = "".join(
-                f"<td>{html.escape(cell)}</td>" for cell in (*shown, *(_shown(row[name]) for name in names))
-            )
-            rows.append(f"<tr>{cells}</tr>")
-        workloads = html.escape(", ".join(dict.fromkeys(run.workload for run in self)))
-        return f"<table><caption>{workloads}</caption><tr>{head}</tr>{''.join(rows)}</table>"
+        caption = ", ".join(dict.fromkeys(run.workload for run in self))
+        return _table_html(caption, self.figures, keys, shown_figures(self.figures.to_dicts()))
 
 
 class Campaign:
@@ -348,29 +356,50 @@ class Campaign:
 
     def __init__(self, folder: str) -> None:
         self._store = Store(folder)
+        self._folder = folder
+
+    def __repr__(self) -> str:
+        policies = ", ".join(dict.fromkeys(self.figures["policy"])) or "no policy"
+        return f"Campaign({self._folder!r}: {quantity(len(self.figures), 'finished run')}: {policies})"
 
     @cached_property
     def figures(self) -> pl.DataFrame:
         """One row per finished run: workload, family, platform, policy, options, seed, and all figures."""
         return campaign_frame(self._store)
 
+    @public
     def summary(
         self, by: str | Sequence[str] = "policy", *, ci: float = 0.95, figures: str | Sequence[str] = ()
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval."""
         keys = (by,) if isinstance(by, str) else tuple(by)
+        found = summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
         others = [name for name in ("platform", "options") if name not in keys]
-        counts = self.figures.group_by(keys).agg(pl.col(others).n_unique())
-        several = [name for name in others if (counts[name] > 1).any()]
+        several = [name for name in others if self.figures.select(*keys, name).n_unique() > found.height]
         if several:
-            warnings.warn(f"groups contain several values of {', '.join(several)}: add them to `by`", stacklevel=2)
-        return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
+            warn(f"groups contain several values of {', '.join(several)}: add them to `by`")
+        return found
 
+    @property
+    def plot(self) -> CampaignPlots:
+        """Figures of the campaign: ``campaign.plot.ratios("mean_wait_s", baseline="easy")``, … Each is a Figure."""
+        return CampaignPlots(self._store)
+
+    @public
     def report(self, path: str | Path = "report.html", *, baseline: str = "") -> None:
         """Write the HTML page of the campaign."""
         write_text(str(path), [_pages().of_campaign(self._store, baseline)])
 
+    def _repr_html_(self) -> str:
+        if self.figures.is_empty():
+            return f"<p>campaign <b>{html.escape(self._folder)}</b>: no finished run</p>"
+        keys = groups_shown(self.figures)
+        names = shown_figures(self.figures.to_dicts())
+        caption = f"{self._folder}: means of {quantity(len(self.figures), 'finished run')}"
+        return _table_html(caption, grouped(self.figures, keys, names), [*keys, "points"], names)
 
+
+@public
 def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
     """Read a run from its files, by the start of their names, as `simulate -e PREFIX` and Batsim write them.
 
@@ -388,11 +417,18 @@ def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
     return run
 
 
+@public
 def read_campaign(folder: str | Path) -> Campaign:
     """Read the results of a campaign from its directory. Raises InputError if there is no campaign."""
     campaign = Campaign(str(folder))
     campaign.figures  # noqa: B018  raises InputError at once
     return campaign
+
+
+def _sources(runs: Iterable[Run]) -> list[registry.PolicySource]:
+    """Return the policies of runs of this process, which journals name: they may be classes of a notebook."""
+    tasks = [run._task for run in runs]  # noqa: SLF001  of this module
+    return [task.policy.source for task in tasks if task is not None]
 
 
 def _chosen(figures: str | Sequence[str], table: pl.DataFrame) -> Sequence[str]:
@@ -408,6 +444,17 @@ def _pages() -> Any:
     except ImportError as error:
         raise InputError(f"reports need {error.name}; pip install 'pybatsched[notebook]'") from None
     return page
+
+
+def _table_html(caption: str, table: pl.DataFrame, keys: Sequence[str], figures: Sequence[str]) -> str:
+    """Return a table as HTML: its names, and its figures with few digits."""
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in (*keys, *map(figure_title, figures)))
+    rows = []
+    for row in table.iter_rows(named=True):
+        names = ["" if row[key] is None else str(row[key]) for key in keys]
+        cells = (*names, *(_shown(row[name]) for name in figures))
+        rows.append(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>")
+    return f"<table><caption>{html.escape(caption)}</caption><tr>{head}</tr>{''.join(rows)}</table>"
 
 
 def _shown(value: Any) -> str:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
+from pybatsched.experiment.arguments import check_count, checked_type, public, warn
 from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as choose
-from pybatsched.experiment.running import Folder, Task, check_count, machine_of, run_task, warn_all
+from pybatsched.experiment.running import Folder, Task, machine_of, run_task, warn_all
 from pybatsched.experiment.runs import Run, Runs
 from pybatsched.metrics import DEFAULT_TAU_S
 
@@ -75,6 +76,7 @@ def simulate(
 ) -> Runs: ...
 
 
+@public
 def simulate(
     log: LogLike | Sequence[LogLike] | Mapping[str, LogLike],
     policy: PolicyLike | Sequence[PolicyLike],
@@ -119,8 +121,12 @@ def simulate(
         raise InputError(f"{names}: expected with one policy; for several, use policy('easy', {next(iter(options))}=…)")
     choices = [choose(one, **options) for one in chosen]
     check_count("workers", workers)
+    if client is not None and not hasattr(client, "submit"):
+        raise InputError(f"client: expected a Dask client, found {client!r:.60}")
     machine = machine_of(n_procs=n_procs, platform=platform, units=units, energy=energy, events=events, stop_at=stop_at)
-    all_seeds = None if seeds is None else tuple(seeds)
+    all_seeds = None if seeds is None else tuple(checked_type("seeds", seed, int) for seed in seeds)
+    if all_seeds == ():
+        raise InputError("seeds: expected at least one, found none")
     tasks = [
         Task(one, choice, machine, seed, tau_s)
         for make in _logs(log)
@@ -212,7 +218,7 @@ def _one_by_one(tasks: Sequence[Task], *, journal: bool, progress: bool) -> list
 
 
 def _warn_interrupted(n_done: int, n: int) -> None:
-    warnings.warn(f"interrupted: {n_done} of {quantity(n, 'run')} are finished", stacklevel=4)
+    warn(f"interrupted: {n_done} of {quantity(n, 'run')} are finished")
 
 
 def _bar(total: int, unit: str, *, is_shown: bool) -> Any:
@@ -257,6 +263,9 @@ def _parallel(
     with _bar(len(tasks), "run", is_shown=progress) as bar, closing(results):
         try:
             for number, result in results:
+                for stream, text in ((sys.stdout, result.get("stdout")), (sys.stderr, result.get("stderr"))):
+                    if text:
+                        bar.write(text, file=stream, end="")  # above the bar
                 if "error" in result:
                     raise _as_error(result)
                 warn_all(result["warnings"])

@@ -28,6 +28,7 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.errors import InputError, RemoteProtocolError
+from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Task, machine_of, scenario_of, warn_all
@@ -44,22 +45,25 @@ from pybatsched.simulator.run import refused_by_batsim, result_of, with_needs
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """An unfinished job at the moment at which it was read. Later steps do not change it.
+    """An unfinished job at the moment at which it was read. Later steps do not change it."""
 
-    `id` is the id of the user's job, such as ``w0!12``, and `fields` are the fields of the workload. `n_procs` is the
-    number of processors that it requests. `state` is waiting, held (processors are kept for it), running, or killed
-    (until the kill is answered). `procs` are the processors that it holds, None if there are none. `estimate` is the
-    expected run time, None if it is unknown.
-    """
-
+    #: The id of the user's job, such as ``w0!12``.
     id: str
+    #: waiting, held (processors are kept for it), running, or killed (until the kill is answered).
     state: str
+    #: The number of processors that it requests.
     n_procs: int
+    #: When it was submitted.
     submitted_at: float
+    #: When it started; None if it waits.
     started_at: float | None
+    #: The processors that it holds; None if there are none.
     procs: IntervalSet | None
+    #: The expected run time in seconds; None if it is unknown.
     estimate: float | None
+    #: The limit of its run time in seconds; None if there is none.
     walltime: float | None
+    #: Its fields in the workload.
     fields: Mapping[str, Any]
 
 
@@ -208,6 +212,7 @@ class Simulation:
     call then repeats the run up to that step first.
     """
 
+    @public
     def __init__(
         self,
         log: Log | str | Path,
@@ -230,7 +235,7 @@ class Simulation:
         task = Task(as_log(log), chosen, machine, seed, tau_s)
         plan = chosen.plan(seed)
         scenario, found = scenario_of(task, plan)
-        warn_all(found, stacklevel=3)
+        warn_all(found)
         self._seed = seed
         known = {field.name for field in fields(SimulationOptions) if field.type in {bool, "bool"}}
         if wrong := sorted(set(features) - known):
@@ -297,6 +302,7 @@ class Simulation:
                 if not self._step():
                     return
 
+    @public
     def run_until(self, condition: Callable[[Simulation], object]) -> bool:
         """Run until a condition holds. Return True then, False if the simulation ended first.
 
@@ -459,6 +465,7 @@ class Simulation:
 
     # --- another policy ---------------------------------------------------------------------------------------
 
+    @public
     def replace_policy(self, policy: PolicyLike | PolicyPlan, **options: Any) -> None:
         """Continue with another policy from here ("what if").
 

@@ -316,6 +316,21 @@ class JobTable:
         changes = [(since, one), (self.segments["started_at"], -one)]
         return _steps(changes, cut.waiting() if cut is not None else ())
 
+    def utilisation(self, n_procs: int, cut: Truncation | None = None) -> float | None:
+        """Return the share of all processors' time from the first submission to the last end that jobs held.
+
+        A truncated run counts up to the truncation, with the jobs that ran then; None if files do not contain them, and
+        if no job ran or the size of the machine is unknown. O(n log n).
+        """
+        begin, end = self.span_until(cut)
+        if end <= begin or not n_procs or (cut is not None and cut.unfinished is None):
+            return None
+        return self.procs_in_use(cut).integral(begin, end) / (n_procs * (end - begin))
+
+    def span_until(self, cut: Truncation | None) -> tuple[float, float]:
+        """Return the first submission, and the last end or the truncation; (0, 0) if no job ran."""
+        return self.span if cut is None else cut.span(self.frame["submitted_at"])
+
     @property
     def span(self) -> tuple[float, float]:
         """The first submission, also of jobs that never ran, and the last end; (0, 0) if no job ran."""

@@ -78,7 +78,7 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
 def _unreadable(path: str | Path, error: OSError) -> str:
     run = str(path).removesuffix("_jobs.csv")
     if isinstance(error, FileNotFoundError) and run != str(path):
-        return f"no run {run!r}: {path} does not exist; expected the value of -e of a run"
+        return f"no run {run!r}: {path} does not exist; expected PREFIX of `simulate -e PREFIX`"
     return f"{path}: cannot be read: {error.strerror}"
 
 

@@ -106,9 +106,7 @@ class Run:
     @property
     def span(self) -> tuple[float, float]:
         """The first submission, and the last end or the truncation; (0, 0) if no job ran."""
-        if self.cut is None:
-            return self.jobs.span
-        return self.cut.span(record.submitted_at for record in self.records)
+        return self.jobs.span_until(self.cut)
 
     @cached_property
     def clusters(self) -> Mapping[str, Sequence[tuple[int, int]]]:
@@ -153,14 +151,8 @@ class Run:
         return f"{n:,} of {all_jobs} {are} left out of figures of jobs: only those with evaluated: true count"
 
     def utilisation(self) -> float | None:
-        """Return the share of all processors' time from the first submission to the last end that jobs held.
-
-        A truncated run counts up to the truncation, with the jobs that ran then; None if files do not contain them.
-        """
-        begin, end = self.span
-        if end <= begin or not self.n_procs or (self.cut is not None and self.cut.unfinished is None):
-            return None
-        return self.usage.integral(begin, end) / (self.n_procs * (end - begin))
+        """Return the share of all processors' time that jobs held, as `JobTable.utilisation` computes it."""
+        return self.jobs.utilisation(self.n_procs or 0, self.cut)
 
 
 def tau_of(where: str, summary: Mapping[str, Any]) -> float | None:

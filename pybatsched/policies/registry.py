@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import metadata
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -251,12 +253,12 @@ def available() -> Mapping[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
-#: Classes of this process that are policies, for example of a notebook, by the name of the class.
-_ADDED: Final[dict[str, PolicySource]] = {}
+#: Policies that `find` knows within a block of `also_known`, by name: classes of a notebook, for example.
+_ALSO_KNOWN: Final[ContextVar[Mapping[str, PolicySource]]] = ContextVar("_ALSO_KNOWN", default=MappingProxyType({}))
 
 
-def add(cls: type[Policy]) -> PolicySource:
-    """Make a class of this process available by its name; a later class of the same name replaces it.
+def of_class(cls: type[Policy]) -> PolicySource:
+    """Return a class of this process as a policy, by the name of the class.
 
     Raises InputError if it is not a policy, or has the name of an installed one.
     """
@@ -264,8 +266,17 @@ def add(cls: type[Policy]) -> PolicySource:
     source = PolicySource(name, _checked(cls, name), f"{cls.__module__}.{cls.__qualname__}")
     if is_installed(name):
         raise InputError(f"class {name}: expected another name; a policy {name} is installed")
-    _ADDED[name] = source
     return source
+
+
+@contextlib.contextmanager
+def also_known(sources: Iterable[PolicySource]) -> Iterator[None]:
+    """Let `find` know more policies by name within a block, such as those of a journal that this process recorded."""
+    token = _ALSO_KNOWN.set({source.name: source for source in sources})
+    try:
+        yield
+    finally:
+        _ALSO_KNOWN.reset(token)
 
 
 def is_installed(name: str) -> bool:
@@ -283,8 +294,8 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
             )
         return _from_file(name)
     entry = available().get(name)
-    if entry is None and name in _ADDED:
-        return _ADDED[name]
+    if entry is None and name in _ALSO_KNOWN.get():
+        return _ALSO_KNOWN.get()[name]
     if entry is None:
         raise InputError(f"unknown policy {name!r}; installed: {_known()} (or give path/to/file.py:Class)")
     try:

@@ -230,8 +230,10 @@ def _categories(chart: Chart, width: float) -> tuple[list[str], bool]:
     """Return the names along a chart, long ones in several lines, and whether they must be turned."""
     names = [plain(name) for name in chart.categories]
     room = _slot(chart, width) - 0.06
-    is_rotated = any(figure_style.text_width(word, _NAME_SIZE) > room for name in names for word in name.split())
-    return [figure_style.wrapped(name, _TURNED if is_rotated else room, _NAME_SIZE) for name in names], is_rotated
+    is_rotated = any(
+        figure_style.text_width(word, _NAME_SIZE) > room for name in names for word in figure_style.words_of(name)
+    )
+    return [figure_style.label_lines(name, _TURNED if is_rotated else room, _NAME_SIZE) for name in names], is_rotated
 
 
 def _chart(part: Any, chart: Chart, axis: Scale, width: float, *, as_means: bool) -> None:

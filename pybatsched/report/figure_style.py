@@ -7,6 +7,7 @@ import importlib
 import io
 import logging
 import math
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -175,6 +176,27 @@ def text_width(text: str, size: float) -> float:
     lines = text.replace(r"\$", "$").split("\n")
     widths = [measure.get_text_width_height_descent(one, font(size=size), ismath=False)[0] for one in lines if one]
     return max(widths, default=0.0) / _INCH
+
+
+def words_of(text: str) -> list[str]:
+    """Return the parts between which a label may be broken: after spaces, commas and underscores.
+
+    >>> words_of("my_policy(order=sjf, cores=4)")
+    ['my_', 'policy(order=sjf,', ' cores=4)']
+    """
+    return re.findall(r"\s*[^\s,_]*[,_]+|\s*[^\s,_]+", text)
+
+
+def label_lines(text: str, width: float, size: float) -> str:
+    """Break a label into lines of at most `width` inches, never within a word: a longer word is a line. O(letters)."""
+    lines = [""]
+    for word in words_of(text):
+        longer = lines[-1] + word
+        if not lines[-1] or text_width(longer, size) <= width:
+            lines[-1] = longer.lstrip()
+        else:
+            lines.append(word.lstrip())
+    return "\n".join(lines)
 
 
 def wrapped(text: str, width: float, size: float) -> str:

@@ -449,15 +449,15 @@ def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]
     size = figure_style.font_size(figure)
     slot = (figure.get_figwidth() - 0.8) / max(len(labels), 4)
     names = [plain(label) for label in labels]
-    words = [word for name in names for word in (*name.split(), f"n = {max(ns):,}")]
+    words = [word for name in names for word in (*figure_style.words_of(name), f"n = {max(ns):,}")]
     if max(figure_style.text_width(word, size) for word in words) < slot - 0.06:
-        below = [figure_style.wrapped(name, slot - 0.06, size) for name in names]
+        below = [figure_style.label_lines(name, slot - 0.06, size) for name in names]
         axes.set_xticks(range(len(names)), [f"{name}\nn = {n:,}" for name, n in zip(below, ns, strict=True)])
         n_more = max(name.count("\n") for name in below)
         figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + n_more * size / 60)
         return
     room, degrees = (1.3, 60) if figure_style.is_narrow(figure) else (1.8, 45)
-    lines = [figure_style.wrapped(name, room, size) for name in names]
+    lines = [figure_style.label_lines(name, room, size) for name in names]
     axes.set_xticks(range(len(names)), lines, rotation=degrees, ha="right", rotation_mode="anchor")
     tallest = max(figure_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
     figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + tallest)

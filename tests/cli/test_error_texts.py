@@ -263,9 +263,9 @@ def test_a_campaign_lists_all_problems(place: Path) -> None:
 
 
 def test_readers_of_results_name_what_is_missing(place: Path) -> None:
-    expected = "pybatsched: no run 'nosuch': nosuch_jobs.csv does not exist; expected the value of -e of a run\n"
+    expected = "pybatsched: no run 'nosuch': nosuch_jobs.csv does not exist; expected PREFIX of `simulate -e PREFIX`\n"
     assert failure(place, "metrics", "nosuch") == expected
-    expected = "pybatsched: none: no campaign here (no manifest.json); expected the --output of campaign run\n"
+    expected = "pybatsched: none: no campaign here (no manifest.json); expected DIR of `campaign run --output DIR`\n"
     assert failure(place, "campaign", "status", "none") == expected
 
 

@@ -23,6 +23,8 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched import Decision, InputError
+from pybatsched.campaign.execute import figures_of
+from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import PolicyError
 from pybatsched.experiment import simulating
 from pybatsched.experiment.running import run_task
@@ -220,6 +222,37 @@ def test_an_error_of_a_policy_has_its_cause(log: pb.Log) -> None:
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
+class Talking(Easy):
+    """Prints the time of its decisions."""
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        print(f"decides at {now:g}")
+        return super().decide(now)
+
+
+def test_output_of_workers_appears(log: pb.Log, capfd: pytest.CaptureFixture[str]) -> None:
+    pb.simulate(log, Talking, progress=False)
+    alone = capfd.readouterr().out
+    assert alone.startswith("decides at 0\n")
+    pb.simulate(log, [Talking, pb.policy(Talking, label="again")], workers=2, progress=False)
+    assert capfd.readouterr().out == 2 * alone
+
+
+class Failing(pb.Policy):
+    """Prints, and fails."""
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        print("on the way")
+        print("in trouble", file=sys.stderr)
+        raise RuntimeError("no idea")
+
+
+def test_output_before_an_error_appears(log: pb.Log, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PolicyError, match="no idea"):
+        pb.simulate(log, [Failing], workers=2, progress=False)
+    assert capfd.readouterr() == ("on the way\n", "in trouble\n")
+
+
 def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
     with pytest.raises(PolicyError, match=r"no idea at 0(.|\n)*in decide: raise RuntimeError"):
         pb.simulate(log, ["fcfs", Broken], workers=2, progress=False)
@@ -243,7 +276,10 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
         (lambda log: pb.simulate(log, "easy", units="node"), "units node: expected with a platform"),
         (lambda log: pb.simulate(log, "easy", tau_s=-5), "tau_s: expected 0 seconds or more, found -5"),
         (lambda log: pb.simulate(log, "easy", stop_at=-1), "stop_at: expected 0 seconds or more, found -1"),
-        (lambda log: pb.simulate(WRONG_LOGS, "easy"), "log: expected a Log or the path of a file, found int"),
+        (
+            lambda log: pb.simulate(WRONG_LOGS, "easy"),
+            "log: expected a Log, .* or a dictionary of Logs, found {'a': 3}",
+        ),
         (lambda log: pb.simulate(log, ["easy"])[:0].jobs, "expected at least one run, found none"),
         (lambda log: pb.simulate(log, "easy").plot.gantt(color="red"), "color: expected one of auto, job, wait"),
         (lambda log: pb.simulate(log, "easy").plot.cdf(scale="ln"), "scale: expected one of auto, log, linear"),
@@ -477,3 +513,80 @@ def test_a_run_in_a_temporary_directory_is_not_pickled(log: pb.Log, tmp_path: Pa
         pickle.dumps(run)
     run.save(tmp_path / "run")
     assert pickle.loads(pickle.dumps(pb.read_run(tmp_path / "run"))).figures == run.figures
+
+
+def test_classes_are_known_only_to_their_runs(log: pb.Log, tmp_path: Path) -> None:
+    """No class stays registered by its name: another class of the same name, or another test, does not see it."""
+
+    class Ours(Easy):
+        """EASY under a name of its own."""
+
+    run = pb.simulate(log, Ours, journal=True, progress=False)
+    last = run.jobs.sort("wait_s")["id"][-1]
+    assert not any("not known" in text for _, text in run.explain(last))
+    run.report(tmp_path / "page.html")
+    assert "unknown policy" not in (tmp_path / "page.html").read_text()
+    with pytest.raises(InputError, match="unknown policy 'Ours'"):
+        pb.simulate(log, "Ours")
+
+
+def test_there_are_no_more_workers_than_runs(log: pb.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[LocalWorkers] = []
+    start = LocalWorkers._start
+
+    def counted(workers: LocalWorkers) -> Any:
+        started.append(workers)
+        if len(started) > 2:
+            raise AssertionError("more workers than runs")
+        return start(workers)
+
+    monkeypatch.setattr(LocalWorkers, "_start", counted)
+    assert len(pb.simulate(log, ["fcfs", "easy"], workers=50, progress=False)) == 2
+    assert len(started) == 2
+
+
+#: Two clusters, with a network and a property that Batsim rejects.
+_TWO_CLUSTERS = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <zone id="z" routing="Full">
+    <host id="master_host" speed="1Gf"/>
+    <host id="a0" speed="1Gf"><prop id="cluster" value="a"/></host>
+    <host id="b0" speed="1Gf"><prop id="cluster" value="b"/></host>
+    <link id="l" bandwidth="1Gbps" latency="1ms"/>
+    <route src="master_host" dst="a0"><link_ctn id="l"/></route>
+    <route src="master_host" dst="b0"><link_ctn id="l"/></route>
+    <route src="a0" dst="b0"><link_ctn id="l"/></route>
+  </zone>
+</platform>
+"""
+
+
+def test_warnings_and_summary_on_a_platform_are_those_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "two.xml").write_text(_TWO_CLUSTERS)
+    platform, workload = str(tmp_path / "two.xml"), str(tmp_path / "w.json")
+    pb.generate_workload("lublin", n_jobs=12, n_procs=2, seed=1).write(workload)
+    done = run_cli("simulate", "-p", platform, "-w", workload, "--policy", "easy", "-e", str(tmp_path / "cli"))
+    assert done.returncode == 0
+    with pytest.warns(UserWarning, match="in Batsim, messages take time") as found:
+        run = pb.simulate(workload, "easy", platform=platform, progress=False)
+    assert [str(one.message) for one in found if str(one.message) not in done.stderr] == []
+    run.save(tmp_path / "api")
+    by_command, in_python = (json.loads((tmp_path / f"{name}_summary.json").read_text()) for name in ("cli", "api"))
+    del by_command["command"], in_python["names"]
+    assert in_python == by_command
+    for suffix in FILES:
+        assert (tmp_path / f"api{suffix}").read_bytes() == (tmp_path / f"cli{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("part", [None, 0.3, 0.5, 0.8])
+def test_there_is_one_utilisation(part: float | None) -> None:
+    """Campaigns, `metrics` and Python compute it from the area under the processors in use."""
+    for seed in range(6):
+        log = pb.generate_workload("lublin", n_jobs=40, n_procs=16, seed=seed, load=0.9)
+        last_at = float(log.jobs["submitted_at"].max())  # type: ignore[arg-type]
+        record = pb.simulate(log, "easy", stop_at=None if part is None else part * last_at, progress=False).record
+        figures = figures_of(record.jobs, record.n_procs, 10.0, record.cut)
+        area = record.usage.integral(*record.span)
+        assert figures["utilisation"] == record.utilisation() == area / (16 * (record.span[1] - record.span[0]))
+        assert figures["mean_queue_length"] == record.queue_length.mean(*record.span)

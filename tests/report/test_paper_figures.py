@@ -137,6 +137,25 @@ def test_a_word_that_is_too_wide_is_broken() -> None:
     assert figure_style.wrapped("short words", 9.0, 8.0) == "short words"
 
 
+@pytest.mark.parametrize("width", [3.5, 7.2])
+@pytest.mark.parametrize("n", [3, 6])
+def test_labels_of_boxes_are_not_broken_within_words(n: int, width: float, six: list[Run]) -> None:
+    names = [
+        "conservative(compression=False)",
+        "easy(order=sjf, assume_walltime=86400)",
+        "my_own_easy_with_reservations",
+    ]
+    labels = [name if k < 3 else f"{name} again" for k, name in enumerate(names * 2)]
+    runs = [replace(run, name=label) for run, label in zip(six, labels, strict=True)][:n]
+    figure = figure_of("boxes", runs, FigureOptions("wait_s", width=width))
+    shown = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
+    for label, text in zip(labels, shown, strict=False):
+        lines = text.partition("\nn = ")[0].split("\n")
+        assert "".join(lines).replace(" ", "") == label.replace(" ", "")
+        assert all(line.endswith((",", "_")) or f"{line} " in label for line in lines[:-1])
+    check_all_inside(figure)
+
+
 #: What readers without red or green cones see: linear RGB by Machado, Oliveira and Fernandes (2009).
 BLINDNESS = {
     "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),

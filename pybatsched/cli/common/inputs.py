@@ -13,11 +13,10 @@ from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import loading
 from pybatsched.core.fields import JobFields
 from pybatsched.errors import InputError, quantity
+from pybatsched.experiment import run_inputs
 from pybatsched.experiment.run_inputs import Sizing, sizing, unit_by_name
-from pybatsched.metrics.fields import check_fields
-from pybatsched.platform.groups import groups
 from pybatsched.platform.model import Platform
-from pybatsched.workload import jobs, load
+from pybatsched.workload import load
 from pybatsched.workload.formats import files, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS, n_rounded
@@ -142,13 +141,10 @@ def workloads(
         f"w{i}": _resized(path, args, _workload(path, args, selection, n_procs), resize)
         for i, path in enumerate(args.workload)
     }
-    jobs.check_ids(found)
-    check_fields(found.values())
+    run_inputs.check_workloads(found, models, platform)
     if not args.allow_empty and not any(workload.jobs for workload in found.values()):
         what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
         raise InputError(f"no job to run ({what or 'no -w'}); expected a workload with jobs, or --allow-empty")
-    clusters = () if platform is None else tuple(groups(platform, "cluster"))
-    jobs.check_fields(found.values(), models, {"clusters": clusters})
     for path, one in zip(args.workload, found.values(), strict=True):
         one.source = str(Path(path).resolve())  # as in Batsim; the errors above name files as the user does
     return found
