@@ -21,8 +21,8 @@ from pybatsched.gym.rewards import Reward, reward_of
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.platform.model import Platform
 from pybatsched.policies.choices import Mask
-from pybatsched.policies.observations import Observation, observe, shapes
 from pybatsched.policies.loading import names_file
+from pybatsched.policies.observations import Observation, observe, shapes
 from pybatsched.policies.options import ChoiceOptions
 from pybatsched.policies.predictions import add_predictor, predictor_of
 from pybatsched.simulator.options import Scenario
