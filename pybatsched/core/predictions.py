@@ -52,6 +52,7 @@ class Predictor:
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return the expected run time of a job that is submitted now, in seconds; None to keep the requested time.
 
+        A prediction below one tick (a microsecond) counts as one tick.
         `running` are the jobs that run now. Do not change them. Override this.
         """
         return None
@@ -122,8 +123,8 @@ class Predictions:
             seconds = job.requested if found is None else float(found)
         except (TypeError, ValueError):
             seconds = math.nan
-        if seconds is not None and not 0 < seconds < math.inf:
-            raise ValueError(f"returned {found!r:.60} for job {job.id}; expected a number of seconds above 0, or None")
+        if seconds is not None and not 0 <= seconds < math.inf:
+            raise ValueError(f"returned {found!r:.60} for job {job.id}; expected a number of seconds from 0, or None")
         if seconds is not None:
             seconds = max(round(seconds, 6), TICK)
             job.prediction = Prediction(seconds, job.base_work.work.estimate)

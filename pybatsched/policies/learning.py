@@ -159,7 +159,7 @@ class Linear(FeaturePredictor):
     """
 
     #: The step size of the gradient descent.
-    rate: ClassVar[float] = 0.1
+    rate: ClassVar[float] = 0.02
     #: The loss of an overestimate of e seconds is e * e / tolerance_s, that of an underestimate is e.
     tolerance_s: ClassVar[float] = 600.0
 

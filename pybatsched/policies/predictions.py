@@ -28,7 +28,7 @@ def at_most_requested(job: Job, seconds: float) -> float:
 
 
 class Requested(Predictor):
-    """The requested time: the job field `estimate`, else the walltime. This is what policies use without predictions."""
+    """The requested time: the job field `estimate`, else the walltime. Policies use it without predictions, too."""
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return the requested time. O(1)."""

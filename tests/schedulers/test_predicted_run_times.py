@@ -213,7 +213,7 @@ def crowd(jobs: list[TwinJob]) -> Workload:
 
 @examples(25)
 @given(twin_jobs(), st.sampled_from(["last2", "user_mean", "double"]), st.sampled_from(CORRECTORS))
-@pytest.mark.parametrize(("policy", "options"), POLICIES, ids=lambda value: str(value))
+@pytest.mark.parametrize(("policy", "options"), POLICIES, ids=str)
 def test_all_jobs_run_under_every_policy(
     policy: str, options: dict[str, Any], jobs: list[TwinJob], predict: str, correction: str
 ) -> None:
@@ -300,7 +300,7 @@ class Wrong(Predictor):
         return found
 
 
-@pytest.mark.parametrize("answer", [-1.0, 0.0, float("nan"), float("inf"), "soon"])
+@pytest.mark.parametrize("answer", [-1.0, float("nan"), float("inf"), "soon"])
 def test_a_wrong_prediction_is_an_error_of_the_policy(answer: Any) -> None:
     wrong = type("WrongNow", (Wrong,), {"answer": answer})
     with pytest.raises(
