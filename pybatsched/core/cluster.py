@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pybatsched.core.finished_jobs import IdSet
+from pybatsched.core.instants import instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import InputError, RemoteProtocolError
 
@@ -67,6 +68,15 @@ class Partition:
         assert self.running_jobs[i] is job, f"{job} does not run in {self}"
         del self._ends[i]
         del self.running_jobs[i]
+
+    def change_estimate(self, job: Job, estimate: float) -> None:
+        """Change the estimate and the expected end of a running job (for the engine). O(log running) to find it."""
+        assert job.started_at is not None
+        self.remove_running(job)
+        job.estimate = estimate
+        job.expected_end_at = instant(job.started_at, estimate)
+        self.add_running(job)
+        self.n_changes += 1
 
     def __repr__(self) -> str:
         return f"<Partition {self.name}: {self.n_free} of {self.n_procs} free, {len(self.running_jobs)} jobs running>"

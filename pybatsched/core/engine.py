@@ -36,6 +36,7 @@ from pybatsched.errors import (
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
+    from pybatsched.core.predictions import Predictions
     from pybatsched.core.services import Services
 
 
@@ -170,6 +171,7 @@ class Engine:
         self._hook = ""  # the policy's method that runs now: its exceptions are the policy's
         self._event: e.Event | None = None  # the event that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
+        self._predictions: Predictions | None = None
         self._field_check: FieldCheck
         self._validator: Validator
         self._actions: Actions
@@ -223,6 +225,8 @@ class Engine:
     def _step(self, events: Sequence[e.Event]) -> Reply:
         if self.began:
             self._actions.start_reply(self.now)
+            if self._predictions is not None:
+                self._correct_estimates(events)
         for event in sorted(events, key=_rank) if len(events) > 1 else events:
             self._event = event
             self._apply[type(event)](event)
@@ -255,6 +259,13 @@ class Engine:
             self.cluster.check()
             self.jobs.check()
         return Reply(reply_now, tuple(self._actions.out))
+
+    def _correct_estimates(self, events: Sequence[e.Event]) -> None:
+        """Correct the estimates of jobs that run longer than predicted, and notify the policy."""
+        assert self._predictions is not None
+        ending = {event.job_id for event in events if type(event) is e.JobCompleted}
+        for job in self._predictions.correct(self.cluster, self.now, ending):
+            self._caller.call("on_estimate_changed", job, self.now)
 
     # --- time -------------------------------------------------------------------------------------------------
 
@@ -314,8 +325,16 @@ class Engine:
         self._services = self._actions.services
         self._holds = self._actions.holds
         self._static_jobs_done = event.workloads is not None and not event.workloads
+        self._predictions = self.policy.predictions
+        self._begin_predictions(self._predictions)
         self.began = True
         self._begin_policy()
+
+    def _begin_predictions(self, predictions: Predictions | None) -> None:
+        if predictions is not None:
+            self._hook = "begin"
+            predictions.predictor.begin(self.cluster)
+            self._hook = ""
 
     def _begin_policy(self) -> None:
         self._caller.call("on_begin", self.cluster)
@@ -348,9 +367,27 @@ class Engine:
                 reason = (TOO_LARGE, job.n_procs, self.cluster.n_procs)
             self._actions.carry_out(d.RejectJob(job.id, reason=reason))
         else:
+            if self._predictions is not None:
+                self._hook = "predict"
+                self._predictions.predict(job, self.now, self._running())
             self._hook = "on_job_submitted"
             self.policy.on_job_submitted(job, self.now)
             self._hook = ""
+
+    def _running(self) -> list[Job]:
+        """Return the running jobs. O(1) with one partition and no held job, else O(running)."""
+        partitions = self.cluster.partitions
+        if len(partitions) == 1 and not self._holds.jobs:
+            return next(iter(partitions.values())).running_jobs
+        jobs = [job for partition in partitions.values() for job in partition.running_jobs]
+        return [job for job in jobs if job.state is JobState.RUNNING]
+
+    def _learn(self, job: Job, ended: float) -> None:
+        """Let the predictor learn from a job that ran."""
+        assert self._predictions is not None
+        self._hook = "learn"
+        self._predictions.learn(job, ended)
+        self._hook = ""
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         job = self.jobs.by_wire_id.get(event.job_id)
@@ -372,6 +409,8 @@ class Engine:
             self._services.stopped(job, event.timestamp)  # JOB_KILLED follows
             return
         self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
+        if self._predictions is not None:
+            self._learn(job, event.timestamp)
         if is_inherited:
             return
         self._hook = "on_job_ended"
@@ -393,6 +432,8 @@ class Engine:
                 continue
             if ended.state is not JobState.WAITING:
                 self._actions.end_job(ended, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp)
+                if self._predictions is not None:
+                    self._learn(ended, event.timestamp)
             self._caller.call("on_job_killed", ended, self.now)
 
     def _on_notify(self, event: e.Notify) -> None:
@@ -484,6 +525,7 @@ class Engine:
             raise
         self._field_check = field_check
         try:
+            self._replace_predictions()
             self._hand_over()
             return self._reply(())
         except NOT_THE_PLUGINS:
@@ -493,6 +535,21 @@ class Engine:
             raise
         finally:
             self._hook = ""
+
+    def _replace_predictions(self) -> None:
+        """Use the predictor of a policy that has just begun, with what was learnt if it has the same name.
+
+        Else the jobs get the estimates that they had before their predictions, and waiting jobs are predicted again.
+        """
+        old, new = self._predictions, self.policy.predictions
+        self._predictions = new
+        if old is not None and new is not None and old.name == new.name:
+            new.follow(old)
+            return
+        if old is not None:
+            for job in self.jobs.alive.values():
+                old.undo(job)
+        self._begin_predictions(new)
 
     def _hand_over(self) -> None:
         """Give all unfinished jobs to a policy that has just begun."""
@@ -592,13 +649,19 @@ class Engine:
 
     @property
     def broken_promises(self) -> tuple[str, ...]:
-        """A line for each guarantee that the policy did not keep."""
-        return self._caller.lines("broken_promises") if self.began else ()
+        """A line for each guarantee that the policy did not keep. Nothing is guaranteed with predicted run times."""
+        return self._caller.lines("broken_promises") if self.began and self._predictions is None else ()
 
     @property
     def figures(self) -> dict[str, float]:
-        """The policy's own numbers of the run. Raises PolicyError for values that are not numbers."""
-        return self._caller.figures() if self.began else {}
+        """The policy's own numbers of the run, and the quality of predictions.
+
+        Raises PolicyError for values that are not numbers.
+        """
+        if not self.began:
+            return {}
+        own = self._caller.figures()
+        return own if self._predictions is None else {**own, **self._predictions.figures()}
 
     @property
     def rejections(self) -> Mapping[str, tuple[int, Reason]]:

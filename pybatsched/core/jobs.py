@@ -135,11 +135,29 @@ class Segment:
     partition: PartitionRef | None = None
 
 
+class Prediction:
+    """The predicted run time of an unfinished job, at its submission, and the estimate that it had before.
+
+    `first_s` is None if it could not be predicted. After a correction, `start_s` is the estimate with which the segment
+    `wire_id` started.
+    """
+
+    __slots__ = ("first_s", "given_s", "n_corrections", "start_s", "wire_id")
+
+    def __init__(self, first_s: float | None, given_s: float | None) -> None:
+        self.first_s = first_s
+        self.given_s = given_s
+        self.wire_id = ""
+        self.start_s = 0.0
+        self.n_corrections = 0
+
+
 class Job:
     """One job of a user.
 
     Planning uses `estimate`: the job field of that name, else the walltime, else None (unknown). Batsim enforces the
-    walltime.
+    walltime. With the option `predict` the estimate is a prediction. `requested` is the time that the user requested:
+    the walltime, else the job field `estimate`, else None.
     """
 
     __slots__ = (
@@ -160,11 +178,13 @@ class Job:
         "n_procs_requested",
         "partition",
         "past",
+        "prediction",
         "procs",
         "profile",
         "profile_name",
         "queued_in",
         "registered_as",
+        "requested",
         "resume_on",
         "scale",
         "seq",
@@ -199,6 +219,7 @@ class Job:
         self.n_procs_requested: int = n_procs
         self.walltime = walltime
         self.estimate = walltime if estimate is None else estimate
+        self.requested = estimate if walltime is None else walltime  # as submitted
         self.submitted_at = submitted_at
         self.seq = seq
         self.profile_name = profile_name
@@ -216,6 +237,7 @@ class Job:
         self.ended_at: float | None = None
         self.final_state = ""
         self.past: list[Segment] = []
+        self.prediction: Prediction | None = None
         self.full_work = JobWork(profile_name, profile, walltime, self.estimate)  # all of its work, not only the rest
         self.load: StartupLoad | None = None  # extra seconds before its current work
         self.n_derived = 0  # how many derived jobs were registered for it
@@ -385,6 +407,23 @@ def reshape_job(job: Job, shape: JobShape) -> None:
     _, job.profile, job.walltime, job.estimate = present  # the name of its profile in Batsim stays
     if job.resume_on is not None and len(job.resume_on) != shape.n:
         job.resume_on = None
+
+
+def set_estimate(job: Job, estimate: float | None) -> None:
+    """Set the estimate of an unfinished job, for its shape at submission, and for all other shapes. O(1).
+
+    The rest of a requeued job gets the same estimate, at most its walltime.
+    """
+    base = job.base_work
+    job.base_work = ScaledWork(base.work._replace(estimate=estimate), base.scale)
+    scaled = None if estimate is None else base.span_at(estimate, job.scale)
+    job.full_work = job.full_work._replace(estimate=scaled)
+    job.estimate = scaled
+    if job.base_rest is not None:
+        rest, walltime = job.base_rest, job.base_rest.work.walltime
+        bound = walltime if estimate is None or walltime is None else min(estimate, walltime)
+        job.base_rest = ScaledWork(rest.work._replace(estimate=bound), rest.scale)
+        job.estimate = None if bound is None else rest.span_at(bound, job.scale)
 
 
 def forget_plans(job: Job) -> None:

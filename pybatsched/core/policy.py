@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from pybatsched.core.fields import JobFields
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pybatsched.core.events import Answer, Event, FromJobMsg, Notify, Query
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
+    from pybatsched.core.predictions import Predictions
 
 #: The version of this interface. It changes when a policy may have to be changed.
 API_VERSION = 1
@@ -48,9 +49,23 @@ class BatsimFeature(enum.Enum):
 
 
 class Options(BaseModel):
-    """Base of a policy's options, a pydantic model. Unknown options are errors."""
+    """Base of a policy's options, a pydantic model. Unknown options are errors.
+
+    Every policy has the options of this model.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    predict: str | None = Field(
+        None,
+        description="predictor of run times, which replace the requested times in all plans: last2, mean2, user_mean, "
+        "exact, requested, double, linear, boosted or path/to/file.py:Class (default: no predictions)",
+    )
+    correct: Literal["requested", "doubling", "incremental"] | None = Field(
+        None,
+        description="new estimate of a running job that has outlived its last one: the requested time, twice the last "
+        "estimate, or the first estimate plus 1 min, 5 min and so on (default with predict: requested)",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +108,8 @@ class Policy:
     manages_registration: ClassVar[bool] = False
     #: Set by the run; pass it to `local_scheduler`.
     trusted_files: TrustedFiles = TrustedFiles()
+    #: Set by the run if the user wants predicted run times (`Options.predict`).
+    predictions: Predictions | None = None
 
     def __init__(self, options: Any) -> None:
         """Keep the checked options. Override `on_begin`, not this, to set up state."""
@@ -115,6 +132,12 @@ class Policy:
 
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
         """Handle processors that became unavailable or available; the free sets are up to date."""
+
+    def on_estimate_changed(self, job: Job, now: float) -> None:
+        """Handle a running job that has outlived its estimate, and has a new one (only with the option `predict`).
+
+        `job.estimate` and `job.expected_end_at` are the new ones.
+        """
 
     def on_call(self, now: float) -> None:
         """Handle a call that was requested with `CallMeLater`."""

@@ -1,9 +1,18 @@
-"""Predicted run times: the interface of a predictor."""
+"""Predicted run times: the interface of a predictor, and the predictions of one run.
+
+`job.estimate` is the prediction, from the submission of the job on. When a running job outlives it, a corrector gives
+the next one. The walltime that Batsim enforces stays. The predictors are in `pybatsched.policies.predictions`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, TypeAlias
+import math
+from collections.abc import Callable, Collection, Mapping, Set as AbstractSet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pybatsched.core.instants import TICK, instant
+from pybatsched.core.jobs import JobState, Prediction, set_estimate
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -12,15 +21,6 @@ if TYPE_CHECKING:
 #: Returns the next estimate of a running job that has outlived its last one, in seconds from its start. Arguments: the
 #: first prediction, the last one, the number of corrections so far, and the requested time (None if it is unknown).
 Corrector: TypeAlias = Callable[[float, float, int, float | None], float]
-
-
-def requested_s(job: Job) -> float | None:
-    """Return the requested time of a submitted job in seconds: its walltime, else its field `estimate`, else None.
-
-    Extra seconds and other shapes of the job do not count.
-    """
-    work = job.base_work.work
-    return work.estimate if work.walltime is None else work.walltime
 
 
 def user_of(job: Job) -> str:
@@ -35,11 +35,12 @@ def run_time_s(job: Job, ended: float) -> float:
     A job that was requeued to run again from scratch counts with the time of its killed segments too.
     """
     assert job.started_at is not None
-    return sum((segment.ended_at - segment.started_at for segment in job.past), ended - job.started_at)
+    last_s = ended - job.started_at
+    return sum(segment.ended_at - segment.started_at for segment in job.past) + last_s if job.past else last_s
 
 
 class Predictor:
-    """Base class of predictors of run times. One object serves one run; a simulation that is copied copies it.
+    """Base class of predictors of run times. One object serves one run.
 
     Two runs with the same jobs must get the same predictions, so a predictor uses no clock, no file and no unseeded
     random generator.
@@ -60,3 +61,139 @@ class Predictor:
 
         `run_time_s` returns its run time. Jobs that were killed count as well. The default does nothing.
         """
+
+
+@dataclass
+class PredictionQuality:
+    """How good predictions were: of `n` jobs that ran, the sum of absolute errors, and the number of underestimates."""
+
+    n: int = 0
+    error_s: float = 0.0
+    n_under: int = 0
+
+    def add(self, predicted_s: float, run_s: float) -> None:
+        """Add a job. O(1)."""
+        self.n += 1
+        self.error_s += abs(predicted_s - run_s)
+        self.n_under += predicted_s < run_s
+
+    @property
+    def mean_error_s(self) -> float:
+        """The mean absolute error in seconds; 0 without jobs."""
+        return self.error_s / self.n if self.n else 0.0
+
+    @property
+    def share_under(self) -> float:
+        """The share of jobs that ran longer than predicted; 0 without jobs."""
+        return self.n_under / self.n if self.n else 0.0
+
+
+class Predictions:
+    """The predictions of one run. `name` is that of the predictor, as the user gave it.
+
+    All costs are those of the predictor plus O(1), per job; a correction is O(log running) to move the job.
+    """
+
+    def __init__(self, name: str, predictor: Predictor, corrector: Corrector) -> None:
+        self.name = name
+        self.predictor = predictor
+        self.quality = PredictionQuality()
+        self.by_user: dict[str, PredictionQuality] = {}
+        self.n_corrections = 0
+        self._corrector = corrector
+
+    def predict(self, job: Job, now: float, running: Collection[Job]) -> None:
+        """Predict the run time of a waiting job, unless it has a prediction.
+
+        Raises ValueError if the predictor does not return a number of seconds.
+        """
+        if job.prediction is not None:
+            return
+        found: Any = self.predictor.predict(job, now, running)
+        try:
+            seconds = job.requested if found is None else float(found)
+        except (TypeError, ValueError):
+            seconds = math.nan
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise ValueError(f"returned {found!r:.60} for job {job.id}; expected a number of seconds above 0, or None")
+        if seconds is not None:
+            seconds = max(round(seconds, 6), TICK)
+            job.prediction = Prediction(seconds, job.base_work.work.estimate)
+            set_estimate(job, seconds)
+
+    def learn(self, job: Job, ended: float) -> None:
+        """Handle the end of a job that ran."""
+        if job.prediction is not None and job.prediction.first_s is not None:
+            run_s, predicted_s, user = run_time_s(job, ended), job.prediction.first_s * job.scale, user_of(job)
+            self.quality.add(predicted_s, run_s)
+            if user not in self.by_user:
+                self.by_user[user] = PredictionQuality()
+            self.by_user[user].add(predicted_s, run_s)
+        self.predictor.learn(job, ended)
+
+    def correct(self, cluster: Cluster, now: float, ending: AbstractSet[str]) -> list[Job]:
+        """Correct the estimates of running jobs whose expected ends have come. Return the corrected jobs.
+
+        `ending` are the ids in Batsim of jobs that end now. O(partitions), and O(log running) for each correction.
+        """
+        found: list[Job] = []
+        for partition in cluster.partitions.values():
+            due = []
+            for job in partition.running_jobs:
+                if job.expected_end_at > now:
+                    break
+                if job.state is JobState.RUNNING and job.wire_id not in ending:
+                    due.append(job)
+            for job in due:
+                estimate = self._next_estimate(job, now)
+                if estimate is not None:
+                    partition.change_estimate(job, estimate)
+                    found.append(job)
+        return found
+
+    def _next_estimate(self, job: Job, now: float) -> float | None:
+        """Return the first estimate by which a running job ends after now; the last one if all are earlier.
+
+        None if the corrector gives no longer estimate than the present one.
+        """
+        last, started_at, state = job.estimate, job.started_at, job.prediction
+        assert last is not None
+        assert started_at is not None
+        if state is None:
+            state = job.prediction = Prediction(None, None)  # its estimate is the option `assume_walltime`
+        if state.wire_id != job.wire_id:  # a new segment
+            state.wire_id, state.start_s, state.n_corrections = job.wire_id, last, 0
+        requested = job.requested if job.walltime is None else job.walltime
+        before = last
+        while instant(started_at, last) <= now:
+            following = float(self._corrector(state.start_s, last, state.n_corrections, requested))
+            if not following > last:
+                break
+            last = following
+            state.n_corrections += 1
+            self.n_corrections += 1
+        return last if last > before else None
+
+    def follow(self, other: Predictions) -> None:
+        """Continue with the predictor of the policy that this one's policy replaces. Jobs keep their predictions."""
+        self.predictor, self.quality, self.by_user = other.predictor, other.quality, other.by_user
+        self.n_corrections = other.n_corrections
+
+    def undo(self, job: Job) -> None:
+        """Restore the estimate that an unfinished job had before its prediction. O(1)."""
+        if job.prediction is None or job.prediction.first_s is None:
+            return
+        set_estimate(job, job.prediction.given_s)
+        job.prediction = None
+        if job.started_at is not None and job.procs is not None:
+            if job.estimate is not None:
+                job.estimate += job.load_s
+            job.expected_end_at = math.inf if job.estimate is None else instant(job.started_at, job.estimate)
+
+    def figures(self) -> Mapping[str, float]:
+        """Return the quality of all predictions as figures of the run."""
+        return {
+            "mean_prediction_error_s": self.quality.mean_error_s,
+            "share_underestimated": self.quality.share_under,
+            "n_corrections": self.n_corrections,
+        }

@@ -12,6 +12,7 @@ from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError
 from pybatsched.experiment.log import pl
 from pybatsched.policies import registry
+from pybatsched.policies.predictions import add_predictor, added_predictor
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,10 @@ class PolicyChoice:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle an installed policy, or one of a file, by its name."""
         name = self.source.name if registry.is_installed(self.source.name) else self.source.cls
-        return _choice, (name, dict(self.options), self.label)
+        options = dict(self.options)
+        if "predict" in options:
+            options["predict"] = added_predictor(options["predict"]) or options["predict"]
+        return _choice, (name, options, self.label)
 
     def __repr__(self) -> str:
         return f"policy({self.label!r})"
@@ -68,7 +72,8 @@ PolicyLike: TypeAlias = str | type[Policy] | PolicyChoice
 def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> PolicyChoice:
     """Choose a policy and its options. Raises InputError for a wrong name or option.
 
-    `name` is an installed policy, a file (``my_policy.py:MyPolicy``) or a subclass of `Policy`.
+    `name` is an installed policy, a file (``my_policy.py:MyPolicy``) or a subclass of `Policy`. The option `predict`
+    may be a subclass of `Predictor`.
 
     >>> policy("easy", order="sjf")
     policy('easy(order=sjf)')
@@ -79,6 +84,8 @@ def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> Pol
         label = label or (name.label if own else None)
     else:
         source = registry.find(name, trusted=True) if isinstance(name, str) else registry.add(name)
+    if isinstance(options.get("predict"), type):
+        options["predict"] = add_predictor(options["predict"])
     chosen = PolicyChoice(source, options, label or _label(source, options))
     chosen.plan()
     return chosen

@@ -48,7 +48,7 @@ def module_of(path: Path, module_name: str, who: str) -> ModuleType:
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # so that it can import modules of its directory
     loader = spec.loader
-    _run(lambda: loader.exec_module(module), who)
+    run_plugin(lambda: loader.exec_module(module), who)
     return module
 
 
@@ -79,7 +79,7 @@ def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
             raise InputError(f"{who}: it does not define {inner}")
         found = getattr(found, part)
     if isinstance(found, type):
-        found = _run(found, who)
+        found = run_plugin(found, who)
     if not callable(found):
         raise InputError(f"{who} is a {type(found).__name__}; expected a function of an observation and its mask")
     agent: Callable[..., Any] = found
@@ -88,7 +88,7 @@ def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
 
 def _module(name: str, inner: str, who: str) -> Any:
     try:
-        return _run(lambda: importlib.import_module(name), who)
+        return run_plugin(lambda: importlib.import_module(name), who)
     except InputError as error:
         missing = error.__cause__
         if isinstance(missing, ModuleNotFoundError) and missing.name == name and Path(f"{name}.py").is_file():
@@ -96,7 +96,7 @@ def _module(name: str, inner: str, who: str) -> Any:
         raise
 
 
-def _run(code: Callable[[], Any], who: str) -> Any:
+def run_plugin(code: Callable[[], Any], who: str) -> Any:
     """Run code of a plugin. Raises InputError for its exceptions."""
     try:
         return code()

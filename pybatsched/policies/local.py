@@ -164,6 +164,10 @@ class LocalScheduler(ABC):
     def machines_changed(self, now: float) -> None:  # noqa: B027
         """Handle processors of the partition that became unavailable or available."""
 
+    def estimate_changed(self, job: Job, now: float) -> None:  # noqa: ARG002
+        """Handle a new estimate of a running job of the partition. By default as a change of machines."""
+        self.machines_changed(now)
+
     def decide(self, now: float) -> Iterable[Decision]:
         """Return the decisions of `plan`; none if the queue is empty or while a kill is pending here."""
         if not self.queue or self.partition.n_kills_pending:
@@ -373,6 +377,12 @@ class QueuePolicy(Policy):
         for local in self.locals:
             if not procs.isdisjoint(local.partition.procs):
                 local.machines_changed(now)
+
+    def on_estimate_changed(self, job: Job, now: float) -> None:
+        """Notify the scheduler of its partition."""
+        for local in self.locals:
+            if local.partition is job.partition:
+                local.estimate_changed(job, now)
 
     def on_notify(self, event: Notify, now: float) -> None:  # noqa: ARG002
         """Reject the waiting jobs that can never start, when no machine can come back any more."""

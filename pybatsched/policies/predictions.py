@@ -11,8 +11,10 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from pybatsched.core.derive import delay_of
-from pybatsched.core.predictions import Corrector, Predictor, requested_s, run_time_s, user_of
-from pybatsched.errors import InputError
+from pybatsched.core.policy import TrustedFiles
+from pybatsched.core.predictions import Corrector, Predictions, Predictor, run_time_s, user_of
+from pybatsched.errors import InputError, UntrustedFileError
+from pybatsched.policies.loading import module_of, names_file, run_plugin, split
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
 
 def at_most_requested(job: Job, seconds: float) -> float:
     """Return a run time, at most the requested time of the job."""
-    requested = requested_s(job)
-    return seconds if requested is None else min(seconds, requested)
+    return seconds if job.requested is None else min(seconds, job.requested)
 
 
 class Requested(Predictor):
@@ -30,7 +31,7 @@ class Requested(Predictor):
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return the requested time. O(1)."""
-        return requested_s(job)
+        return job.requested
 
 
 class Double(Predictor):
@@ -38,8 +39,7 @@ class Double(Predictor):
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return twice the requested time. O(1)."""
-        requested = requested_s(job)
-        return None if requested is None else 2 * requested
+        return None if job.requested is None else 2 * job.requested
 
 
 class Exact(Predictor):
@@ -97,7 +97,7 @@ class Last2(_OfUser):
         """Return the prediction. O(1)."""
         past = self.past(job)
         if len(past) < 2:
-            return requested_s(job)
+            return job.requested
         mean = (past[0] + past[1]) / 2
         return at_most_requested(job, float(math.floor(mean)) if mean >= 1 else mean)
 
@@ -112,7 +112,7 @@ class Mean2(_OfUser):
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return the prediction. O(1)."""
         past = self.past(job)
-        return at_most_requested(job, sum(past) / len(past)) if past else requested_s(job)
+        return at_most_requested(job, sum(past) / len(past)) if past else job.requested
 
 
 class UserMean(Predictor):
@@ -124,7 +124,7 @@ class UserMean(Predictor):
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return the prediction. O(1)."""
         total, n = self._sums.get(user_of(job), (0.0, 0))
-        return at_most_requested(job, total / n) if n else requested_s(job)
+        return at_most_requested(job, total / n) if n else job.requested
 
     def learn(self, job: Job, ended: float) -> None:
         """Add the run time of a job. O(1)."""
@@ -144,13 +144,86 @@ PREDICTORS: Final[dict[str, type[Predictor]]] = {
 }
 
 
-def predictor_of(text: str) -> Predictor:
-    """Return a new predictor by its name. Raises InputError for an unknown name."""
-    if text not in PREDICTORS:
+#: Predictors of this process, for example of a notebook, by the names of their classes.
+_ADDED: Final[dict[str, type[Predictor]]] = {}
+
+
+def add_predictor(cls: type[Predictor]) -> str:
+    """Make a class of this process available by its name, which is returned; a later class of that name replaces it.
+
+    Raises InputError if it is not a predictor, or has the name of another one.
+    """
+    name = _checked(cls, f"predictor {cls!r:.80}").__name__
+    if name in PREDICTORS:
+        raise InputError(f"predictor {name}: expected another name for the class; {name} is a shipped predictor")
+    _ADDED[name] = cls
+    return name
+
+
+def added_predictor(name: object) -> type[Predictor] | None:
+    """Return the class of this process that was made available by this name; None if there is none."""
+    return _ADDED.get(name) if isinstance(name, str) else None
+
+
+def predictor_of(text: str, files: TrustedFiles | None = None) -> Predictor:
+    """Return a new predictor by its name, or by ``file.py:Class`` if the user named the file (in `files`).
+
+    Raises InputError for an unknown name and for a class that cannot be created.
+    """
+    who = f"predictor {text!r:.200}"
+    if names_file(text):
+        cls = _from_file(text, files or TrustedFiles(), who)
+    elif text in PREDICTORS or text in _ADDED:
+        cls = PREDICTORS.get(text) or _ADDED[text]
+    else:
         raise InputError(
             f"unknown predictor {text!r:.80}; expected one of: {', '.join(PREDICTORS)} (or path/to/file.py:Class)"
         )
-    return PREDICTORS[text]()
+    predictor: Predictor = run_plugin(cls, who)
+    return predictor
+
+
+def _from_file(text: str, files: TrustedFiles, who: str) -> type[Predictor]:
+    if text in files.others:
+        raise UntrustedFileError(
+            f"{files.others[text]}: {text!r:.200} is a Python file, which is not accepted from there; give it with -o"
+        )
+    if text not in files.names:
+        raise UntrustedFileError(f"{who} is a Python file, which is accepted only from your own options")
+    path, inner = split(text)
+    if not inner:
+        raise InputError(f"{who}: expected path/to/file.py:Class")
+    module = module_of(path, f"pybatsched_predictor_file_{path.stem}", who)
+    if not hasattr(module, inner):
+        raise InputError(f"{who}: {path} does not define {inner}")
+    return _checked(getattr(module, inner), who)
+
+
+def _checked(found: object, who: str) -> type[Predictor]:
+    if not (isinstance(found, type) and issubclass(found, Predictor)):
+        raise InputError(f"{who}: expected a subclass of pybatsched.Predictor")
+    return found
+
+
+class _AsGiven(Predictor):
+    """The estimate that a job was submitted with, for corrections without predictions."""
+
+    def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
+        """Return the estimate. O(1)."""
+        return job.estimate
+
+
+def predictions_of(options: object, files: TrustedFiles | None = None) -> Predictions | None:
+    """Return the predictions that a policy's options `predict` and `correct` ask for; None if they are not set.
+
+    Raises InputError for wrong names.
+    """
+    predict: str | None = getattr(options, "predict", None)
+    correct: str | None = getattr(options, "correct", None)
+    if predict is None and correct is None:
+        return None
+    predictor = _AsGiven() if predict is None else predictor_of(predict, files)
+    return Predictions(predict or "", predictor, corrector_of(correct or "requested"))
 
 
 # --- corrections --------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
 from pybatsched.policies.loading import module_of, names_file, split
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
+from pybatsched.policies.predictions import predictions_of, predictor_of
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition
@@ -123,9 +124,21 @@ class PolicyPlan:
                         f"expected one of: {options}"
                     )
         try:
-            return self.source.cls.Options.model_validate({key: value for key, (value, _) in merged.items()})
+            checked = self.source.cls.Options.model_validate({key: value for key, (value, _) in merged.items()})
         except ValidationError as error:
             raise InputError(_explained(error, self.source.cls.Options, self.source.name, merged)) from None
+        if "predict" in merged:
+            self._check_predictor(checked, merged["predict"][1].given_by)
+        return checked
+
+    def _check_predictor(self, options: BaseModel, given_by: str) -> None:
+        """Raise InputError for an unknown predictor. The code of a file is not run before it is needed."""
+        name = getattr(options, "predict", None)
+        if isinstance(name, str) and not names_file(name):
+            try:
+                predictor_of(name)
+            except InputError as error:
+                raise InputError(f"policy {self.source.name}: option predict (from {given_by}): {error}") from None
 
     def trusted_files(self, begins: SimulationBegins | None) -> TrustedFiles:
         """Return the Python files that the options name, the user's own separate from all others.
@@ -153,6 +166,8 @@ class PolicyPlan:
             if any(problem["type"] != "missing" for problem in error.errors()):
                 self.options_for(None)
             return
+        if "predict" in self.given or "predict" in self.from_file:
+            self.options_for(None)
         for option in self.source.cls.borrows:
             name = str(getattr(options, option, ""))
             if not names_file(name):  # the code of a file is not run before it is needed
@@ -200,6 +215,7 @@ class PolicyPlan:
         try:
             policy = self.source.cls(options)
             policy.trusted_files = files
+            policy.predictions = predictions_of(options, files)
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
@@ -311,6 +327,12 @@ def local_scheduler(
         )
     source = find(name, trusted=name in files.names)
     cls = _with_one_queue(source)
+    for option in ("predict", "correct"):
+        if option in options:
+            raise InputError(
+                f"policy {name}: option {option} (from its options): expected as an option of the policy "
+                "that uses this one, for all its queues"
+            )
     checked: Any = PolicyPlan(source, options, given_by="its options").options_for(None)
     return cls.scheduler(partition, checked)
 
