@@ -100,7 +100,7 @@ class Predictions:
         self.quality = PredictionQuality()
         self.by_user: dict[str, PredictionQuality] = {}
         self.n_corrections = 0
-        self._corrector = corrector
+        self.corrector = corrector
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> None:
         """Predict the run time of a waiting job, unless it has a prediction.
@@ -166,7 +166,7 @@ class Predictions:
         requested = job.requested if job.walltime is None else job.walltime
         before = last
         while instant(started_at, last) <= now:
-            following = float(self._corrector(state.start_s, last, state.n_corrections, requested))
+            following = float(self.corrector(state.start_s, last, state.n_corrections, requested))
             if not following > last:
                 break
             last = following

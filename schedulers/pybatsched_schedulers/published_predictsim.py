@@ -23,7 +23,7 @@ from bisect import insort
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from pybatsched import (
     HALF_TICK,
@@ -38,11 +38,10 @@ from pybatsched import (
     instant,
     take_out,
 )
-from pybatsched.core.predictions import Corrector, Predictor
-from pybatsched.policies.predictions import corrector_of, predictor_of
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, Job, Partition
+    from pybatsched.core.predictions import Predictions
 
 
 class PredictsimOptions(Options):
@@ -51,42 +50,29 @@ class PredictsimOptions(Options):
     backfill_order: Literal["fcfs", "sjf"] = Field(
         "fcfs", description="order in which waiting jobs are tried for backfilling: fcfs, or shortest prediction first"
     )
-    predict: str = Field("requested", description="the predictor of run times, as for other policies")
-    correct: str = Field("requested", description="the corrector of predictions that were too short")
-
-    @field_validator("predict")
-    @classmethod
-    def _is_predictor(cls, text: str) -> str:
-        predictor_of(text)
-        return text
-
-    @field_validator("correct")
-    @classmethod
-    def _is_corrector(cls, text: str) -> str:
-        corrector_of(text)
-        return text
 
 
 class PlannedRun:
-    """A running job and its predictions, in seconds from its start. `number` is its place in the order of starts."""
+    """A running job and its planned end. `number` is its place in the order of starts."""
 
     __slots__ = ("end_at", "first_s", "has_ended", "job", "last_s", "n_corrections", "number", "started_at")
 
-    def __init__(self, job: Job, number: int, started_at: float, predicted_s: float) -> None:
+    def __init__(self, job: Job, number: int, started_at: float) -> None:
         self.job = job
         self.number = number
         self.started_at = started_at
-        self.first_s = self.last_s = predicted_s
+        self.first_s = self.last_s = math.inf if job.estimate is None else job.estimate
         self.n_corrections = 0
-        self.end_at = instant(started_at, predicted_s)
+        self.end_at = instant(started_at, self.last_s)
         self.has_ended = False
 
-    def correct(self, corrector: Corrector) -> bool:
+    def correct(self, predictions: Predictions) -> bool:
         """Replace a prediction that was too short. Return False if the new one is not longer. O(1)."""
-        seconds = corrector(self.first_s, self.last_s, self.n_corrections, self.job.full_work.estimate)
-        self.n_corrections += 1
+        seconds = predictions.corrector(self.first_s, self.last_s, self.n_corrections, self.job.requested)
         if seconds <= self.last_s:
             return False
+        self.n_corrections += 1
+        predictions.n_corrections += 1
         self.last_s = seconds
         self.end_at = instant(self.started_at, seconds)
         return True
@@ -99,12 +85,10 @@ class PublishedPasses(LocalScheduler):
     the new job if nothing else has changed, O(1); any other pass is O(queue + running).
     """
 
-    def __init__(self, partition: Partition, predictor: Predictor, corrector: Corrector, *, by_length: bool) -> None:
+    def __init__(self, partition: Partition, predictions: Predictions | None, *, by_length: bool) -> None:
         super().__init__(partition)
-        self._predictor = predictor
-        self._corrector = corrector
+        self._predictions = predictions
         self._by_length = by_length
-        self._predicted_s: dict[str, float] = {}  # of waiting jobs
         self._arrived: list[Job] = []  # submissions that are not handled yet
         self._ended: list[PlannedRun] = []  # ends that are not handled yet
         self._runs: dict[str, PlannedRun] = {}
@@ -117,7 +101,6 @@ class PublishedPasses(LocalScheduler):
         self._n_extra = 0
         self._are_machines_changed = False
         self.n_passes = 0
-        self.n_corrections = 0
 
     # --- events ---
 
@@ -129,7 +112,6 @@ class PublishedPasses(LocalScheduler):
     def withdraw(self, job: Job, now: float) -> None:
         """Remove a job from the queue. O(log queue)."""
         super().withdraw(job, now)
-        self._predicted_s.pop(job.id, None)
         self._head = None
 
     def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
@@ -143,15 +125,9 @@ class PublishedPasses(LocalScheduler):
         self._are_machines_changed = True
 
     def adopt(self, job: Job) -> None:
-        """Plan with a running job of an earlier policy, by its requested time. O(log running)."""
+        """Plan with a running job of an earlier policy. O(log running)."""
         assert job.started_at is not None
-        seconds = job.full_work.estimate
-        self._add_run(job, job.started_at, math.inf if seconds is None else seconds)
-
-    def span_s(self, job: Job) -> float:
-        """Return the predicted run time of a waiting job; its requested time before its submission is handled."""
-        found = self._predicted_s.get(job.id)
-        return super().span_s(job) if found is None else found
+        self._add_run(job, job.started_at)
 
     # --- passes ---
 
@@ -175,7 +151,8 @@ class PublishedPasses(LocalScheduler):
             take_out(self._planned, (run.end_at, run.number, run))
             if run.end_at > now:
                 self._n_early -= self.partition.n_returned_by(run.job)
-            self._predictor.learn(run.job, now if run.job.ended_at is None else run.job.ended_at)
+            if self._predictions is not None:
+                self._predictions.learn(run.job, now if run.job.ended_at is None else run.job.ended_at)
             self._head = None
             yield from self._pass(now)
         if self._are_machines_changed:
@@ -188,9 +165,9 @@ class PublishedPasses(LocalScheduler):
         return self._pass(now)
 
     def _predict(self, entry: Entry, now: float) -> None:
-        """Predict the run time of a job at its submission."""
-        predicted_s = self._predictor.predict(entry.job, now, self.partition.running_jobs)
-        self._predicted_s[entry.job.id] = self.span_s(entry.job) if predicted_s is None else predicted_s
+        """Predict the run time of a job when its submission is handled."""
+        if self._predictions is not None:
+            self._predictions.predict(entry.job, now, self.partition.running_jobs)
         self._last_arrival = max(self._last_arrival, entry.arrival)
 
     def _correct(self, now: float) -> bool:
@@ -199,16 +176,16 @@ class PublishedPasses(LocalScheduler):
         O(corrections * log running). Corrections that were due earlier are made now, because nothing reads planned ends
         in between. A job whose prediction cannot be corrected is expected to end now.
         """
-        planned, n_before, i = self._planned, self.n_corrections, 0
-        while i < len(planned) and planned[i][0] <= now:
+        planned, i, is_any = self._planned, 0, False
+        while self._predictions is not None and i < len(planned) and planned[i][0] <= now:
             run = planned[i][2]
-            if (run.has_ended and run.end_at == now) or not run.correct(self._corrector):
+            if (run.has_ended and run.end_at == now) or not run.correct(self._predictions):
                 i += 1
                 continue
             del planned[i]
             insort(planned, (run.end_at, run.number, run))
-            self.n_corrections += 1
-        return self.n_corrections > n_before
+            is_any = True
+        return is_any
 
     def _pass(self, now: float, newcomer: Entry | None = None) -> Iterator[Decision]:
         """Start the head of the queue while it fits, then backfill."""
@@ -237,7 +214,7 @@ class PublishedPasses(LocalScheduler):
                     yield self._start(entry, now, reason)
 
     def _by_prediction(self, entry: Entry) -> tuple[float, int]:
-        return self._predicted_s[entry.job.id], entry.arrival
+        return self.span_s(entry.job), entry.arrival
 
     def _n_free(self) -> int:
         """Return how many processors are free now by planned ends."""
@@ -246,7 +223,7 @@ class PublishedPasses(LocalScheduler):
     def _backfill(self, job: Job, now: float) -> Reason | None:
         """Return the rule by which a job that fits may start before the head; None if it may not."""
         assert self._head is not None
-        span_s = self._predicted_s[job.id]
+        span_s = self.span_s(job)
         if span_s != math.inf and now + span_s <= self._shadow_at + HALF_TICK:
             return "backfilled: predicted to end by the shadow time {} of {}", self._shadow_at, self._head.id
         if job.n_procs <= self._n_extra:
@@ -255,12 +232,12 @@ class PublishedPasses(LocalScheduler):
         return None
 
     def _start(self, entry: Entry, now: float, reason: Reason) -> Decision:
-        self._add_run(entry.job, now, self._predicted_s.pop(entry.job.id))
+        self._add_run(entry.job, now)
         return self.start(entry, reason)
 
-    def _add_run(self, job: Job, started_at: float, predicted_s: float) -> None:
+    def _add_run(self, job: Job, started_at: float) -> None:
         self._n_starts += 1
-        run = self._runs[job.id] = PlannedRun(job, self._n_starts, started_at, predicted_s)
+        run = self._runs[job.id] = PlannedRun(job, self._n_starts, started_at)
         insort(self._planned, (run.end_at, run.number, run))
 
     def _expected_ends(self, now: float) -> Iterator[tuple[float, int]]:
@@ -298,18 +275,15 @@ class PublishedPredictsim(QueuePolicy):
     """EASY with predicted run times, in the scheduling passes of predictsim (SC 2015)."""
 
     Options: ClassVar[type[Any]] = PredictsimOptions
+    drives_predictions = True
     local: PublishedPasses
 
     def on_begin(self, cluster: Cluster) -> None:
         """Create one partition of all processors."""
-        predictor = predictor_of(self.options.predict)
-        predictor.begin(cluster)
-        self.local = PublishedPasses(
-            cluster.add_partition("all", cluster.procs),
-            predictor,
-            corrector_of(self.options.correct),
-            by_length=self.options.backfill_order == "sjf",
-        )
+        if self.predictions is not None:
+            self.predictions.predictor.begin(cluster)
+        partition = cluster.add_partition("all", cluster.procs)
+        self.local = PublishedPasses(partition, self.predictions, by_length=self.options.backfill_order == "sjf")
         self.locals = [self.local]
 
     def on_job_submitted(self, job: Job, now: float) -> None:
@@ -322,5 +296,6 @@ class PublishedPredictsim(QueuePolicy):
         return True
 
     def figures(self) -> Mapping[str, float]:
-        """Return how many passes and corrections there were."""
-        return {"n_passes": self.local.n_passes, "n_corrections": self.local.n_corrections}
+        """Return the number of passes, and the quality of predictions."""
+        own = {"n_passes": self.local.n_passes}
+        return own if self.predictions is None else {**own, **self.predictions.figures()}

@@ -210,7 +210,7 @@ def test_every_start_on_a_log_is_that_of_the_twin(n_jobs: int, rows: list[tuple[
     for order, predict, correct in rows:
         twin = PredictsimTwin(jobs, log.n_procs, order, predict, correct).run()
         run = simulate(log, PublishedPredictsim, backfill_order=order, predict=predict, correct=correct, progress=False)
-        began = dict(zip(run.jobs["job_id"], run.jobs["start_s"], strict=True))
+        began = dict(zip(run.jobs["id"], run.jobs["started_at"], strict=True))
         expected = {f"w0!{job['id']}": twin.starts[i] for i, job in enumerate(log.workload.jobs)}
         assert began == expected
         assert run.figures["mean_bounded_slowdown"] == pytest.approx(twin.mean_bounded_slowdown(), rel=1e-12)
