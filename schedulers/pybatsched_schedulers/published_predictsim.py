@@ -21,9 +21,7 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pybatsched import (
     HALF_TICK,
@@ -32,30 +30,20 @@ from pybatsched import (
     Decision,
     Entry,
     LocalScheduler,
-    Options,
     QueuePolicy,
     Reason,
     instant,
     take_out,
 )
+from pybatsched_schedulers.plan_options import PredictsimOptions
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, Job, Partition
     from pybatsched.core.predictions import Predictions
 
 
-class PredictsimOptions(Options):
-    """Options of the published program."""
-
-    backfill_order: Literal["fcfs", "sjf"] = Field(
-        "fcfs", description="order in which waiting jobs are tried for backfilling: fcfs, or shortest prediction first"
-    )
-
-
 class PlannedRun:
     """A running job and its planned end. `number` is its place in the order of starts."""
-
-    __slots__ = ("end_at", "first_s", "has_ended", "job", "last_s", "n_corrections", "number", "started_at")
 
     def __init__(self, job: Job, number: int, started_at: float) -> None:
         self.job = job
@@ -275,7 +263,7 @@ class PublishedPredictsim(QueuePolicy):
     """EASY with predicted run times, in the scheduling passes of predictsim (SC 2015)."""
 
     Options: ClassVar[type[Any]] = PredictsimOptions
-    drives_predictions = True
+    drives_predictions: ClassVar[bool] = True
     local: PublishedPasses
 
     def on_begin(self, cluster: Cluster) -> None:
