@@ -22,7 +22,9 @@ from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.platform.model import Platform
 from pybatsched.policies.choices import Mask
 from pybatsched.policies.observations import Observation, observe, shapes
+from pybatsched.policies.loading import names_file
 from pybatsched.policies.options import ChoiceOptions
+from pybatsched.policies.predictions import add_predictor, predictor_of
 from pybatsched.simulator.options import Scenario
 from pybatsched.workload import Workload
 
@@ -34,8 +36,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     of a machine, or a number of processors (None: that of the workload). An episode has `n_jobs` consecutive jobs or
     the jobs of `span_s` seconds, from a random job that depends on the seed; without both, it is the whole workload.
 
-    `window`, `running`, `reservations`, `order` and `assume_walltime` are options of the policy ``rl``; run the agent
-    with the same values. `reward` is a name in `pybatsched.gym.REWARDS`, or a function of a `Since`; `tau_s` is the
+    `window`, `running`, `reservations`, `order`, `assume_walltime`, `predict` and `correct` are options of the policy
+    ``rl``; run the agent with the same values. `reward` is a name in `pybatsched.gym.REWARDS`, or a function of a `Since`; `tau_s` is the
     bound of the bounded slowdown. `walltimes` is a rule of ``workload convert``.
 
     Reset: ``options={"start": k}`` starts with the k-th job instead of a random one. The information of each step has
@@ -151,7 +153,12 @@ def _checked(options: dict[str, Any]) -> ChoiceOptions:
         own = [one.name for one in signature(SchedulingEnv).parameters.values() if one.kind is not one.VAR_KEYWORD]
         known = ", ".join([*own, *ChoiceOptions.model_fields])
         raise InputError(f"unknown argument {unknown[0]!r:.60}; expected one of {known}")
+    if isinstance(options.get("predict"), type):
+        options = {**options, "predict": add_predictor(options["predict"])}
     try:
-        return ChoiceOptions.model_validate(options)
+        checked = ChoiceOptions.model_validate(options)
     except ValidationError as error:
         raise InputError(f"option {validation.problems(error, ChoiceOptions)[0]}") from None
+    if checked.predict is not None and not names_file(checked.predict):
+        predictor_of(checked.predict)
+    return checked

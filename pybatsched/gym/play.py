@@ -15,12 +15,14 @@ from pybatsched.core.cluster import Partition
 from pybatsched.core.engine import Engine
 from pybatsched.core.events import REJECTED, Event, SimulationBegins
 from pybatsched.core.instants import on_tick
+from pybatsched.core.policy import TrustedFiles
 from pybatsched.gym.rewards import Since
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.policies.choices import ChoiceScheduler
 from pybatsched.policies.local import LocalPolicy
 from pybatsched.policies.options import ChoiceOptions
+from pybatsched.policies.predictions import predictions_of
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
@@ -86,6 +88,7 @@ class Play:
         self._tau_s = tau_s
         self._record = _Record(Tally(tau_s, self._evaluated), self._evaluated)
         self._policy = _Chosen(options)
+        self._policy.predictions = predictions_of(options, TrustedFiles(frozenset({options.predict or ""})))
         self._engine = Engine(self._made, "the environment")
         self._exchanges = Simulation(scenario, None, self._record).exchanges()
         self._decisions: list[d.Decision] = []

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from pybatsched.core import validation
 from pybatsched.core.fields import JobFields, field_descriptions
-from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
+from pybatsched.core.policy import BatsimFeature, Options, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
 from pybatsched.policies.loading import module_of, names_file, split
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
@@ -49,8 +49,10 @@ class PolicySource:
 
     @property
     def option_fields(self) -> Mapping[str, Any]:
-        """The options by name, as pydantic describes them."""
-        return self.cls.Options.model_fields
+        """The options by name, as pydantic describes them: its own, then those of every policy."""
+        fields = self.cls.Options.model_fields
+        common = {name: info for name, info in fields.items() if name in Options.model_fields}
+        return {**{name: info for name, info in fields.items() if name not in common}, **common}
 
     @property
     def job_fields(self) -> Mapping[str, str]:
