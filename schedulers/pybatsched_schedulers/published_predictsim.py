@@ -38,8 +38,7 @@ from pybatsched import (
 from pybatsched_schedulers.plan_options import PredictsimOptions
 
 if TYPE_CHECKING:
-    from pybatsched import Cluster, Job, Partition
-    from pybatsched.core.predictions import Predictions
+    from pybatsched import Cluster, Job, Partition, Predictions
 
 
 class PlannedRun:
