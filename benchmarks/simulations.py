@@ -85,14 +85,14 @@ def lean_easy(workload: Workload, n_procs: int) -> float:
 
 def case(what: dict[str, Any]) -> dict[str, Any]:
     """Run one case in this process."""
-    workload = load(what["trace"], walltimes="exact") if "trace" in what else generated(what["n_jobs"])
+    workload = generated(what["n_jobs"]) if "trace" not in what else load(what["trace"], walltimes=what["walltimes"])
     n_procs = what.get("n_procs", N_PROCS)
     with tempfile.TemporaryDirectory() as directory:
         cpu, wall = time.process_time(), time.perf_counter()
         if what["policy"] == "lean loop":
             mean_wait = lean_easy(workload, n_procs)
         else:
-            plan = registry.PolicyPlan(registry.find(what["policy"]))
+            plan = registry.PolicyPlan(registry.find(what["policy"]), what.get("options", {}))
             outputs = Outputs(str(Path(directory) / "out"))
             cpu, wall = time.process_time(), time.perf_counter()
             result = run_policy(Scenario(uniform(n_procs), {"w0": workload}), plan, outputs)
@@ -146,10 +146,24 @@ def main() -> None:
     ):
         trace = Path(args.traces) / name
         if trace.exists():
-            row = measured(policy=policy, trace=str(trace), n_procs=n_procs)
+            row = measured(policy=policy, trace=str(trace), walltimes="exact", n_procs=n_procs)
             show(f"{name.partition('-2')[0]}, {policy}", row, floor)
         else:
             print(f"{name}: not in {args.traces}")
+    show_predictions(Path(args.traces) / "SDSC-BLUE-2000-4.2-cln.swf.gz", head)
+
+
+def show_predictions(trace: Path, head: str) -> None:
+    """Compare EASY with requested times and EASY-SJBF with predicted ones. The ratio is to the first row."""
+    if not trace.exists():
+        return
+    print(f"\nSDSC-BLUE, requested times, / easy instead of / lean\n{head}")
+    given = {"policy": "easy", "trace": str(trace), "walltimes": "requested", "n_procs": 1_152}
+    first = measured(**given)
+    show("easy", first, first)
+    for correct in ("requested", "incremental"):
+        options = {"backfill_order": "sjf", "predict": "last2", "correct": correct}
+        show(f"SJBF, last2, {correct}", measured(**given, options=options), first)
 
 
 if __name__ == "__main__":

@@ -177,6 +177,7 @@ class Engine:
         self._event: e.Event | None = None  # the event that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._predictions: Predictions | None = None
+        self._correction_at = -math.inf  # the last call that was requested for a correction
         self._field_check: FieldCheck
         self._validator: Validator
         self._actions: Actions
@@ -251,6 +252,8 @@ class Engine:
             if self._actions.out:
                 self._n_idle_calls = 0
         self._run_policy()
+        if self._predictions is not None:
+            self._call_for_corrections(self._predictions)
         if self._n_idle_calls:
             self._check_idle_calls()
         if self._validator.dynamic_jobs:
@@ -271,6 +274,13 @@ class Engine:
         ending = {event.job_id for event in events if type(event) is e.JobCompleted}
         for job in self._predictions.correct(self.cluster, self.now, ending):
             self._caller.call("on_estimate_changed", job, self.now)
+
+    def _call_for_corrections(self, predictions: Predictions) -> None:
+        """Request a call for the next time at which a running job outlives its estimate, unless one is pending."""
+        at, job = predictions.next_correction(self.cluster, self.now)
+        if job is not None and (at < self._correction_at or self._correction_at <= self.now):
+            self._correction_at = at
+            self._actions.carry_out(d.CallMeLater(at, reason=("{} is expected to end then", job.id)))
 
     # --- time -------------------------------------------------------------------------------------------------
 
@@ -667,6 +677,13 @@ class Engine:
             return {}
         own = self._caller.figures()
         return own if self._predictions is None else {**own, **self._predictions.figures()}
+
+    @property
+    def predictions_by_user(self) -> dict[str, dict[str, float]]:
+        """The quality of predicted run times for each user, by name of the user; empty without predictions."""
+        if self._predictions is None:
+            return {}
+        return {user: one.as_dict() for user, one in sorted(self._predictions.by_user.items())}
 
     @property
     def rejections(self) -> Mapping[str, tuple[int, Reason]]:

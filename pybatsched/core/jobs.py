@@ -156,8 +156,8 @@ class Job:
     """One job of a user.
 
     Planning uses `estimate`: the job field of that name, else the walltime, else None (unknown). Batsim enforces the
-    walltime. With the option `predict` the estimate is a prediction. `requested` is the time that the user requested:
-    the walltime, else the job field `estimate`, else None.
+    walltime. With the option `predict` the estimate is a prediction; `requested` stays the estimate of the submission,
+    the time that the user requested.
     """
 
     __slots__ = (
@@ -219,7 +219,7 @@ class Job:
         self.n_procs_requested: int = n_procs
         self.walltime = walltime
         self.estimate = walltime if estimate is None else estimate
-        self.requested = estimate if walltime is None else walltime  # as submitted
+        self.requested = self.estimate  # it stays as submitted
         self.submitted_at = submitted_at
         self.seq = seq
         self.profile_name = profile_name

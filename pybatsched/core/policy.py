@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from pybatsched.core.fields import JobFields
 
@@ -66,6 +66,16 @@ class Options(BaseModel):
         description="new estimate of a running job that has outlived its last one: the requested time, twice the last "
         "estimate, or the first estimate plus 1 min, 5 min and so on (default with predict: requested)",
     )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the options for summaries and journals, without predictions if there are none."""
+        found: dict[str, Any] = handler(self)
+        return {name: value for name, value in found.items() if name not in _PREDICTING or value is not None}
+
+
+#: The options of predicted run times.
+_PREDICTING: Final = frozenset(Options.model_fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ class Predictor:
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return the expected run time of a job that is submitted now, in seconds; None to keep the requested time.
 
+        A prediction below one tick (a microsecond) counts as one tick.
         `running` are the jobs that run now. Do not change them. Override this.
         """
         return None
@@ -87,6 +88,14 @@ class PredictionQuality:
         """The share of jobs that ran longer than predicted; 0 without jobs."""
         return self.n_under / self.n if self.n else 0.0
 
+    def as_dict(self) -> dict[str, float]:
+        """Return the figures by name."""
+        return {
+            "n_jobs": self.n,
+            "mean_prediction_error_s": self.mean_error_s,
+            "share_underestimated": self.share_under,
+        }
+
 
 class Predictions:
     """The predictions of one run. `name` is that of the predictor, as the user gave it.
@@ -114,8 +123,8 @@ class Predictions:
             seconds = job.requested if found is None else float(found)
         except (TypeError, ValueError):
             seconds = math.nan
-        if seconds is not None and not 0 < seconds < math.inf:
-            raise ValueError(f"returned {found!r:.60} for job {job.id}; expected a number of seconds above 0, or None")
+        if seconds is not None and not 0 <= seconds < math.inf:
+            raise ValueError(f"returned {found!r:.60} for job {job.id}; expected a number of seconds from 0, or None")
         if seconds is not None:
             seconds = max(round(seconds, 6), TICK)
             job.prediction = Prediction(seconds, job.base_work.work.estimate)
@@ -163,16 +172,40 @@ class Predictions:
             state = job.prediction = Prediction(None, None)  # its estimate is the option `assume_walltime`
         if state.wire_id != job.wire_id:  # a new segment
             state.wire_id, state.start_s, state.n_corrections = job.wire_id, last, 0
-        requested = job.requested if job.walltime is None else job.walltime
-        before = last
+        requested, before = _requested_now(job), last
         while instant(started_at, last) <= now:
-            following = float(self.corrector(state.start_s, last, state.n_corrections, requested))
+            following = self.corrector(state.start_s, last, state.n_corrections, requested)
             if not following > last:
                 break
-            last = following
+            last = float(following)
             state.n_corrections += 1
             self.n_corrections += 1
         return last if last > before else None
+
+    def next_correction(self, cluster: Cluster, now: float) -> tuple[float, Job | None]:
+        """Return when the next running job may outlive its estimate, and the job; None if no job can.
+
+        O(running) at worst. A job with its walltime as estimate cannot outlive it.
+        """
+        at, found = math.inf, None
+        for partition in cluster.partitions.values():
+            for job in partition.running_jobs:
+                if job.expected_end_at >= at:
+                    break
+                estimate, walltime = job.estimate, job.walltime
+                if estimate is None or (walltime is not None and walltime <= estimate) or job.expected_end_at <= now:
+                    continue
+                if job.state is JobState.RUNNING and self._can_correct(job, estimate):
+                    at, found = job.expected_end_at, job
+                    break
+        return at, found
+
+    def _can_correct(self, job: Job, estimate: float) -> bool:
+        """Return whether the corrector has a longer estimate for a running job."""
+        state = job.prediction
+        is_first = state is None or state.wire_id != job.wire_id
+        start_s, n = (estimate, 0) if state is None or is_first else (state.start_s, state.n_corrections)
+        return self.corrector(start_s, estimate, n, _requested_now(job)) > estimate
 
     def follow(self, other: Predictions) -> None:
         """Continue with the predictor of the policy that this one's policy replaces. Jobs keep their predictions."""
@@ -192,8 +225,16 @@ class Predictions:
 
     def figures(self) -> Mapping[str, float]:
         """Return the quality of all predictions as figures of the run."""
-        return {
-            "mean_prediction_error_s": self.quality.mean_error_s,
-            "share_underestimated": self.quality.share_under,
-            "n_corrections": self.n_corrections,
-        }
+        found = self.quality.as_dict()
+        del found["n_jobs"]
+        return {**found, "n_corrections": self.n_corrections}
+
+
+def _requested_now(job: Job) -> float | None:
+    """Return the requested time of the current segment of a running job; None if it is unknown.
+
+    That of the rest of a requeued job is its walltime.
+    """
+    if job.base_rest is not None and job.walltime is not None:
+        return job.walltime
+    return None if job.requested is None else job.requested * job.scale + job.load_s

@@ -427,6 +427,7 @@ class Simulation:
             remarks=engine.remarks,
             broken_promises=engine.broken_promises,
             policy_figures=engine.figures,
+            predictions_by_user=engine.predictions_by_user,
             stopped=f"the simulation is not over; it is at {engine.now:g}",
         )
 

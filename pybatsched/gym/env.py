@@ -21,8 +21,8 @@ from pybatsched.gym.rewards import Reward, reward_of
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.platform.model import Platform
 from pybatsched.policies.choices import Mask
-from pybatsched.policies.observations import Observation, observe, shapes
 from pybatsched.policies.loading import names_file
+from pybatsched.policies.observations import Observation, observe, shapes
 from pybatsched.policies.options import ChoiceOptions
 from pybatsched.policies.predictions import add_predictor, predictor_of
 from pybatsched.simulator.options import Scenario
@@ -37,8 +37,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     the jobs of `span_s` seconds, from a random job that depends on the seed; without both, it is the whole workload.
 
     `window`, `running`, `reservations`, `order`, `assume_walltime`, `predict` and `correct` are options of the policy
-    ``rl``; run the agent with the same values. `reward` is a name in `pybatsched.gym.REWARDS`, or a function of a `Since`; `tau_s` is the
-    bound of the bounded slowdown. `walltimes` is a rule of ``workload convert``.
+    ``rl``; run the agent with the same values. `reward` is a name in `pybatsched.gym.REWARDS`, or a function of a
+    `Since`; `tau_s` is the bound of the bounded slowdown. `walltimes` is a rule of ``workload convert``.
 
     Reset: ``options={"start": k}`` starts with the k-th job instead of a random one. The information of each step has
     `action_mask` (for `Discrete.sample`) and `now`; that of the last step also has the `figures` of the episode.

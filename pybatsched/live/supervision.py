@@ -134,6 +134,7 @@ def result_of(
         remarks=engine.remarks,
         broken_promises=engine.broken_promises,
         policy_figures=engine.figures,
+        predictions_by_user=engine.predictions_by_user,
     )
 
 

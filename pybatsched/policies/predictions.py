@@ -14,6 +14,7 @@ from pybatsched.core.derive import delay_of
 from pybatsched.core.policy import TrustedFiles
 from pybatsched.core.predictions import Corrector, Predictions, Predictor, run_time_s, user_of
 from pybatsched.errors import InputError, UntrustedFileError
+from pybatsched.policies.learning import Boosted, Linear
 from pybatsched.policies.loading import module_of, names_file, run_plugin, split
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def at_most_requested(job: Job, seconds: float) -> float:
 
 
 class Requested(Predictor):
-    """The requested time: the walltime, else the job field `estimate`."""
+    """The requested time: the job field `estimate`, else the walltime. Policies use it without predictions, too."""
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return the requested time. O(1)."""
@@ -141,6 +142,8 @@ PREDICTORS: Final[dict[str, type[Predictor]]] = {
     "exact": Exact,
     "requested": Requested,
     "double": Double,
+    "linear": Linear,
+    "boosted": Boosted,
 }
 
 
@@ -205,14 +208,6 @@ def _checked(found: object, who: str) -> type[Predictor]:
     return found
 
 
-class _AsGiven(Predictor):
-    """The estimate that a job was submitted with, for corrections without predictions."""
-
-    def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
-        """Return the estimate. O(1)."""
-        return job.estimate
-
-
 def predictions_of(options: object, files: TrustedFiles | None = None) -> Predictions | None:
     """Return the predictions that a policy's options `predict` and `correct` ask for; None if they are not set.
 
@@ -222,8 +217,8 @@ def predictions_of(options: object, files: TrustedFiles | None = None) -> Predic
     correct: str | None = getattr(options, "correct", None)
     if predict is None and correct is None:
         return None
-    predictor = _AsGiven() if predict is None else predictor_of(predict, files)
-    return Predictions(predict or "", predictor, corrector_of(correct or "requested"))
+    predict = predict or "requested"
+    return Predictions(predict, predictor_of(predict, files), corrector_of(correct or "requested"))
 
 
 # --- corrections --------------------------------------------------------------------------------------------------

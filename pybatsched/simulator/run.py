@@ -177,6 +177,7 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         remarks=() if engine is None else engine.remarks,
         broken_promises=() if engine is None else engine.broken_promises,
         policy_figures={} if engine is None else engine.figures,
+        predictions_by_user={} if engine is None else engine.predictions_by_user,
         energy=simulation.energy,
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,

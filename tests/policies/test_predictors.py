@@ -70,8 +70,10 @@ def test_a_job_without_request_keeps_its_unknown_time_until_its_user_is_known(na
     assert known == (None if name in {"requested", "double"} else 7.0)
 
 
-def test_the_requested_time_is_the_walltime_else_the_estimate_field() -> None:
-    assert predictions_after("requested", [], a_job("w0!x", walltime=100.0, estimate=30.0)) == 100.0
+def test_the_requested_time_is_the_estimate_field_else_the_walltime() -> None:
+    """Logs have jobs that ran longer than requested: their walltime is then their run time and a second."""
+    assert predictions_after("requested", [], a_job("w0!x", walltime=100.0, estimate=30.0)) == 30.0
+    assert predictions_after("requested", [], a_job("w0!x", walltime=100.0)) == 100.0
     assert predictions_after("requested", [], a_job("w0!x", walltime=None, estimate=30.0)) == 30.0
 
 
@@ -114,7 +116,7 @@ def test_the_run_time_of_a_requeued_job_is_that_of_all_its_segments() -> None:
 
 
 def test_names_are_checked() -> None:
-    assert set(PREDICTORS) == {"last2", "mean2", "user_mean", "exact", "requested", "double"}
+    assert set(PREDICTORS) == {"last2", "mean2", "user_mean", "exact", "requested", "double", "linear", "boosted"}
     assert set(CORRECTORS) == {"requested", "doubling", "incremental"}
     with pytest.raises(InputError, match=r"unknown predictor 'lst2'; expected one of: last2, mean2"):
         predictor_of("lst2")

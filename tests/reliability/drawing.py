@@ -85,7 +85,7 @@ def drawn(policy: str, seed: int) -> Scene:
         policy,
         ground.n_procs,
         jobs,
-        OPTIONS[policy](ground, dice),
+        OPTIONS[policy](ground, dice) | _predictions(random.Random(f"predictions {policy} {seed}")),
         ground.hosts,
         _outages(ground, last, dice) if dice.random() < 0.45 else (),
         _kills(ground, last, dice) if dice.random() < 0.35 else (),
@@ -231,6 +231,16 @@ FIELDS: Final = {
 
 
 # --- options ------------------------------------------------------------------------------------------------------
+
+
+def _predictions(dice: Dice) -> Drawn:
+    """Draw the options that every policy has."""
+    if dice.random() < 0.8:
+        return {}
+    options: Drawn = {"correct": dice.choice(["requested", "doubling", "incremental"])}
+    if dice.random() < 0.9:
+        options["predict"] = dice.choice(["last2", "mean2", "user_mean", "requested", "double", "linear"])
+    return options
 
 
 def _queue(_ground: _Ground, dice: Dice) -> Drawn:

@@ -89,6 +89,9 @@ class Promises:
             return
         yield from self._moved[:1]
         said = list(played.engine.broken_promises)
+        if self._scene.is_predicted:
+            yield from (f"nothing is promised with predictions, but: {text}" for text in said[:1])
+            return
         rows, _ = lineages(self._scene, played.fates)
         for job_id, deadline_at in self._deadlines.items():
             last = rows[job_id][-1]

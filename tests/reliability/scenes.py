@@ -124,9 +124,14 @@ class Scene:
     @property
     def is_honest(self) -> bool:
         """Whether all goes as it was said: no machine goes, nobody is late, and no job outlives its estimate."""
-        return not (self.outages or any(self.late)) and all(
+        return not (self.outages or any(self.late) or self.is_predicted) and all(
             job.estimate is not None and min(job.s, job.walltime or job.s) <= job.estimate for job in self.jobs
         )
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether run times are predicted: then nothing is promised."""
+        return not self.options.keys().isdisjoint({"predict", "correct"})
 
     def scenario(self) -> Scenario:
         """Give the inputs of the simulation."""

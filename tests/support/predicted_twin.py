@@ -1,9 +1,12 @@
-"""An obvious EASY with predicted run times: one pass per instant, everything computed again each time. O(n^2)."""
+"""An obvious EASY with predicted run times: one pass per instant, everything computed again each time. O(n^2).
+
+Instants are submissions, ends and corrections.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +26,7 @@ class TwinJob:
     first: float = 0.0
     estimate: float = 0.0
     n_corrections: int = 0
-    start: int = -1
+    start: float = -1
 
 
 @dataclass
@@ -72,11 +75,15 @@ def correct(job: TwinJob, how: str) -> None:
     job.n_corrections += 1
 
 
-def twin_starts(jobs: Sequence[TwinJob], n_procs: int, *, predict: str, correction: str, sjbf: bool) -> dict[int, int]:
+def twin_starts(
+    jobs: Sequence[TwinJob], n_procs: int, *, predict: str, correction: str, sjbf: bool
+) -> dict[int, float]:
     """Simulate, and return the starts by job number. Jobs are in the order of their submissions."""
     to_come, waiting, running, past = list(jobs), list[TwinJob](), list[TwinJob](), Past()
     while to_come or running:
-        now = min([job.submit for job in to_come[:1]] + [job.start + job.run for job in running])
+        now = min(
+            [job.submit for job in to_come[:1]] + [job.start + min(job.run, job.estimate) for job in running],
+        )
         for job in [job for job in running if job.start + job.run == now]:
             running.remove(job)
             past.of(job).append(job.run)
@@ -91,7 +98,7 @@ def twin_starts(jobs: Sequence[TwinJob], n_procs: int, *, predict: str, correcti
     return {job.number: job.start for job in jobs}
 
 
-def one_pass(waiting: list[TwinJob], running: list[TwinJob], n_procs: int, now: int, *, sjbf: bool) -> None:
+def one_pass(waiting: list[TwinJob], running: list[TwinJob], n_procs: int, now: float, *, sjbf: bool) -> None:
     def free() -> int:
         return n_procs - sum(job.size for job in running)
 
@@ -152,7 +159,7 @@ def jobs_of_log(lines: Sequence[str], n_procs: int) -> list[TwinJob]:
     return sorted(jobs, key=lambda job: job.submit)
 
 
-def mean_slowdown(jobs: Sequence[TwinJob], starts: dict[int, int]) -> float:
+def mean_slowdown(jobs: Sequence[TwinJob], starts: Mapping[int, float]) -> float:
     """Return the mean bounded slowdown with a bound of 10 s."""
     slowdowns = [max((starts[job.number] - job.submit + job.run) / max(job.run, 10), 1.0) for job in jobs]
     return sum(slowdowns) / len(slowdowns)

@@ -33,6 +33,13 @@ _HOW_TO_LOOK: Final = (
     " same workload."
 )
 _CLASS_MEASURES: Final = ("wait_s", "bounded_slowdown")
+#: The columns of predicted run times, and the most users that are shown.
+_PREDICTION_FIGURES: Final = {
+    "n_jobs": "jobs",
+    "mean_prediction_error_s": "mean prediction error (s)",
+    "share_underestimated": "share underestimated",
+}
+_N_USERS: Final = 10
 #: Links the lines over time with the Gantt charts, once Bokeh has drawn them.
 _LINK: Final = """<script>document.addEventListener("DOMContentLoaded", function link() {
   const drawn = window.Bokeh && Bokeh.documents[0];
@@ -72,6 +79,7 @@ def parts_of(runs: Sequence[Run], histories: Sequence[JobHistories] = (), tau_s:
         _provenance(runs, tau_s),
         "<h2>Summary</h2>",
         _summary(runs, tau_s),
+        *_predictions(runs),
         f"<script>{chart.script()}</script>",
         *_over_time(runs, [*histories, *[JobHistories()] * (len(runs) - len(histories))], over_time),
         _LINK,
@@ -153,6 +161,23 @@ def _summary(runs: Sequence[Run], tau_s: float) -> str:
     rows.append(["utilisation", *(number(run.utilisation()) for run in runs)])
     rows.append(["makespan (s)", *(number(run.jobs.span[1]) for run in runs)])
     return table(["", *(run.label for run in runs)], rows, "summary")
+
+
+def _predictions(runs: Sequence[Run]) -> list[str]:
+    """Return the quality of predicted run times, all jobs and the users with most jobs; empty without predictions."""
+    found: list[str] = []
+    for k, run in enumerate(runs):
+        users, overall = run.summary.get("predictions_by_user"), run.summary.get("policy_figures")
+        if not isinstance(users, dict) or not isinstance(overall, dict):
+            continue
+        rows = [("all jobs", {"n_jobs": sum(one["n_jobs"] for one in users.values()), **overall})]
+        most = sorted(users.items(), key=lambda item: (-item[1]["n_jobs"], item[0]))[:_N_USERS]
+        rows += [(f"user {name}" if name else "unknown user", one) for name, one in most]
+        cells = [[name, *(number(one.get(figure)) for figure in _PREDICTION_FIGURES)] for name, one in rows]
+        found += [_heading(run, runs), table(["", *_PREDICTION_FIGURES.values()], cells, f"predictions{k}")]
+        if len(users) > _N_USERS:
+            found.append(f'<p class="note">The {_N_USERS} of {len(users)} users with most jobs.</p>')
+    return ["<h2>Predicted run times</h2>", *found] if found else []
 
 
 def _mean_median_maximum(values: pl.Series) -> tuple[float | None, float | None, float | None]:
