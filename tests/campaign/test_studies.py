@@ -290,7 +290,7 @@ def test_the_locality_study_has_every_number_of_the_programs_output() -> None:
 
 def test_the_study_of_predictions_has_every_published_row_twice() -> None:
     """Twelve rows of four logs under the program's passes, to be met, and the same under `easy`, beside them."""
-    claims = studies.read_study("predictions").claims
+    claims = [one for one in studies.read_study("predictions").claims if "linear" not in one.id]
     by_policy: dict[str, list[Claim]] = {
         label: [one for one in claims if f"policy = '{label}'" in one.measured] for label in ("program", "one pass")
     }
