@@ -39,7 +39,7 @@ HOT = {
     "pybatsched/simulator/machine": "hosts",
     "pybatsched/simulator/outputs": "files",
     "pybatsched/simulator/work": "profiles",
-    "schedulers/pybatsched_schedulers": "agent_queue conservative easy fcfs published_predictsim",
+    "schedulers/pybatsched_schedulers": "agent_queue conservative easy fcfs",
     "schedulers/pybatsched_schedulers/dbf": "accepted_jobs policy",
     "schedulers/pybatsched_schedulers/reallocation": "grid policy sizing",
     "schedulers/pybatsched_schedulers/redirection": "policy",
