@@ -53,7 +53,12 @@ if TYPE_CHECKING:
         Options as Options,
         Policy as Policy,
     )
-    from pybatsched.core.predictions import Predictor as Predictor, run_time_s as run_time_s, user_of as user_of
+    from pybatsched.core.predictions import (
+        Predictions as Predictions,
+        Predictor as Predictor,
+        run_time_s as run_time_s,
+        user_of as user_of,
+    )
     from pybatsched.errors import (
         InputError as InputError,
         PolicyError as PolicyError,
@@ -118,7 +123,7 @@ _MODULES = {
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState",
     "core.policy": "API_VERSION BatsimFeature Options Policy",
-    "core.predictions": "Predictor run_time_s user_of",
+    "core.predictions": "Predictions Predictor run_time_s user_of",
     "errors": "InputError PolicyError UntrustedFileError quantity",
     "experiment.log": "Log generate_workload read_workload",
     "experiment.policies": "PolicyChoice available_policies policy",

@@ -134,6 +134,11 @@ def _check_needs(policy: Policy, name: str, begins: e.SimulationBegins) -> None:
         raise InputError(f"policy {name} needs Batsim to be started with {' '.join(sorted(missing))}")
 
 
+def _predictions_of(policy: Policy) -> Predictions | None:
+    """Return the predictions that the engine makes for a policy; None if there are none, or the policy makes them."""
+    return None if policy.drives_predictions else policy.predictions
+
+
 class Reply(NamedTuple):
     """The result of a step: the time of the reply, and the decisions in order, each with a time stamp."""
 
@@ -342,7 +347,7 @@ class Engine:
         self._services = self._actions.services
         self._holds = self._actions.holds
         self._static_jobs_done = event.workloads is not None and not event.workloads
-        self._predictions = self.policy.predictions
+        self._predictions = _predictions_of(self.policy)
         self._begin_predictions(self._predictions)
         self.began = True
         self._begin_policy()
@@ -558,7 +563,7 @@ class Engine:
 
         Else the jobs get the estimates that they had before their predictions, and waiting jobs are predicted again.
         """
-        old, new = self._predictions, self.policy.predictions
+        old, new = self._predictions, _predictions_of(self.policy)
         self._predictions = new
         if old is not None and new is not None and old.name == new.name:
             new.follow(old)

@@ -116,6 +116,8 @@ class Policy:
     handles_oversized: ClassVar[bool] = False
     #: Set it if the policy itself sends `REGISTRATION_FINISHED`.
     manages_registration: ClassVar[bool] = False
+    #: Set it if the policy itself calls `predictions` at submissions and ends, and corrects predictions.
+    drives_predictions: ClassVar[bool] = False
     #: Set by the run; pass it to `local_scheduler`.
     trusted_files: TrustedFiles = TrustedFiles()
     #: Set by the run if the user wants predicted run times (`Options.predict`).

@@ -109,7 +109,7 @@ class Predictions:
         self.quality = PredictionQuality()
         self.by_user: dict[str, PredictionQuality] = {}
         self.n_corrections = 0
-        self._corrector = corrector
+        self.corrector = corrector
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> None:
         """Predict the run time of a waiting job, unless it has a prediction.
@@ -177,7 +177,7 @@ class Predictions:
             state.wire_id, state.start_s, state.n_corrections = job.wire_id, last, 0
         requested, before = _requested_now(job), last
         while instant(started_at, last) <= now:
-            following = self._corrector(state.start_s, last, state.n_corrections, requested)
+            following = self.corrector(state.start_s, last, state.n_corrections, requested)
             if not following > last:
                 break
             last = float(following)
@@ -211,7 +211,7 @@ class Predictions:
         state = job.prediction
         is_first = state is None or state.wire_id != job.wire_id
         start_s, n = (estimate, 0) if state is None or is_first else (state.start_s, state.n_corrections)
-        return self._corrector(start_s, estimate, n, _requested_now(job)) > estimate
+        return self.corrector(start_s, estimate, n, _requested_now(job)) > estimate
 
     def follow(self, other: Predictions) -> None:
         """Continue with the predictor of the policy that this one's policy replaces. Jobs keep their predictions."""

@@ -1,4 +1,4 @@
-"""Options of EASY, conservative and deadline-based backfilling, and the job fields of the last one."""
+"""Options of EASY, conservative and deadline-based backfilling and of predictsim, and job fields with deadlines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from pybatsched import DeadlineFields, Order, QueueFields, QueueOptions, parse_order
+from pybatsched import DeadlineFields, Options, Order, QueueFields, QueueOptions, parse_order
 
 Promote: TypeAlias = Literal["max", "each"]
 
@@ -18,6 +18,14 @@ class EasyOptions(QueueOptions):
         None,
         description="order in which waiting jobs are tried for backfilling, as `order`; sjf is EASY-SJBF "
         "(default: the order of the queue)",
+    )
+
+
+class PredictsimOptions(Options):
+    """Options of `published_predictsim`."""
+
+    backfill_order: Literal["fcfs", "sjf"] = Field(
+        "fcfs", description="order in which waiting jobs are tried for backfilling: fcfs, or shortest prediction first"
     )
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from pydantic import ValidationError
 from support.places import TRACES
+from support.predictsim_twin import ROWS, PredictsimTwin, TwinJob
 from support.process import run_cli
 
 from pybatsched.campaign import studies
@@ -25,6 +26,7 @@ from pybatsched.workload import archive
 
 TABLE = pl.DataFrame({"workload": ["a", "a", "b"], "policy": ["x", "y", "x"], "wait": [10.0, 20.0, 40.0]})
 
+KTH = "KTH-SP2-1996-2.swf.gz"
 CTC = "CTC-SP2-1996-3.1-cln.swf.gz"
 
 FIGURES_OF_LOCALITY = (
@@ -284,6 +286,56 @@ def test_the_locality_study_has_every_number_of_the_programs_output() -> None:
     assert [one.published for one in lost[-8:]] == [
         16380.31, 23982.06, 506496, 27904, 24.2814, 22.2466, 87378, 412,
     ]  # fmt: skip
+
+
+def test_the_study_of_predictions_has_every_published_row_twice() -> None:
+    """Twelve rows of four logs under the program's passes, to be met, and the same under `easy`, beside them."""
+    claims = [one for one in studies.read_study("predictions").claims if "linear" not in one.id]
+    by_policy: dict[str, list[Claim]] = {
+        label: [one for one in claims if f"policy = '{label}'" in one.measured] for label in ("program", "one pass")
+    }
+    assert [len(found) for found in by_policy.values()] == [48, 48]
+    for ours, theirs in zip(by_policy["one pass"], by_policy["program"], strict=True):
+        assert ours.measured == theirs.measured.replace("'program'", "'one pass'")
+        assert (ours.published, ours.status) == (theirs.published, "not reproducible")
+    for one in by_policy["program"]:
+        is_whole = "kth" in one.measured or "ctc" in one.measured  # no job of the published log is missing
+        assert (one.within, one.tolerance) == ((0.00005, 0) if is_whole else (0, 0.002))
+    assert [one.published for one in by_policy["program"][:12]] == [
+        92.5765, 71.7224, 79.9303, 69.4054, 49.8477, 58.9125, 85.4429, 65.7236, 76.9224, 63.5007, 62.8569, 64.5275,
+    ]  # fmt: skip
+
+
+def test_the_quick_study_of_predictions_has_the_values_of_the_twin(tmp_path: Path) -> None:
+    study = studies.read_study("predictions")
+    (ready,) = Preparer(tmp_path, []).prepare(study.quick_campaign.workload[0], seed=1)
+    content = json.loads(Path(ready.path).read_text())
+    delays = {name: profile["delay"] for name, profile in content["profiles"].items()}
+    jobs = [
+        TwinJob(job["subtime"], delays[job["profile"]], job["res"], job["walltime"], str(job["user"]))
+        for job in content["jobs"]
+    ]
+    found = [PredictsimTwin(jobs, content["nb_res"], *row).run().mean_bounded_slowdown() for row in ROWS]
+    assert [one.published for one in study.quick_claims[:12]] == [pytest.approx(value, abs=0.00005) for value in found]
+    assert len({round(value, 4) for value in found}) == 12  # each row is another schedule
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not (TRACES / KTH).exists(), reason=f"{KTH} is not in {TRACES}")
+def test_all_rows_of_kth_under_the_passes_of_predictsim_have_the_published_digits(tmp_path: Path) -> None:
+    study = studies.read_study("predictions")
+    small = study.campaign.model_copy(
+        update={
+            "workload": study.campaign.workload[:1],
+            "policy": tuple(policy for policy in study.campaign.policy if policy.title == "program"),
+        }
+    )
+    claims = tuple(one for one in study.claims if one.needs == "kth-sp2" and one.status == "exact")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(studies, "read_study", lambda _name: replace(study, campaign=small, claims=claims))
+        done = run_cli("reproduce", "predictions", "--traces", str(TRACES), "--output", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(" holds") == 13
 
 
 def test_areas_of_the_locality_study_are_those_of_its_jobs(tmp_path: Path) -> None:

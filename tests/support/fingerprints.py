@@ -30,6 +30,7 @@ POLICIES: Final = (
     "ujfb",
     "locality",
     "reallocation",
+    "published_predictsim",
 )
 NODES: Final = (Machine((SMALL,) * 3), Machine((SLOW, SMALL, BIG)))
 #: Sites of a grid, by their hosts.
@@ -71,6 +72,9 @@ def setting(policy: str, dice: random.Random) -> tuple[Workload, int, list[dict[
         options["principal"] = dice.choice(["easy", "conservative"])
     if policy == "ujfb":
         options |= {"swap": "fixed", "swap_out": dice.choice([0, 0.5, 2]), "swap_in": dice.choice([0, 2])}
+    if policy == "published_predictsim":
+        options = {"backfill_order": dice.choice(["fcfs", "sjf"]), "predict": dice.choice(["last2", "mean2", "double"])}
+        options["correct"] = dice.choice(["requested", "doubling", "incremental"])
     hosts = CLUSTERS if policy == "reallocation" else []
     return drawn(dice), N_PROCS, hosts, options
 
@@ -90,7 +94,7 @@ def fingerprint(policy: str, seed: int) -> str:
     """Run a policy on the workload of a seed; what it raises is part of the answer."""
     dice = random.Random(f"{policy} {seed}")
     workload, n_procs, hosts, options = setting(policy, dice)
-    events = outages(dice) if policy in {"fcfs", "easy", "conservative", "dbf"} else []
+    events = outages(dice) if policy in {"fcfs", "easy", "conservative", "dbf", "published_predictsim"} else []
     told = hashlib.sha256()
     session = Session(plan_for(policy, **options), checked=True)
 
