@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from pybatsched import Decision, Entry, ExecuteJob, LocalPolicy, LocalScheduler, Options, parse_order
+from pybatsched import Decision, ExecuteJob, LocalPolicy, LocalScheduler, Options, parse_order
 
 if TYPE_CHECKING:
     from pybatsched import Job, Partition, Reason
 
-#: The scores of the program. Ties go by submission.
+#: The scores of the program.
 _SCORES: Final = {
     "fcfs": "0",
     "wfp3": "-(WAIT / estimate) ** 3 * procs",
@@ -58,15 +58,18 @@ def requested_s(job: Job) -> float:
 
 
 class PublishedScheduler(LocalScheduler):
-    """The rules on one partition. `queue` is in the order of submission.
+    """The rules on one partition.
 
-    O(queue) for each started job, and O(queue) for each event if jobs may be backfilled.
+    The program sorts one list in place, by scores to commit a job and by submission to backfill. Jobs with equal keys
+    therefore keep their earlier order. O(queue log queue) for each started job, and for each event if jobs may be
+    backfilled.
     """
 
     def __init__(self, partition: Partition, options: PublishedOptions) -> None:
         super().__init__(partition)
         self._score = parse_order(_SCORES[options.order].replace("WAIT", _WAITS[options.waits]))
         self._backfilling = options.backfilling
+        self._sorted: list[Job] = []  # the queue in the order of the program
         self._running: list[_Running] = []  # in the order in which the program releases jobs that end together
         self._head: Job | None = None  # the committed job
         self._shadow_at = 0.0
@@ -76,14 +79,16 @@ class PublishedScheduler(LocalScheduler):
         self._n_ended = 0  # the processors of these ended jobs
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
-        """Put a job into the queue. O(log queue)."""
+        """Put a job into the queue, always at its end. O(log queue)."""
         super().submit(job, now, front=front)
         self._submitted.append(job)
 
     def withdraw(self, job: Job, now: float) -> None:
         """Remove a job from the queue; if it is the committed one, another is committed next. O(queue)."""
         super().withdraw(job, now)
-        self._submitted = [one for one in self._submitted if one is not job]
+        for jobs in (self._submitted, self._sorted):
+            if job in jobs:
+                jobs.remove(job)
         if job is self._head:
             self._head = None
 
@@ -100,7 +105,7 @@ class PublishedScheduler(LocalScheduler):
         """Handle the events of this instant one at a time, submissions first, and start jobs after each."""
         yield from self._pass(now)  # for machines that became available
         while self._submitted:
-            del self._submitted[0]
+            self._sorted.append(self._submitted.pop(0))
             yield from self._pass(now)
         for running in [one for one in self._running if one.job.id in self._ended]:
             self._running.remove(running)
@@ -110,38 +115,30 @@ class PublishedScheduler(LocalScheduler):
         self._n_ended = 0
 
     def _pass(self, now: float) -> Iterator[ExecuteJob]:
-        """Start committed jobs while they fit, then backfill. O(queue) for each started job."""
-        while True:
-            entries = self._seen()
+        """Start committed jobs while they fit, then backfill."""
+        while self._head is not None or self._sorted:
             if self._head is None:
-                if not entries:
-                    return
-                self._head = min(entries, key=lambda entry: self._rank_at(entry, now)).job
+                self._sorted.sort(key=lambda job: self._score.rank_at(job, requested_s(job), now))
+                self._head = self._sorted[0]
                 if self._head.n_procs > self._n_free() and self._backfilling:
                     self._shadow_at = self._shadow(self._head.n_procs, now)
             head = self._head
             if head.n_procs > self._n_free():
-                break
+                if self._backfilling:
+                    yield from self._backfill(now)
+                return
             self._head = None
-            yield self._start(self._entries[head.id], now, "committed: first in the queue when it was scored")
-        if not self._backfilling:
-            return
-        for entry in entries:
-            job = entry.job
-            is_soon = now + requested_s(job) < self._shadow_at
-            if is_soon and job is not self._head and job.n_procs <= self._n_free():
-                yield self._start(entry, now, ("backfilled: ends before {}", self._shadow_at))
+            yield self._start(head, now, "committed: first in the queue when it was scored")
 
-    def _seen(self) -> list[Entry]:
-        """Return the jobs of the queue whose submissions are handled, in order of submission. O(queue)."""
-        return self.queue[: len(self.queue) - len(self._submitted)]
+    def _backfill(self, now: float) -> Iterator[ExecuteJob]:
+        self._sorted.sort(key=lambda job: job.submitted_at)
+        for job in list(self._sorted):
+            if now + requested_s(job) < self._shadow_at and job.n_procs <= self._n_free():
+                yield self._start(job, now, ("backfilled: ends before {}", self._shadow_at))
 
     def _n_free(self) -> int:
         """Return the free processors, without those of ends that are not handled yet."""
         return self.partition.n_free - self._n_ended
-
-    def _rank_at(self, entry: Entry, now: float) -> tuple[float, int]:
-        return self._score.rank_at(entry.job, requested_s(entry.job), now), entry.arrival
 
     def _shadow(self, n: int, now: float) -> float:
         """Return the expected end that gives a job n processors. O(running log running)."""
@@ -154,10 +151,10 @@ class PublishedScheduler(LocalScheduler):
                 break
         return shadow_at
 
-    def _start(self, entry: Entry, now: float, reason: Reason) -> ExecuteJob:
-        job = entry.job
+    def _start(self, job: Job, now: float, reason: Reason) -> ExecuteJob:
+        self._sorted.remove(job)
         self._running.append(_Running(now + requested_s(job), job, job.n_procs))
-        return self.start(entry, reason)
+        return self.start(self._entries[job.id], reason)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Return why a job of this queue was not started now."""
