@@ -122,9 +122,7 @@ def _workloads(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterat
         yield label, reduce(lambda jobs, step: step.applied(jobs, seed), spec.injections, workload)
 
 
-def _split(
-    spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int
-) -> Iterator[tuple[str, Workload]]:
+def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
     """Yield the sequences of each workload, or the workload itself."""
     wanted = spec.sequences
     if wanted is None:

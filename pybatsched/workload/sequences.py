@@ -31,7 +31,8 @@ class SequenceStarts:
         if n_jobs < 2 * length + 2:
             wanted = quantity(2 * length + 2, "job")
             raise InputError(
-                f"sequences of {quantity(length, 'job')}: expected at least {wanted} to draw them from, found {n_jobs:,}"
+                f"sequences of {quantity(length, 'job')}: expected at least {wanted} to draw them from, "
+                f"found {n_jobs:,}"
             )
         digest = hashlib.sha512(str(seed).encode()).digest()
         self._random = random.Random(int.from_bytes(digest[:8], "little"))  # noqa: S311  no secret

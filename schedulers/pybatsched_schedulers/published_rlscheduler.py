@@ -40,7 +40,7 @@ class PublishedOptions(Options):
     backfilling: bool = Field(False, description="whether other jobs may start while the committed job waits")
     waits: Literal["program", "real"] = Field(
         "program",
-        description="wait of a job in wfp3 and unicep: -1 minus its submission time, as in the program, or the real one",
+        description="wait of a job in wfp3 and unicep: -1 minus its submission time (program), or the real one",
     )
 
 

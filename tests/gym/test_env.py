@@ -373,7 +373,10 @@ def test_episodes_of_sc20_are_its_sequences() -> None:
 
 
 def test_episodes_of_sc20_without_a_seed_differ() -> None:
-    assert len({tuple(first_jobs(SchedulingEnv(drawn(300), episodes="sc20", n_jobs=32), seed, 3)) for seed in range(5)}) > 1
+    assert (
+        len({tuple(first_jobs(SchedulingEnv(drawn(300), episodes="sc20", n_jobs=32), seed, 3)) for seed in range(5)})
+        > 1
+    )
     env = SchedulingEnv(drawn(300), episodes="sc20", n_jobs=32)
     env.reset()
     assert env.workload is not None

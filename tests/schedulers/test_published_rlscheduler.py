@@ -112,7 +112,9 @@ def test_starts_are_those_of_the_program(jobs: list[TwinJob], order: str, backfi
     assert found == program_starts(jobs, 4, order, backfilling=backfilling, real_waits=real)
 
 
-@pytest.mark.parametrize(("n_jobs", "length", "seed"), [(10_000, 1024, 1), (10_000, 1024, 7), (3000, 256, 0), (34, 16, 3)])
+@pytest.mark.parametrize(
+    ("n_jobs", "length", "seed"), [(10_000, 1024, 1), (10_000, 1024, 7), (3000, 256, 0), (34, 16, 3)]
+)
 def test_sequences_are_drawn_as_by_numpy(n_jobs: int, length: int, seed: int) -> None:
     drawn = SequenceStarts(n_jobs, length, seed)
     assert [drawn.draw() for _ in range(40)] == draw_starts(n_jobs, length, 40, seed)
