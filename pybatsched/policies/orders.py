@@ -423,8 +423,9 @@ class RankedJobs:
         return self._jobs[ranks.index(min(ranks))]
 
     def startable(self, n_free: int, n_extra: int, longest_s: float, now: float) -> list[Job]:
-        """Return the jobs of up to `n_free` processors that need at most `n_extra` or have a planned duration of at
-        most `longest_s`, by rank and arrival. O(jobs + found log found).
+        """Return the jobs that may be backfilled, by rank and arrival. O(jobs + found log found).
+
+        They need at most `n_free` processors, and at most `n_extra` or a planned duration of at most `longest_s`.
         """
         ranks, n_procs, spans = self.ranks(now), self._n_procs, self._spans
         found = [
