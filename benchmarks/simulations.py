@@ -39,6 +39,15 @@ def generated(n_jobs: int) -> Workload:
     return generate(Recipe("poisson", N_PROCS, seed=1, n_jobs=n_jobs, load=0.9))
 
 
+def with_long_queue(n_jobs: int, n_waiting: int, n_procs: int) -> Workload:
+    """Return jobs at load 1, of which the first `n_waiting` are submitted at once: about so many wait at any time."""
+    workload = generate(Recipe("poisson", n_procs, seed=1, n_jobs=n_jobs, load=1.0))
+    later_by_s = workload.jobs[n_waiting]["subtime"]
+    for index, job in enumerate(workload.jobs):
+        job["subtime"] = 0 if index < n_waiting else job["subtime"] - later_by_s
+    return workload
+
+
 def lean_easy(workload: Workload, n_procs: int) -> float:
     """Simulate EASY on counts with minimal code; return the mean wait."""
     jobs = sorted(
@@ -85,8 +94,13 @@ def lean_easy(workload: Workload, n_procs: int) -> float:
 
 def case(what: dict[str, Any]) -> dict[str, Any]:
     """Run one case in this process."""
-    workload = generated(what["n_jobs"]) if "trace" not in what else load(what["trace"], walltimes=what["walltimes"])
     n_procs = what.get("n_procs", N_PROCS)
+    if "trace" in what:
+        workload = load(what["trace"], walltimes=what["walltimes"])
+    elif "n_waiting" in what:
+        workload = with_long_queue(what["n_jobs"], what["n_waiting"], n_procs)
+    else:
+        workload = generated(what["n_jobs"])
     with tempfile.TemporaryDirectory() as directory:
         cpu, wall = time.process_time(), time.perf_counter()
         if what["policy"] == "lean loop":
@@ -136,6 +150,12 @@ def main() -> None:
         show(policy, measured(policy=policy, n_jobs=10_000), floor)
     for n_jobs in (30_000,) if args.quick else (30_000, 100_000, 300_000):
         show(f"easy, {n_jobs:,}", measured(policy="easy", n_jobs=n_jobs), floor)
+    long_queue: dict[str, Any] = {"policy": "easy", "n_jobs": 6000, "n_waiting": 2000, "n_procs": 256}
+    print("\nqueues of 2,000 jobs, 256 processors, load 1; the ratio is to easy\n" + head.replace("/ lean", "/ easy"))
+    base = measured(**long_queue)
+    show("easy", base)
+    for order in ("wfp3", "unicep"):
+        show(f"easy, order {order}", measured(options={"order": order}, **long_queue), base)
     if args.quick:
         return
     print(f"\nreal logs, exact estimates\n{head}")

@@ -103,7 +103,11 @@ if TYPE_CHECKING:
         QueueFields as QueueFields,
         QueueOptions as QueueOptions,
     )
-    from pybatsched.policies.orders import QueueOrder as QueueOrder, parse_order as parse_order
+    from pybatsched.policies.orders import (
+        QueueOrder as QueueOrder,
+        RankedJobs as RankedJobs,
+        parse_order as parse_order,
+    )
     from pybatsched.policies.registry import local_scheduler as local_scheduler
     from pybatsched.policies.reservations import Reservations as Reservations
 
@@ -137,7 +141,7 @@ _MODULES = {
     "policies.local": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy take_out",
     "policies.observations": "Observation observe",
     "policies.options": "ChoiceOptions Order QueueFields QueueOptions",
-    "policies.orders": "QueueOrder parse_order",
+    "policies.orders": "QueueOrder RankedJobs parse_order",
     "policies.registry": "local_scheduler",
     "policies.reservations": "Reservations",
 }

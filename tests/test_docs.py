@@ -285,8 +285,9 @@ def test_each_test_that_the_page_on_security_names_is_there() -> None:
 
 def test_the_page_on_learning_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "learning.md").read_text()
-    loop, agent, model = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    loop, sequences, agent, model = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     exec(compile(loop.replace("examples/", f"{ROOT}/examples/"), "docs/learning.md", "exec"), {})
+    exec(compile(sequences, "docs/learning.md", "exec"), {})
     compile(model, "docs/learning.md", "exec")
     (tmp_path / "mine.py").write_text(agent)
     content = json.loads((ROOT / "examples" / "workload.json").read_text())

@@ -22,6 +22,7 @@ from pybatsched.workload.formats import batsim4, files, slurm, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.sequences import sequences_of
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
 
@@ -43,7 +44,7 @@ def digest_of_files(root: Path, paths: Iterable[Path]) -> str:
 _FILES: Final = {"__all__": {"file"}}
 #: The members of a workload that apply to logs of some formats only.
 _MEMBERS_OF: Final = {
-    "SWF": frozenset({"size", "run_times", "memory_unit"}),
+    "SWF": frozenset({"size", "run_times", "unknown_runtime", "memory_unit"}),
     "Slurm": frozenset({"size", "run_times", "size_in", "timezone"}),
 }
 
@@ -51,7 +52,8 @@ _MEMBERS_OF: Final = {
 class Prepared(NamedTuple):
     """A prepared workload: its name in tables, its file, the digest of its content, and its machine's size.
 
-    `family` is the name of the workload in the campaign's file; the prepared workload may be a week of it.
+    `family` is the name of the workload in the campaign's file; the prepared workload may be a week or
+    a sequence of it.
     """
 
     name: str
@@ -70,7 +72,7 @@ class Preparer:
         self._digests: dict[Path, str] = {}
 
     def prepare(self, spec: WorkloadSpec, seed: int) -> list[Prepared]:
-        """Return the workloads of a spec: one, or one per week. Prepared workloads are reused."""
+        """Return the workloads of a spec: one, or one per week or sequence. Prepared workloads are reused."""
         if spec.optional and not all(map(self._is_there, spec.sources)):
             return []
         sources = [self._find(name) for name in spec.sources]
@@ -120,9 +122,20 @@ class Preparer:
 
 def _workloads(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
     """Yield the workloads of a spec, each with the suffix of its name."""
-    for label, workload in _loaded(spec, sources, seed):
+    for label, workload in _split(spec, _loaded(spec, sources, seed), seed):
         workload.source = spec.file or ""  # without its directory: equal content gives equal files
         yield label, reduce(lambda jobs, step: step.applied(jobs, seed), spec.injections, workload)
+
+
+def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
+    """Yield the sequences of each workload, or the workload itself."""
+    wanted = spec.sequences
+    if wanted is None:
+        yield from workloads
+        return
+    for label, workload in workloads:
+        for number, sequence in enumerate(sequences_of(workload, wanted.number, wanted.jobs, seed), start=1):
+            yield f"{label}-seq{number:02}", sequence
 
 
 def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
@@ -134,6 +147,7 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
         walltimes,
         size=spec.size or "allocated",
         run_times=spec.run_times or "logged",
+        unknown_runtime_s=spec.unknown_runtime,
         memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT,
     )
     if spec.merge:

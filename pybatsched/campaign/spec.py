@@ -51,7 +51,7 @@ class PolicySpec(Part):
     """A policy. It runs with all combinations of the values of its options; a list has several values.
 
     `platforms` and `workloads` name those that it runs on; by default all. The name of a workload includes all of its
-    weeks.
+    weeks or sequences.
     """
 
     name: str
@@ -120,8 +120,8 @@ class ChartSpec(Part):
         for name, wanted in self.where.items():
             if name not in {*known, *options}:
                 raise ValueError(f"where: no policy has an option {name!r}; expected {_listed(*known, *options)}")
-            if name == "workload" and any(part.weeks is not None for part in spec.workload):
-                continue  # the names of weeks are not known yet
+            if name == "workload" and any(part.is_split for part in spec.workload):
+                continue  # the names of weeks and sequences are not known yet
             for choice in as_choices(wanted) if name in known else ():
                 if not any(fnmatch.fnmatchcase(one, str(choice)) for one in known[name]):
                     raise ValueError(f"where: no {name} is named {choice!r}; expected {_listed(*known[name])}")

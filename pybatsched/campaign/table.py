@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 #: The first columns: they identify the point of a row.
 POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat", "family", "address")
 _WEEK: Final = re.compile(r"-week[0-9]{2,}$")
+_SEQUENCE: Final = re.compile(r"-seq[0-9]+$")
 #: Figures that are shown by default.
 SHOWN: Final = (
     "n_jobs",
@@ -71,9 +72,11 @@ def family_of(workload: str, names: Iterable[str]) -> str:
 
     >>> family_of("curie-week07", ["curie", "ricc"]), family_of("curie-week07", ["curie", "curie-week07"])
     ('curie', 'curie-week07')
+    >>> family_of("curie-seq10", ["curie"])
+    'curie'
     """
     known = set(names)
-    stem = _WEEK.sub("", workload)
+    stem = _SEQUENCE.sub("", _WEEK.sub("", workload))
     return stem if workload not in known and (stem in known or not known) else workload
 
 

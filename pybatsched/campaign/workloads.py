@@ -54,6 +54,13 @@ class Weeks(Part):
     keep_ends: bool = False
 
 
+class Sequences(Part):
+    """Random sequences of consecutive jobs, new ones for each seed; each sequence is a separate workload."""
+
+    number: Positive = 10
+    jobs: Positive = 1024
+
+
 class GeneratedWorkload(Part):
     """A random workload, a new one for each seed."""
 
@@ -101,7 +108,8 @@ class WorkloadSpec(Part):
     requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
     whether run times are limited to the request. `memory_unit` is that of logs in SWF, by default KB. `size_in` and
     `timezone` are for logs of Slurm, by default cores and UTC. `partitions` are those whose jobs are used, by default
-    all. `seeds` are the seeds of the campaign that the workload runs with, by default all.
+    all. `seeds` are the seeds of the campaign that the workload runs with, by default all. `unknown_runtime` keeps jobs
+    of unknown run time. `sequences` are drawn from the jobs that are left, before the steps that change jobs.
     """
 
     name: Name
@@ -111,6 +119,7 @@ class WorkloadSpec(Part):
     generate: GeneratedWorkload | None = None
     walltimes: str = ""
     weeks: Weeks | None = None
+    sequences: Sequences | None = None
     from_at: _Seconds | None = Field(default=None, alias="from")
     to_at: _Seconds | None = Field(default=None, alias="to")
     external: float | None = Field(default=None, ge=0, le=1)
@@ -119,6 +128,7 @@ class WorkloadSpec(Part):
     procs: Positive | None = None
     size: Size | None = None
     run_times: RunTimes | None = None
+    unknown_runtime: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     memory_unit: MemoryUnit | None = None
     size_in: SizeIn | None = None
     timezone: str | None = None
@@ -150,16 +160,22 @@ class WorkloadSpec(Part):
         return [step for step in (self.moldable, self.deadlines, self.files, self.urgent) if step is not None]
 
     @property
-    def of_logs(self) -> dict[str, str | None]:
+    def of_logs(self) -> dict[str, Any]:
         """The members that only apply to logs of some formats, by name."""
-        own = {"size": self.size, "run_times": self.run_times, "memory_unit": self.memory_unit}
-        return own | {"size_in": self.size_in, "timezone": self.timezone}
+        names = ("size", "run_times", "unknown_runtime", "memory_unit", "size_in", "timezone")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def is_split(self) -> bool:
+        """Whether it becomes several workloads: weeks or sequences."""
+        return self.weeks is not None or self.sequences is not None
 
     @property
     def draws(self) -> bool:
         """Whether the workload depends on the seed."""
         is_mixed = self.external is not None and 0 < self.external < 1
-        return self.generate is not None or is_mixed or any(step.is_random for step in self.injections)
+        has_source = self.generate is not None or self.sequences is not None
+        return has_source or is_mixed or any(step.is_random for step in self.injections)
 
     @field_validator("partitions", mode="before")
     @classmethod
@@ -204,6 +220,8 @@ class WorkloadSpec(Part):
                     raise ValueError(f"{name}: expected a file with it; not used with generate")
         if self.weeks is not None and (self.file is None or self.from_at is not None or self.to_at is not None):
             raise ValueError("weeks: expected a log given by file, and neither from nor to")
+        if self.weeks is not None and self.sequences is not None:
+            raise ValueError("sequences: expected a workload without weeks")
         if self.external is not None and not self.merge:
             raise ValueError("external: expected merge with it: jobs of merged logs have a cluster")
         if self.procs is not None and self.merge:

@@ -27,6 +27,7 @@ from pybatsched.policies.options import ChoiceOptions
 from pybatsched.policies.predictions import add_predictor, predictor_of
 from pybatsched.simulator.options import Scenario
 from pybatsched.workload import Workload
+from pybatsched.workload.sequences import SequenceStarts
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -35,6 +36,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     `workload` is a file of any format that pybatsched reads, or a `Workload`. `platform` is a platform file, the name
     of a machine, or a number of processors (None: that of the workload). An episode has `n_jobs` consecutive jobs or
     the jobs of `span_s` seconds, from a random job that depends on the seed; without both, it is the whole workload.
+    ``episodes="sc20"`` reads logs and draws episodes of 1,024 jobs as the program RLScheduler does.
 
     `window`, `running`, `reservations`, `order`, `assume_walltime`, `predict` and `correct` are options of the policy
     ``rl``; run the agent with the same values. `reward` is a name in `pybatsched.gym.REWARDS`, or a function of a
@@ -55,6 +57,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         *,
         n_jobs: int | None = None,
         span_s: float | None = None,
+        episodes: str | None = None,
         reward: str | Reward = "bounded_slowdown",
         tau_s: float = DEFAULT_TAU_S,
         walltimes: str = "requested",
@@ -63,9 +66,11 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._options = _checked(options)
         self._reward = reward_of(reward)
         self._tau_s = seconds("tau_s", tau_s, above=False)
-        whole = workload_of(workload, walltimes)
+        whole = workload_of(workload, walltimes, episodes)
         self._platform = platform_of(platform, whole)
-        self._episodes = Episodes(whole, self._platform.n_procs, n_jobs=n_jobs, span_s=span_s)
+        self._episodes = Episodes(whole, self._platform.n_procs, n_jobs=n_jobs, span_s=span_s, kind=episodes)
+        self._draws_as_sc20 = episodes is not None
+        self._starts: SequenceStarts | None = None  # those of RLScheduler, for the last seed
         self._play: Play | None = None
         self._chosen: list[int] = []  # in this episode
         #: The workload of the episode, to run it elsewhere.
@@ -92,11 +97,18 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         if given:
             raise InputError(f"reset: unknown option {next(iter(given))!r:.60}; expected start")
         if start is None:
-            start = int(self.np_random.integers(self._episodes.n_starts))
+            start = self._next_start(seed)
         workload = self._episodes.at(start)
         play = self._begun(workload)
         self.workload, self._play, self._chosen = workload, play, []
         return self._seen(play), self._info(play)
+
+    def _next_start(self, seed: int | None) -> int:
+        if not self._draws_as_sc20:
+            return int(self.np_random.integers(self._episodes.n_starts))
+        if seed is not None or self._starts is None:
+            self._starts = self._episodes.drawn_with(int(self.np_random.integers(2**31)) if seed is None else seed)
+        return self._starts.draw()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Apply an action, and run to the next choice or the end of the episode."""

@@ -1,4 +1,8 @@
-"""Episodes of a workload: consecutive jobs, or the jobs of a time span, from a random start."""
+"""Episodes of a workload: consecutive jobs, or the jobs of a time span, from a random start.
+
+Episodes named ``sc20`` are those of RLScheduler (Zhang, Dai, He, Bao and Xie, SC 2020): its reading of logs, and its
+random sequences of 1,024 of the first 10,000 jobs. `pybatsched.workload.sequences` draws them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,20 @@ import math
 import operator
 from bisect import bisect_left
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.metrics.fields import check_fields
 from pybatsched.platform.model import Platform, uniform
 from pybatsched.workload import Workload, load
+from pybatsched.workload.sequences import SequenceStarts
+
+#: The ways to draw episodes, besides the default.
+KINDS: Final = ("sc20",)
+_SC20_JOBS: Final = 1024
+_SC20_AMONG: Final = 10_000
+_SC20_UNKNOWN_S: Final = 10.0
 
 
 def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -43,10 +54,19 @@ class Episodes:
     """The episodes of a workload, by the index of their first job in order of submission.
 
     An episode has `n_jobs` consecutive jobs, or the jobs of `span_s` seconds; without both, all jobs. Jobs keep their
-    times, so a day in an episode is a day of the log. Jobs that are too large for the machine are left out.
+    times, so a day in an episode is a day of the log. Jobs that are too large for the machine are left out. Of the
+    kind ``sc20``, episodes have 1,024 of the first 10,000 jobs, unless `n_jobs` is given.
     """
 
-    def __init__(self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None) -> None:
+    def __init__(
+        self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None, kind: str | None = None
+    ) -> None:
+        if kind is not None and kind not in KINDS:
+            raise InputError(f"episodes: expected one of {', '.join(KINDS)}, or None, found {kind!r:.60}")
+        if kind is not None and span_s is not None:
+            raise InputError(f"episodes: expected n_jobs with {kind}, found span_s")
+        if kind is not None and n_jobs is None:
+            n_jobs = _SC20_JOBS
         if n_jobs is not None and span_s is not None:
             raise InputError("episodes: expected n_jobs or span_s, found both")
         n_jobs = None if n_jobs is None else whole("n_jobs", n_jobs, 1)
@@ -54,6 +74,8 @@ class Episodes:
         self._workload = workload
         fitting = [job for job in workload.jobs if 0 < job["res"] <= n_procs]
         self._jobs = sorted(fitting, key=lambda job: float(job["subtime"]))
+        if kind is not None:
+            del self._jobs[_SC20_AMONG:]
         self._times = [float(job["subtime"]) for job in self._jobs]
         self._n_jobs = n_jobs
         self._span_s = span_s
@@ -67,6 +89,10 @@ class Episodes:
                 f"{source}: expected at least {quantity(n_jobs, 'job')} (n_jobs) that fit the machine, found "
                 f"{len(self._jobs):,}"
             )
+
+    def drawn_with(self, seed: int) -> SequenceStarts:
+        """Return the random starts of RLScheduler for a seed. Raises InputError if there are too few jobs."""
+        return SequenceStarts(len(self._jobs), self._n_jobs or 1, seed)
 
     def __deepcopy__(self, _memo: Any) -> Self:
         return self  # it is immutable
@@ -94,11 +120,20 @@ class Episodes:
         return Workload(jobs, {name: log.profiles[name] for name in used}, log.n_procs, log.source)
 
 
-def workload_of(workload: str | Path | Workload, walltimes: str) -> Workload:
-    """Return a workload, read from a file of any format if it is a path. Raises InputError."""
+def workload_of(workload: str | Path | Workload, walltimes: str, kind: str | None = None) -> Workload:
+    """Return a workload, read from a file of any format if it is a path. Raises InputError.
+
+    For episodes of the kind ``sc20``, a log in SWF is read as by RLScheduler: a job has the larger number of
+    processors, and an unknown run time is 10 s.
+    """
     if not isinstance(workload, str | Path | Workload):
         raise InputError(f"workload: expected a file or a Workload, found {workload!r:.60}")
-    found = workload if isinstance(workload, Workload) else load(workload, walltimes=walltimes)
+    if isinstance(workload, Workload):
+        found = workload
+    elif kind is None:
+        found = load(workload, walltimes=walltimes)
+    else:
+        found = load(workload, walltimes=walltimes, size="larger", unknown_runtime_s=_SC20_UNKNOWN_S)
     check_fields([found])
     return found
 

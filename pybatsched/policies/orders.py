@@ -21,8 +21,10 @@ import operator
 import re
 import sys
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import compress, repeat
 from typing import Any, Final, NamedTuple
 
 from pybatsched.core.jobs import Job
@@ -80,6 +82,11 @@ class QueueOrder:
     text: str
     rank: Rank | None
     varies: bool
+    _part: _Part | None = field(default=None, repr=False, compare=False)
+
+    def ranked_jobs(self) -> RankedJobs:
+        """Return an empty collection of jobs that are ranked together by this order."""
+        return RankedJobs(self._part or _constant(0.0))
 
     def rank_at(self, job: Job, span_s: float, now: float) -> float:
         """Return the rank of a job with a planned duration, at a time."""
@@ -108,16 +115,21 @@ def parse_order(text: str) -> QueueOrder:
     part = _parsed(NAMED_ORDERS.get(name, name))
     if part.value is not None:
         return QueueOrder(text, None, varies=False)
-    return QueueOrder(text, part.rank if part.is_total else _total(part.rank), part.varies)
+    return QueueOrder(text, part.rank if part.is_total else _total(part.rank), part.varies, part)
 
 
 class _Part(NamedTuple):
-    """A part of an expression. `value` is that of a constant; a part that `is_total` has no NaN and no infinity < 0."""
+    """A part of an expression. `value` is that of a constant; a part that `is_total` has no NaN and no infinity < 0.
+
+    A part is a variable, or an `operation` on the values of its `parts`.
+    """
 
     rank: Rank
     varies: bool = False
     value: float | None = None
     is_total: bool = False
+    operation: Callable[..., float] | None = None
+    parts: tuple[Any, ...] = ()
 
 
 def _total(rank: Rank) -> Rank:
@@ -299,7 +311,9 @@ def _unary(function: Callable[[float], float], part: _Part) -> _Part:
     if part.value is not None:
         return _constant(function(part.value))
     rank = part.rank
-    return _Part(lambda job, span_s, now: function(rank(job, span_s, now)), part.varies)
+    return _Part(
+        lambda job, span_s, now: function(rank(job, span_s, now)), part.varies, operation=function, parts=(part,)
+    )
 
 
 def _extreme(function: Callable[[list[float]], float], parts: list[_Part]) -> _Part:
@@ -310,7 +324,10 @@ def _extreme(function: Callable[[list[float]], float], parts: list[_Part]) -> _P
         values = [rank(job, span_s, now) for rank in ranks]
         return math.nan if any(map(math.isnan, values)) else function(values)
 
-    return _Part(extreme, any(part.varies for part in parts))
+    def of_values(*values: float) -> float:
+        return math.nan if any(map(math.isnan, values)) else function(list(values))
+
+    return _Part(extreme, any(part.varies for part in parts), operation=of_values, parts=tuple(parts))
 
 
 def _binary(operation: _Binary, left: _Part, right: _Part) -> _Part:
@@ -319,10 +336,124 @@ def _binary(operation: _Binary, left: _Part, right: _Part) -> _Part:
         return _constant(operation(left.value, right.value))
     x, y = left.rank, right.rank
     varies = left.varies or right.varies
+    rank: Rank
     if left.value is not None:
         first = left.value
-        return _Part(lambda job, span_s, now: operation(first, y(job, span_s, now)), varies)
-    if right.value is not None:
+        rank = lambda job, span_s, now: operation(first, y(job, span_s, now))  # noqa: E731
+    elif right.value is not None:
         second = right.value
-        return _Part(lambda job, span_s, now: operation(x(job, span_s, now), second), varies)
-    return _Part(lambda job, span_s, now: operation(x(job, span_s, now), y(job, span_s, now)), varies)
+        rank = lambda job, span_s, now: operation(x(job, span_s, now), second)  # noqa: E731
+    else:
+        rank = lambda job, span_s, now: operation(x(job, span_s, now), y(job, span_s, now))  # noqa: E731
+    return _Part(rank, varies, operation=operation, parts=(left, right))
+
+
+# --- many jobs at once --------------------------------------------------------------------------------------------
+
+#: Values of all jobs at a time.
+_Column = Callable[[float], Iterable[float]]
+#: Quick versions of operations; where these raise an exception, all values are computed one by one.
+_QUICK: Final[dict[Any, Callable[[float, float], float]]] = {_divided: operator.truediv, _power: math.pow}
+
+
+class RankedJobs:
+    """Waiting jobs in order of arrival, with their ranks by an order that changes while they wait.
+
+    Parts of the expression that do not change are computed once for each job. The others are computed for all jobs at
+    once, with the same results as one by one. `add` and `remove` are O(jobs), quickly.
+
+    >>> ranked = parse_order("-wait / estimate").ranked_jobs()
+    >>> ranked.add(Job("long", 1), 100.0, 1)
+    >>> ranked.add(Job("short", 1, submitted_at=40.0), 10.0, 2)
+    >>> ranked.ranks(50.0), ranked.first(50.0).id
+    ([-0.5, -1.0], 'short')
+    """
+
+    def __init__(self, part: _Part) -> None:
+        self._rank = _total(part.rank)
+        self._jobs: list[Job] = []
+        self._spans: list[float] = []
+        self._arrivals: list[int] = []  # negative for jobs in front of the queue
+        self._n_procs: list[int] = []
+        self._fixed: list[tuple[Rank, list[float]]] = []
+        self._submitted: list[float] = []
+        self._column = self._column_of(part)
+        self._ranks: list[float] = []
+        self._ranked_at = math.nan
+
+    def add(self, job: Job, span_s: float, arrival: int) -> None:
+        """Add a job with its planned duration. Arrival numbers below 0 are those of jobs in front of all others."""
+        i = bisect_left(self._arrivals, arrival)
+        self._arrivals.insert(i, arrival)
+        self._jobs.insert(i, job)
+        self._spans.insert(i, span_s)
+        self._n_procs.insert(i, job.n_procs)
+        self._submitted.insert(i, job.submitted_at)
+        for rank, column in self._fixed:
+            column.insert(i, rank(job, span_s, 0.0))
+        self._ranked_at = math.nan
+
+    def remove(self, arrival: int) -> None:
+        """Remove a job by its arrival number."""
+        i = bisect_left(self._arrivals, arrival)
+        for values in (self._arrivals, self._jobs, self._spans, self._n_procs, self._submitted):
+            del values[i]
+        for _, column in self._fixed:
+            del column[i]
+        if not math.isnan(self._ranked_at):
+            del self._ranks[i]
+
+    def ranks(self, now: float) -> list[float]:
+        """Return the ranks of all jobs, in order of arrival. O(jobs) once for each time, about 0.2 µs each."""
+        if now != self._ranked_at:
+            try:
+                ranks = list(self._column(now))
+            except (ArithmeticError, ValueError):
+                ranks = [self._rank(job, span_s, now) for job, span_s in zip(self._jobs, self._spans, strict=True)]
+            if not math.isfinite(sum(ranks)):
+                ranks = [max(rank, LOWEST) if rank == rank else math.inf for rank in ranks]  # noqa: PLR0124
+            n_front = bisect_left(self._arrivals, 0)
+            ranks[:n_front] = [-math.inf] * n_front
+            self._ranks, self._ranked_at = ranks, now
+        return self._ranks
+
+    def first(self, now: float) -> Job:
+        """Return the job of the lowest rank, of several the one that arrived first. O(jobs). There must be one."""
+        ranks = self.ranks(now)
+        return self._jobs[ranks.index(min(ranks))]
+
+    def startable(self, n_free: int, n_extra: int, longest_s: float, now: float) -> list[Job]:
+        """Return the jobs that may be backfilled, by rank and arrival. O(jobs + found log found).
+
+        They need at most `n_free` processors, and at most `n_extra` or a planned duration of at most `longest_s`.
+        """
+        ranks, n_procs, spans = self.ranks(now), self._n_procs, self._spans
+        found = [
+            i
+            for i in compress(range(len(ranks)), map(n_free.__ge__, n_procs))
+            if spans[i] <= longest_s or n_procs[i] <= n_extra
+        ]
+        found.sort(key=ranks.__getitem__)
+        return [self._jobs[i] for i in found]
+
+    def _column_of(self, part: _Part) -> _Column:
+        jobs, value = self._jobs, part.value
+        if value is not None:
+            constant = value
+            return lambda _now: repeat(constant, len(jobs))
+        if not part.varies:
+            column: list[float] = []
+            self._fixed.append((part.rank, column))
+            return lambda _now: column
+        if part is _VARIABLES["now"]:
+            return lambda now: repeat(now, len(jobs))
+        if part is _VARIABLES["wait"]:
+            return self._waits
+        operation: Any = _QUICK.get(part.operation, part.operation)
+        columns = [self._column_of(one) for one in part.parts]
+        return lambda now: map(operation, *[one(now) for one in columns])
+
+    def _waits(self, now: float) -> Iterable[float]:
+        waits = map(operator.sub, repeat(now), self._submitted)
+        is_late = not self._submitted or max(self._submitted) <= now
+        return waits if is_late else map(max, waits, repeat(0.0))

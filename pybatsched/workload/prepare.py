@@ -96,6 +96,20 @@ def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> d
     return moved
 
 
+def consecutive(workload: Workload, start: int, n_jobs: int) -> Workload:
+    """Return `n_jobs` consecutive jobs from index `start` on, at the same times, with their profiles. O(profiles).
+
+    Dependencies on other jobs are removed and counted in the report.
+    """
+    report = Report(n_read=len(workload.jobs))
+    kept = workload.jobs[start : start + n_jobs]
+    ids = {str(job["id"]) for job in kept}
+    jobs = [_moved(job, 0, ids, report) for job in kept]
+    report.n_kept = len(jobs)
+    about = {**workload.about, "report": report.as_json()}
+    return Workload(jobs, used_profiles(jobs, workload.profiles), workload.n_procs, workload.source, about)
+
+
 def scale_load(workload: Workload, factor: float) -> Workload:
     """Divide all submission times by a factor: the offered load grows by it. O(n). Raises InputError.
 

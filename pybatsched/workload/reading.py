@@ -21,7 +21,7 @@ def read(
     """Read the jobs of a file that a selection keeps, and report dropped and changed jobs. Up to 100 µs per job.
 
     Options that do not apply to the format are ignored: a Batsim file uses the walltimes and the size of the machine,
-    the Rackham format all but `size`, `run_times` and `memory_unit`, a log of Slurm all but `memory_unit`. Options that
+    the Rackham format those of `LogOptions`, a log of Slurm all but `memory_unit` and `unknown_runtime_s`. Options that
     are not `slurm.SlurmOptions` read a log of Slurm in cores, with times in UTC. Raises InputError.
     """
     match files.format_of(path):
@@ -58,6 +58,7 @@ def load(
     size: swf.Size = "allocated",
     run_times: swf.RunTimes = "logged",
     min_runtime_s: float | None = None,
+    unknown_runtime_s: float | None = None,
     n_procs: int | None = None,
     n_procs_else: int | None = None,
     memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
@@ -70,8 +71,9 @@ def load(
 
     `walltimes` is a rule of `pybatsched.workload.walltimes`. Walltimes of a Batsim file are its requested times. The
     other options are for logs, as in `slurm.SlurmOptions`; `size` and `run_times` are for SWF and Slurm, `memory_unit`
-    for SWF, `size_in` and `timezone` for Slurm. `selection` keeps some of the jobs. A `lenient` reading skips invalid
-    lines of a log. `about["report"]` of the result counts dropped and changed jobs. Raises InputError.
+    and `unknown_runtime_s` for SWF, `size_in` and `timezone` for Slurm. `selection` keeps some of the jobs. A `lenient`
+    reading skips invalid lines of a log. `about["report"]` of the result counts dropped and changed jobs. Raises
+    InputError.
     """
     rule = Walltimes.parse(walltimes)
     if files.format_of(path) == "Batsim JSON":
@@ -82,6 +84,7 @@ def load(
         size=size,
         run_times=run_times,
         min_runtime_s=min_runtime_s,
+        unknown_runtime_s=unknown_runtime_s,
         n_procs=n_procs,
         n_procs_else=n_procs_else,
         memory_unit=memory_unit,

@@ -35,7 +35,7 @@ from pybatsched import (
 from pybatsched_schedulers.plan_options import EasyOptions
 
 if TYPE_CHECKING:
-    from pybatsched import AvailabilityProfile, IntervalSet, Job, Partition
+    from pybatsched import AvailabilityProfile, IntervalSet, Job, Partition, RankedJobs
 
 #: From this length on a queue is also indexed by job size. For shorter queues a full pass is faster.
 LONG_QUEUE: Final = 64
@@ -101,12 +101,17 @@ class EasyScheduler(LocalScheduler):
 
     After a plan no job of the queue may start until a processor is freed, so the next plan checks only new jobs. A plan
     is then O(new jobs); after an end O(queue + running), with a long queue O(sizes + running). If the order of the
-    queue or the backfill order changes while jobs wait, every pass with free processors is O(queue log queue +
-    running).
+    queue changes while jobs wait, every pass with free processors is O(queue + running), plus O(log queue) for each job
+    that fits; `queue` itself is sorted only for queries. A backfill order that changes costs O(queue log queue).
     """
+
+    #: The ranks of waiting jobs, only for an order that changes while they wait.
+    _ranked: RankedJobs | None = None
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
+        if self._varies and options is not None:
+            self._ranked = parse_order(options.order).ranked_jobs()
         backfill_order = options.backfill_order if isinstance(options, EasyOptions) else None
         #: The backfill order; None: the order of the queue.
         self._backfill_order = None if backfill_order is None else parse_order(backfill_order)
@@ -124,6 +129,8 @@ class EasyScheduler(LocalScheduler):
         """Put a job into the queue. O(log queue)."""
         super().submit(job, now, front=front)
         entry = self._entries[job.id]
+        if self._ranked is not None:
+            self._ranked.add(job, self.span_s(job), entry.arrival)
         if self._backfill_order is not None:
             entry = self._tried[job.id] = self._by_backfill_order(entry, now)
         self._newcomers.append(entry)
@@ -134,6 +141,8 @@ class EasyScheduler(LocalScheduler):
         """Remove a job from the queue. O(log queue)."""
         if self._backlog is not None:
             self._backlog.remove(self._tried[job.id])
+        if self._ranked is not None:
+            self._ranked.remove(self._entries[job.id].arrival)
         super().withdraw(job, now)
         if self._backfill_order is not None:
             del self._tried[job.id]
@@ -145,6 +154,8 @@ class EasyScheduler(LocalScheduler):
             self._backlog.remove(self._tried[entry.job.id])
         if self._backfill_order is not None:
             del self._tried[entry.job.id]
+        if self._ranked is not None:
+            self._ranked.remove(entry.arrival)
         return super().start(entry, reason, procs)
 
     def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
@@ -155,10 +166,20 @@ class EasyScheduler(LocalScheduler):
         """Plan from scratch: the available machines changed."""
         self._head = None
 
+    def decide(self, now: float) -> Iterable[Decision]:
+        """Return the decisions of `plan`, without sorting the queue by an order that changes while jobs wait."""
+        if self._ranked is None or not self.queue or self.partition.n_kills_pending:
+            return super().decide(now)
+        return self.plan(now)
+
+    def _first(self, now: float) -> Entry:
+        """Return the head of the queue, which is not empty. O(queue) for an order that changes while jobs wait."""
+        return self.queue[0] if self._ranked is None else self._entries[self._ranked.first(now).id]
+
     def plan(self, now: float) -> Iterator[Decision]:
         """Start the head of the queue while it fits, then backfill. O(queue + running) after an end."""
         queue, partition = self.queue, self.partition
-        first = queue[0]
+        first = self._first(now) if partition.n_free else queue[0]  # without free processors no job can start
         if self._head is None or first[2] is not self._head or now > self._shadow_at:
             while first[2].n_procs <= partition.n_free:
                 procs = self.pick(first[2], now)
@@ -169,7 +190,7 @@ class EasyScheduler(LocalScheduler):
                     self._head = None
                     self._newcomers = []
                     return
-                first = queue[0]
+                first = self._first(now)
             self._head = first[2]
             if first[2].n_procs <= partition.n_free:  # `pick` returned None: try again after the next end
                 self._shadow_at, self._n_extra = self._next_end(now), 0
@@ -216,6 +237,15 @@ class EasyScheduler(LocalScheduler):
     def _candidates_now(self, now: float) -> list[Entry]:
         """Return the entries to try, in a backfill order that changes while jobs wait. O(queue log queue)."""
         n_free = self.partition.n_free
+        if self._ranked is not None and self._backfill_order is None:
+            if self._is_settled and not self._newcomers:
+                return []
+            longest_s = self._shadow_at - now + TICK  # one tick more; the exact check follows
+            jobs = self._ranked.startable(n_free, self._n_extra, longest_s, now)
+            if self._is_settled:
+                new = {entry.job.id for entry in self._newcomers}
+                jobs = [job for job in jobs if job.id in new]
+            return [self._entries[job.id] for job in jobs]
         if self._is_settled:
             entries = [self._entries[entry.job.id] for entry in self._newcomers if entry.job.id in self._entries]
         else:

@@ -107,7 +107,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--walltimes", metavar="RULE", help=f"{', '.join(RULES)} (default: requested)")
     log = parser.add_argument_group("logs only")
     size = "which number of processors of SWF or Slurm to use (default: allocated)"
-    log.add_argument("--size", choices=("allocated", "requested"), help=size)
+    log.add_argument("--size", choices=("allocated", "requested", "larger"), help=size)
     run_times = "logged (default), or cut to the requested time, which drops jobs without one"
     log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
     arguments.add_memory_unit(log)
@@ -116,6 +116,8 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     log.add_argument(
         "--min-runtime", type=arguments.number, metavar="S", help="keep jobs with run time 0 or unknown; set it to S"
     )
+    unknown = "keep jobs of SWF with an unknown run time; set it to S. Without a requested time they have no estimate"
+    log.add_argument("--unknown-runtime", type=arguments.number, metavar="S", help=unknown)
     log.add_argument("--profile", choices=("delay", "parallel"), help="type of the profiles (default: delay)")
     log.add_argument(
         "--speed", type=arguments.number, metavar="F", help="flop/s of a processor, for parallel tasks (default: 1e9)"
@@ -129,7 +131,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
 #: Options for all logs, for SWF and Slurm, for SWF only, and for Slurm only.
 _OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
 _OF_BOTH: Final = ("size", "run_times")
-_OF_SWF: Final = ("memory_unit", "weeks", "week")
+_OF_SWF: Final = ("memory_unit", "unknown_runtime", "weeks", "week")
 _OF_SLURM: Final = ("size_in", "timezone")
 _IN_WORDS: Final = {
     "Batsim JSON": "a Batsim file",
@@ -156,6 +158,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
     options = swf.SwfOptions(
         walltimes=Walltimes.parse(args.walltimes or "requested", "--walltimes: "),
         min_runtime_s=args.min_runtime,
+        unknown_runtime_s=args.unknown_runtime,
         n_procs=n_procs,
         duplicates=args.duplicates or "renumber",
         profile=args.profile or "delay",

@@ -72,7 +72,8 @@ class SlurmOptions(SwfOptions):
     """Options for the conversion of a log of Slurm.
 
     `size_in`: what the size of a job counts. `timezone`: that of times without a zone. `size`: allocated or requested
-    cores, nodes or GPUs. `memory_unit` is not used: Slurm writes units.
+    cores, nodes or GPUs, or the larger number. `memory_unit` and `unknown_runtime_s` are not used: Slurm writes units,
+    and jobs that ended have a run time.
     """
 
     size_in: SizeIn = "cores"
@@ -102,6 +103,8 @@ class SlurmOptions(SwfOptions):
 def size_of(job: SlurmJob, size_in: SizeIn = "cores", size: str = "allocated") -> int:
     """Return the size of a job: the chosen number, the other one if it is missing, or 0."""
     first, second = job.allocated[size_in], job.requested[size_in]
+    if size == "larger":
+        return max(first or 0, second or 0)
     if size == "requested":
         first, second = second, first
     return first or second or 0

@@ -7,6 +7,7 @@ the first lines. It is part of the workload's `about`.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -49,6 +50,8 @@ PART: Final = "a part of a job that also has a line for the whole: dropped"
 NO_SIZE: Final = "no processors, neither allocated nor requested: dropped"
 NO_REQUEST: Final = "no requested time that its run time could be cut to: dropped"
 CUT: Final = "ran longer than requested: run time cut to the request"
+UNKNOWN: Final = "unknown run time: set to the given one"
+UNPLANNED: Final = "neither run time nor requested time is known: no walltime and no estimate"
 OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is missing"
 
 WHOLE_MACHINE: Final = "of some partitions alone: the machine is still the whole one, {:,} processors (or --procs N)"
@@ -70,7 +73,7 @@ _OWN_FIELDS: Final = frozenset(
 #: Fields that jobs keep unchanged, numbers or names.
 _LABELS: Final = ("user", "group", "application", "queue", "partition")
 
-Size = Literal["allocated", "requested"]
+Size = Literal["allocated", "requested", "larger"]
 RunTimes = Literal["logged", "cut"]
 MemoryUnit = Literal["KB", "MB", "GB"]
 DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as in the standard
@@ -83,24 +86,30 @@ MEMORY_UNITS: Final = tuple(_IN_A_GB)
 class SwfOptions(LogOptions):
     """Options for the conversion of a log in SWF.
 
-    `size`: the number of processors to use (the other one if it is missing). `run_times`: as logged, or cut to the
-    requested time, which drops jobs without one. `memory_unit`: the unit of memory in the log. If `n_procs` is None,
-    the machine has MaxProcs or MaxNodes of the header.
+    `size`: the number of processors to use (the other one if it is missing), or the larger of both. `run_times`: as
+    logged, or cut to the requested time, which drops jobs without one. `unknown_runtime_s`: keep jobs with an unknown
+    run time, with this run time; without a requested time they have no estimate. `memory_unit`: the unit of memory in
+    the log. If `n_procs` is None, the machine has MaxProcs or MaxNodes of the header.
     """
 
     size: Size = "allocated"
     run_times: RunTimes = "logged"
+    unknown_runtime_s: float | None = None
     memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT
 
     def __post_init__(self) -> None:
         LogOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
+        if self.unknown_runtime_s is not None and not 0 < self.unknown_runtime_s < math.inf:
+            raise InputError(f"unknown run time: expected more than 0 seconds, found {self.unknown_runtime_s}")
         if self.memory_unit not in MEMORY_UNITS:
             raise InputError(f"memory unit: expected one of {', '.join(MEMORY_UNITS)}, found {self.memory_unit!r:.40}")
 
     def as_json(self) -> dict[str, Any]:
         """Return the options for the workload file."""
         first = {"walltimes": str(self.walltimes), "size": self.size, "duplicates": self.duplicates}
-        cut = {} if self.run_times == "logged" else {"run_times": self.run_times}
+        cut: dict[str, Any] = {} if self.run_times == "logged" else {"run_times": self.run_times}
+        if self.unknown_runtime_s is not None:
+            cut["unknown_runtime"] = self.unknown_runtime_s
         return first | cut | {"memory_unit": self.memory_unit} | LogOptions.as_json(self)
 
 
@@ -116,6 +125,8 @@ def extra_name(given: str) -> str:
 
 def size_of(allocated: float, requested: float, size: str = "allocated") -> int:
     """Return the processors of a job: the chosen number, the other one if it is missing, or 0."""
+    if size == "larger":
+        return max(int(allocated), int(requested), 0)
     first, second = (allocated, requested) if size == "allocated" else (requested, allocated)
     return int(first) if first > 0 else max(int(second), 0)
 
@@ -191,6 +202,7 @@ class _Converter(LogConverter):
     def candidates(self) -> Iterator[tuple[int, float, int, str | None]]:
         """Yield the facts that decide whether a line becomes a job, and the rule that drops it, if any."""
         keeps_short = self.options.min_runtime_s is not None
+        keeps_unknown = self.options.unknown_runtime_s is not None
         numbers = self.trace.numbers
         needs_request = self.options.run_times == "cut"
         for line, number, submitted_at, run_s, n_procs, requested_s, status in zip(
@@ -201,7 +213,7 @@ class _Converter(LogConverter):
                 dropped_by = PART
             elif submitted_at < 0:
                 dropped_by = NO_SUBMISSION
-            elif run_s <= 0 and not keeps_short:
+            elif run_s <= 0 and not keeps_short and not (keeps_unknown and run_s < 0):
                 dropped_by = NO_RUN_TIME
             elif n_procs <= 0:
                 dropped_by = NO_SIZE
@@ -212,9 +224,19 @@ class _Converter(LogConverter):
     def _sizes(self) -> list[int]:
         """Return the processors of the job on each line, as `size_of` does."""
         first, second = self.trace.numbers[4], self.trace.numbers[7]
+        if self.options.size == "larger":
+            return [max(n, other, 0) for n, other in zip(first, second, strict=True)]
         if self.options.size == "requested":
             first, second = second, first
         return [n if n > 0 else max(other, 0) for n, other in zip(first, second, strict=True)]
+
+    def run_time(self, logged_s: float, line: int) -> float:
+        """Return a job's run time: the logged one, that of unknown ones, or the minimum."""
+        unknown_s = self.options.unknown_runtime_s
+        if logged_s >= 0 or unknown_s is None:
+            return super().run_time(logged_s, line)
+        self.report.count("changed", UNKNOWN, line)
+        return unknown_s
 
     def make(self, places: Sequence[int]) -> None:
         """Make a job of each of these lines, and count changes. O(n)."""
@@ -222,7 +244,11 @@ class _Converter(LogConverter):
         number, submitted_at, logged_s, n_procs, other, requested_s, line = self.trace.columns(names, places)
         if self.options.size == "requested":
             n_procs, other = other, n_procs
+        elif self.options.size == "larger":
+            n_procs = list(map(max, n_procs, other))
         cuts = self.options.run_times == "cut"
+        plans_by_request = self.options.walltimes.rule in {"requested", "requested-strict"}
+        leaves_unplanned = plans_by_request and self.options.unknown_runtime_s is not None
         jobs = zip(plains(submitted_at), number, logged_s, n_procs, other, requested_s, line, strict=True)
         for at, a_number, a_run_s, n, n_else, wanted_s, a_line in progress.with_progress(jobs, len(places)):
             run_s = a_run_s if a_run_s > 0 else self.run_time(a_run_s, a_line)
@@ -231,7 +257,11 @@ class _Converter(LogConverter):
                 run_s = wanted_s
             if n <= 0:
                 self.report.count("changed", OTHER_SIZE, a_line)
-            walltime_s, estimate_s, _ = self.times(run_s, wanted_s if wanted_s > 0 else None, a_line)
+            if a_run_s < 0 and wanted_s <= 0 and leaves_unplanned:
+                self.report.count("changed", UNPLANNED, a_line)
+                walltime_s = estimate_s = None
+            else:
+                walltime_s, estimate_s, _ = self.times(run_s, wanted_s if wanted_s > 0 else None, a_line)
             job = {
                 "id": self.number(a_number, a_line),
                 "subtime": at,
