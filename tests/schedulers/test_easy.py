@@ -79,7 +79,7 @@ def test_a_backfill_order_is_three_lines(policy: Any, expected: dict[str, float]
 
 
 def test_jobs_that_arrive_together_are_tried_in_queue_order() -> None:
-    """One processor is free until 10, the start of the shortest job: of the jobs that arrive at 2 the shorter gets it."""
+    """One processor is free until the shortest job starts at 10: the shorter of two jobs that arrive at 2 gets it."""
     jobs = (
         Workload()
         .job("1", n=3, s=10, estimate=10)
