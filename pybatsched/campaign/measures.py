@@ -102,7 +102,10 @@ class _Points:
             if row["policy"] == baseline:
                 key = tuple(row[name] for name in PAIRED_BY)
                 if base.setdefault(key, row[figure]) != row[figure]:
-                    raise InputError(f"{baseline!r}: expected one point on {key[0]}, {key[1]}; found several settings")
+                    raise InputError(
+                        f"baseline {baseline!r}: expected one setting on {key[0]}, {key[1]}, found several; "
+                        "choose a baseline with one"
+                    )
         if not base and self.rows:
             known = dict.fromkeys(row["policy"] for row in self.rows)
             raise InputError(f"{baseline!r}: unknown policy; expected one of {', '.join(known)}")

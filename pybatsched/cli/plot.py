@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{args.figure}: expected the directory of one campaign")
     for name in ("baseline", "policy", "each", "only"):
         if getattr(args, name):
-            raise InputError(f"--{name}: expected a campaign with it, found runs")
+            raise InputError(f"--{name}: works only with a campaign, not with runs; remove it")
     begin_s, end_s = arguments.span(args)
     width = figure_style.width_of(args.width or "text")
     labels = relabelled(labels_of(args.runs), args.label, args.runs)
@@ -158,7 +158,7 @@ def _plot_campaign(args: argparse.Namespace) -> int:
         ("--color", args.color != "auto"),
     ):
         if value:
-            raise InputError(f"{name}: expected runs with it, found a campaign")
+            raise InputError(f"{name}: works only with runs, not with a campaign; remove it")
     store = Store(folder)
     arguments.refuse_to_overwrite(args.output, store.files_read())
     points = points_of(store)

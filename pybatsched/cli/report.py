@@ -80,7 +80,7 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
 def _read(args: argparse.Namespace) -> list[Run]:
     """Read the runs, each with its label."""
     if args.baseline:
-        raise InputError("--baseline: expected a campaign with it; runs are compared with the first one")
+        raise InputError("--baseline: works only with a campaign; of several runs, the first one is the baseline")
     if len(args.journal) > len(args.runs):
         found = f"{quantity(len(args.journal), 'journal')} for {quantity(len(args.runs), 'run')}"
         raise InputError(f"--journal: {found}; expected at most one journal per run")

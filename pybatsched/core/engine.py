@@ -298,7 +298,10 @@ class Engine:
             raise RemoteProtocolError(f"time goes back: found {now}, expected at least {self.now}", field="now")
         if not self.began and (not events or type(events[0]) is not e.SimulationBegins):
             first = type(events[0]).__name__ if events else "nothing"
-            raise RemoteProtocolError(f"expected SIMULATION_BEGINS first, found {first}", field="events[0].type")
+            raise RemoteProtocolError(
+                f"expected SIMULATION_BEGINS first, found {first}; restart Batsim and the scheduler together",
+                field="events[0].type",
+            )
         for event in events:
             if event.timestamp > now + TICK:
                 index = next(i for i, other in enumerate(events) if other is event)

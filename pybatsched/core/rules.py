@@ -349,7 +349,10 @@ class Validator:
         if type(kind) is not str:
             raise Violation("whole profile", f"profile {name} has no type")
         if kind in {"smpi", "usage_trace"}:
-            raise Violation("whole profile", f"profile {name}: Batsim reads {kind} profiles from files only")
+            raise Violation(
+                "whole profile",
+                f"profile {name}: Batsim reads {kind} profiles from files only; define it in the workload file",
+            )
         if kind == "composed":
             raise Violation("whole profile", f"profile {name}: Batsim 4 crashes on a composed profile made at run time")
         delay = decision.profile.get("delay")

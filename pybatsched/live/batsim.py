@@ -115,7 +115,9 @@ def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) 
         raise InputError(f"--image {image!r:.80}: expected the name of an image, such as oarteam/batsim:4.0.0")
     docker = shutil.which("docker")
     if docker is None:
-        raise InputError(f"--image {image}: there is no docker on the PATH")
+        raise InputError(
+            f"--image {image}: docker not found on the PATH; install Docker, or omit --image to use a local batsim"
+        )
     name = f"pybatsched-{os.getpid()}"
     folder = str(Path(writable).resolve())
     mounts = {str(Path(file).resolve().parent): ":ro" for file in readable} | {folder: ""}

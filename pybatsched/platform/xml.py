@@ -102,7 +102,7 @@ def _refuse_entities(data: bytes, source: str) -> None:
         closing = _CLOSING.get(match[0])
         if closing is None:
             line = data.count(b"\n", 0, match.start()) + 1
-            raise InputError(f"{source}: line {line}: an ampersand; expected &amp;, &lt;, &gt;, &quot; or &apos;")
+            raise InputError(f"{source}: line {line}: '&' without a known entity; write &amp; for a plain '&'")
         at = data.index(closing, match.end()) + len(closing)
 
 

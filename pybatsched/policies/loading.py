@@ -76,7 +76,7 @@ def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
     found: Any = module
     for part in inner.split("."):
         if not hasattr(found, part):
-            raise InputError(f"{who}: it does not define {inner}")
+            raise InputError(f"{who}: the file or module has no object {inner}; check the name after the colon")
         found = getattr(found, part)
     if isinstance(found, type):
         found = run_plugin(found, who)

@@ -65,7 +65,8 @@ def relabelled(known: Sequence[str], given: Sequence[str], prefixes: Sequence[st
     for (old, equals, new), label in zip(pairs, given, strict=True):
         if not equals or old not in places:
             raise InputError(
-                f"--label {label:.60}: expected OLD=NEW, where OLD is one of {', '.join(known)}; or one label for each"
+                f"--label {label:.60}: expected OLD=NEW, where OLD is one of {', '.join(known)}; or give one --label "
+                "for each"
             )
         labels[places[old]] = new
     return labels_of(known, labels)

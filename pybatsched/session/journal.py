@@ -162,7 +162,7 @@ class JournalReader:
         if header.get("version") != VERSION:
             raise InputError(f"{self.path!r} is a journal of version {header.get('version')}; expected {VERSION}")
         if not all(isinstance(header.get(key), kind) for key, kind in _HEADER.items()):
-            raise InputError(f"{self.path!r} is damaged: its header is incomplete")
+            raise InputError(f"{self.path!r} is damaged: its header is incomplete; record the run again with --journal")
         self.header: Mapping[str, Any] = header
 
     def exchanges(self) -> Iterator[Exchange]:

@@ -181,7 +181,7 @@ def test_a_claim_whose_log_is_not_at_hand_is_not_measured() -> None:
         ("best(filter, wait, 'easy')", "an option whose values are numbers"),
         ("best(nope, wait, 'easy')", "no point has this option"),
         ("median_ratio(wait, 'eazy')", "'eazy': unknown policy; expected one of easy, r"),
-        ("median_ratio(wait, 'r')", "'r': expected one point on log-week0, p"),
+        ("median_ratio(wait, 'r')", "'r': expected one setting on log-week0, p"),
         ("mean(wait, colour = 1)", "colour: expected one of workload, platform, policy"),
     ],
 )

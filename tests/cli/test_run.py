@@ -471,7 +471,7 @@ def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "there is no batsim on the PATH. Give its path (--batsim PATH), use its Docker image" in done.stderr
     done = run(tmp_path, "--image", "oarteam/batsim:4.0.0")
     assert done.returncode == 2
-    assert "--image oarteam/batsim:4.0.0: there is no docker on the PATH" in done.stderr
+    assert "--image oarteam/batsim:4.0.0: docker not found on the PATH" in done.stderr
 
 
 @pytest.mark.parametrize("program", [(), ("--batsim", "/nowhere/batsim"), ("--image", "oarteam/batsim:4.0.0")])

@@ -198,7 +198,7 @@ def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
         campaign_figures.draw("boxes", none, tmp_path / "x.svg", CampaignFigureOptions("wait_s"))
     rows = [campaigns.Row("w", "p", {"mean_wait_s": 1.0})]
     one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
-    with pytest.raises(InputError, match="expected a campaign with several policies or settings"):
+    with pytest.raises(InputError, match="works only with a campaih several policies or settings"):
         campaign_figures.draw("ratios", one, tmp_path / "x.svg", CampaignFigureOptions("wait_s"))
 
 
@@ -247,7 +247,7 @@ def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Pa
         (("cdf", "easy", "--output", "easy_jobs.csv/x.svg"), "easy_jobs.csv/x.svg: cannot be written"),
         (("cdf", "easy", "--measure", "joy", "--output", "x.svg"), "measure 'joy': expected one of wait_s, flow_s"),
         (("ratios", "easy", "pushy", "--output", "x.svg"), "ratios: expected the directory of one campaign"),
-        (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: expected a campaign with it"),
+        (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: works only with a campaign"),
     ],
 )
 def test_what_cannot_be_drawn(args: tuple[str, ...], said: str, place: Path) -> None:

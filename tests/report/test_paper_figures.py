@@ -234,8 +234,8 @@ def test_labels_are_by_position_or_by_name(given: tuple[str, ...], labels: list[
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("One",), "--label One: expected OLD=NEW, where OLD is one of few, many; or one label for each"),
-        (("few=One", "joy=Two"), "--label joy=Two: expected OLD=NEW, where OLD is one of few, many; or one label for"),
+        (("One",), "--label One: expected OLD=NEW, where OLD is one of few, many; or give one --label for each"),
+        (("few=One", "joy=Two"), "--label joy=Two: expected OLD=NEW, where OLD is one of few, many; or give one"),
         (("few=many",), "--label many: found for few and for many; expected different names"),
         (("few=",), "--label: found an empty label for few; expected a name"),
     ],
@@ -295,7 +295,7 @@ def test_only_jobs_submitted_in_the_span_count(place: Path) -> None:
         (("cdf", "few", "--from", "2h", "--to", "1h"), "--to 1h: expected a time after --from 2h"),
         (("cdf", "few", "--from", "9d"), "few: expected at least one job submitted from 9 d with bounded_slowdown"),
         (("queue", "few", "--from", "9d"), "no job is shown from 9 d: the runs last from 0 s to 1.04 d; use another"),
-        (("cdf", "few", "--only", "w"), "--only: expected a campaign with it, found runs"),
+        (("cdf", "few", "--only", "w"), "--only: works only with a campaign, not with runs; remove it"),
         (("cdf", "few", "--color", "wait"), "--color: expected the figure gantt, found cdf"),
     ],
 )
@@ -359,8 +359,8 @@ def test_settings_are_renamed_by_what_they_are_called(tmp_path: Path) -> None:
             "--label joy=x: expected OLD=NEW, where OLD is one of FCFS (first come, first served), ",
         ),
         (("--label", "kth=sdsc"), "--label: found 'sdsc' for two names of one chart; expected different names"),
-        (("--from", "1h"), "--from: expected runs with it, found a campaign"),
-        (("--color", "job"), "--color: expected runs with it, found a campaign"),
+        (("--from", "1h"), "--from: works only with runs, not with a campaign"),
+        (("--color", "job"), "--color: works only with runs, not with a campaign"),
         (("--width", "x"), "--width x: expected column, text or 2 to 40 inches"),
     ],
 )

@@ -142,7 +142,7 @@ JOBS = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wallti
     ("code", "said"),
     [
         ("best = 5", "agent '{}' is a int; expected a function of an observation and its mask"),
-        ("other = len", "agent '{}': it does not define best"),
+        ("other = len", "agent '{}': the file or module has no object best"),
         ("import no_such_module", "agent '{}' cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
         ("class best:\n    def __init__(self): 1 / 0", "agent '{}' cannot be loaded: ZeroDivisionError"),
     ],
@@ -159,7 +159,7 @@ def test_what_cannot_be_an_agent(code: str, said: str, tmp_path: Path) -> None:
     [
         ("gone.py:best", "agent 'gone.py:best': file gone.py not found"),
         ("no_such_module:best", "agent 'no_such_module:best' cannot be loaded: ModuleNotFoundError"),
-        ("pybatsched.gym:gone", "agent 'pybatsched.gym:gone': it does not define gone"),
+        ("pybatsched.gym:gone", "agent 'pybatsched.gym:gone': the file or module has no object gone"),
         ("pybatsched.gym", "agent 'pybatsched.gym': expected module:object or path/to/file.py:object"),
         ("mine.py", "agent 'mine.py': expected module:object or path/to/file.py:object"),
         ("../x:y", "agent '../x:y': expected module:object or path/to/file.py:object"),

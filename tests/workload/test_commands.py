@@ -208,7 +208,7 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
         (["--walltimes", "exakt"], "^--walltimes: expected one of exact, requested"),
         (["--from", "yesterday"], "^--from: expected seconds"),
         (["--from", "9w"], "no job is left"),
-        (["--speed", "1e9"], "--speed: expected together with --profile parallel"),
+        (["--speed", "1e9"], "--speed: works only with --profile parallel"),
         (["--speed", "0", "--profile", "parallel"], "speed: expected more than 0"),
         (["--walltimes", "factor:1e300"], "at most 1e.06"),
         (["--min-runtime", "-3"], "minimum run time: expected more than 0 seconds"),

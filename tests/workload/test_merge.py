@@ -164,7 +164,7 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
         (["a=log.swf", "--procs", "b=3"], "--procs b: expected one of a"),
         (["a=log.swf", "--procs", "3"], "3: expected --procs NAME=N"),
         (["a=log.swf", "--procs", "a=0"], "--procs a=0: expected a whole number, 1 or more, found '0'"),
-        (["a=log.swf", "--speed", "3"], "a: --speed: expected together with --profile parallel"),
+        (["a=log.swf", "--speed", "3"], "a: --speed: works only with --profile parallel"),
         (["a=log.swf", "--output", "m.txt"], "m.txt: expected a file name that ends in .json or .json.gz"),
         (["a=w.json", "--output", "w.json"], "w.json is an input of this command; expected another output file"),
     ],

@@ -154,7 +154,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
     if kind != "Slurm":
         _check_unused(args, _OF_SLURM, "a log of Slurm", found)
     if args.speed is not None and args.profile != "parallel":
-        raise InputError("--speed: expected together with --profile parallel")
+        raise InputError("--speed: works only with --profile parallel; add it, or remove --speed")
     options = swf.SwfOptions(
         walltimes=Walltimes.parse(args.walltimes or "requested", "--walltimes: "),
         min_runtime_s=args.min_runtime,

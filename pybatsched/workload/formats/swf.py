@@ -100,7 +100,9 @@ class SwfOptions(LogOptions):
     def __post_init__(self) -> None:
         LogOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
         if self.unknown_runtime_s is not None and not 0 < self.unknown_runtime_s < math.inf:
-            raise InputError(f"unknown run time: expected more than 0 seconds, found {self.unknown_runtime_s}")
+            raise InputError(
+                f"unknown_runtime_s (--unknown-runtime): expected more than 0 seconds, found {self.unknown_runtime_s}"
+            )
         if self.memory_unit not in MEMORY_UNITS:
             raise InputError(f"memory unit: expected one of {', '.join(MEMORY_UNITS)}, found {self.memory_unit!r:.40}")
 

@@ -147,7 +147,8 @@ def _user(job: dict[str, Any], source: str) -> str:
     if type(user) not in {str, int} or user == "":
         found = shown(user) if "user" in job else "nothing"
         raise InputError(
-            f"{source}: job {shown(job['id'])}, field user: expected a user, whose jobs share files, found {found}"
+            f"{source}: job {shown(job['id'])}, field user: expected a user name or number "
+            f"(jobs of one user share files), found {found}"
         )
     return str(user)
 

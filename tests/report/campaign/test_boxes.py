@@ -163,4 +163,4 @@ def test_the_whole_way(tmp_path: Path) -> None:
         wrong = run_cli(*plot, *more, cwd=tmp_path)
         assert (wrong.returncode, said in wrong.stderr) == (2, True), wrong.stderr
     of_runs = run_cli("plot", "boxes", "no/run", "--each", "user", "--output", "x.svg", cwd=tmp_path)
-    assert (of_runs.returncode, "--each: expected a campaign with it" in of_runs.stderr) == (2, True)
+    assert (of_runs.returncode, "--each: works only with a campaign" in of_runs.stderr) == (2, True)
