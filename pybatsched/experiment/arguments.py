@@ -22,7 +22,7 @@ from pybatsched.errors import BrokenPromiseError, InputError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Options of the commands that have another name in Python. For all others, - becomes _.
+#: Arguments by the options of the commands that they stand for. All other options stay: they are those of Batsim.
 _NAMES: Final = {
     "--color": "color",
     "--from": "begin",

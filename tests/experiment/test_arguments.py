@@ -19,6 +19,8 @@ from pybatsched.experiment.arguments import in_python, public
 LOG = pb.generate_workload("lublin", n_jobs=8, n_procs=8, seed=1, n_users=2)
 #: Values that are wrong for most arguments.
 WRONG: list[Any] = [None, [], ["x"], -1, 3.5, float("nan"), "nothing", {"a": 1}, pl.DataFrame({"a": [1]}), True, b"x"]
+WRONG_SEEDS: Any = "123"
+WRONG_LOG: Any = LOG.jobs
 #: An option of the commands outside of a whole command.
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z-]*")
 
@@ -97,9 +99,12 @@ def test_wrong_arguments_are_input_errors(
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        (lambda _runs: pb.simulate(LOG, "easy", seeds="123"), "seeds: expected a list of whole numbers or None, found"),
+        (
+            lambda _runs: pb.simulate(LOG, "easy", seeds=WRONG_SEEDS),
+            "seeds: expected a list of whole numbers or None, found",
+        ),
         (lambda _runs: pb.simulate(LOG, "easy", seeds=[]), "seeds: expected at least one, found none"),
-        (lambda _runs: pb.simulate(LOG.jobs, "easy"), "log: expected a Log, a text, .*, found a DataFrame"),
+        (lambda _runs: pb.simulate(WRONG_LOG, "easy"), "log: expected a Log, a text, .*, found a DataFrame"),
         (lambda _runs: pb.simulate(LOG, "easy", units="rack"), "units: expected one of core, node, pset, found 'rack'"),
         (lambda _runs: LOG.where(pl.col("size") > 3), "expected one over the columns id, submitted_at"),
         (lambda _runs: LOG.where(pl.col("n_procs")), "expected True or False for each job, found Int64"),

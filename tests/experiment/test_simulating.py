@@ -227,7 +227,7 @@ class Talking(Easy):
 
     def decide(self, now: float) -> Iterator[Decision]:
         print(f"decides at {now:g}")
-        return super().decide(now)
+        yield from super().decide(now)
 
 
 def test_output_of_workers_appears(log: pb.Log, capfd: pytest.CaptureFixture[str]) -> None:
