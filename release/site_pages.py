@@ -77,6 +77,11 @@ SECTIONS: Final = {
         "Queues from which an agent chooses.",
         ("policies.choices", "policies.observations", "policies.loading"),
     ),
+    "predictions": Section(
+        "Predictions",
+        "Predictors of run times. The [guide](../../predictions.md) explains them.",
+        ("core.predictions",),
+    ),
     "errors": Section("Errors", "Errors that are reported to the user without a traceback.", ("errors",)),
 }
 

@@ -56,12 +56,15 @@ def test_every_name_is_on_the_page(name: str) -> None:
 OTHERS = {
     "Policy": "",
     "LocalScheduler": "",
-    "Partition": "add_running remove_running",
+    "Partition": "add_running change_estimate remove_running",
     "Cluster": (
         "from_begins occupy vacate change_machines check sleep_pstates partition_of partition_at is_retired "
         "retire_profile hand_over"
     ),
-    "Job": "base_rest base_work from_fields full_work load n_derived n_held present_work queued_in registered_as",
+    "Job": (
+        "base_rest base_work from_fields full_work load n_derived n_held prediction present_work queued_in "
+        "registered_as"
+    ),
     "IntervalSet": "",
     "AvailabilityProfile": "better sooner compress replan place_anew",
 }

@@ -21,6 +21,8 @@ from support.process import Peer, Server, run_cli
 from pybatsched import testing
 from pybatsched.cli import build_parser
 from pybatsched.errors import InputError
+from pybatsched.policies.learning import FEATURES
+from pybatsched.policies.predictions import CORRECTORS, PREDICTORS
 from pybatsched.testing import FakeBatsim, Workload
 
 README = (ROOT / "README.md").read_text()
@@ -294,3 +296,15 @@ def test_the_page_on_learning_runs(tmp_path: Path) -> None:
     assert {name: job.started_at for name, job in mine.jobs.items()} == {
         name: job.started_at for name, job in sjf.jobs.items()
     }
+
+
+def test_the_page_on_predictions_is_so() -> None:
+    page = (ROOT / "docs" / "predictions.md").read_text()
+    shared: dict[str, object] = {}
+    examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    for number, example in enumerate(examples, 1):
+        exec(compile(example, f"example {number} of docs/predictions.md", "exec"), shared)
+    assert len(examples) == 3
+    assert all(f"| `{name}` |" in page or f"| [`{name}`]" in page for name in PREDICTORS)
+    assert all(f"| `{name}` |" in page for name in CORRECTORS)
+    assert [name for name in FEATURES if f"`{name}`" not in page] == []

@@ -252,7 +252,7 @@ class Engine:
             if self._actions.out:
                 self._n_idle_calls = 0
         self._run_policy()
-        if self._predictions is not None:
+        if self._predictions is not None and len(self.jobs.alive) > self.jobs.n_running:
             self._call_for_corrections(self._predictions)
         if self._n_idle_calls:
             self._check_idle_calls()
@@ -271,12 +271,19 @@ class Engine:
     def _correct_estimates(self, events: Sequence[e.Event]) -> None:
         """Correct the estimates of jobs that run longer than predicted, and notify the policy."""
         assert self._predictions is not None
+        due = self._predictions.due(self.cluster, self.now)
+        if not due:
+            return
         ending = {event.job_id for event in events if type(event) is e.JobCompleted}
-        for job in self._predictions.correct(self.cluster, self.now, ending):
-            self._caller.call("on_estimate_changed", job, self.now)
+        for job in due:
+            if job.wire_id not in ending and self._predictions.correct(job, self.cluster, self.now):
+                self._caller.call("on_estimate_changed", job, self.now)
 
     def _call_for_corrections(self, predictions: Predictions) -> None:
-        """Request a call for the next time at which a running job outlives its estimate, unless one is pending."""
+        """Request a call for the next time at which a running job outlives its estimate, unless one is pending.
+
+        No call is needed while no job waits: the next message corrects all estimates.
+        """
         at, job = predictions.next_correction(self.cluster, self.now)
         if job is not None and (at < self._correction_at or self._correction_at <= self.now):
             self._correction_at = at

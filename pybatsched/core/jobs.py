@@ -415,12 +415,15 @@ def set_estimate(job: Job, estimate: float | None) -> None:
     The rest of a requeued job gets the same estimate, at most its walltime.
     """
     base = job.base_work
-    job.base_work = ScaledWork(base.work._replace(estimate=estimate), base.scale)
+    name, profile, walltime, _ = base.work
+    job.base_work = ScaledWork(JobWork(name, profile, walltime, estimate), base.scale)
     scaled = None if estimate is None else base.span_at(estimate, job.scale)
-    job.full_work = job.full_work._replace(estimate=scaled)
+    name, profile, walltime, _ = job.full_work
+    job.full_work = JobWork(name, profile, walltime, scaled)
     job.estimate = scaled
     if job.base_rest is not None:
-        rest, walltime = job.base_rest, job.base_rest.work.walltime
+        rest = job.base_rest
+        walltime = rest.work.walltime
         bound = walltime if estimate is None or walltime is None else min(estimate, walltime)
         job.base_rest = ScaledWork(rest.work._replace(estimate=bound), rest.scale)
         job.estimate = None if bound is None else rest.span_at(bound, job.scale)

@@ -57,12 +57,12 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     predict: str | None = Field(
-        None,
+        default=None,
         description="predictor of run times, which replace the requested times in all plans: last2, mean2, user_mean, "
         "exact, requested, double, linear, boosted or path/to/file.py:Class (default: no predictions)",
     )
     correct: Literal["requested", "doubling", "incremental"] | None = Field(
-        None,
+        default=None,
         description="new estimate of a running job that has outlived its last one: the requested time, twice the last "
         "estimate, or the first estimate plus 1 min, 5 min and so on (default with predict: requested)",
     )

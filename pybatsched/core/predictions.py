@@ -7,7 +7,7 @@ the next one. The walltime that Batsim enforces stays. The predictors are in `py
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Set as AbstractSet
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -140,25 +140,28 @@ class Predictions:
             self.by_user[user].add(predicted_s, run_s)
         self.predictor.learn(job, ended)
 
-    def correct(self, cluster: Cluster, now: float, ending: AbstractSet[str]) -> list[Job]:
-        """Correct the estimates of running jobs whose expected ends have come. Return the corrected jobs.
-
-        `ending` are the ids in Batsim of jobs that end now. O(partitions), and O(log running) for each correction.
-        """
+    def due(self, cluster: Cluster, now: float) -> list[Job]:
+        """Return the running jobs whose expected ends have come. O(partitions + found)."""
         found: list[Job] = []
         for partition in cluster.partitions.values():
-            due = []
             for job in partition.running_jobs:
                 if job.expected_end_at > now:
                     break
-                if job.state is JobState.RUNNING and job.wire_id not in ending:
-                    due.append(job)
-            for job in due:
-                estimate = self._next_estimate(job, now)
-                if estimate is not None:
-                    partition.change_estimate(job, estimate)
+                if job.state is JobState.RUNNING:
                     found.append(job)
         return found
+
+    def correct(self, job: Job, cluster: Cluster, now: float) -> bool:
+        """Correct the estimate of a running job whose expected end has come. Return whether it changed.
+
+        O(log running) to move the job.
+        """
+        estimate = self._next_estimate(job, now)
+        if estimate is None:
+            return False
+        assert job.partition is not None
+        cluster.partitions[job.partition.name].change_estimate(job, estimate)
+        return True
 
     def _next_estimate(self, job: Job, now: float) -> float | None:
         """Return the first estimate by which a running job ends after now; the last one if all are earlier.
@@ -185,10 +188,13 @@ class Predictions:
     def next_correction(self, cluster: Cluster, now: float) -> tuple[float, Job | None]:
         """Return when the next running job may outlive its estimate, and the job; None if no job can.
 
-        O(running) at worst. A job with its walltime as estimate cannot outlive it.
+        A job with its walltime as estimate cannot outlive it. Partitions without a free processor are left out: no job
+        can start there before another message. O(running) at worst.
         """
         at, found = math.inf, None
         for partition in cluster.partitions.values():
+            if not partition.n_free:
+                continue
             for job in partition.running_jobs:
                 if job.expected_end_at >= at:
                     break

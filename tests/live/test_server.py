@@ -542,8 +542,8 @@ def test_options_from_batsim_are_checked_when_they_come() -> None:
         peer.ask(recording("sched-config").requests[0])
         assert server.finish() == 2
     assert (
-        "policy fcfs: unknown option 'n' (from Batsim's --sched-cfg); expected one of: order, assume_walltime"
-        in server.errors
+        "policy fcfs: unknown option 'n' (from Batsim's --sched-cfg); expected one of: order, assume_walltime, "
+        "predict, correct" in server.errors
     )
 
 

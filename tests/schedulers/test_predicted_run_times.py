@@ -78,29 +78,36 @@ def recorded(workload: Workload, **options: Any) -> list[tuple[float, str, float
     return seen
 
 
-def alone(s: float, walltime: float = 2000.0) -> Workload:
-    return Workload().job("x", n=1, s=s, walltime=walltime)
+def behind(s: float, walltime: float = 2000.0) -> Workload:
+    """A job, and one that waits for its end."""
+    return Workload().job("x", n=1, s=s, walltime=walltime).job("wide", n=4, s=1, walltime=5)
 
 
 def test_corrections_come_when_they_are_due() -> None:
-    assert recorded(alone(100), correct="doubling") == [
+    assert recorded(behind(100), correct="doubling") == [
         (10.0, "w0!x", 20.0, 20.0),
         (20.0, "w0!x", 40.0, 40.0),
         (40.0, "w0!x", 80.0, 80.0),
         (80.0, "w0!x", 160.0, 160.0),
     ]
-    assert recorded(alone(1000), correct="incremental") == [
+    assert recorded(behind(1000), correct="incremental") == [
         (10.0, "w0!x", 70.0, 70.0),
         (70.0, "w0!x", 310.0, 310.0),
         (310.0, "w0!x", 910.0, 910.0),
         (910.0, "w0!x", 1810.0, 1810.0),
     ]
-    assert recorded(alone(1000), correct="requested") == [(10.0, "w0!x", 2000.0, 2000.0)]
+    assert recorded(behind(1000), correct="requested") == [(10.0, "w0!x", 2000.0, 2000.0)]
+
+
+def test_corrections_that_no_job_waits_for_cause_no_messages() -> None:
+    jobs = Workload().job("x", n=1, s=100, walltime=2000)
+    assert recorded(jobs, correct="doubling") == []
+    assert recorded(jobs.job("later", n=1, s=1, walltime=2, at=50), correct="doubling") == [(50.0, "w0!x", 80.0, 80.0)]
 
 
 def test_a_job_that_ends_as_predicted_is_not_corrected() -> None:
-    assert not recorded(alone(10), correct="doubling")
-    assert not recorded(alone(10, walltime=10), correct="doubling")
+    assert not recorded(behind(10), correct="doubling")
+    assert not recorded(behind(10, walltime=10), correct="doubling")
 
 
 def test_corrections_need_no_predictor() -> None:
@@ -129,7 +136,7 @@ def twin_jobs(draw: st.DrawFn) -> list[TwinJob]:
 
 def run_as_twin(jobs: list[TwinJob], n_procs: int, *, predict: str, correction: str, sjbf: bool) -> dict[int, float]:
     log = pb.Log(as_workload(jobs, n_procs), "log")
-    options = {"backfill_order": "sjf"} if sjbf else {}
+    options: dict[str, Any] = {"backfill_order": "sjf"} if sjbf else {}
     run = pb.simulate(log, "easy", progress=False, predict=predict, correct=correction, **options)
     table = run.jobs
     return {int(str(job).rpartition("!")[2]): at for job, at in zip(table["id"], table["started_at"], strict=True)}
@@ -227,6 +234,22 @@ def test_all_jobs_run_under_every_policy(
     }
 
 
+@examples(25)
+@given(twin_jobs(), st.sampled_from(["requested", "incremental"]))
+@pytest.mark.parametrize(("policy", "options"), POLICIES, ids=str)
+def test_requested_times_as_predictions_change_nothing(
+    policy: str, options: dict[str, Any], jobs: list[TwinJob], correction: str
+) -> None:
+    """Some jobs run longer than requested, as those of logs do."""
+    workload = crowd(jobs)
+    for number, job in enumerate(workload.jobs):
+        if number % 3 == 0:
+            job["estimate"], job["walltime"] = max(job["walltime"] / 2, 1), job["walltime"] + 1
+    given = {"config": {"dynamic-jobs-enabled": True}, **options}
+    plain = run_policy(policy, workload, 8, **given)
+    assert starts(run_policy(policy, workload, 8, predict="requested", correct=correction, **given)) == starts(plain)
+
+
 @pytest.mark.parametrize(("policy", "options"), [POLICIES[1], POLICIES[3]])
 def test_both_protocols_give_the_same_starts(policy: str, options: dict[str, Any]) -> None:
     jobs = [TwinJob(i, 3 * i, 1 + 37 * i % 50, 1 + i % 5, 60 + i, i % 3) for i in range(60)]
@@ -250,6 +273,64 @@ def test_a_missed_deadline_breaks_no_promise_with_predictions() -> None:
     assert missed.jobs["w0!late"].ended_at > 83
 
 
+def test_a_requeued_job_keeps_the_rest_of_its_prediction_and_a_restarted_one_all() -> None:
+    """Urgent jobs suspend regular ones: the work of a regular job goes on, with the rest of its estimate."""
+    jobs = learnt()
+    jobs.job("last", n=4, s=30, walltime=100, at=100, user="ann")
+    jobs.job("now", n=4, s=5, walltime=6, at=104, user="eve", urgent=True)
+
+    def seen(mode: str) -> list[tuple[str, float | None]]:
+        found: list[tuple[str, float | None]] = []
+        session = Session(plan_for("ujfb", predict="mean2", correct="requested", mode=mode), checked=True)
+        engine = session.engine
+
+        def handle(message: bytes) -> bytes:
+            reply = session.handle(message)
+            job = engine.jobs.alive.get("w0!last")
+            if job is not None and (not found or found[-1] != (job.state.value, job.estimate)):
+                found.append((job.state.value, job.estimate))
+            return reply
+
+        assert not FakeBatsim(jobs, 4, {"dynamic-jobs-enabled": True}).run(handle).deadlocked
+        return found
+
+    predicted = (10 + 50) / 2
+    assert seen("suspend")[0] == ("running", predicted)
+    assert ("waiting", predicted - 4) in seen("suspend")
+    assert ("waiting", predicted) in seen("kill_restart")
+
+
+def test_a_reshaped_job_has_a_scaled_prediction() -> None:
+    """Half as fast on half of the processors: 10 s become 20 s, in the plan and in the errors."""
+
+    class Halves(Seen):
+        needs = frozenset({pb.BatsimFeature.DYNAMIC_JOBS})
+
+        def on_job_submitted(self, job: Job, now: float) -> None:
+            self.new = job
+            super().on_job_submitted(job, now)
+
+        def decide(self, now: float) -> Any:
+            if self.local.queue and not self.new.is_reshaped:
+                self.local.withdraw(self.new, now)
+                yield pb.Reshape(self.new.id, self.new.n_procs // 2, 2.0)
+                self.local.submit(self.new, now)
+                assert self.new.estimate == 20.0
+            yield from super().decide(now)
+
+    pb.policy("fcfs", predict=Ten)
+    session = Session(plan_for(type("HalvesNow", (Halves,), {"seen": []}), predict="Ten"), checked=True)
+    run = FakeBatsim(Workload().job("x", n=2, s=15, walltime=100), 4, {"dynamic-jobs-enabled": True}).run(
+        session.handle
+    )
+    assert not run.deadlocked
+    assert session.engine.figures == {
+        "mean_prediction_error_s": 10.0,
+        "share_underestimated": 1.0,
+        "n_corrections": 0,  # no other job waits for its end
+    }
+
+
 # --- Python -------------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +338,51 @@ def a_log() -> pb.Log:
     return pb.Log(
         as_workload([TwinJob(i, 3 * i, 1 + 37 * i % 50, 1 + i % 5, 60 + i, i % 3) for i in range(40)], 8), "log"
     )
+
+
+def test_the_quality_is_known_for_each_user(tmp_path: Path) -> None:
+    """Ann's third job is predicted 10 s and takes 50; the others have their requested times."""
+    session = Session(plan_for("easy", predict="last2"), checked=True)
+    FakeBatsim(learnt(), 4).run(session.handle)
+    assert session.engine.figures == {
+        "mean_prediction_error_s": (90 + 90 + 40 + 10 + 0) / 5,
+        "share_underestimated": 0.2,
+        "n_corrections": 1,
+    }
+    ann, bob = (90 + 90 + 40) / 3, 5.0
+    assert session.engine.predictions_by_user == {
+        "ann": {"n_jobs": 3, "mean_prediction_error_s": ann, "share_underestimated": pytest.approx(1 / 3)},
+        "bob": {"n_jobs": 2, "mean_prediction_error_s": bob, "share_underestimated": 0.0},
+    }
+    run = pb.simulate(a_log(), "easy", predict="last2", progress=False)
+    assert sum(one["n_jobs"] for one in run.about["predictions_by_user"].values()) == 40
+    run.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h2>Predicted run times</h2>" in page
+    assert "user 2" in page
+    plain = pb.simulate(a_log(), "easy", progress=False)
+    plain.report(tmp_path / "plain.html")
+    assert "Predicted run times" not in (tmp_path / "plain.html").read_text(encoding="utf-8")
+    assert not {"predictions_by_user", "policy_figures"} & plain.about.keys()
+    assert "predict" not in plain.about["policy"]["options"]
+
+
+def test_the_environment_of_agents_predicts() -> None:
+    pytest.importorskip("gymnasium", reason="gymnasium is not installed (extra rl)")
+    from pybatsched.gym import SchedulingEnv
+
+    jobs = [TwinJob(i, 3 * i, 1 + 37 * i % 50, 1 + i % 5, 60 + i, i % 3) for i in range(40)]
+    ends = []
+    for predict in ("last2", Ten, None):
+        env = SchedulingEnv(as_workload(jobs, 8), predict=predict, correct="doubling" if predict else None, order="sjf")
+        _, info = env.reset(seed=1)
+        is_over = False
+        while not is_over:
+            _, _, is_over, _, info = env.step(info["action_mask"].argmax())
+        ends.append(info["figures"]["mean_wait_s"])
+    assert len(set(ends)) > 1
+    with pytest.raises(InputError, match="unknown predictor 'odd'"):
+        SchedulingEnv(as_workload(jobs, 8), predict="odd")
 
 
 def test_a_class_of_a_notebook_predicts() -> None:

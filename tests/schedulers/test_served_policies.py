@@ -67,6 +67,7 @@ OVER_A_SOCKET = [
     ("redirection", {"group_size": 2, "theta": 2}),
     ("redirection", {"alpha": 0.25, "theta": 1, "filter": "none", "decision": "per_round", "principal": "dbf"}),
     ("dbf", {}),
+    ("dbf", {"predict": "mean2", "correct": "doubling"}),
     ("dbf", {"fixpoint": False, "infeasible": "reject"}),
     ("ujfb", {"swap": "uniform", "seed": 3}),
     ("ujfb", {"swap": "fixed", "pd": "serial", "victim_order": "fewest", "resume_same_resources": False}),
