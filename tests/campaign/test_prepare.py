@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from support.logs import sacct, sacct_line
 from support.places import ROOT
+from support.rlscheduler_twin import draw_starts
 
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadSpec
@@ -338,3 +340,63 @@ def test_errors_of_merged_logs_name_workload_log_and_file(tmp_path: Path) -> Non
     (tmp_path / "b.swf").write_text(json.dumps({"nb_res": 4, "jobs": [], "profiles": {}}))
     with pytest.raises(InputError, match=r"^workload grid: b: memory_unit: expected a log in SWF, found a Batsim file"):
         preparer.prepare(merge_spec(memory_unit="MB"), 0)
+
+
+# --- sequences ----------------------------------------------------------------------------------------------------
+
+
+def numbered_log(path: Path, n_jobs: int) -> Path:
+    """Write a log in which each job depends on the one before, and is submitted 10 s after it."""
+    rows = [f"{k} {10 * k} 0 5 1 -1 -1 1 9 -1 1 1 1 1 1 1 {k - 1 or -1} 0" for k in range(1, n_jobs + 1)]
+    path.write_text("\n".join(["; MaxProcs: 4", *rows]) + "\n")
+    return path
+
+
+def test_sequences_are_workloads_of_their_own(tmp_path: Path) -> None:
+    """They are those of numpy's generator, of the first 100 jobs. Jobs keep their times and lose outer dependencies."""
+    numbered_log(tmp_path / "log.swf", 150)
+    sequences = {"number": 3, "jobs": 16}
+    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "max_jobs": 100, "sequences": sequences})
+    found = Preparer(tmp_path, [tmp_path]).prepare(spec, seed=7)
+    assert [(one.name, one.family) for one in found] == [(f"log-seq0{k}", "log") for k in (1, 2, 3)]
+    for one, start in zip(found, draw_starts(100, 16, 3, 7), strict=True):
+        jobs = json.loads(Path(one.path).read_text())["jobs"]
+        numbers = range(start + 1, start + 17)
+        assert [(job["id"], job["subtime"]) for job in jobs] == [(k, 10 * k) for k in numbers]
+        assert [job.get("depends_on") for job in jobs] == [None, *numbers[:-1]]
+        assert one.n_procs == 4
+    others = Preparer(tmp_path, [tmp_path]).prepare(spec, seed=8)
+    assert [one.digest for one in others] != [one.digest for one in found]
+
+
+def test_sequences_of_a_random_workload_come_before_injections(tmp_path: Path) -> None:
+    content = {
+        "name": "drawn",
+        "generate": {"model": "poisson", "procs": 8, "jobs": 60},
+        "sequences": {"number": 2, "jobs": 10},
+        "deadlines": {"every": 5, "least_s": 60, "factor": 2},
+    }
+    found = Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(content), seed=1)
+    assert [one.name for one in found] == ["drawn-seq01", "drawn-seq02"]
+    for one in found:
+        jobs = json.loads(Path(one.path).read_text())["jobs"]
+        assert (len(jobs), sum("max_stay" in job for job in jobs)) == (10, 2)
+
+
+def test_a_log_with_too_few_jobs_for_its_sequences(tmp_path: Path) -> None:
+    numbered_log(tmp_path / "log.swf", 21)
+    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "sequences": {"jobs": 10}})
+    expected = "workload log: sequences of 10 jobs: expected at least 22 jobs to draw them from, found 21"
+    with pytest.raises(InputError, match=expected):
+        Preparer(tmp_path, [tmp_path]).prepare(spec, seed=1)
+
+
+def test_a_workload_has_weeks_or_sequences() -> None:
+    with pytest.raises(ValidationError, match="sequences: expected a workload without weeks"):
+        WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "weeks": {}, "sequences": {}})
+
+
+def test_an_unknown_run_time_is_for_swf(tmp_path: Path) -> None:
+    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json", "unknown_runtime": 10})
+    with pytest.raises(InputError, match="unknown_runtime: expected a log in SWF, found a Batsim file"):
+        Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)

@@ -365,6 +365,57 @@ def test_another_name_or_the_expression_gives_the_same_schedule(policy: str, ali
     assert one == other
 
 
+EXPRESSIONS = [
+    *VARYING,
+    "wait / (procs - 3)",
+    "sqrt(wait - 20) * 2",
+    "-(wait * 1e200) ** 3",
+    "(wait - 5) ** -1",
+    "log10(wait) + log2(now) / estimate",
+    "max(wait, estimate, procs) - min(now, 7)",
+    "max(sqrt(5 - wait), 1)",
+    "1e308 * now - 1e308 * wait",
+]
+
+
+@examples(300)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 6), st.sampled_from([1.0, 2.0, 5.0, math.inf]), st.integers(0, 40), st.booleans()),
+        min_size=1,
+        max_size=8,
+    ),
+    st.lists(st.integers(0, 30), max_size=3),
+    st.sampled_from(EXPRESSIONS),
+    st.integers(0, 6),
+)
+def test_ranks_of_all_jobs_are_those_of_each(
+    rows: list[tuple[int, float, int, bool]], removed: list[int], order: str, n_free: int
+) -> None:
+    """Also with jobs in front, jobs that are removed, and jobs that will be submitted later."""
+    ranked, one_by_one = parse_order(order).ranked_jobs(), parse_order(order)
+    waiting: list[tuple[int, Job, float]] = []
+    for number, (n, span_s, at, front) in enumerate(rows, 1):
+        job = Job(str(number), n, submitted_at=float(at), fields={"weight": number - 4})
+        arrival = -number if front else number
+        ranked.add(job, span_s, arrival)
+        waiting.append((arrival, job, span_s))
+    waiting.sort(key=lambda entry: entry[0])
+    for now in (40.0, 20.0, 20.0, 57.5):
+        for index in removed[:1]:
+            if len(waiting) > 1:
+                ranked.remove(waiting.pop(index % len(waiting))[0])
+        removed = removed[1:]
+        expected = [FRONT if arrival < 0 else one_by_one.rank_at(job, span_s, now) for arrival, job, span_s in waiting]
+        assert ranked.ranks(now) == expected
+        in_order = [row for _, row in sorted(zip(expected, waiting, strict=True), key=lambda pair: pair[0])]
+        assert ranked.first(now) is in_order[0][1]
+        found = ranked.startable(n_free, 2, 2.0, now)
+        assert found == [
+            job for _, job, span_s in in_order if job.n_procs <= n_free and (span_s <= 2 or job.n_procs <= 2)
+        ]
+
+
 def test_wfp3_by_hand() -> None:
     """8 processors until 100. Then `long` has waited 99 s of 200 s, `short` 10 s of 10 s: short goes first, then long.
 

@@ -198,7 +198,7 @@ def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
         campaign_figures.draw("boxes", none, tmp_path / "x.svg", CampaignFigureOptions("wait_s"))
     rows = [campaigns.Row("w", "p", {"mean_wait_s": 1.0})]
     one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
-    with pytest.raises(InputError, match="works only with a campaih several policies or settings"):
+    with pytest.raises(InputError, match="expected a campaign with several policies or settings"):
         campaign_figures.draw("ratios", one, tmp_path / "x.svg", CampaignFigureOptions("wait_s"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,10 @@ from support.rlscheduler_twin import (
 from pybatsched.errors import InputError
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
-from pybatsched.workload.sequences import SequenceStarts
+from pybatsched.workload import load
+from pybatsched.workload.prepare import select
+from pybatsched.workload.selection import Selection
+from pybatsched.workload.sequences import SequenceStarts, sequences_of
 
 ORDERS = ("fcfs", "wfp3", "unicep", "sjf", "f1")
 
@@ -131,14 +135,32 @@ def test_options_are_checked() -> None:
         registry.PolicyPlan(source, {"order": "laf"}).options_for(None)
 
 
+def sdsc_sp2() -> Path:
+    log = TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz"
+    if not log.exists():
+        pytest.skip(f"{log} is missing")
+    return log
+
+
+@pytest.mark.parametrize("backfilling", [False, True])
+def test_a_published_sequence_job_by_job(backfilling: bool) -> None:
+    """The third sequence has job 5057, of which neither run time nor requested time is known."""
+    whole = load(sdsc_sp2(), size="larger", unknown_runtime_s=10)
+    (_, _, sequence) = sequences_of(select(whole, Selection(max_jobs=10_000))[0], 3, 1024, 1)
+    jobs = read_log(sdsc_sp2())[4299 : 4299 + 1024]
+    assert [job["id"] for job in sequence.jobs] == [job.number for job in jobs]
+    assert {job.requested_s for job in jobs if job.number == 5057} == {-1}
+    made = Workload.from_json({"jobs": sequence.jobs, "profiles": sequence.profiles})
+    run = run_policy("published_rlscheduler", made, 128, order="unicep", backfilling=backfilling)
+    found = {int(job.id.removeprefix("w0!")): job.started_at for job in run.jobs.values()}
+    assert found == program_starts(jobs, 128, "unicep", backfilling=backfilling)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("backfilling", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_model_gives_the_published_numbers(order: str, backfilling: bool) -> None:
-    log = TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz"
-    if not log.exists():
-        pytest.skip(f"{log} is missing")
-    jobs = read_log(log)
+    jobs = read_log(sdsc_sp2())
     values = []
     for start in draw_starts(10_000):
         sequence = jobs[start : start + 1024]

@@ -27,6 +27,8 @@ from pybatsched.workload.formats.swf import (
     NO_SIZE,
     OTHER_SIZE,
     PART,
+    UNKNOWN,
+    UNPLANNED,
     MemoryUnit,
     SwfOptions,
     read_swf,
@@ -181,6 +183,30 @@ def test_a_minimum_run_time_keeps_jobs_that_did_not_run_and_no_other_changes(tmp
     assert counts(report) == {RAISED: (2, [3, 4]), NO_SIZE: (1, [6])}
 
 
+def test_an_unknown_run_time_is_set_and_one_of_zero_is_dropped(tmp_path: Path) -> None:
+    """A job of which neither run time nor request is known has no estimate. The rule `exact` plans with the set one."""
+    rows = line(1, run=0), line(2, run=-1), line(3, run=5), line(4, run=-1, requested_s=60)
+    workload, report = to_workload(trace(tmp_path, *rows), SwfOptions(unknown_runtime_s=10))
+    found = [(job["id"], job["profile"], job.get("walltime"), job.get("estimate")) for job in workload.jobs]
+    assert found == [(2, "10", None, None), (3, "5", 6, 5), (4, "10", 60, None)]
+    assert counts(report) == {
+        NO_RUN_TIME: (1, [3]),
+        UNKNOWN: (2, [4, 6]),
+        UNPLANNED: (1, [4]),
+        UNREQUESTED: (1, [5]),
+    }
+    assert workload.about["conversion"]["unknown_runtime"] == 10
+    exact, _ = to_workload(trace(tmp_path, *rows), SwfOptions(EXACT, unknown_runtime_s=10, min_runtime_s=3))
+    assert [(job["profile"], job["walltime"]) for job in exact.jobs] == [("3", 4), ("10", 11), ("5", 6), ("10", 11)]
+
+
+def test_the_larger_size(tmp_path: Path) -> None:
+    rows = line(1, allocated=4, requested=2), line(2, allocated=-1, requested=3), line(3, allocated=5, requested=6)
+    workload, report = to_workload(trace(tmp_path, *rows, line(4, allocated=-1)), SwfOptions(EXACT, size="larger"))
+    assert [job["res"] for job in workload.jobs] == [4, 3, 6]
+    assert counts(report) == {NO_SIZE: (1, [6])}
+
+
 def test_sizes(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1, allocated=4, requested=2), line(2, allocated=-1, requested=3), line(3, allocated=5))
     for size, expected, places in (("allocated", [4, 3, 5], [4]), ("requested", [2, 3, 5], [5])):
@@ -273,7 +299,14 @@ def test_parallel_tasks_take_as_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"n_procs": 0}, {"min_runtime_s": 0}, {"min_runtime_s": float("nan")}, {"speed_flops": -1}]
+    "options",
+    [
+        {"n_procs": 0},
+        {"min_runtime_s": 0},
+        {"min_runtime_s": float("nan")},
+        {"unknown_runtime_s": 0},
+        {"speed_flops": -1},
+    ],
 )
 def test_impossible_options(options: Any) -> None:
     with pytest.raises(InputError, match="expected"):
