@@ -69,7 +69,9 @@ class Preparer:
         if spec.optional and not all(map(self._is_there, spec.sources)):
             return []
         sources = [self._find(name) for name in spec.sources]
-        depends_on = {"seed": seed} if spec.draws else {}
+        mapping = None if spec.mapping is None else self._find(spec.mapping)
+        depends_on: dict[str, Any] = {"seed": seed} if spec.draws else {}
+        depends_on |= {} if mapping is None else {"mapping": self._digest(mapping)}
         # Without file names: equal content is the same workload.
         steps = spec.model_dump(mode="json", exclude={"name": True, "file": True, "optional": True, "merge": _FILES})
         content = {"sources": [self._digest(source) for source in sources], "steps": steps, "code": _code_digest()}
@@ -80,7 +82,8 @@ class Preparer:
             return [self._with_path(spec, row) for row in found]
         rows = []
         try:
-            workloads = list(_workloads(spec, sources, seed))
+            found_mapping = spec.model_copy(update={"mapping": None if mapping is None else str(mapping)})
+            workloads = list(_workloads(found_mapping, sources, seed))
         except InputError as error:
             raise InputError(f"workload {spec.name}: {str(error).removeprefix(': ')}") from None
         for label, workload in workloads:
@@ -130,6 +133,8 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
         size=spec.size or "allocated",
         run_times=spec.run_times or "logged",
         memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        format=spec.format,
+        mapping=spec.mapping,
     )
     if spec.merge:
         yield "", _merged(spec, sources, options, seed)
@@ -158,15 +163,15 @@ def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.SwfOptions
 
 def _check_format(spec: WorkloadSpec, source: Path) -> None:
     """Raise InputError for members that only apply to a log in SWF, or to one of Slurm."""
-    kind = files.format_of(source)
+    kind = files.format_of(source, spec.format, spec.mapping)
     if kind == "SWF":
         return
-    others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm"}
+    others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm", "table": "a table"}
     found = others.get(kind, "a file of the Rackham format")
     if spec.weeks is not None:
         raise InputError(f"weeks: expected a log in SWF, found {found}")
     for name, value in spec.of_swf.items():
-        if value is not None and not (kind == "Slurm" and name in {"size", "run_times"}):
+        if value is not None and not (kind in {"Slurm", "table"} and name in {"size", "run_times"}):
             raise InputError(f"{name}: expected a log in SWF, found {found}; remove this member")
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pybatsched.errors import InputError
+from pybatsched.workload.formats.files import FORMATS
 from pybatsched.workload.formats.swf import MemoryUnit, RunTimes, Size
 from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
@@ -94,16 +95,19 @@ class WorkloadSpec(Part):
 
     A `file` is searched for in the directory of the campaign file, then in the directory of traces. An `optional`
     workload is left out, with its points, if a file is missing. `merge` merges several logs into one workload. Both
-    sources are restricted to a window, `from` and `to`, counted from the first submission of each file. `external` is
-    the share of merged jobs that are external, chosen at random. `walltimes` are as in `workload convert`: by default
-    requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
-    whether run times are limited to the request. `memory_unit` is that of logs, by default KB. `partitions` are those
-    whose jobs are used, by default all. `seeds` are the seeds of the campaign that the workload runs with, by default
-    all.
+    sources are restricted to a window, `from` and `to`, counted from the first submission of each file. `external`
+    is the share of merged jobs that are external, chosen at random. `walltimes` are as in `workload convert`: by
+    default requested, and exact for random workloads. `size` and `run_times` select the processors of a log that
+    count, and whether run times are limited to the request. `memory_unit` is that of logs, by default KB.
+    `partitions` are those whose jobs are used, by default all. `format` is that of the files, by default that of
+    their content; `mapping` is the file that says what the columns of tables are, and is searched for as a `file`.
+    `seeds` are the seeds of the campaign that the workload runs with, by default all.
     """
 
     name: Name
     file: str | None = None
+    format: str | None = None
+    mapping: str | None = None
     merge: tuple[MergedLog, ...] = ()
     optional: bool = False
     generate: GeneratedWorkload | None = None
@@ -183,6 +187,11 @@ class WorkloadSpec(Part):
     def _fits_its_source(self) -> WorkloadSpec:
         given: dict[str, Any] = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs}
         given |= {"procs": self.procs, "partitions": self.partitions or None}
+        given |= {"format": self.format, "mapping": self.mapping}
+        if self.format is not None and self.format not in FORMATS:
+            raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found {self.format!r:.60}")
+        if self.format is not None and self.mapping is not None:
+            raise ValueError("format: expected without mapping, which is for other tables")
         if self.generate is not None:
             for name, value in (given | self.of_swf).items():
                 if value is not None:

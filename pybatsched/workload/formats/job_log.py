@@ -1,18 +1,20 @@
-"""Convert a log of Slurm to a workload (rules: docs/traces.md).
+"""Logs whose lines are jobs with times, sizes and states, and their conversion to a workload (rules: docs/traces.md).
 
-`read_slurm` reads the log, `to_workload` converts it. Time 0 is the first submission of a job that can run. The size of
-the machine is estimated if it is not given, because Slurm's accounting does not have it.
+`slurm_reader` and `table_reader` make a `JobLog` of a file, `to_workload` converts it. Time 0 is the first submission
+of a job that can run. The size of the machine is estimated if it is not given, because such logs do not have it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from typing import Any, Final, Literal, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from typing import Any, Final, Literal, NamedTuple, get_args
+from zoneinfo import ZoneInfo
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload import progress
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.conversion import (
@@ -24,25 +26,13 @@ from pybatsched.workload.formats.conversion import (
     gc_paused,
     procs_in_use,
 )
-from pybatsched.workload.formats.slurm_reader import SlurmJob, SlurmTrace, read_slurm, zone_of
-from pybatsched.workload.formats.slurm_values import JobId
+from pybatsched.workload.formats.slurm_values import JobId, Memory
 from pybatsched.workload.formats.swf import CUT, NO_REQUEST, OTHER_SIZE, SwfOptions
+from pybatsched.workload.formats.swf_reader import OTHER_PARTITION
 from pybatsched.workload.model import Workload
-from pybatsched.workload.report import Report
+from pybatsched.workload.report import Report, Tally
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import plain, tidy
-
-__all__ = [
-    "SIZES",
-    "SizeIn",
-    "SlurmJob",
-    "SlurmOptions",
-    "SlurmTrace",
-    "peak_use",
-    "read_slurm",
-    "size_of",
-    "to_workload",
-]
 
 SizeIn = Literal["cores", "nodes", "gpus"]
 #: What the size of a job can count.
@@ -55,6 +45,7 @@ RUNNING: Final = "still running at the end of the log: dropped"
 NO_SIZE: Final = "no {} in the log: dropped"
 UNLIMITED: Final = "time limit UNLIMITED or Partition_Limit: no requested time"
 ATTEMPT: Final = "an id given before (a further attempt of a requeued job, for example): a job of its own"
+COPY: Final = "a record that another line repeats, or repeats with the end of the job: dropped"
 ESTIMATED: Final = (
     "the log does not have the size of its machine: estimated as the most {} in use at one time, {:,} (or --procs N)"
 )
@@ -67,22 +58,171 @@ _LABELS: Final = ("user", "group", "account", "partition", "qos", "job_name", "e
 _DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmOptions(SwfOptions):
-    """Options for the conversion of a log of Slurm.
+class LoggedJob(NamedTuple):
+    """One job, or one attempt of it. Times are seconds since 1970; None is an unknown value.
 
-    `size_in`: what the size of a job counts. `timezone`: that of times without a zone. `size`: allocated or requested
-    cores, nodes or GPUs. `memory_unit` is not used: Slurm writes units.
+    `elapsed_s` is the run time by the log. `allocated` and `requested` are cores, nodes and GPUs (`sizes`). `energy_j`
+    and `used_gb` are those of the job, or of its steps; `power_w` is the mean over its run time, of all its nodes.
+    `labels` are the text fields that jobs keep, by the names of these fields. `line` is unique in the log.
     """
 
+    id: JobId
+    submitted_at: float | None
+    eligible_at: float | None
+    started_at: float | None
+    ended_at: float | None
+    elapsed_s: float | None
+    limit_s: float | None
+    is_unlimited: bool
+    allocated: Mapping[SizeIn, int | None]
+    requested: Mapping[SizeIn, int | None]
+    memory: Memory | None
+    used_gb: float | None
+    state: str | None
+    priority: int | None
+    energy_j: float | None
+    power_w: float | None
+    labels: Mapping[str, str]
+    line: int
+
+    @property
+    def run_s(self) -> float | None:
+        """The run time: by the log, else from start to end."""
+        if self.elapsed_s is not None:
+            return self.elapsed_s
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.started_at
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job is not waiting or running at the end of the log."""
+        if self.state in values.ALIVE:
+            return False
+        return self.ended_at is not None or self.elapsed_s is not None
+
+
+@dataclass(slots=True)
+class JobLog:
+    """A log in memory, in the order of the file.
+
+    `format` is the name in reports, and `where` is what `line` counts: lines of a text, or rows. `size_in` is what
+    sizes count if no option says so. `columns` are those that are known, `ignored` the others. `bad` counts the lines
+    that a lenient reading has skipped, `dropped` those that were left out for another reason, `others` the jobs of
+    partitions that are not selected. `local_times` says whether times without a zone were read, `n_ambiguous` how many
+    of them exist twice. `has_allocated` says whether the log has sizes that jobs got. `digits` are those of the longest
+    number, task and part, for ids with leading zeros. `remarks` are notes about the whole log.
+    """
+
+    source: str
+    zone: str = "UTC"
+    format: Literal["Slurm", "table"] = "Slurm"
+    where: str = "line"
     size_in: SizeIn = "cores"
-    timezone: str = "UTC"
+    columns: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    jobs: list[LoggedJob] = field(default_factory=list)
+    bad: dict[str, Tally] = field(default_factory=dict)
+    dropped: dict[str, Tally] = field(default_factory=dict)
+    others: Tally | None = None
+    has_allocated: bool = True
+    n_steps: int = 0
+    lost_steps: Tally = field(default_factory=lambda: Tally("a step whose job has no line: ignored", "noted"))
+    local_times: bool = False
+    n_ambiguous: int = 0
+    digits: tuple[int, int, int] = (1, 1, 1)
+    remarks: list[str] = field(default_factory=list)
+
+    def set_digits(self) -> None:
+        """Find the digits of the longest parts of ids. O(n)."""
+        ids = [job.id for job in self.jobs]
+        number = max((one.number for one in ids), default=0)
+        task = max((one.task or 0 for one in ids), default=0)
+        part = max((one.part or 0 for one in ids), default=0)
+        self.digits = (len(str(number)), len(str(task)), len(str(part)))
+
+    def drop_copies(self) -> None:
+        """Drop lines that repeat a record, as in months that were exported separately, or lack its end. O(n)."""
+        jobs = self.jobs
+        if len({job.id for job in jobs}) == len(jobs):
+            return
+        by_run: dict[Any, int] = {}
+        dropped: set[int] = set()
+        for place, job in enumerate(jobs):
+            if job.id.is_waiting:
+                continue
+            key = (job.id, job.submitted_at, job.started_at)
+            first = by_run.setdefault(key, place)
+            if first == place:
+                continue
+            if not job.has_ended or jobs[first]._replace(line=job.line) == job:
+                dropped.add(place)
+            elif not jobs[first].has_ended:
+                dropped.add(first)
+                by_run[key] = place
+            # else the lines differ in more than their end: both are kept, as attempts
+        if dropped:
+            copies = self.dropped[COPY] = Tally(COPY, "dropped", where=self.where)
+            for place in sorted(dropped):
+                copies.add(jobs[place].line)
+            self.jobs = [job for place, job in enumerate(jobs) if place not in dropped]
+
+    def of_partitions(self, wanted: Sequence[str]) -> JobLog:
+        """Return the log of some partitions. The jobs of the others are counted. O(n). Raises InputError."""
+        present: dict[str, int] = {}
+        for job in self.jobs:
+            if (name := job.labels.get("partition")) is not None:
+                present[name] = present.get(name, 0) + 1
+        for name in wanted:
+            if name not in present:
+                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(present.items())) or "none"
+                raise InputError(f"{self.source}: partition {name!r:.40}: expected a partition of the log: {known}")
+        others = Tally(OTHER_PARTITION, "dropped", where=self.where)
+        kept: list[LoggedJob] = []
+        for job in self.jobs:
+            if job.labels.get("partition") in wanted:
+                kept.append(job)
+            else:
+                others.add(job.line)
+        return replace(self, jobs=kept, others=others if others.count else None)
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name, such as Europe/Paris. Raises InputError."""
+    if name.upper() in {"UTC", "Z"}:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise InputError(
+            f"time zone {name!r:.60}: expected a name of the time zone database, such as Europe/Paris or UTC"
+        ) from None
+
+
+@lru_cache(1 << 16)
+def sizes(cores: int | None, nodes: int | None, gpus: int | None) -> Mapping[SizeIn, int | None]:
+    """Return the sizes of a job by what they count. Equal sizes are one object: most jobs have a usual size."""
+    return {"cores": cores, "nodes": nodes, "gpus": gpus}
+
+
+@dataclass(frozen=True, slots=True)
+class JobLogOptions(SwfOptions):
+    """Options for the conversion of a log of Slurm or of a table.
+
+    `size_in`: what the size of a job counts; None: as the log says, cores for Slurm. `timezone`: that of times without
+    a zone; None: as the mapping of the table says, else UTC. `size`: allocated or requested cores, nodes or GPUs.
+    `memory_unit` is not used: the log has units.
+    """
+
+    size_in: SizeIn | None = None
+    timezone: str | None = None
 
     def __post_init__(self) -> None:
         SwfOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
-        if self.size_in not in SIZES:
+        if self.size_in is not None and self.size_in not in SIZES:
             raise InputError(f"size: expected one of {', '.join(SIZES)}, found {self.size_in!r:.40}")
-        zone_of(self.timezone)
+        if self.timezone is not None:
+            zone_of(self.timezone)
 
     def as_json(self) -> dict[str, Any]:
         """Return the options for the workload file."""
@@ -91,15 +231,15 @@ class SlurmOptions(SwfOptions):
         return made | {"size_in": self.size_in, "timezone": self.timezone}
 
     @classmethod
-    def of(cls, options: SwfOptions, size_in: SizeIn = "cores", timezone: str = "UTC") -> SlurmOptions:
-        """Return options for a log in SWF as options for a log of Slurm. Options for Slurm do not change."""
-        if isinstance(options, SlurmOptions):
+    def of(cls, options: SwfOptions, size_in: SizeIn | None = None, timezone: str | None = None) -> JobLogOptions:
+        """Return options for a log in SWF as options for a log of Slurm or a table. Options for these do not change."""
+        if isinstance(options, JobLogOptions):
             return options
         own = {one.name: getattr(options, one.name) for one in fields(SwfOptions)}
         return cls(**own, size_in=size_in, timezone=timezone)
 
 
-def size_of(job: SlurmJob, size_in: SizeIn = "cores", size: str = "allocated") -> int:
+def size_of(job: LoggedJob, size_in: SizeIn = "cores", size: str = "allocated") -> int:
     """Return the size of a job: the chosen number, the other one if it is missing, or 0."""
     first, second = job.allocated[size_in], job.requested[size_in]
     if size == "requested":
@@ -107,7 +247,7 @@ def size_of(job: SlurmJob, size_in: SizeIn = "cores", size: str = "allocated") -
     return first or second or 0
 
 
-def drop_reason(job: SlurmJob) -> str | None:
+def drop_reason(job: LoggedJob) -> str | None:
     """Return why a job did not run to its end, None if it did."""
     if job.id.is_waiting:
         return WAITING_TASKS
@@ -118,7 +258,7 @@ def drop_reason(job: SlurmJob) -> str | None:
     return NO_SUBMISSION if job.submitted_at is None else None
 
 
-def peak_use(jobs: Iterable[SlurmJob], size_in: SizeIn = "cores", size: str = "allocated") -> int:
+def peak_use(jobs: Iterable[LoggedJob], size_in: SizeIn = "cores", size: str = "allocated") -> int:
     """Return the most cores, nodes or GPUs in use at one time, at least those of the largest job. O(n log n)."""
     found = list(jobs)
     largest = max((size_of(job, size_in, size) for job in found if job.run_s), default=0)
@@ -128,7 +268,7 @@ def peak_use(jobs: Iterable[SlurmJob], size_in: SizeIn = "cores", size: str = "a
 
 
 def spans_of(
-    jobs: Iterable[SlurmJob], size_in: SizeIn = "cores", size: str = "allocated"
+    jobs: Iterable[LoggedJob], size_in: SizeIn = "cores", size: str = "allocated"
 ) -> Iterator[tuple[float, float, int, int]]:
     """Yield the start, run time, size and line of each job that has them."""
     for job in jobs:
@@ -138,14 +278,16 @@ def spans_of(
 
 
 def to_workload(
-    trace: SlurmTrace, options: SwfOptions | None = None, selection: Selection | None = None
+    trace: JobLog, options: SwfOptions | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
     """Convert a log, or the jobs that a selection keeps. About 35 µs per job.
 
     Raises InputError for a repeated id if these are errors, for sizes that the log does not have, and for a selection
     that keeps no job.
     """
-    converter = _Converter(trace, SlurmOptions.of(options or SlurmOptions()), selection or Selection())
+    chosen = JobLogOptions.of(options or JobLogOptions())
+    chosen = replace(chosen, size_in=chosen.size_in or trace.size_in, timezone=trace.zone)
+    converter = _Converter(trace, chosen, selection or Selection())
     with gc_paused():
         places = converter.chosen(converter.candidates())
         for place in progress.with_progress(places, len(places)):
@@ -157,28 +299,30 @@ class _Converter(LogConverter):
     """The conversion of one log."""
 
     number_field = "JobID"
-    options: SlurmOptions
+    options: JobLogOptions
 
-    def __init__(self, trace: SlurmTrace, options: SlurmOptions, selection: Selection) -> None:
+    def __init__(self, trace: JobLog, options: JobLogOptions, selection: Selection) -> None:
         whole = trace
         trace = trace.of_partitions(selection.partitions) if selection.partitions else trace
-        super().__init__(
-            LogLines(trace.source, [job.id.number for job in trace.jobs], trace.bad, trace.others), options, selection
-        )
-        if trace.copies is not None:
-            self.report.n_read += trace.copies.count
-            self.report.tallies[trace.copies.rule] = trace.copies
+        numbers = [job.id.number for job in trace.jobs]
+        super().__init__(LogLines(trace.source, numbers, trace.bad, trace.others, trace.where), options, selection)
+        for tally in trace.dropped.values():
+            self.report.n_read += tally.count
+            self.report.tallies[tally.rule] = tally
         self.trace = trace
+        assert options.size_in is not None
+        self._size_in: SizeIn = options.size_in
         self._whole = whole
         self._check_sizes()
         runnable = (job.submitted_at for job in whole.jobs if drop_reason(job) is None)
         self.zero_at = min((at for at in runnable if at is not None), default=0.0)
         self._attempts = _attempts(whole.jobs, trace.jobs)
         self._ids: dict[str, list[str]] = {}  # of jobs in the workload, by the ids of dependencies
+        self._has_dependencies = any("dependency" in job.labels for job in trace.jobs)
 
     def _check_sizes(self) -> None:
         """Raise InputError if no job has a size in the chosen unit."""
-        size_in = self.options.size_in
+        size_in = self._size_in
         if self._whole.jobs and not any(job.allocated[size_in] or job.requested[size_in] for job in self._whole.jobs):
             present = [
                 one for one in SIZES if any(job.allocated[one] or job.requested[one] for job in self._whole.jobs)
@@ -193,13 +337,13 @@ class _Converter(LogConverter):
         """Yield the facts that decide whether a line becomes a job, and the rule that drops it, if any."""
         keeps_short = self.options.min_runtime_s is not None
         for job in self.trace.jobs:
-            n = size_of(job, self.options.size_in, self.options.size)
+            n = size_of(job, self._size_in, self.options.size)
             dropped_by = drop_reason(job)
             if dropped_by is None:
                 if not job.run_s and not keeps_short:
                     dropped_by = NO_RUN_TIME
                 elif not n:
-                    dropped_by = NO_SIZE.format(self.options.size_in)
+                    dropped_by = NO_SIZE.format(self._size_in)
                 elif self.options.run_times == "cut" and job.limit_s is None:
                     dropped_by = NO_REQUEST
             yield job.line, tidy((job.submitted_at or 0.0) - self.zero_at), n, dropped_by
@@ -214,9 +358,9 @@ class _Converter(LogConverter):
             run_s = row.limit_s
         if row.is_unlimited:
             self.report.count("noted", UNLIMITED, row.line)
-        size_in, size = self.options.size_in, self.options.size
+        size_in, size = self._size_in, self.options.size
         n = size_of(row, size_in, size)
-        if size == "allocated" and not row.allocated[size_in] and self._has_allocated:
+        if size == "allocated" and not row.allocated[size_in] and self.trace.has_allocated:
             self.report.count("changed", OTHER_SIZE, row.line)
         times = self.times(run_s, row.limit_s, row.line)
         job: dict[str, Any] = {
@@ -235,36 +379,32 @@ class _Converter(LogConverter):
             job["attempt"] = attempt
         self.jobs.append(job)
 
-    @property
-    def _has_allocated(self) -> bool:
-        return not {"NCPUS", "AllocCPUS", "NNodes", "AllocNodes", "AllocTRES"}.isdisjoint(self.trace.columns)
-
-    def _id(self, place: int, row: SlurmJob) -> str:
+    def _id(self, place: int, row: LoggedJob) -> str:
         """Return the id of a job in the workload: that of the log with leading zeros, and the number of the attempt."""
         attempt, _, first_line = self._attempts[place]
         given = row.id.text(*self.trace.digits)
         if attempt > 1:
             if self.options.duplicates == "error":
                 raise InputError(
-                    f"{self.source}: line {row.line}, field JobID: expected a unique id, found {row.id.text()}, "
-                    f"which is also on line {first_line}"
+                    f"{self.source}: {self.trace.where} {row.line}, field {self.number_field}: expected a unique id, "
+                    f"found {row.id.text()}, which is also on {self.trace.where} {first_line}"
                 )
             self.report.count("noted", ATTEMPT, row.line)
             given = f"{given}-{attempt}"
         self.line_of[given] = row.line
-        if "Dependency" in self.trace.columns:
+        if self._has_dependencies:
             for name in {row.id.text(), f"{row.id.number}", f"{row.id.number}_*"}:
                 self._ids.setdefault(name, []).append(given)
         return given
 
-    def _add_known(self, job: dict[str, Any], row: SlurmJob, n: int) -> None:
+    def _add_known(self, job: dict[str, Any], row: LoggedJob, n: int) -> None:
         """Add the other fields that the log has."""
         job |= {name: row.labels[name] for name in _LABELS if name in row.labels}
         if "partition" in row.labels:
             job["queue"] = row.labels["partition"]
         if row.state is not None:
             job |= {"exit_state": row.state, "status": values.ENDED[row.state]}
-        wanted = row.requested[self.options.size_in]
+        wanted = row.requested[self._size_in]
         numbers = {
             "nodes": _either(row, "nodes"),
             "gpus": _either(row, "gpus"),
@@ -274,6 +414,7 @@ class _Converter(LogConverter):
             "used_memory_gb": None if row.used_gb is None else round(row.used_gb, 9),
             "priority": row.priority,
             "energy_j": row.energy_j,
+            "mean_power_w": row.power_w,
             "logged_wait_s": _later_s(row.started_at, row.submitted_at),
             "eligible_after_s": _later_s(row.eligible_at, row.submitted_at) or None,
         }
@@ -284,7 +425,7 @@ class _Converter(LogConverter):
         for job in self.jobs:
             if "dependency" in job:
                 self._add_dependencies(job)
-        size_in = self.options.size_in
+        size_in = self._size_in
         n_procs = self.options.n_procs or self.options.n_procs_else
         if n_procs is None:
             n_procs = peak_use(self._whole.jobs, size_in, self.options.size) or 1
@@ -306,6 +447,8 @@ class _Converter(LogConverter):
     def _note_reading(self) -> None:
         """Add notes about the whole log."""
         trace, report = self.trace, self.report
+        for remark in trace.remarks:
+            report.note(remark)
         if self.jobs:
             first = datetime.fromtimestamp(self.zero_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             report.note(f"time 0 is the first submission, {first}")
@@ -324,7 +467,7 @@ class _Converter(LogConverter):
             report.note(f"columns that are not used: {', '.join(trace.ignored)[:200]}")
 
 
-def _attempts(whole: Iterable[SlurmJob], kept: Iterable[SlurmJob]) -> list[tuple[int, int, int]]:
+def _attempts(whole: Iterable[LoggedJob], kept: Iterable[LoggedJob]) -> list[tuple[int, int, int]]:
     """Return, for each kept line, the number of its attempt, the number of all attempts, and the first line."""
     first_line: dict[JobId, int] = {}
     n_of: dict[JobId, int] = {}
@@ -340,16 +483,16 @@ def _later_s(at: float | None, begin_at: float | None) -> float | None:
     return None if at is None or begin_at is None or at < begin_at else tidy(at - begin_at)
 
 
-def _either(row: SlurmJob, size_in: str) -> int | None:
+def _either(row: LoggedJob, size_in: SizeIn) -> int | None:
     """Return the allocated number, else the requested one, None if both are unknown."""
     allocated = row.allocated[size_in]
     return row.requested[size_in] if allocated is None else allocated
 
 
-def _memory_gb(row: SlurmJob) -> float:
+def _memory_gb(row: LoggedJob) -> float:
     """Return the memory of a whole job."""
     if row.memory is None:
         return 0.0
-    units = {"n": "nodes", "c": "cores"}
+    units: Mapping[str, SizeIn] = {"n": "nodes", "c": "cores"}
     n = 1 if not row.memory.per else (_either(row, units[row.memory.per]) or 1)
     return row.memory.gb * n
