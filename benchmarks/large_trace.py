@@ -17,6 +17,7 @@ import random
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,24 @@ _COLUMNS: Final = (
 )
 
 
+_MAPPING: Final = """\
+[table]
+size_in = "nodes"
+[columns]
+id = "id"
+submit = "submit_time"
+start = "start_time"
+end = "end_time"
+limit = { column = "time_limit", unit = "s" }
+nodes = "nodes"
+gpus = "gpus"
+state = "state"
+user = "user"
+account = "account"
+partition = "queue"
+"""
+
+
 def _row(job: tuple[int, int, int, int, int, int, int, int]) -> tuple[Any, ...]:
     number, at, wait_s, run_s, nodes, limit_s, user, group = job
     start = _BEGIN + at + wait_s
@@ -118,11 +137,15 @@ def step(name: str, path: Path) -> None:
     from pybatsched.workload import load  # noqa: PLC0415  the command that writes does not need it
     from pybatsched.workload.lint import lint  # noqa: PLC0415
 
+    mapping = None
+    if ".swf" not in path.name:
+        mapping = str(path.with_name("large_trace.toml"))
+        Path(mapping).write_text(_MAPPING, encoding="utf-8")
     before = time.process_time(), time.perf_counter()
     if name == "lint":
-        n_jobs = lint(path, N_NODES).n_jobs
+        n_jobs = lint(path, N_NODES, mapping=mapping).n_jobs
     else:
-        workload = load(path, n_procs=N_NODES)
+        workload = load(path, n_procs=N_NODES, mapping=mapping)
         n_jobs = len(workload.jobs)
         if name == "simulate":
             before = time.process_time(), time.perf_counter()
@@ -141,10 +164,12 @@ def _simulate(workload: Any) -> None:
     from pybatsched.platform.model import uniform  # noqa: PLC0415
     from pybatsched.policies import registry  # noqa: PLC0415
     from pybatsched.simulator.options import Scenario  # noqa: PLC0415
+    from pybatsched.simulator.outputs.files import Outputs  # noqa: PLC0415
     from pybatsched.simulator.run import run_policy  # noqa: PLC0415
 
-    policy = registry.build("easy", {})
-    run_policy(policy, Scenario(uniform(N_NODES), {"w0": workload}))
+    with tempfile.TemporaryDirectory() as folder:
+        plan = registry.PolicyPlan(registry.find("easy"))
+        run_policy(Scenario(uniform(N_NODES), {"w0": workload}), plan, Outputs(f"{folder}/out"))
 
 
 def main() -> None:

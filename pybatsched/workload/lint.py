@@ -187,7 +187,8 @@ def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally], whe
 
 def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     """Check a log in SWF. O(n log n) for the processors in use at one time, the rest is linear."""
-    largest = max((size_of(job.allocated_procs, job.requested_procs) for job in trace), default=0)
+    sizes = [n if n > 0 else max(other, 0) for n, other in zip(trace.numbers[4], trace.numbers[7], strict=True)]
+    largest = max(sizes, default=0)
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
     peak = 0 if known else peak_use(trace)
     found = LintReport(trace.source, "SWF", len(trace), known or max(largest, peak, 1))
@@ -207,25 +208,34 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     for remark in trace.remarks:
         found.add(remark, "taken", trace.lines[0] if len(trace) else 1, "note")
     _check_order_and_numbers(trace, found)
-    for job in trace:
-        _check_times(job, found)
-        _check_sizes(job, found)
-    check_order(_runnable(trace), found)
+    for place in _unusual(trace, found.n_procs):
+        _check_times(trace[place], found)
+        _check_sizes(trace[place], found)
+    check_order(_runnable(trace, sizes), found)
     check_units([limit_s for limit_s in trace.numbers[8] if limit_s > 0], found, trace.lines[0] if len(trace) else 1)
     check_gaps([(at, line) for at, line in zip(trace.numbers[1], trace.lines, strict=True) if at >= 0], found)
     _check_unknown(trace, found)
     if trace.unnamed.count:
         found.add_tally(trace.unnamed, "ignored", "note")
     if known is not None:  # a guessed machine size would only cause false findings
-        check_use(_spans(trace), "processors", found)
+        check_use(_spans(trace, sizes), "processors", found)
     return found
 
 
-def _runnable(trace: SwfTrace) -> Iterator[tuple[float, str, int]]:
+def _unusual(trace: SwfTrace, n_procs: int) -> Iterator[int]:
+    """Yield the places of jobs about which `_check_times` or `_check_sizes` may find something: most need no look."""
+    numbers = trace.numbers
+    rows = zip(numbers[1], numbers[3], numbers[8], numbers[4], numbers[7], numbers[10], strict=True)
+    for place, (at, run_s, wanted_s, allocated, requested, status) in enumerate(rows):
+        is_usual = at >= 0 and 0 < run_s < wanted_s and 0 < allocated == requested <= n_procs and status != _CANCELLED
+        if not is_usual:
+            yield place
+
+
+def _runnable(trace: SwfTrace, sizes: Sequence[int]) -> Iterator[tuple[float, str, int]]:
     """Yield submission, id and line of each line that becomes a job."""
-    for job in trace:
-        if job.submitted_at >= 0 and job.run_s > 0 and size_of(job.allocated_procs, job.requested_procs) > 0:
-            yield job.submitted_at, str(job.number), job.line
+    rows = zip(trace.numbers[1], trace.numbers[0], trace.numbers[3], sizes, trace.lines, strict=True)
+    return ((at, str(number), line) for at, number, run_s, n, line in rows if at >= 0 and run_s > 0 and n > 0)
 
 
 def _check_order_and_numbers(trace: SwfTrace, found: LintReport) -> None:
@@ -313,12 +323,14 @@ def _add_matching(
         found.findings[finding.what] = finding
 
 
-def _spans(trace: SwfTrace) -> Iterator[tuple[float, float, int, int]]:
+def _spans(trace: SwfTrace, sizes: Sequence[int]) -> Iterator[tuple[float, float, int, int]]:
     """Yield the start, run time, size and line of each job whose start is known."""
-    for job in trace:
-        n = size_of(job.allocated_procs, job.requested_procs)
-        if job.submitted_at >= 0 and job.wait_s >= 0 and job.run_s > 0 and n > 0:
-            yield job.submitted_at + job.wait_s, job.run_s, n, job.line
+    rows = zip(trace.numbers[1], trace.numbers[2], trace.numbers[3], sizes, trace.lines, strict=True)
+    return (
+        (at + wait_s, run_s, n, line)
+        for at, wait_s, run_s, n, line in rows
+        if at >= 0 and wait_s >= 0 and run_s > 0 and n > 0
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ Batsim files

@@ -22,6 +22,7 @@ from pybatsched.workload import load, plot, stats
 from pybatsched.workload.areas import planned_areas
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
+from pybatsched.workload.formats.table_proposal import describe_table
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
 from pybatsched.workload.lint import METRICS, LintReport, lint
 from pybatsched.workload.walltimes import Walltimes, plain
@@ -30,6 +31,7 @@ EPILOG: Final = """\
 examples:
   pybatsched workload lint log.swf.gz                              problems in a log, and how convert handles them
   pybatsched workload convert log.swf.gz w.json --walltimes exact  a log as a workload for Batsim
+  pybatsched workload describe-table jobs.csv                      a mapping for the columns of another table
   pybatsched workload convert log.swf.gz w.json --weeks            each week of 70 % utilisation or more
   pybatsched workload merge ctc=CTC.swf.gz sdsc=SDSC.swf.gz --submitted-before 26w --output m.json
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
@@ -44,6 +46,14 @@ the Rackham format. Every FILE may be compressed by gzip or zstd.
 
 _LINT: Final = """\
 exit codes: 0 the file was read; 2 it cannot be read; with --strict 7 if there are problems other than notes
+"""
+_DESCRIBE: Final = """\
+examples:
+  pybatsched workload describe-table jobs.csv.gz > mapping.toml     then check the columns and units in it
+  pybatsched workload lint jobs.csv.gz --mapping mapping.toml
+  pybatsched workload convert jobs.csv.gz w.json --mapping mapping.toml
+
+Tables are CSV with any delimiter, Parquet (pip install 'pybatsched[traces]') or arrays of JSON objects.
 """
 _GENERATE: Final = f"""\
 models:
@@ -79,6 +89,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         (
             Command("lint", "Report problems in a workload.", _LINT, _lint_arguments, _lint),
+            Command(
+                "describe-table",
+                "Propose a mapping of a table's columns, as TOML.",
+                _DESCRIBE,
+                _describe_arguments,
+                _describe,
+            ),
             Command("convert", convert.SUMMARY, convert.EPILOG, convert.add_arguments, convert.run),
             Command("merge", merge.SUMMARY, merge.EPILOG, merge.add_arguments, merge.run),
             Command(
@@ -131,6 +148,15 @@ def _lint(args: argparse.Namespace) -> int:
         found = lint(args.file, args.procs, _readers(), _timezone(args), **how)
     print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(_lint_lines(found)))
     return 7 if args.strict and found.is_odd else 0
+
+
+def _describe_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a table (CSV, Parquet, JSON), or a directory with its files")
+
+
+def _describe(args: argparse.Namespace) -> int:
+    print(describe_table(args.file), end="")
+    return 0
 
 
 def _timezone(args: argparse.Namespace) -> str | None:

@@ -53,8 +53,6 @@ WITHOUT_ZONE: Final = (
     "times have no zone and are read as UTC: if the clocks of the cluster change for daylight saving time, some times "
     "are wrong by an hour (--timezone Europe/Paris)"
 )
-#: Text fields of jobs.
-_LABELS: Final = ("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency")
 _DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
 
 
@@ -318,6 +316,10 @@ class _Converter(LogConverter):
         self.zero_at = min((at for at in runnable if at is not None), default=0.0)
         self._attempts = _attempts(whole.jobs, trace.jobs)
         self._ids: dict[str, list[str]] = {}  # of jobs in the workload, by the ids of dependencies
+        self._has_amounts = any(
+            job.memory or job.used_gb is not None or job.energy_j is not None or job.power_w is not None
+            for job in trace.jobs
+        )
         self._has_dependencies = any("dependency" in job.labels for job in trace.jobs)
 
     def _check_sizes(self) -> None:
@@ -374,14 +376,13 @@ class _Converter(LogConverter):
         if times.estimate_s is not None:
             job["estimate"] = times.estimate_s
         self._add_known(job, row, n)
-        attempt, n_attempts, _ = self._attempts[place]
-        if n_attempts > 1:
-            job["attempt"] = attempt
+        if self._attempts is not None and self._attempts[place][1] > 1:
+            job["attempt"] = self._attempts[place][0]
         self.jobs.append(job)
 
     def _id(self, place: int, row: LoggedJob) -> str:
         """Return the id of a job in the workload: that of the log with leading zeros, and the number of the attempt."""
-        attempt, _, first_line = self._attempts[place]
+        attempt, _, first_line = (1, 1, 0) if self._attempts is None else self._attempts[place]
         given = row.id.text(*self.trace.digits)
         if attempt > 1:
             if self.options.duplicates == "error":
@@ -393,32 +394,46 @@ class _Converter(LogConverter):
             given = f"{given}-{attempt}"
         self.line_of[given] = row.line
         if self._has_dependencies:
-            for name in {row.id.text(), f"{row.id.number}", f"{row.id.number}_*"}:
+            number = row.id.number
+            for name in {row.id.text()} if row.id.name else {row.id.text(), f"{number}", f"{number}_*"}:
                 self._ids.setdefault(name, []).append(given)
         return given
 
     def _add_known(self, job: dict[str, Any], row: LoggedJob, n: int) -> None:
         """Add the other fields that the log has."""
-        job |= {name: row.labels[name] for name in _LABELS if name in row.labels}
-        if "partition" in row.labels:
-            job["queue"] = row.labels["partition"]
-        if row.state is not None:
-            job |= {"exit_state": row.state, "status": values.ENDED[row.state]}
-        wanted = row.requested[self._size_in]
-        numbers = {
-            "nodes": _either(row, "nodes"),
-            "gpus": _either(row, "gpus"),
-            "requested_procs": wanted or None,
-            "requested_time": row.limit_s,
-            "memory_gb": round(_memory_gb(row) / n, 9) or None,
-            "used_memory_gb": None if row.used_gb is None else round(row.used_gb, 9),
-            "priority": row.priority,
-            "energy_j": row.energy_j,
-            "mean_power_w": row.power_w,
-            "logged_wait_s": _later_s(row.started_at, row.submitted_at),
-            "eligible_after_s": _later_s(row.eligible_at, row.submitted_at) or None,
-        }
-        job |= {name: plain(number) for name, number in numbers.items() if number is not None}
+        job.update(row.labels)
+        if (partition := row.labels.get("partition")) is not None:
+            job["queue"] = partition
+        if (state := row.state) is not None:
+            job["exit_state"] = state
+            job["status"] = values.ENDED[state]
+        if (count := _either(row, "nodes")) is not None:
+            job["nodes"] = count
+        if (count := _either(row, "gpus")) is not None:
+            job["gpus"] = count
+        if wanted := row.requested[self._size_in]:
+            job["requested_procs"] = wanted
+        if row.limit_s is not None:
+            job["requested_time"] = plain(row.limit_s)
+        if row.priority is not None:
+            job["priority"] = row.priority
+        if (wait_s := _later_s(row.started_at, row.submitted_at)) is not None:
+            job["logged_wait_s"] = wait_s
+        if later_s := _later_s(row.eligible_at, row.submitted_at):
+            job["eligible_after_s"] = later_s
+        if self._has_amounts:
+            self._add_amounts(job, row, n)
+
+    def _add_amounts(self, job: dict[str, Any], row: LoggedJob, n: int) -> None:
+        """Add memory, energy and power, if the log has them."""
+        if row.memory is not None and (memory_gb := round(_memory_gb(row, row.memory) / n, 9)):
+            job["memory_gb"] = plain(memory_gb)
+        if row.used_gb is not None:
+            job["used_memory_gb"] = plain(round(row.used_gb, 9))
+        if row.energy_j is not None:
+            job["energy_j"] = plain(row.energy_j)
+        if row.power_w is not None:
+            job["mean_power_w"] = plain(row.power_w)
 
     def workload(self) -> Workload:
         """Return the workload."""
@@ -437,7 +452,9 @@ class _Converter(LogConverter):
 
     def _add_dependencies(self, job: dict[str, Any]) -> None:
         """Add `depends_on`: the jobs of the workload that a dependency such as afterok:123:124 names."""
-        wanted = [match[0] for match in _DEPENDENCY.finditer(job["dependency"].partition("(")[0])]
+        text = job["dependency"].partition("(")[0]
+        wanted = [one for one in re.split(r"[\s,:;?|]+", text) if one in self._ids]
+        wanted = wanted or [match[0] for match in _DEPENDENCY.finditer(text)]
         found = dict.fromkeys(one for name in wanted for one in self._ids.get(name, ()) if one != job["id"])
         if any(name not in self._ids for name in wanted):
             self.report.count("changed", LOOSE, self.line_of[job["id"]])
@@ -467,8 +484,13 @@ class _Converter(LogConverter):
             report.note(f"columns that are not used: {', '.join(trace.ignored)[:200]}")
 
 
-def _attempts(whole: Iterable[LoggedJob], kept: Iterable[LoggedJob]) -> list[tuple[int, int, int]]:
-    """Return, for each kept line, the number of its attempt, the number of all attempts, and the first line."""
+def _attempts(whole: Sequence[LoggedJob], kept: Iterable[LoggedJob]) -> list[tuple[int, int, int]] | None:
+    """Return, for each kept line, the number of its attempt, the number of all attempts, and the first line.
+
+    None means that all ids are different. O(n).
+    """
+    if len({job.id for job in whole}) == len(whole):
+        return None
     first_line: dict[JobId, int] = {}
     n_of: dict[JobId, int] = {}
     number_at: dict[int, int] = {}
@@ -489,10 +511,8 @@ def _either(row: LoggedJob, size_in: SizeIn) -> int | None:
     return row.requested[size_in] if allocated is None else allocated
 
 
-def _memory_gb(row: LoggedJob) -> float:
+def _memory_gb(row: LoggedJob, memory: Memory) -> float:
     """Return the memory of a whole job."""
-    if row.memory is None:
-        return 0.0
     units: Mapping[str, SizeIn] = {"n": "nodes", "c": "cores"}
-    n = 1 if not row.memory.per else (_either(row, units[row.memory.per]) or 1)
-    return row.memory.gb * n
+    n = 1 if not memory.per else (_either(row, units[memory.per]) or 1)
+    return memory.gb * n
