@@ -300,8 +300,14 @@ def test_convert_lint_and_stats(tmp_path: Path) -> None:
             ("convert", "FILE", "OUT", "--timezone", "Mars"),
             "time zone 'Mars': expected a name of the time zone database",
         ),
-        (("convert", "SWF", "OUT", "--timezone", "UTC"), "--timezone: expected a log of Slurm or a table, found a log in SWF"),
-        (("convert", "SWF", "OUT", "--size-in", "gpus"), "--size-in: expected a log of Slurm or a table, found a log in SWF"),
+        (
+            ("convert", "SWF", "OUT", "--timezone", "UTC"),
+            "--timezone: expected a log of Slurm or a table, found a log in SWF",
+        ),
+        (
+            ("convert", "SWF", "OUT", "--size-in", "gpus"),
+            "--size-in: expected a log of Slurm or a table, found a log in SWF",
+        ),
         (("lint", "SWF", "--timezone", "UTC"), "--timezone: expected a log of Slurm or a table, found SWF"),
         (("stats", "SWF", "--size-in", "nodes"), "--size-in: expected a log of Slurm or a table, found SWF"),
     ],
