@@ -208,9 +208,9 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     for remark in trace.remarks:
         found.add(remark, "taken", trace.lines[0] if len(trace) else 1, "note")
     _check_order_and_numbers(trace, found)
-    for place in _unusual(trace, found.n_procs):
-        _check_times(trace[place], found)
-        _check_sizes(trace[place], found)
+    for job in trace.rows(_unusual(trace, found.n_procs)):
+        _check_times(job, found)
+        _check_sizes(job, found)
     check_order(_runnable(trace, sizes), found)
     check_units([limit_s for limit_s in trace.numbers[8] if limit_s > 0], found, trace.lines[0] if len(trace) else 1)
     check_gaps([(at, line) for at, line in zip(trace.numbers[1], trace.lines, strict=True) if at >= 0], found)

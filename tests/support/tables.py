@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ EAGLE = (
     "end_time,run_time,state,name\n"
     "5,u1,a1,short,normal,3600.0,2,72,1,4096.0,2019-01-01 00:00:00,2019-01-01 00:00:30,2019-01-01 00:10:30,600.0,"
     "COMPLETED,n1\n"
-    "6,u2,a1,short,high,7200.0,1,36,0,0.0,2019-01-01 00:00:05,2019-01-01 00:01:00,2019-01-01 02:01:10,7210.0,TIMEOUT,n2\n"
+    "6,u2,a1,short,high,7200.0,1,36,0,0.0,2019-01-01 00:00:05,2019-01-01 00:01:00,2019-01-01 02:01:10,7210.0,TIMEOUT,"
+    "n2\n"
 )
 SUPERCLOUD = (
     "id_job,id_user,partition,state,time_submit,time_eligible,time_start,time_end,timelimit,cpus_req,nodes_alloc,"
@@ -44,8 +45,8 @@ ALCF = (
     "JOB_NAME,COBALT_JOBID,MACHINE_NAME,QUEUED_TIMESTAMP,START_TIMESTAMP,END_TIMESTAMP,USERNAME_GENID,"
     "PROJECT_NAME_GENID,QUEUE_NAME,WALLTIME_SECONDS,RUNTIME_SECONDS,NODES_USED,NODES_REQUESTED,CORES_USED,"
     "CORES_REQUESTED,EXIT_STATUS\n"
-    "21.theta,21,theta,2020-01-01 00:00:00,2020-01-01 00:02:00,2020-01-01 00:12:00.500000,1,2,default,1800.0,600.5,128.0,"
-    "128.0,8192.0,8192.0,0\n"
+    "21.theta,21,theta,2020-01-01 00:00:00,2020-01-01 00:02:00,2020-01-01 00:12:00.500000,1,2,default,1800.0,600.5,"
+    "128.0,128.0,8192.0,8192.0,0\n"
 )
 LUMOS = (
     ",job,user,project,state,gpu_num,cpu_num,node_num,submit_time,wait_time,run_time,wall_time,node_hour,new_status\n"
@@ -80,7 +81,7 @@ PHILLY: list[dict[str, Any]] = [
     {"status": "Killed", "vc": "v1", "jobid": "application_1_52", "user": "p2", "submitted_time": "2017-10-07 01:00:30",
      "attempts": []},
 ]  # fmt: skip
-PM100 = {
+PM100: dict[str, list[Any]] = {
     "job_id": [61, 62],
     "submit_time": ["2020-05-01T00:00:00+00:00", "2020-05-01T00:00:20+00:00"],
     "eligible_time": ["2020-05-01T00:00:10+00:00", "2020-05-01T00:00:20+00:00"],
@@ -102,7 +103,7 @@ PM100 = {
     "priority": [1000, 2000],
     "job_state": ["COMPLETED", "FAILED"],
 }
-FDATA = {
+FDATA: dict[str, list[Any]] = {
     "jid": ["a1", "b2"],
     "usr": ["u01", "u02"],
     "jnam": ["j1", "j2"],
@@ -124,7 +125,7 @@ FDATA = {
     "ec": [0, 1],
 }
 TEXTS = {"eagle": EAGLE, "supercloud": SUPERCLOUD, "alcf": ALCF, "lumos": LUMOS, "helios": HELIOS}
-FRAMES = {"pm100": PM100, "fdata": FDATA}
+FRAMES: dict[str, dict[str, list[Any]]] = {"pm100": PM100, "fdata": FDATA}
 
 
 def text_table(folder: Path, *rows: str, header: str = HEADER, name: str = "jobs.csv") -> Path:
@@ -155,7 +156,7 @@ def one_of(name: str, folder: Path) -> Path:
     return file
 
 
-def parquet(file: Path, columns: dict[str, Sequence[Any]]) -> None:
+def parquet(file: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """Write a Parquet file."""
     import polars as pl
 

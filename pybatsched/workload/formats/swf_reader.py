@@ -382,9 +382,11 @@ class _Reader:
             words = columns.get(index) or [None] * n_rows
             column = self.trace.extras.setdefault(name, [None] * n_before)
             column += [None if word is None else self._extras[word] for word in words]
-        for line, width in widths.items():
-            if width - 18 > sum(index < width for index in names):
-                self.trace.unnamed.add(line)
+        unnamed = {width for width in set(widths.values()) if width - 18 > sum(index < width for index in names)}
+        if unnamed:
+            for line, width in widths.items():
+                if width in unnamed:
+                    self.trace.unnamed.add(line)
 
     def _keep(
         self, numbers: Mapping[int, Sequence[float]], columns: Mapping[int, Sequence[bytes]], lines: Iterable[int]

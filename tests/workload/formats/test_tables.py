@@ -348,7 +348,7 @@ def test_types_of_parquet(tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {
             "job": [7, 8],
-            "submitted": [datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 10)],
+            "submitted": [datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 10)],  # noqa: DTZ001  without a zone
             "began": [datetime(2024, 1, 1, 0, 1, tzinfo=UTC), datetime(2024, 1, 1, 0, 11, tzinfo=UTC)],
             "ended": [datetime(2024, 1, 1, 0, 11, tzinfo=UTC), datetime(2024, 1, 1, 0, 12, tzinfo=UTC)],
             "limit": [timedelta(minutes=30), timedelta(minutes=5)],
