@@ -18,7 +18,7 @@ from pybatsched import workload as workload_package
 from pybatsched.campaign.workloads import GeneratedWorkload, Weeks, WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import merge, prepare, reading
-from pybatsched.workload.formats import batsim4, files, slurm, swf
+from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
@@ -46,6 +46,7 @@ _FILES: Final = {"__all__": {"file"}}
 _MEMBERS_OF: Final = {
     "SWF": frozenset({"size", "run_times", "unknown_runtime", "memory_unit"}),
     "Slurm": frozenset({"size", "run_times", "size_in", "timezone"}),
+    "table": frozenset({"size", "run_times", "size_in", "timezone"}),
 }
 
 
@@ -76,7 +77,9 @@ class Preparer:
         if spec.optional and not all(map(self._is_there, spec.sources)):
             return []
         sources = [self._find(name) for name in spec.sources]
-        depends_on = {"seed": seed} if spec.draws else {}
+        mapping = None if spec.mapping is None else self._find(spec.mapping)
+        depends_on: dict[str, Any] = {"seed": seed} if spec.draws else {}
+        depends_on |= {} if mapping is None else {"mapping": self._digest(mapping)}
         # Without file names: equal content is the same workload.
         steps = spec.model_dump(mode="json", exclude={"name": True, "file": True, "optional": True, "merge": _FILES})
         content = {"sources": [self._digest(source) for source in sources], "steps": steps, "code": _code_digest()}
@@ -87,7 +90,8 @@ class Preparer:
             return [self._with_path(spec, row) for row in found]
         rows = []
         try:
-            workloads = list(_workloads(spec, sources, seed))
+            found_mapping = spec.model_copy(update={"mapping": None if mapping is None else str(mapping)})
+            workloads = list(_workloads(found_mapping, sources, seed))
         except InputError as error:
             raise InputError(f"workload {spec.name}: {str(error).removeprefix(': ')}") from None
         for label, workload in workloads:
@@ -149,6 +153,8 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
         run_times=spec.run_times or "logged",
         unknown_runtime_s=spec.unknown_runtime,
         memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        format=spec.format,
+        mapping=spec.mapping,
     )
     if spec.merge:
         yield "", _merged(spec, sources, options, seed)
@@ -174,20 +180,18 @@ def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.SwfOptions
 
 
 def _options_for(source: Path, spec: WorkloadSpec, options: swf.SwfOptions) -> swf.SwfOptions:
-    """Return the options for a file, with those for Slurm if it is such a log. Raises InputError for other members."""
-    kind = files.format_of(source)
-    others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm", "SWF": "a log in SWF"}
+    """Return the options for a file, with those for logs of Slurm and tables. Raises InputError for other members."""
+    kind = files.format_of(source, spec.format, spec.mapping)
+    others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm", "SWF": "a log in SWF", "table": "a table"}
     found = others.get(kind, "a file of the Rackham format")
     if spec.weeks is not None and kind != "SWF":
         raise InputError(f"weeks: expected a log in SWF, found {found}")
     own = _MEMBERS_OF.get(kind, frozenset())
     for name, value in spec.of_logs.items():
         if value is not None and name not in own:
-            expected = "a log in SWF" if name in _MEMBERS_OF["SWF"] else "a log of Slurm"
+            expected = "a log in SWF" if name in _MEMBERS_OF["SWF"] else "a log of Slurm or a table"
             raise InputError(f"{name}: expected {expected}, found {found}; remove this member")
-    return (
-        slurm.SlurmOptions.of(options, spec.size_in or "cores", spec.timezone or "UTC") if kind == "Slurm" else options
-    )
+    return job_log.JobLogOptions.of(options, spec.size_in, spec.timezone) if kind in {"Slurm", "table"} else options
 
 
 def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOptions) -> Iterator[tuple[str, Workload]]:

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.slurm import SizeIn
-from pybatsched.workload.formats.slurm_reader import zone_of
+from pybatsched.workload.formats.files import FORMATS
+from pybatsched.workload.formats.job_log import SizeIn, zone_of
 from pybatsched.workload.formats.swf import MemoryUnit, RunTimes, Size
 from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
@@ -107,13 +107,17 @@ class WorkloadSpec(Part):
     the share of merged jobs that are external, chosen at random. `walltimes` are as in `workload convert`: by default
     requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
     whether run times are limited to the request. `memory_unit` is that of logs in SWF, by default KB. `size_in` and
-    `timezone` are for logs of Slurm, by default cores and UTC. `partitions` are those whose jobs are used, by default
-    all. `seeds` are the seeds of the campaign that the workload runs with, by default all. `unknown_runtime` keeps jobs
-    of unknown run time. `sequences` are drawn from the jobs that are left, before the steps that change jobs.
+    `timezone` are for logs of Slurm and tables. `partitions` are those whose jobs are used, by default all. `format` is
+    that of the files, by default that of their content; `mapping` is the file that says what the columns of tables are,
+    and is searched for as a `file`. `seeds` are the seeds of the campaign that the workload runs with, by default all.
+    `unknown_runtime` keeps jobs of unknown run time. `sequences` are drawn from the jobs that are left, before the
+    steps that change jobs.
     """
 
     name: Name
     file: str | None = None
+    format: str | None = None
+    mapping: str | None = None
     merge: tuple[MergedLog, ...] = ()
     optional: bool = False
     generate: GeneratedWorkload | None = None
@@ -214,6 +218,11 @@ class WorkloadSpec(Part):
     def _fits_its_source(self) -> WorkloadSpec:
         given: dict[str, Any] = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs}
         given |= {"procs": self.procs, "partitions": self.partitions or None}
+        given |= {"format": self.format, "mapping": self.mapping}
+        if self.format is not None and self.format not in FORMATS:
+            raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found {self.format!r:.60}")
+        if self.format is not None and self.mapping is not None:
+            raise ValueError("format: expected without mapping, which is for other tables")
         if self.generate is not None:
             for name, value in (given | self.of_logs).items():
                 if value is not None:

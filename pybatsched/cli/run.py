@@ -303,7 +303,11 @@ def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload,
 
     `five_as` is the name of the workload in Batsim 5, None for an older Batsim.
     """
-    is_own = inputs.files_are_unchanged(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path)
+    is_own = (
+        inputs.files_are_unchanged(args)
+        and arguments.format_of(path, args) == "Batsim JSON"
+        and not files.is_gzip(path)
+    )
     made = workload
     if five_as is not None:
         used = prepare.without_unused(workload)

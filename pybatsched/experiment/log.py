@@ -16,7 +16,7 @@ from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import check_count, public
 from pybatsched.workload import lint, load, prepare, stats
-from pybatsched.workload.formats import batsim4, files, slurm, swf
+from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection, seconds_of
@@ -114,8 +114,13 @@ class Log:
         """What is odd in the file, as `pybatsched workload lint` reports it: level, what, count, and how it is read."""
         rows: list[dict[str, Any]] = []
         if self.workload.source and Path(self.workload.source).exists():
-            zone = (self.how_read or {}).get("timezone", "UTC")
-            found = lint.lint(self.workload.source, timezone=zone)
+            how = self.how_read or {}
+            found = lint.lint(
+                self.workload.source,
+                timezone=how.get("timezone"),
+                format=how.get("log_format"),
+                mapping=how.get("mapping"),
+            )
             rows = [
                 {"level": one.level, "what": one.what, "count": one.count, "remedy": one.remedy}
                 for one in found.findings.values()
@@ -238,20 +243,23 @@ class Log:
 def read_workload(
     path: str | Path,
     *,
+    format: str | None = None,  # noqa: A002  as the option
+    mapping: str | Path | None = None,
     name: str | None = None,
     walltimes: str = "requested",
     memory_unit: swf.MemoryUnit | None = None,
-    size_in: slurm.SizeIn | None = None,
+    size_in: job_log.SizeIn | None = None,
     timezone: str | None = None,
     partition: str | tuple[str, ...] = (),
     n_procs: int | None = None,
     lenient: bool = False,
 ) -> Log:
-    """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm or Rackham, plain or gzip.
+    """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm, a table or Rackham.
 
-    The options are those of `pybatsched simulate`. `size_in` (cores, nodes or gpus) and `timezone` are for logs of
-    Slurm. `n_procs` is the size of the machine if the file does not contain it. `name` is what tables show, by default
-    the name of the file. Raises InputError.
+    The options are those of `pybatsched simulate`. `format` is a name such as pm100 (default: by the content),
+    `mapping` the file that says what the columns of a table are. `size_in` (cores, nodes or gpus) and `timezone`
+    are for logs of Slurm and tables. Files may be compressed by gzip or zstd. `n_procs` is the size of the machine
+    if the file does not contain it. `name` is what tables show, by default the name of the file. Raises InputError.
     """
     partitions = (partition,) if isinstance(partition, str) else tuple(partition)
     selection = Selection(partitions=partitions)
@@ -259,8 +267,10 @@ def read_workload(
         path,
         walltimes=walltimes,
         memory_unit=memory_unit or swf.DEFAULT_MEMORY_UNIT,
-        size_in=size_in or "cores",
-        timezone=timezone or "UTC",
+        format=format,
+        mapping=None if mapping is None else str(mapping),
+        size_in=size_in,
+        timezone=timezone,
         selection=selection if partitions else None,
         lenient=lenient,
         n_procs_else=n_procs,
@@ -269,10 +279,15 @@ def read_workload(
     how |= {} if memory_unit in {None, swf.DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}
     how |= {} if size_in is None else {"size_in": size_in}
     how |= {} if timezone is None else {"timezone": timezone}
+    how |= {} if format is None else {"log_format": format}
+    how |= {} if mapping is None else {"mapping": str(Path(mapping).resolve())}
     how |= {"selection": selection.as_json()} if partitions else {}
     how |= {"lenient": True} if lenient else {}
+    is_log = files.format_of(path, format, None if mapping is None else str(mapping)) != "Batsim JSON"
+    if Path(path).is_dir():  # a table of several files: runs write the workload beside their results
+        return Log(workload, name or name_of_file(path), is_from_log=is_log)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return Log(workload, name or name_of_file(path), how, digest, files.format_of(path) != "Batsim JSON")
+    return Log(workload, name or name_of_file(path), how, digest, is_log)
 
 
 @public

@@ -199,6 +199,10 @@ def _digest(name: str, content: bytes) -> dict[str, str]:
 def _content(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
+    except IsADirectoryError:
+        raise InputError(
+            f"{path}: expected a file, found a directory; convert it first (pybatsched workload convert)"
+        ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 

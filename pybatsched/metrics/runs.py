@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 READ_OPTIONS: Final = {
     "walltimes": None,
     "memory_unit": swf.DEFAULT_MEMORY_UNIT,
-    "size_in": "cores",
-    "timezone": "UTC",
+    "log_format": None,
+    "mapping": None,
+    "size_in": None,
+    "timezone": None,
     "selection": None,
     "lenient": False,
     "units": None,
@@ -303,7 +305,9 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     except InputError as error:
         raise InputError(f"{prefix}_summary.json: {error}") from None
     how: dict[str, Any] = {"memory_unit": unit, "selection": selection, "lenient": summary.get("lenient") is True}
-    how |= {name: str(read_options_of(summary)[name]) for name in ("size_in", "timezone")}
+    given = read_options_of(summary)
+    names = {"log_format": "format", "mapping": "mapping", "size_in": "size_in", "timezone": "timezone"}
+    how |= {to: None if given[name] is None else str(given[name]) for name, to in names.items()}
     return {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
 
 

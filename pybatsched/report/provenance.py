@@ -135,6 +135,8 @@ def _read_options(summary: Mapping[str, Any]) -> dict[str, str]:
         "walltimes": str(how["walltimes"] or _UNKNOWN),
         "sizes in": f"{units}s" if units else _changed(how, "size_in"),
         "times in": _changed(how, "timezone"),
+        "read as": _changed(how, "log_format"),
+        "columns by": _changed(how, "mapping"),
         "malformed lines": "left out (--lenient)" if how["lenient"] is True else _UNKNOWN,
         "memory in": _changed(how, "memory_unit"),
     }

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
 from pybatsched.results.atomic_files import whole
-from pybatsched.workload.formats.files import LimitedGzipReader
+from pybatsched.workload.formats.files import LimitedReader
 
 ARCHIVE: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
 _MAX_BYTES: Final = 1 << 28
@@ -102,7 +102,7 @@ def _check_digest(content: bytes, log: Log, where: str) -> None:
     try:
         text = content
         if content[:2] == b"\x1f\x8b":
-            text = LimitedGzipReader(gzip.GzipFile(fileobj=io.BytesIO(content)), lambda: len(content), where).readall()
+            text = LimitedReader(gzip.GzipFile(fileobj=io.BytesIO(content)), lambda: len(content), where).readall()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BrokenPromiseError(f"{where}: the gzip data is damaged: {error}") from None
     found = hashlib.sha256(text).hexdigest()

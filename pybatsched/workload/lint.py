@@ -15,16 +15,17 @@ from typing import Any, Final, TypeVar
 from pybatsched.core.derive import delay_of
 from pybatsched.core.fields import FieldCheck, FieldModel, JobFields
 from pybatsched.errors import InputError
-from pybatsched.workload.formats import batsim4, files
+from pybatsched.workload import progress
 from pybatsched.workload.formats.checks import is_number
+from pybatsched.workload.formats.job_log import JobLog
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
-from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
-from pybatsched.workload.formats.slurm_reader import read_slurm
-from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, peak_use, read_swf, size_of
-from pybatsched.workload.lint_slurm import lint_slurm
+from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace
+from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, peak_use, size_of
+from pybatsched.workload.lint_job_log import lint_job_log
 from pybatsched.workload.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
+from pybatsched.workload.reading import read_file
 from pybatsched.workload.report import PLACES_KEPT, Finding, LintReport, Tally
 
 Where = TypeVar("Where", int, str)
@@ -146,33 +147,39 @@ _OPTIONAL: Final = (2, 5, 6, 9, 10, 11, 12, 13, 14, 15)
 
 
 def lint(
-    path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDULERS, timezone: str = "UTC"
+    path: str | Path,
+    n_procs: int | None = None,
+    readers: Readers = SCHEDULERS,
+    timezone: str | None = None,
+    *,
+    format: str | None = None,  # noqa: A002  as the option
+    mapping: str | None = None,
 ) -> LintReport:
     """Check a workload file of any format. O(n log n). Raises InputError if it cannot be read at all.
 
-    `readers` are the field models of policies and metrics, by name. `timezone` is that of a log of Slurm.
+    `readers` are the field models of policies and metrics, by name. The other options are as in `reading.read_file`.
     """
-    match files.format_of(path):
-        case "Batsim JSON":
-            return lint_workload(batsim4.read(path), n_procs, readers)
-        case "Rackham":
-            log = read_rackham(path, lenient=True)
-            _check_has_jobs(path, log.jobs, log.bad)
-            return lint_rackham(log, n_procs)
-        case "SWF":
-            trace = read_swf(path, lenient=True)
-            _check_has_jobs(path, trace, trace.bad)
-            return lint_trace(trace, n_procs)
-        case "Slurm":
-            accounting = read_slurm(path, timezone=timezone, lenient=True)
-            _check_has_jobs(path, accounting.jobs, accounting.bad)
-            return lint_slurm(accounting, n_procs)
+    with progress.part(0, 0.5):
+        found = read_file(path, format=format, mapping=mapping, timezone=timezone, lenient=True)
+    with progress.part(0.5, 1):
+        match found:
+            case Workload():
+                return lint_workload(found, n_procs, readers)
+            case RackhamTrace():
+                _check_has_jobs(path, found.jobs, found.bad)
+                return lint_rackham(found, n_procs)
+            case SwfTrace():
+                _check_has_jobs(path, found, found.bad)
+                return lint_trace(found, n_procs)
+            case JobLog():
+                _check_has_jobs(path, found.jobs, found.bad, found.where)
+                return lint_job_log(found, n_procs)
 
 
-def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally]) -> None:
+def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally], where: str = "line") -> None:
     if bad and not len(jobs):
         first = next(iter(bad.values()))
-        raise InputError(f"{path}: line {first.places[0]}: {first.rule}; no line of the file is a job")
+        raise InputError(f"{path}: {where} {first.places[0]}: {first.rule}; no {where} of the file is a job")
 
 
 # ------------------------------------------------------------------------------------------------------------- logs
@@ -180,7 +187,8 @@ def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally]) -> 
 
 def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     """Check a log in SWF. O(n log n) for the processors in use at one time, the rest is linear."""
-    largest = max((size_of(job.allocated_procs, job.requested_procs) for job in trace), default=0)
+    sizes = [n if n > 0 else max(other, 0) for n, other in zip(trace.numbers[4], trace.numbers[7], strict=True)]
+    largest = max(sizes, default=0)
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
     peak = 0 if known else peak_use(trace)
     found = LintReport(trace.source, "SWF", len(trace), known or max(largest, peak, 1))
@@ -197,26 +205,37 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     if len(partitions := trace.partitions) > 1:
         what = f"jobs of {len(partitions):,} partitions, the largest {partitions.most_common(1)[0][0]}"
         found.add(what, "all are taken (or --partition P)", trace.lines[0], "note")
+    for remark in trace.remarks:
+        found.add(remark, "taken", trace.lines[0] if len(trace) else 1, "note")
     _check_order_and_numbers(trace, found)
-    for job in trace:
+    for job in trace.rows(_unusual(trace, found.n_procs)):
         _check_times(job, found)
         _check_sizes(job, found)
-    check_order(_runnable(trace), found)
+    check_order(_runnable(trace, sizes), found)
     check_units([limit_s for limit_s in trace.numbers[8] if limit_s > 0], found, trace.lines[0] if len(trace) else 1)
     check_gaps([(at, line) for at, line in zip(trace.numbers[1], trace.lines, strict=True) if at >= 0], found)
     _check_unknown(trace, found)
     if trace.unnamed.count:
         found.add_tally(trace.unnamed, "ignored", "note")
     if known is not None:  # a guessed machine size would only cause false findings
-        check_use(_spans(trace), "processors", found)
+        check_use(_spans(trace, sizes), "processors", found)
     return found
 
 
-def _runnable(trace: SwfTrace) -> Iterator[tuple[float, str, int]]:
+def _unusual(trace: SwfTrace, n_procs: int) -> Iterator[int]:
+    """Yield the places of jobs about which `_check_times` or `_check_sizes` may find something: most need no look."""
+    numbers = trace.numbers
+    rows = zip(numbers[1], numbers[3], numbers[8], numbers[4], numbers[7], numbers[10], strict=True)
+    for place, (at, run_s, wanted_s, allocated, requested, status) in enumerate(rows):
+        is_usual = at >= 0 and 0 < run_s < wanted_s and 0 < allocated == requested <= n_procs and status != _CANCELLED
+        if not is_usual:
+            yield place
+
+
+def _runnable(trace: SwfTrace, sizes: Sequence[int]) -> Iterator[tuple[float, str, int]]:
     """Yield submission, id and line of each line that becomes a job."""
-    for job in trace:
-        if job.submitted_at >= 0 and job.run_s > 0 and size_of(job.allocated_procs, job.requested_procs) > 0:
-            yield job.submitted_at, str(job.number), job.line
+    rows = zip(trace.numbers[1], trace.numbers[0], trace.numbers[3], sizes, trace.lines, strict=True)
+    return ((at, str(number), line) for at, number, run_s, n, line in rows if at >= 0 and run_s > 0 and n > 0)
 
 
 def _check_order_and_numbers(trace: SwfTrace, found: LintReport) -> None:
@@ -304,12 +323,14 @@ def _add_matching(
         found.findings[finding.what] = finding
 
 
-def _spans(trace: SwfTrace) -> Iterator[tuple[float, float, int, int]]:
+def _spans(trace: SwfTrace, sizes: Sequence[int]) -> Iterator[tuple[float, float, int, int]]:
     """Yield the start, run time, size and line of each job whose start is known."""
-    for job in trace:
-        n = size_of(job.allocated_procs, job.requested_procs)
-        if job.submitted_at >= 0 and job.wait_s >= 0 and job.run_s > 0 and n > 0:
-            yield job.submitted_at + job.wait_s, job.run_s, n, job.line
+    rows = zip(trace.numbers[1], trace.numbers[2], trace.numbers[3], sizes, trace.lines, strict=True)
+    return (
+        (at + wait_s, run_s, n, line)
+        for at, wait_s, run_s, n, line in rows
+        if at >= 0 and wait_s >= 0 and run_s > 0 and n > 0
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ Batsim files
@@ -317,7 +338,7 @@ def _spans(trace: SwfTrace) -> Iterator[tuple[float, float, int, int]]:
 
 def lint_workload(workload: Workload, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> LintReport:
     """Check a Batsim file that has passed Batsim's own checks, with the field models of `readers`. O(n)."""
-    found = LintReport(workload.source, "Batsim JSON", len(workload.jobs), n_procs or workload.n_procs)
+    found = LintReport(workload.source, "Batsim JSON", len(workload.jobs), n_procs or workload.n_procs, where="job")
     ids = {str(job["id"]) for job in workload.jobs}
     latest_at = 0.0
     for job in workload.jobs:

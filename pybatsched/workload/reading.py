@@ -1,4 +1,4 @@
-"""Read workload files of any format with the same options."""
+"""Read workload files of any format with the same options. `read_file` is the one place where formats differ."""
 
 from __future__ import annotations
 
@@ -7,12 +7,43 @@ from pathlib import Path
 
 from pybatsched.errors import InputError
 from pybatsched.workload import prepare, progress
-from pybatsched.workload.formats import batsim4, files, rackham, slurm, swf
+from pybatsched.workload.formats import batsim4, files, job_log, rackham, swf
 from pybatsched.workload.formats.conversion import LogOptions
+from pybatsched.workload.formats.job_log import JobLog
+from pybatsched.workload.formats.rackham_reader import RackhamTrace
+from pybatsched.workload.formats.slurm_reader import read_slurm
+from pybatsched.workload.formats.swf_reader import SwfTrace
+from pybatsched.workload.formats.table_reader import read_table
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
+
+
+def read_file(
+    path: str | Path,
+    *,
+    format: str | None = None,  # noqa: A002  as the option
+    mapping: str | None = None,
+    timezone: str | None = None,
+    lenient: bool = False,
+) -> Workload | SwfTrace | RackhamTrace | JobLog:
+    """Read a file without converting it. `format` is a name of `files.FORMATS`, by default that of the content.
+
+    `mapping` is the file that says what the columns of a table are. `timezone` is that of times without a zone in a log
+    of Slurm or a table. A `lenient` reading skips invalid lines of a log. Up to 60 µs per job. Raises InputError.
+    """
+    match files.format_of(path, format, mapping):
+        case "Batsim JSON":
+            return batsim4.read(path)
+        case "Rackham":
+            return rackham.read_rackham(path, lenient=lenient)
+        case "SWF":
+            return swf.read_swf(path, lenient=lenient, names=swf.FRONTIER if format == "frontier" else None)
+        case "Slurm":
+            return read_slurm(path, timezone=timezone, lenient=lenient)
+        case "table":
+            return read_table(path, name=format, mapping=mapping, timezone=timezone, lenient=lenient)
 
 
 def read(
@@ -21,39 +52,36 @@ def read(
     """Read the jobs of a file that a selection keeps, and report dropped and changed jobs. Up to 100 µs per job.
 
     Options that do not apply to the format are ignored: a Batsim file uses the walltimes and the size of the machine,
-    the Rackham format those of `LogOptions`, a log of Slurm all but `memory_unit` and `unknown_runtime_s`. Options that
-    are not `slurm.SlurmOptions` read a log of Slurm in cores, with times in UTC. Raises InputError.
+    the Rackham format those of `LogOptions`, a log of Slurm or a table all but `memory_unit` and `unknown_runtime_s`.
+    Options that are not `job_log.JobLogOptions` leave the unit of sizes and the zone to the log. Raises InputError.
     """
-    match files.format_of(path):
-        case "Batsim JSON":
-            workload, report = prepare.with_walltimes(batsim4.read(path), options.walltimes)
-            workload, report = prepare.select(workload, selection, report)
-            if options.n_procs is not None:
-                workload.n_procs = options.n_procs
-            return workload, report
-        case "Rackham":
-            if selection.partitions:
-                raise InputError(f"{path}: partitions: expected a log in SWF, found a file of the Rackham format")
-            own = {one.name: getattr(options, one.name) for one in dataclasses.fields(LogOptions)}
-            with progress.part(0, 0.8):
-                log = rackham.read_rackham(path, lenient=lenient)
-            return rackham.to_workload(log, LogOptions(**own), selection)
-        case "SWF":
-            with progress.part(0, 0.5):  # reading takes about as long as the conversion
-                trace = swf.read_swf(path, lenient=lenient)
-            with progress.part(0.5, 0.8):  # adding the other fields takes the rest
-                return swf.to_workload(trace, options, selection)
-        case "Slurm":
-            of_slurm = slurm.SlurmOptions.of(options)
-            with progress.part(0, 0.7):
-                accounting = slurm.read_slurm(path, timezone=of_slurm.timezone, lenient=lenient)
-            with progress.part(0.7, 1):
-                return slurm.to_workload(accounting, of_slurm, selection)
+    zone = options.timezone if isinstance(options, job_log.JobLogOptions) else None
+    with progress.part(0, 0.6):
+        found = read_file(path, format=options.format, mapping=options.mapping, timezone=zone, lenient=lenient)
+    with progress.part(0.6, 1):
+        match found:
+            case Workload():
+                workload, report = prepare.with_walltimes(found, options.walltimes)
+                workload, report = prepare.select(workload, selection, report)
+                if options.n_procs is not None:
+                    workload.n_procs = options.n_procs
+                return workload, report
+            case RackhamTrace():
+                if selection.partitions:
+                    raise InputError(f"{path}: partitions: expected a log in SWF, found a file of the Rackham format")
+                own = {one.name: getattr(options, one.name) for one in dataclasses.fields(LogOptions)}
+                return rackham.to_workload(found, LogOptions(**own), selection)
+            case SwfTrace():
+                return swf.to_workload(found, options, selection)
+            case JobLog():
+                return job_log.to_workload(found, options, selection)
 
 
 def load(
     path: str | Path,
     *,
+    format: str | None = None,  # noqa: A002  as the option
+    mapping: str | None = None,
     walltimes: str = "requested",
     size: swf.Size = "allocated",
     run_times: swf.RunTimes = "logged",
@@ -62,21 +90,23 @@ def load(
     n_procs: int | None = None,
     n_procs_else: int | None = None,
     memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
-    size_in: slurm.SizeIn = "cores",
-    timezone: str = "UTC",
+    size_in: job_log.SizeIn | None = None,
+    timezone: str | None = None,
     selection: Selection | None = None,
     lenient: bool = False,
 ) -> Workload:
-    """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, Rackham), plain or gzip. Up to 100 µs a job.
+    """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, a table, Rackham). Up to 100 µs a job.
 
-    `walltimes` is a rule of `pybatsched.workload.walltimes`. Walltimes of a Batsim file are its requested times. The
-    other options are for logs, as in `slurm.SlurmOptions`; `size` and `run_times` are for SWF and Slurm, `memory_unit`
-    and `unknown_runtime_s` for SWF, `size_in` and `timezone` for Slurm. `selection` keeps some of the jobs. A `lenient`
-    reading skips invalid lines of a log. `about["report"]` of the result counts dropped and changed jobs. Raises
-    InputError.
+    Files may be compressed by gzip or zstd. `format` and `mapping` are as in `read_file`. `walltimes` is a rule of
+    `pybatsched.workload.walltimes`. Walltimes of a Batsim file are its requested times. The other options are for logs,
+    as in `job_log.JobLogOptions`; `size` and `run_times` are for all but the Rackham format, `memory_unit` and
+    `unknown_runtime_s` for SWF, `size_in` and `timezone` for Slurm and tables. `selection` keeps some of the jobs. A
+    `lenient` reading skips invalid lines of a log. `about["report"]` of the result counts dropped and changed jobs.
+    Raises InputError.
     """
     rule = Walltimes.parse(walltimes)
-    if files.format_of(path) == "Batsim JSON":
+    kind = files.format_of(path, format, mapping)
+    if kind == "Batsim JSON":
         workload = prepare.with_walltimes(batsim4.read(path), rule)[0]
         return workload if selection is None else prepare.select(workload, selection)[0]
     options = swf.SwfOptions(
@@ -88,7 +118,9 @@ def load(
         n_procs=n_procs,
         n_procs_else=n_procs_else,
         memory_unit=memory_unit,
+        format=format,
+        mapping=mapping,
     )
-    if files.format_of(path) == "Slurm":
-        options = slurm.SlurmOptions.of(options, size_in, timezone)
+    if kind in {"Slurm", "table"}:
+        options = job_log.JobLogOptions.of(options, size_in, timezone)
     return read(path, options, selection or Selection(), lenient=lenient)[0]

@@ -50,21 +50,23 @@ class Report:
     """The result of a conversion: jobs read, jobs kept, and a tally for each rule that applied.
 
     A job that is dropped is counted by exactly one rule, so `n_read == n_kept + n_dropped` always holds. Rules that
-    change a job, or only note something about it, may count the same job more than once.
+    change a job, or only note something about it, may count the same job more than once. `where` is what places are if
+    a rule does not say so.
     """
 
     n_read: int = 0
     n_kept: int = 0
     tallies: dict[str, Tally] = field(default_factory=dict)
+    where: str = "line"
 
-    def count(self, fate: Fate, rule: str, place: int | str, where: str = "line") -> None:
+    def count(self, fate: Fate, rule: str, place: int | str, where: str = "") -> None:
         """Count one job under a rule. O(1)."""
         tally = self.tallies.get(rule)
         if tally is None:
-            tally = self.tallies[rule] = Tally(rule, fate, where=where)
+            tally = self.tallies[rule] = Tally(rule, fate, where=where or self.where)
         tally.add(place)
 
-    def count_all(self, fate: Fate, rule: str, places: Sequence[int | str], where: str = "line") -> None:
+    def count_all(self, fate: Fate, rule: str, places: Sequence[int | str], where: str = "") -> None:
         """Count jobs under a rule, as `count` does for each. O(1)."""
         for place in places[:PLACES_KEPT]:
             self.count(fate, rule, place, where)
@@ -125,13 +127,14 @@ class Finding:
 
 @dataclass(slots=True)
 class LintReport:
-    """All findings about a file; `places` are lines of a log, or ids of the jobs in a Batsim file."""
+    """All findings about a file; `places` are lines or rows of a log, or ids of the jobs in a Batsim file (`where`)."""
 
     source: str
     format: Format
     n_jobs: int
     n_procs: int
     findings: dict[str, Finding] = field(default_factory=dict)
+    where: str = "line"
 
     def add(self, what: str, remedy: str, place: int | str, level: Level = "odd") -> None:
         """Count one place of a finding. O(1)."""
@@ -147,7 +150,7 @@ class LintReport:
     def add_bad_lines(self, bad: Mapping[str, Tally]) -> None:
         """Add the lines that a lenient reading has skipped."""
         for rule, tally in bad.items():
-            finding = Finding(f"bad line: {rule}", "an error, or dropped (--lenient)", "odd", tally.count)
+            finding = Finding(f"bad {self.where}: {rule}", "an error, or dropped (--lenient)", "odd", tally.count)
             finding.places += tally.places
             self.findings[rule] = finding
 
@@ -155,11 +158,6 @@ class LintReport:
     def is_odd(self) -> bool:
         """Whether there are problems other than notes."""
         return any(finding.level == "odd" for finding in self.findings.values())
-
-    @property
-    def where(self) -> str:
-        """The kind of places: jobs or lines."""
-        return "job" if self.format == "Batsim JSON" else "line"
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings as JSON."""

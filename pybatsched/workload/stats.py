@@ -17,11 +17,14 @@ from zoneinfo import ZoneInfo
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload import shares
-from pybatsched.workload.formats import batsim4, files, rackham, slurm, swf
+from pybatsched.workload.formats import job_log, rackham, swf
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import LogOptions
-from pybatsched.workload.formats.swf import SwfTrace, peak_use, read_swf, size_of
+from pybatsched.workload.formats.job_log import JobLog
+from pybatsched.workload.formats.rackham_reader import RackhamTrace
+from pybatsched.workload.formats.swf import SwfTrace, peak_use, size_of
 from pybatsched.workload.model import Workload
+from pybatsched.workload.reading import read_file
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 
@@ -83,35 +86,35 @@ def sample(
     path: str | Path,
     n_procs: int | None = None,
     partitions: Sequence[str] = (),
-    size_in: slurm.SizeIn = "cores",
-    timezone: str = "UTC",
+    size_in: job_log.SizeIn | None = None,
+    timezone: str | None = None,
+    *,
+    format: str | None = None,  # noqa: A002  as the option
+    mapping: str | None = None,
 ) -> Sample:
     """Read a sample from a workload file of any format, or from some of its partitions. Raises InputError.
 
-    `size_in` and `timezone` are for logs of Slurm.
+    `size_in` and `timezone` are for logs of Slurm and tables. `format` and `mapping` are as in `reading.read_file`.
     """
-    if partitions and files.format_of(path) not in {"SWF", "Slurm"}:
-        raise InputError(f"{path}: partitions: expected a log in SWF or of Slurm, found {files.format_of(path)}")
-    match files.format_of(path):
-        case "Batsim JSON":
-            return sample_workload(batsim4.read(path), n_procs)
-        case "Rackham":  # converted: time 0 of the log is long before most of its jobs
-            workload, report = rackham.to_workload(rackham.read_rackham(path), LogOptions(n_procs=n_procs))
-            made = sample_workload(workload)
-            made.n_left_out += report.n_dropped
-            return made
-        case "SWF":
-            trace = read_swf(path)
-            return sample_trace(trace.of_partitions(partitions) if partitions else trace, n_procs)
-        case "Slurm":
-            options = slurm.SlurmOptions(
+    found = read_file(path, format=format, mapping=mapping, timezone=timezone)
+    if partitions and isinstance(found, Workload | RackhamTrace):
+        kind = "Batsim JSON" if isinstance(found, Workload) else "Rackham"
+        raise InputError(f"{path}: partitions: expected a log in SWF or of Slurm, found {kind}")
+    match found:
+        case Workload():
+            return sample_workload(found, n_procs)
+        case RackhamTrace():  # converted: time 0 of the log is long before most of its jobs
+            workload, report = rackham.to_workload(found, LogOptions(n_procs=n_procs))
+        case SwfTrace():
+            return sample_trace(found.of_partitions(partitions) if partitions else found, n_procs)
+        case JobLog():
+            options = job_log.JobLogOptions(
                 Walltimes("requested-strict"), n_procs=n_procs, size_in=size_in, timezone=timezone
             )
-            accounting = slurm.read_slurm(path, timezone=timezone)
-            workload, report = slurm.to_workload(accounting, options, Selection(partitions=tuple(partitions)))
-            made = sample_workload(workload)
-            made.n_left_out += report.n_dropped
-            return made
+            workload, report = job_log.to_workload(found, options, Selection(partitions=tuple(partitions)))
+    made = sample_workload(workload)
+    made.n_left_out += report.n_dropped
+    return made
 
 
 def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:

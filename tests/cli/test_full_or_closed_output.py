@@ -21,6 +21,7 @@ from support.nursery import Forked
 from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli, run_with_little_room
+from support.tables import ROWS, text_table
 
 WORKLOAD = str(ROOT / "examples" / "workload.json")
 EVENTS = str(ROOT / "tests/conformance/recordings/v4/generic-events/events.txt")
@@ -45,6 +46,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "keys": ("keys",),
     "relay": None,
     "workload lint": (WORKLOAD,),
+    "workload describe-table": ("table.csv",),
     "workload convert": (WORKLOAD, "converted.json"),
     "workload events": (EVENTS, "--for", "batsim5", "--output", "events.txt"),
     "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),
@@ -85,6 +87,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run_cli("simulate", *args, cwd=folder).returncode == 0
     drawn = ("poisson", "--jobs", "9", "--procs", "4", "--users", "3", "--output", "users.json")
     assert run_cli("workload", "generate", *drawn, cwd=folder).returncode == 0
+    text_table(folder, *ROWS, name="table.csv")
     campaigns.scanned(folder / "study")
     (folder / "batsim").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
     (folder / "batsim").chmod(0o755)

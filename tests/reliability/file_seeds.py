@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import gzip
+import io
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 import msgpack
+import polars as pl
 from support import campaigns as made_campaigns, fingerprints, fuzzer
 from support.logs import ONE_OF_EACH, SACCT_COLUMNS, line, sacct_line
 from support.places import ROOT, TRACES
 from support.process import run_cli
+from support.tables import FRAMES, HEADER, MAPPING, PHILLY, ROWS, TEXTS, mapping, text_table
 
 from pybatsched.campaign.spec import read_spec
 from pybatsched.cli.common.arguments import policy_plan
@@ -26,6 +30,7 @@ from pybatsched.session.session import Session
 from pybatsched.simulator import external_events
 from pybatsched.testing import FakeBatsim, plan_for
 from pybatsched.workload.formats import batsim4, batsim5
+from pybatsched.workload.formats.table_mapping import SETS
 from pybatsched.workload.model import Workload
 from reliability.mutations import BYTES, Dice, change_value, dice_of, mutated
 
@@ -80,6 +85,43 @@ def slurm() -> list[bytes]:
         '2,c,"cpu=2,node=1",1704067210,1704067301,1704067361,60,Partition_Limit,FAILED,afterok:1,,\n'
     )
     return [piped, piped, quoted.encode(), *(content for name in _SLURM for content in _head(name))]
+
+
+def tables() -> list[bytes]:
+    """Tables as text, of the public sets and of another kind."""
+    other = "\n".join([HEADER, *ROWS, ""]).encode()
+    return [other, *(text.encode() for text in TEXTS.values())]
+
+
+def json_tables() -> list[bytes]:
+    """Tables as arrays of JSON objects."""
+    return [json.dumps(PHILLY).encode()]
+
+
+def parquet_tables() -> list[bytes]:
+    """Tables as Parquet."""
+    made = []
+    for columns in FRAMES.values():
+        content = io.BytesIO()
+        pl.DataFrame(columns).write_parquet(content)
+        made.append(content.getvalue())
+    return made
+
+
+def mappings() -> list[bytes]:
+    """Mappings of tables."""
+    folder = resources.files("pybatsched.workload.formats").joinpath("tables")
+    return [MAPPING.encode(), *(folder.joinpath(f"{name}.toml").read_bytes() for name in SETS)]
+
+
+def table_beside(folder: Path) -> None:
+    """Write a table beside a mapping."""
+    text_table(folder, *ROWS)
+
+
+def mapping_beside(folder: Path) -> None:
+    """Write a mapping beside a table."""
+    mapping(folder)
 
 
 def rackham() -> list[bytes]:

@@ -21,7 +21,7 @@ from support.process import run_cli
 from pybatsched import cli
 from reliability import file_seeds
 from reliability.fuzzing import NotDocumentedError, Target, scratch
-from reliability.mutations import JSON, TEXT, Dice, Mutator, mutated
+from reliability.mutations import BYTES, JSON, TEXT, Dice, Mutator, mutated
 
 _DOCUMENTED: Final = frozenset({0, 2, 3, 5, 7})
 _WHOLE: Final = b"main "  # before the name of a reading that goes through all of `cli.main`
@@ -135,6 +135,18 @@ _SLURM: Final[dict[str, Reading]] = {
     "nodes": ("workload", "convert", "FILE", "OUT/w.json", "--lenient", "--size-in", "nodes", "--duplicates", "error"),
     "gpus": ("workload", "convert", "FILE", "OUT/w.json", "--size-in", "gpus", "--timezone", "Europe/Paris"),
 }
+_TABLES: Final[dict[str, Reading]] = {
+    **_SLURM,
+    "describe": ("workload", "describe-table", "FILE"),
+    "mapped": ("workload", "convert", "FILE", "OUT/w.json", "--mapping", "HERE/mapping.toml", "--lenient"),
+    "mapped-lint": ("workload", "lint", "FILE", "--mapping", "HERE/mapping.toml"),
+    "pm100": ("workload", "lint", "FILE", "--format", "pm100"),
+    "philly": ("workload", "stats", "FILE", "--format", "philly"),
+}
+_MAPPINGS: Final[dict[str, Reading]] = {
+    "lint": ("workload", "lint", "HERE/jobs.csv", "--mapping", "FILE"),
+    "convert": ("workload", "convert", "HERE/jobs.csv", "OUT/w.json", "--mapping", "FILE", "--lenient"),
+}
 _SIMULATED: Final[dict[str, Reading]] = {
     "easy": ("simulate", "--procs", "8", "-w", "FILE", "--policy", "easy", "-e", "OUT/run", "--quiet"),
     "ujfb": ("simulate", "--procs", "8", "-w", "FILE", "--policy", "ujfb", "-e", "OUT/run", "--quiet"),
@@ -154,6 +166,10 @@ def targets() -> dict[str, tuple[Target, float]]:
     made: list[tuple[Target, float]] = [
         (_files("swf", seeds.swf, _LOGS, TEXT, packs=True), 12),
         (_files("slurm", seeds.slurm, _SLURM, TEXT, packs=True), 10),
+        (_files("tables", seeds.tables, _TABLES, TEXT, packs=True, beside=seeds.mapping_beside), 10),
+        (_files("json-tables", seeds.json_tables, _TABLES, JSON, packs=True, beside=seeds.mapping_beside), 4),
+        (_files("parquet-tables", seeds.parquet_tables, _TABLES, BYTES, beside=seeds.mapping_beside), 6),
+        (_files("mappings", seeds.mappings, _MAPPINGS, TEXT, beside=seeds.table_beside), 6),
         (_files("rackham", seeds.rackham, _LOGS, TEXT, packs=True), 10),
         (_files("workload4", seeds.workload4, _WORKLOADS, JSON, packs=True), 10),
         (_files("workload5", seeds.workload5, _WORKLOADS, JSON, packs=True), 10),

@@ -22,7 +22,8 @@ from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 from pybatsched.results import run_state
 from pybatsched.version import __version__
-from pybatsched.workload.formats.slurm import SIZES
+from pybatsched.workload.formats.files import FORMATS, Format, format_of as file_format
+from pybatsched.workload.formats.job_log import SIZES
 from pybatsched.workload.formats.swf import MEMORY_UNITS
 from pybatsched.workload.selection import seconds_of
 
@@ -343,10 +344,29 @@ def add_partition(parser: Group) -> None:
 
 
 def add_slurm(parser: Group) -> None:
-    """Describe the options for logs of Slurm: what sizes count, and the zone of times."""
+    """Describe the options for logs of Slurm and tables: what sizes count, and the zone of times."""
+    text = "what sizes of jobs in a log of Slurm or a table count (default: cores, or as in the mapping)"
+    parser.add_argument("--size-in", choices=SIZES, help=text)
+    add_timezone(parser)
+
+
+def add_timezone(parser: Group) -> None:
+    """Describe the option for the zone of times."""
+    text = "zone of times without one in a log of Slurm or a table (default: UTC, or as in the mapping)"
+    parser.add_argument("--timezone", metavar="ZONE", help=text)
+
+
+def add_format(parser: Group) -> None:
+    """Describe the options for the format of a file. `format_of` reads them."""
+    names = ", ".join(FORMATS)
     add = parser.add_argument
-    add("--size-in", choices=SIZES, help="what sizes of jobs in a log of Slurm count (default: cores)")
-    add("--timezone", metavar="ZONE", help="zone of times without one in a log of Slurm (default: UTC)")
+    add("--format", metavar="NAME", choices=tuple(FORMATS), help=f"{names} (default: by the content)")
+    add("--mapping", metavar="FILE", help="the file that says what the columns of a table are (docs/traces.md)")
+
+
+def format_of(path: str, args: argparse.Namespace) -> Format:
+    """Return the format of a file by the options, or by its content. Raises InputError."""
+    return file_format(path, args.format, args.mapping)
 
 
 def n_workers(text: str) -> int:

@@ -17,7 +17,7 @@ from pybatsched.experiment import run_inputs
 from pybatsched.experiment.run_inputs import Sizing, sizing, unit_by_name
 from pybatsched.platform.model import Platform
 from pybatsched.workload import load
-from pybatsched.workload.formats import files, swf
+from pybatsched.workload.formats import swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS, n_rounded
 from pybatsched.workload.selection import NoJobsLeftError, Selection
@@ -92,7 +92,7 @@ def add_workloads(group: arguments.Group) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a Batsim workload or a log (SWF, Slurm, Rackham), plain or gzip (repeatable: they are named w0, w1, …)",
+        help="a Batsim workload or a log (SWF, Slurm, a table, Rackham) (repeatable: they are named w0, w1, …)",
     )
     add(
         "--walltimes",
@@ -100,6 +100,7 @@ def add_workloads(group: arguments.Group) -> None:
         metavar="HOW",
         help="walltimes: requested (default, as in the file), exact, requested-strict, factor:F, round, none",
     )
+    arguments.add_format(group)
     arguments.add_memory_unit(group)
     arguments.add_slurm(group)
     arguments.add_partition(group)
@@ -120,14 +121,15 @@ def workloads(
     is left, unless --allow-empty is given, and for fields of jobs that are invalid for the metrics or for the policy,
     whose fields are in `models`.
     """
-    if args.memory_unit is not None and "SWF" not in map(files.format_of, args.workload):
+    formats = [arguments.format_of(path, args) for path in args.workload]
+    if args.memory_unit is not None and "SWF" not in formats:
         raise InputError(
             "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have the field memory_gb"
         )
     for option in ("size_in", "timezone"):
-        if getattr(args, option) is not None and "Slurm" not in map(files.format_of, args.workload):
-            raise InputError(f"--{option.replace('_', '-')}: expected a log of Slurm among the workloads")
-    if args.lenient and all(files.format_of(path) == "Batsim JSON" for path in args.workload):
+        if getattr(args, option) is not None and {"Slurm", "table"}.isdisjoint(formats):
+            raise InputError(f"--{option.replace('_', '-')}: expected a log of Slurm or a table among the workloads")
+    if args.lenient and set(formats) <= {"Batsim JSON"}:
         raise InputError("--lenient: expected a log among the workloads; a Batsim file is read as a whole")
     selection = Selection.from_json(_selection(args), len(args.workload)) if _selection(args) else None
     if selection is not None and not args.allow_empty:
@@ -156,6 +158,8 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     options: dict[str, Any] = {"walltimes": args.walltimes}
     options |= {} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
     options |= {name: value for name in ("size_in", "timezone") if (value := getattr(args, name)) is not None}
+    options |= {} if args.format is None else {"log_format": args.format}
+    options |= {} if args.mapping is None else {"mapping": str(Path(args.mapping).resolve())}
     options |= {"selection": _selection(args)} if _selection(args) else {}
     unit_of_sizes = args.units or _unit_of_logs(args)
     options |= {"units": unit_of_sizes} if unit_of_sizes else {}
@@ -164,7 +168,7 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _unit_of_logs(args: argparse.Namespace) -> str:
     """Return the unit of sizes of logs without --units, by the platform's name; an empty text for cores."""
-    formats = [files.format_of(path) for path in args.workload]
+    formats = [arguments.format_of(path, args) for path in args.workload]
     unit = unit_by_name(args.platform)
     if unit is None or set(formats) <= {"Batsim JSON"}:
         return ""
@@ -189,15 +193,17 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
                 path,
                 walltimes=args.walltimes,
                 memory_unit=unit,
-                size_in=args.size_in or "cores",
-                timezone=args.timezone or "UTC",
+                format=args.format,
+                mapping=args.mapping,
+                size_in=args.size_in,
+                timezone=args.timezone,
                 selection=selection,
                 lenient=args.lenient,
                 n_procs_else=n_procs,
             )
     except NoJobsLeftError as error:
         raise InputError(f"{error}; expected at least one job, or --allow-empty") from None
-    if not args.quiet and (selection is not None or files.format_of(path) != "Batsim JSON"):
+    if not args.quiet and (selection is not None or arguments.format_of(path, args) != "Batsim JSON"):
         for rule, what in workload.about["report"]["rules"].items():
             is_of_jobs = any(name.startswith("first_") for name in what)  # else it is about the whole log
             n = f"{quantity(what['count'], 'job')}: " if is_of_jobs else ""
@@ -207,7 +213,7 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
 
 def _resized(path: str, args: argparse.Namespace, workload: Workload, sizing: Sizing | None) -> Workload:
     """Return the workload with sizes in hosts. A Batsim file is converted only with --units."""
-    if sizing is None or not (sizing.asked or files.format_of(path) != "Batsim JSON"):
+    if sizing is None or not (sizing.asked or arguments.format_of(path, args) != "Batsim JSON"):
         return workload
     if not args.quiet:
         rounded = f"{n_rounded(workload, sizing.n_cores):,} of {quantity(len(workload.jobs), 'job')} rounded up"

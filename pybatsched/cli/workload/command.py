@@ -20,8 +20,9 @@ from pybatsched.policies import registry
 from pybatsched.simulator import external_events
 from pybatsched.workload import load, plot, stats
 from pybatsched.workload.areas import planned_areas
-from pybatsched.workload.formats import batsim4, files
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
+from pybatsched.workload.formats.table_proposal import describe_table
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
 from pybatsched.workload.lint import METRICS, LintReport, lint
 from pybatsched.workload.walltimes import Walltimes, plain
@@ -30,6 +31,7 @@ EPILOG: Final = """\
 examples:
   pybatsched workload lint log.swf.gz                              problems in a log, and how convert handles them
   pybatsched workload convert log.swf.gz w.json --walltimes exact  a log as a workload for Batsim
+  pybatsched workload describe-table jobs.csv                      a mapping for the columns of another table
   pybatsched workload convert log.swf.gz w.json --weeks            each week of 70 % utilisation or more
   pybatsched workload merge ctc=CTC.swf.gz sdsc=SDSC.swf.gz --submitted-before 26w --output m.json
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
@@ -38,12 +40,20 @@ examples:
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
   pybatsched workload stats w.json --plot w.svg                    figures and a plot
 
-A log is a file in the Standard Workload Format, output of sacct (Slurm), or of the Rackham format. Every FILE may be
-plain or gzip.
+A log is a file in the Standard Workload Format, output of sacct (Slurm), a table of jobs (CSV, Parquet, JSON), or of
+the Rackham format. Every FILE may be compressed by gzip or zstd.
 """
 
 _LINT: Final = """\
 exit codes: 0 the file was read; 2 it cannot be read; with --strict 7 if there are problems other than notes
+"""
+_DESCRIBE: Final = """\
+examples:
+  pybatsched workload describe-table jobs.csv.gz > mapping.toml     then check the columns and units in it
+  pybatsched workload lint jobs.csv.gz --mapping mapping.toml
+  pybatsched workload convert jobs.csv.gz w.json --mapping mapping.toml
+
+Tables are CSV with any delimiter, Parquet (pip install 'pybatsched[traces]') or arrays of JSON objects.
 """
 _GENERATE: Final = f"""\
 models:
@@ -79,6 +89,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         (
             Command("lint", "Report problems in a workload.", _LINT, _lint_arguments, _lint),
+            Command(
+                "describe-table",
+                "Propose a mapping of a table's columns, as TOML.",
+                _DESCRIBE,
+                _describe_arguments,
+                _describe,
+            ),
             Command("convert", convert.SUMMARY, convert.EPILOG, convert.add_arguments, convert.run),
             Command("merge", merge.SUMMARY, merge.EPILOG, merge.add_arguments, merge.run),
             Command(
@@ -115,36 +132,44 @@ run = arguments.run_chosen
 
 
 def _lint_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
+    arguments.add_format(parser)
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
     )
-    _add_timezone(parser)
+    arguments.add_timezone(parser)
     parser.add_argument("--strict", action="store_true", help="exit with code 7 if there are problems other than notes")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def _lint(args: argparse.Namespace) -> int:
     with loading(f"reading {args.file}"):
-        found = lint(args.file, args.procs, _readers(), _timezone(args))
+        how = {"format": args.format, "mapping": args.mapping}
+        found = lint(args.file, args.procs, _readers(), _timezone(args), **how)
     print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(_lint_lines(found)))
     return 7 if args.strict and found.is_odd else 0
 
 
-def _add_timezone(parser: argparse.ArgumentParser) -> None:
-    text = "zone of times without one in a log of Slurm (default: UTC)"
-    parser.add_argument("--timezone", metavar="ZONE", help=text)
+def _describe_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a table (CSV, Parquet, JSON), or a directory with its files")
 
 
-def _timezone(args: argparse.Namespace) -> str:
+def _describe(args: argparse.Namespace) -> int:
+    print(describe_table(args.file), end="")
+    return 0
+
+
+def _timezone(args: argparse.Namespace) -> str | None:
     """Return the time zone. Raises InputError for a zone that is not used."""
-    _check_of_slurm(args, "timezone")
-    return args.timezone or "UTC"
+    _check_of_job_log(args, "timezone")
+    zone: str | None = args.timezone
+    return zone
 
 
-def _check_of_slurm(args: argparse.Namespace, name: str) -> None:
-    if getattr(args, name) is not None and (kind := files.format_of(args.file)) != "Slurm":
-        raise InputError(f"--{name.replace('_', '-')}: expected a log of Slurm, found {kind}, {args.file}")
+def _check_of_job_log(args: argparse.Namespace, name: str) -> None:
+    kind = arguments.format_of(args.file, args)
+    if getattr(args, name) is not None and kind not in {"Slurm", "table"}:
+        raise InputError(f"--{name.replace('_', '-')}: expected a log of Slurm or a table, found {kind}, {args.file}")
 
 
 def _readers() -> dict[str, type[FieldModel]]:
@@ -242,13 +267,16 @@ def _generate(args: argparse.Namespace) -> int:
 
 
 def _areas_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Slurm, Rackham)")
+    parser.add_argument(
+        "file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Slurm, a table, Rackham)"
+    )
+    arguments.add_format(parser)
     parser.add_argument("-p", "--platform", required=True, metavar="FILE|NAME", help=PLATFORM_HELP)
 
 
 def _areas(args: argparse.Namespace) -> int:
     n_nodes = nodes_by_memory(names.find(args.platform).read())
-    areas = planned_areas(load(args.file), n_nodes)
+    areas = planned_areas(load(args.file, format=args.format, mapping=args.mapping), n_nodes)
     if areas.left_out:
         more = ", ..." if len(areas.left_out) > 1 else ""
         arguments.say(
@@ -283,7 +311,8 @@ def _events(args: argparse.Namespace) -> int:
 
 
 def _stats_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
+    arguments.add_format(parser)
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
     )
@@ -297,10 +326,11 @@ def _stats_arguments(parser: argparse.ArgumentParser) -> None:
 def _stats(args: argparse.Namespace) -> int:
     if args.plot is not None:
         arguments.refuse_to_overwrite(args.plot, [args.file])
-    _check_of_slurm(args, "size_in")
+    _check_of_job_log(args, "size_in")
     zone = _timezone(args)
     with loading(f"reading {args.file}"):
-        sample = stats.sample(args.file, args.procs, args.partition, args.size_in or "cores", zone)
+        how = {"format": args.format, "mapping": args.mapping}
+        sample = stats.sample(args.file, args.procs, args.partition, args.size_in, zone, **how)
     figures = stats.summary(sample)
     print(json.dumps(figures, indent=1) if args.json else "\n".join(stats.lines(sample, figures)))
     if args.plot is not None:

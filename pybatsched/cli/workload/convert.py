@@ -15,7 +15,7 @@ from pybatsched.machines import names
 from pybatsched.platform.groups import usual_host
 from pybatsched.platform.model import Platform
 from pybatsched.workload import prepare, reading
-from pybatsched.workload.formats import batsim4, batsim5, files, slurm, swf
+from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_load
 from pybatsched.workload.report import Report
@@ -34,6 +34,8 @@ examples:
   pybatsched workload convert log.swf.gz w.json --weeks --utilisation 0.7:1.0   w-week03.json, ...
   pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
   pybatsched workload convert sacct.txt.gz w.json --timezone Europe/Paris       a log of Slurm (docs/traces.md)
+  pybatsched workload convert job_table.parquet w.json --format pm100           a public set (docs/traces.md)
+  pybatsched workload convert jobs.csv.zst w.json --mapping mine.toml           another table
   pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
   pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes instead of cores
   pybatsched workload convert log.swf.gz w.json --cpu-load --platform mine.xml  jobs that use power, for -E
@@ -57,7 +59,7 @@ Dropped by default, and counted: jobs that ran 0 seconds or an unknown time, or 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload convert`."""
-    parser.add_argument("file", metavar="IN", help="a log (SWF, Slurm, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="IN", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
     parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
     arguments.add_for_batsim(parser, "the format to write (default: batsim4); all commands read both formats")
     add_log_options(parser)
@@ -105,8 +107,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Describe the options for the conversion of logs. `log_options` reads them."""
     parser.add_argument("--walltimes", metavar="RULE", help=f"{', '.join(RULES)} (default: requested)")
+    arguments.add_format(parser)
     log = parser.add_argument_group("logs only")
-    size = "which number of processors of SWF or Slurm to use (default: allocated)"
+    size = "which number of processors to use, not for Rackham (default: allocated)"
     log.add_argument("--size", choices=("allocated", "requested", "larger"), help=size)
     run_times = "logged (default), or cut to the requested time, which drops jobs without one"
     log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
@@ -128,22 +131,23 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     arguments.add_lenient(log)
 
 
-#: Options for all logs, for SWF and Slurm, for SWF only, and for Slurm only.
+#: Options for all logs, for all but Rackham, for SWF only, and for Slurm and tables only.
 _OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
 _OF_BOTH: Final = ("size", "run_times")
 _OF_SWF: Final = ("memory_unit", "unknown_runtime", "weeks", "week")
-_OF_SLURM: Final = ("size_in", "timezone")
+_OF_JOB_LOGS: Final = ("size_in", "timezone")
 _IN_WORDS: Final = {
     "Batsim JSON": "a Batsim file",
     "SWF": "a log in SWF",
     "Rackham": "a file of the Rackham format",
     "Slurm": "a log of Slurm",
+    "table": "a table",
 }
 
 
 def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf.SwfOptions:
     """Return the options for reading a file. Raises InputError for an option that is not for its format."""
-    kind = files.format_of(path)
+    kind = arguments.format_of(path, args)
     if kind == "Batsim JSON":
         _check_unused(args, _OF_LOGS, "a log", f"a Batsim file, {path}")
     found = f"{_IN_WORDS[kind]}, {path}"
@@ -151,8 +155,8 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
         _check_unused(args, _OF_BOTH, "a log in SWF", found)
     if kind != "SWF":
         _check_unused(args, _OF_SWF, "a log in SWF", found)
-    if kind != "Slurm":
-        _check_unused(args, _OF_SLURM, "a log of Slurm", found)
+    if kind not in {"Slurm", "table"}:
+        _check_unused(args, _OF_JOB_LOGS, "a log of Slurm or a table", found)
     if args.speed is not None and args.profile != "parallel":
         raise InputError("--speed: works only with --profile parallel; add it, or remove --speed")
     options = swf.SwfOptions(
@@ -166,10 +170,10 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
         size=args.size or "allocated",
         run_times=args.run_times or "logged",
         memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        format=args.format,
+        mapping=args.mapping,
     )
-    if kind == "Slurm":
-        return slurm.SlurmOptions.of(options, args.size_in or "cores", args.timezone or "UTC")
-    return options
+    return job_log.JobLogOptions.of(options, args.size_in, args.timezone) if kind in {"Slurm", "table"} else options
 
 
 def _check_unused(args: argparse.Namespace, names: tuple[str, ...], expected: str, found: str) -> None:
@@ -227,7 +231,7 @@ def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
     platform = names.find(args.platform).read()
     changes: list[Change] = []
     if (
-        args.units is not None or files.format_of(args.file) != "Batsim JSON"
+        args.units is not None or arguments.format_of(args.file, args) != "Batsim JSON"
     ):  # Batsim files are converted only with --units
         sizing = run_inputs.sizing(args.units, platform, args.platform)
         changes += [sizing.applied] if sizing is not None else []
@@ -270,7 +274,8 @@ def _convert_weeks(
             "--from, --submitted-before and --clock: expected without --weeks or --week, which set the window"
         )
     with loading(f"reading {args.file}"):
-        trace = swf.read_swf(args.file, lenient=args.lenient)
+        names = swf.FRONTIER if args.format == "frontier" else None
+        trace = swf.read_swf(args.file, lenient=args.lenient, names=names)
     if selection.partitions:
         trace = trace.of_partitions(selection.partitions)
     weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)

@@ -1,6 +1,6 @@
 """The conversion of logs of any format to a workload: options, selection, job numbers, profiles and the report.
 
-A format (`formats.swf`, `formats.slurm`, `formats.rackham`) reads lines and makes jobs of them. A `LogConverter`
+A format (`formats.swf`, `formats.job_log`, `formats.rackham`) reads lines and makes jobs of them. A `LogConverter`
 collects the jobs. The report counts dropped and changed jobs and notes by rule, with the first lines.
 """
 
@@ -50,9 +50,10 @@ class LogOptions:
     """How a log becomes a workload; the defaults are those of `pybatsched workload convert`.
 
     `min_runtime_s`: keep jobs with run time 0 or unknown, with this run time. `n_procs`: size of the machine (default:
-    that of the log or its format); `n_procs_else`: size if the log has none. `duplicates`: renumber a second job of the
-    same number, or reject the log. `profile`: delays, or parallel tasks of the same duration on processors of
-    `speed_flops`.
+    that of the log or its format); `n_procs_else`: size if the log has none. `duplicates`: renumber a second job of
+    the same number, or reject the log. `profile`: delays, or parallel tasks of the same duration on processors of
+    `speed_flops`. `format`: a name of `files.FORMATS` (default: by the content). `mapping`: the file with the
+    mapping of a table.
     """
 
     walltimes: Walltimes = field(default_factory=Walltimes)
@@ -62,6 +63,8 @@ class LogOptions:
     duplicates: Literal["renumber", "error"] = "renumber"
     profile: Literal["delay", "parallel"] = "delay"
     speed_flops: float = 1e9
+    format: str | None = None
+    mapping: str | None = None
 
     def __post_init__(self) -> None:
         if self.n_procs is not None and self.n_procs < 1:
@@ -74,6 +77,10 @@ class LogOptions:
     def as_json(self) -> dict[str, Any]:
         """Return the options for the workload file."""
         made: dict[str, Any] = {"walltimes": str(self.walltimes), "duplicates": self.duplicates}
+        if self.format is not None:
+            made["format"] = self.format
+        if self.mapping is not None:
+            made["mapping"] = Path(self.mapping).name
         if self.min_runtime_s is not None:
             made["min_runtime"] = self.min_runtime_s
         if self.profile == "parallel":
@@ -100,13 +107,14 @@ class Candidate(NamedTuple):
 class LogLines(NamedTuple):
     """The lines of a log: its file, the numbers of its jobs, and the lines that a lenient reading has skipped.
 
-    `others` counts jobs of partitions that are not selected.
+    `others` counts jobs of partitions that are not selected. `where` is what a line is called in reports.
     """
 
     source: str
     numbers: Sequence[int]
     bad: Mapping[str, Tally]
     others: Tally | None = None
+    where: str = "line"
 
 
 def procs_in_use(spans: Iterable[tuple[float, float, int, int]]) -> Iterator[tuple[int, int, int]]:
@@ -134,9 +142,10 @@ class LogConverter:
         self.source = lines.source
         self.options = options
         self.selection = selection
-        self.report = Report(n_read=len(lines.numbers) + sum(tally.count for tally in lines.bad.values()))
+        n_read = len(lines.numbers) + sum(tally.count for tally in lines.bad.values())
+        self.report = Report(n_read, where=lines.where)
         for tally in lines.bad.values():
-            dropped = replace(tally, rule=f"bad line, {tally.rule}: dropped")
+            dropped = replace(tally, rule=f"bad {lines.where}, {tally.rule}: dropped")
             self.report.tallies[dropped.rule] = dropped
         if lines.others is not None:
             self.report.n_read += lines.others.count

@@ -1,4 +1,4 @@
-"""Open, recognise and write workload files, plain or gzip. Errors name the file."""
+"""Open, recognise and write workload files, plain or compressed by gzip or zstd. Errors name the file."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
 
 from pybatsched.errors import InputError
 from pybatsched.results.atomic_files import whole
 from pybatsched.workload import progress
+from pybatsched.workload.formats import table_mapping
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_CHUNK: Final = 2048  # small, because a few bytes can be 128 KiB of text
+PARQUET_MAGIC: Final = b"PAR1"
 #: Limit of the size of a decompressed file: this many bytes, plus this many times the compressed size.
 SMALL_BYTES: Final = 2**26
 MAX_RATIO: Final = 200
@@ -28,18 +32,20 @@ MAX_RATIO: Final = 200
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes. It is decompressed if its first two bytes are those of gzip.
+    """Open a file to read its bytes. It is decompressed if its first bytes are those of gzip or zstd.
 
     Any error of the file, here or while the caller reads it, is an InputError that names it.
     """
     try:
         with _open(Path(path)) as raw:
-            if raw.peek(2)[:2] == _GZIP_MAGIC:
+            magic = raw.peek(4)[:4]
+            if magic[:2] == _GZIP_MAGIC or magic == _ZSTD_MAGIC:
                 is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
                 packed = _CountingReader(raw)
                 size = os.fstat(raw.fileno()).st_size
-                with gzip.GzipFile(fileobj=cast(BinaryIO, raw if is_file else packed)) as content:
-                    unpacked = LimitedGzipReader(content, (lambda: size) if is_file else packed.n_bytes, str(path))
+                source = cast(BinaryIO, raw if is_file else packed)
+                with _zstd(source, path) if magic == _ZSTD_MAGIC else gzip.GzipFile(fileobj=source) as content:
+                    unpacked = LimitedReader(content, (lambda: size) if is_file else packed.n_bytes, str(path))
                     yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 18))
             else:
                 yield cast(BinaryIO, raw)
@@ -49,6 +55,57 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: the gzip data is truncated or damaged: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+class _ZstdReader(io.RawIOBase):
+    """Decompressed data of a zstd file, which may consist of several frames. Raises InputError."""
+
+    def __init__(self, source: BinaryIO, path: str | Path) -> None:
+        import zstandard  # noqa: PLC0415  an optional dependency
+
+        self._source = source
+        self._path = path
+        self._new_frame = zstandard.ZstdDecompressor().decompressobj
+        self._error: type[Exception] = zstandard.ZstdError
+        self._frame: Any = None  # that is being read
+        self._packed = b""
+        self._text = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read into a buffer."""
+        while not self._text:
+            self._packed = self._packed or self._source.read(_ZSTD_CHUNK)
+            if not self._packed:
+                if self._frame is not None:
+                    raise InputError(f"{self._path}: the zstd data is truncated")
+                return 0
+            try:
+                self._frame = self._frame or self._new_frame()
+                self._text = memoryview(self._frame.decompress(self._packed))
+            except self._error as error:
+                raise InputError(f"{self._path}: the zstd data is damaged: {error}") from error
+            self._packed = b""
+            if self._frame.eof:
+                self._packed, self._frame = self._frame.unused_data, None
+        place = memoryview(buffer)
+        n = min(len(place), len(self._text))
+        place[:n] = self._text[:n]
+        self._text = self._text[n:]
+        return n
+
+
+def _zstd(source: BinaryIO, path: str | Path) -> _ZstdReader:
+    """Return the decompressed data of a zstd file. Raises InputError without the library."""
+    try:
+        return _ZstdReader(source, path)
+    except ImportError:
+        raise InputError(
+            f"{path}: zstd data needs zstandard; pip install 'pybatsched[traces]', or decompress the file (unzstd)"
+        ) from None
 
 
 class _CountingReader:
@@ -69,13 +126,14 @@ class _CountingReader:
         return self._n
 
 
-class LimitedGzipReader(io.RawIOBase):
+class LimitedReader(io.RawIOBase):
     """Decompressed data with a limit, against files that would fill the memory. `size()` is the compressed size.
 
-    No log or workload is compressed to less than a hundredth, but gzip can reach a thousandth. Raises InputError.
+    No log or workload is compressed to less than a hundredth, but gzip can reach a thousandth, and zstd much less.
+    Raises InputError.
     """
 
-    def __init__(self, content: gzip.GzipFile, size: Callable[[], int], name: str) -> None:
+    def __init__(self, content: gzip.GzipFile | _ZstdReader, size: Callable[[], int], name: str) -> None:
         self._content = content
         self._size = size
         self._name = name
@@ -95,8 +153,8 @@ class LimitedGzipReader(io.RawIOBase):
         self._n += n
         if self._n > SMALL_BYTES + MAX_RATIO * self._size():
             raise InputError(
-                f"{self._name}: the gzip data decompresses to more than {MAX_RATIO} times its size plus 64 MiB; "
-                "if this is correct, decompress the file first (gunzip)"
+                f"{self._name}: the data decompresses to more than {MAX_RATIO} times its size plus 64 MiB; "
+                "if this is correct, decompress the file first (gunzip, unzstd)"
             )
         return n
 
@@ -159,48 +217,83 @@ def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> No
             buffered.writelines(piece.encode() for piece in pieces)
 
 
-Format = Literal["Batsim JSON", "SWF", "Rackham", "Slurm"]
+Format = Literal["Batsim JSON", "SWF", "Rackham", "Slurm", "table"]
+#: Names of formats on the command line: of readers, and of public sets, most of which are tables.
+FORMATS: Final[Mapping[str, Format]] = {
+    "batsim": "Batsim JSON",
+    "swf": "SWF",
+    "slurm": "Slurm",
+    "rackham": "Rackham",
+    "frontier": "SWF",
+    **dict.fromkeys(table_mapping.SETS, "table"),
+}
 #: A brace and a name without quotes, which is not JSON.
 _RACKHAM: Final = re.compile(rb"\{\s*[A-Za-z_][A-Za-z0-9_]*\s*:")
 #: Separators of columns in a log of Slurm, the likeliest first.
 _SEPARATORS: Final = ("|", ",", ";", "\t")
 _HEAD: Final = 4096
+_LONGEST_HEADER: Final = 1 << 20
+#: The start of an array of objects. A file of Batsim is an object.
+_ARRAY: Final = re.compile(rb"\[\s*\{")
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
-def format_of(path: str | Path) -> Format:
-    """Return the format of a workload file by its start.
+def format_of(path: str | Path, format: str | None = None, mapping: str | None = None) -> Format:  # noqa: A002
+    """Return the format of a workload file: the named one, or that of its content.
 
-    It is a JSON value, a line of the Rackham format, a header with a column JobID (or another line of columns separated
-    by | or commas), else SWF.
+    A file with a `mapping` is a table, and so are Parquet files, arrays of JSON, directories, and files that start with
+    the columns of a public set. Otherwise it is a JSON value, a line of the Rackham format, a header with a column
+    JobID, another line of columns, else SWF. Raises InputError.
     """
-    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+    if mapping is not None:
+        if format is not None:
+            raise InputError(f"format {format!r:.40}: expected without a mapping, which is for other tables")
+        return "table"
+    if format is not None:
+        if format not in FORMATS:
+            raise InputError(f"format {format!r:.40}: expected one of {', '.join(FORMATS)}")
+        return FORMATS[format]
+    if Path(path).is_dir():
+        return "table"
+    if Path(path).exists() and not Path(path).is_file():
         raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
     with progress.part(0, 0), opened(path) as content:
         while head := content.read(_HEAD):
             text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
             if text:
-                is_table = _is_table(text)
-                if is_table or text[:1] not in b'{["':
-                    return "Slurm" if is_table else "SWF"
-                return "Rackham" if _RACKHAM.match(text + content.read(80)) else "Batsim JSON"
-    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF, Rackham or Slurm), found an empty file")
+                return _format_of_text(text, content)
+    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF, Rackham, Slurm or a table), found an empty file")
 
 
-def _is_table(text: bytes) -> bool:
-    """Return whether a file starts with the header of a log of Slurm, or at least as a table."""
+def _format_of_text(text: bytes, rest: BinaryIO) -> Format:
+    """Return the format of a file by the start of its content."""
+    if text.startswith(PARQUET_MAGIC) or _ARRAY.match(text):
+        return "table"
     if text[:2] in _UTF16:
-        return b"J\0o\0b\0" in text[:200] or b"\0J\0o\0b" in text[:200]
+        return "Slurm" if b"J\0o\0b\0" in text[:200] or b"\0J\0o\0b" in text[:200] else "SWF"
+    while text[:1] not in b";{[" and b"\n" not in text and (more := rest.read(_HEAD)) and len(text) < _LONGEST_HEADER:
+        text += more
+    if (kind := _kind_of_table(text)) is not None:
+        return kind
+    if text[:1] not in b'{["':
+        return "SWF"
+    return "Rackham" if _RACKHAM.match(text + rest.read(80)) else "Batsim JSON"
+
+
+def _kind_of_table(text: bytes) -> Format | None:
+    """Return whether a text starts with the header of a log of Slurm, or as another table; None for neither."""
     if text[:1] in b";{[":
-        return False
+        return None
     line = text.splitlines()[0].decode("latin-1")
     separator = separator_of(line)
-    names = {re.sub(r'[ _"]', "", cell).lower() for cell in (line.split(separator) if separator else line.split())}
-    if names & {"jobid", "jobidraw"}:
-        return True
-    if text[:1] == b'"' or separator not in {"|", ","}:
-        return False
-    return line.count(separator) >= 3 and len(line.split()) < 18
+    cells = [cell.strip(' "') for cell in (line.split(separator) if separator else line.split())]
+    if table_mapping.detected(cells) is not None:
+        return "table"
+    if {re.sub(r"[ _]", "", cell).lower() for cell in cells} & {"jobid", "jobidraw"}:
+        return "Slurm"
+    if separator is None or len(line.split()) >= 18:
+        return None
+    return "table" if line.count(separator) >= 3 else None
 
 
 def separator_of(line: str) -> str | None:

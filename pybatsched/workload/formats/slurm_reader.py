@@ -10,19 +10,17 @@ import csv
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from zoneinfo import ZoneInfo
 
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.formats.files import lines_of, opened, separator_of
+from pybatsched.workload.formats.job_log import JobLog, LoggedJob, SizeIn, sizes, zone_of
 from pybatsched.workload.formats.slurm_values import JobId, LoggedTime, Memory
-from pybatsched.workload.formats.swf_reader import OTHER_PARTITION
 from pybatsched.workload.report import Tally
 
 #: Names of columns (in small letters, without `_`), and the columns of `sacct` that they are.
@@ -36,16 +34,11 @@ _COLUMNS: Final[Mapping[str, str]] = {
         *("Comment", "AdminComment", "SystemComment", "WorkDir", "NodeList", "Constraints", "Reason"),
     )
 } | {
-    # Other names, as in the logs of NREL's Eagle: limits are in seconds there.
     "submittime": "Submit",
     "eligibletime": "Eligible",
     "starttime": "Start",
     "endtime": "End",
     "runtime": "ElapsedRaw",
-    "wallclockreq": "TimelimitSeconds",
-    "nodesreq": "ReqNodes",
-    "processorsreq": "ReqCPUS",
-    "gpusreq": "ReqGPUs",
     "name": "JobName",
     "submitline": "SubmitLine",
 }
@@ -53,100 +46,12 @@ _COLUMNS: Final[Mapping[str, str]] = {
 _FREE: Final = ("SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir", "Constraints", "Reason")
 _CORES: Final = ("NCPUS", "AllocCPUS", "ReqCPUS", "AllocTRES", "ReqTRES")
 _NODES: Final = ("NNodes", "AllocNodes", "ReqNodes", "AllocTRES", "ReqTRES")
-_GPUS: Final = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES", "ReqGPUs")
+_GPUS: Final = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
+_ALLOCATED: Final = frozenset({"NCPUS", "AllocCPUS", "NNodes", "AllocNodes", "AllocTRES"})
 _MOST_JOINED: Final = 1000  # lines of one record
 _IS_RECORD: Final = re.compile(r'"?[0-9]+(?:[_+.][^|,;\t]*)?"?\s*[|,;\t]')
 _HINT: Final = "; the header must name the columns, as `pybatsched traces sacct-command` writes them"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
-
-
-class SlurmJob(NamedTuple):
-    """One job, or one attempt of it. Times are seconds since 1970; None is an unknown value.
-
-    `elapsed_s` is the run time by the log. `energy_j` and `used_gb` are those of the job, or of its steps. `labels` are
-    the text fields that jobs keep, by the names of these fields.
-    """
-
-    id: JobId
-    submitted_at: float | None
-    eligible_at: float | None
-    started_at: float | None
-    ended_at: float | None
-    elapsed_s: float | None
-    limit_s: float | None
-    is_unlimited: bool
-    allocated: Mapping[str, int | None]
-    requested: Mapping[str, int | None]
-    memory: Memory | None
-    used_gb: float | None
-    state: str | None
-    priority: int | None
-    energy_j: float | None
-    labels: Mapping[str, str]
-    line: int
-
-    @property
-    def run_s(self) -> float | None:
-        """The run time: by the log, else from start to end."""
-        if self.elapsed_s is not None:
-            return self.elapsed_s
-        if self.started_at is None or self.ended_at is None:
-            return None
-        return self.ended_at - self.started_at
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the job is not waiting or running at the end of the log."""
-        if self.state in values.ALIVE:
-            return False
-        return self.ended_at is not None or self.elapsed_s is not None
-
-
-@dataclass(slots=True)
-class SlurmTrace:
-    """A log in memory, in the order of the file.
-
-    `columns` are those of the header that are known, `ignored` the others. `bad` counts the lines that a lenient
-    reading has skipped, `copies` those that repeat another line, `others` the jobs of partitions that are not selected.
-    `local_times` says whether times without a zone were read, `n_ambiguous` how many of them exist twice. `digits` are
-    those of the longest number, task and part, for ids with leading zeros.
-    """
-
-    source: str
-    zone: str = "UTC"
-    columns: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    jobs: list[SlurmJob] = field(default_factory=list)
-    bad: dict[str, Tally] = field(default_factory=dict)
-    copies: Tally | None = None
-    others: Tally | None = None
-    n_steps: int = 0
-    lost_steps: Tally = field(default_factory=lambda: Tally("a step whose job has no line: ignored", "noted"))
-    local_times: bool = False
-    n_ambiguous: int = 0
-    digits: tuple[int, int, int] = (1, 1, 1)
-
-    def of_partitions(self, wanted: Sequence[str]) -> SlurmTrace:
-        """Return the log of some partitions. The jobs of the others are counted. O(n). Raises InputError."""
-        present: dict[str, int] = {}
-        for job in self.jobs:
-            if (name := job.labels.get("partition")) is not None:
-                present[name] = present.get(name, 0) + 1
-        for name in wanted:
-            if name not in present:
-                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(present.items())) or "none"
-                raise InputError(f"{self.source}: partition {name!r:.40}: expected a partition of the log: {known}")
-        others = Tally(OTHER_PARTITION, "dropped")
-        kept: list[SlurmJob] = []
-        for job in self.jobs:
-            if job.labels.get("partition") in wanted:
-                kept.append(job)
-            else:
-                others.add(job.line)
-        return replace(self, jobs=kept, others=others if others.count else None)
-
-
-COPY: Final = "a record that another line repeats, or repeats with the end of the job: dropped"
 
 
 class _BadLineError(Exception):
@@ -158,28 +63,16 @@ class _BadLineError(Exception):
         self.found = found
 
 
-def zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name, such as Europe/Paris. Raises InputError."""
-    if name.upper() in {"UTC", "Z"}:
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (OSError, ValueError, KeyError):
-        raise InputError(
-            f"time zone {name!r:.60}: expected a name of the time zone database, such as Europe/Paris or UTC"
-        ) from None
-
-
-def read_slurm(path: str | Path, *, timezone: str = "UTC", lenient: bool = False) -> SlurmTrace:
+def read_slurm(path: str | Path, *, timezone: str | None = None, lenient: bool = False) -> JobLog:
     """Read a log, plain or gzip. About 60 µs per line of 18 columns.
 
     Times without a zone are local times in `timezone`. An invalid line is an InputError that names the file, the line
     and the field. A lenient reading skips such lines and counts them in `bad`.
     """
-    trace = SlurmTrace(str(path), timezone)
+    trace = JobLog(str(path), timezone or "UTC")
     with opened(path) as content, gc_paused():
         lines = enumerate(_texts(path, lines_of(content)), 1)
-        reader = _Reader(trace, zone_of(timezone), lenient=lenient)
+        reader = _Reader(trace, zone_of(trace.zone), lenient=lenient)
         reader.read(_Records(trace.source, lines, reader.bad))
     reader.finish()
     return trace
@@ -362,7 +255,7 @@ _LABELS: Final = {
 class _Reader:
     """Makes jobs of records."""
 
-    def __init__(self, trace: SlurmTrace, zone: tzinfo, *, lenient: bool) -> None:
+    def __init__(self, trace: JobLog, zone: tzinfo, *, lenient: bool) -> None:
         self.trace = trace
         self.zone = zone
         self.lenient = lenient
@@ -427,7 +320,7 @@ class _Reader:
             return
         self.trace.jobs.append(self._job(cells, job_id, line))
 
-    def _job(self, cells: list[str], job_id: JobId, line: int) -> SlurmJob:
+    def _job(self, cells: list[str], job_id: JobId, line: int) -> LoggedJob:
         submitted_at = self._time(cells, "Submit")
         state = self._value(cells, "State", values.state_of)
         started_at, ended_at = self._time(cells, "Start"), self._time(cells, "End")
@@ -440,7 +333,7 @@ class _Reader:
         used = self._value(cells, "MaxRSS", lambda text: values.memory_of(text, "K"))
         priority = self._value(cells, "Priority", values.number_of)
         allocated, requested = self._sizes(cells)
-        made = SlurmJob(
+        made = LoggedJob(
             job_id,
             submitted_at,
             self._time(cells, "Eligible"),
@@ -456,13 +349,14 @@ class _Reader:
             state,
             None if priority is None else int(priority),
             self._energy(cells),
+            None,
             self._texts_of(cells),
             line,
         )
         self._check(made, cells)
         return made
 
-    def _check(self, job: SlurmJob, cells: Sequence[str]) -> None:
+    def _check(self, job: LoggedJob, cells: Sequence[str]) -> None:
         """Raise _BadLineError for a job that ran, but whose times or sizes cannot be right."""
         run_s = job.run_s
         if run_s is not None and run_s < 0:
@@ -478,23 +372,21 @@ class _Reader:
             found = shown(cells[self._index[name]])
             raise _BadLineError(f"field {name}: expected at least 1, because the job ran", f", found {found}")
 
-    def _sizes(self, cells: list[str]) -> tuple[dict[str, int | None], dict[str, int | None]]:
+    def _sizes(self, cells: list[str]) -> tuple[Mapping[SizeIn, int | None], Mapping[SizeIn, int | None]]:
         """Return cores, nodes and GPUs, allocated and requested."""
         given = self._value(cells, "AllocTRES", values.resources_of) or {}
         wanted = self._value(cells, "ReqTRES", values.resources_of) or {}
         n_cores, n_nodes = self._count(cells, "NCPUS"), self._count(cells, "NNodes")
-        allocated = {
-            "cores": _first(self._count(cells, "AllocCPUS"), self._resource(given, "AllocTRES", "cpu"), n_cores),
-            "nodes": _first(self._count(cells, "AllocNodes"), self._resource(given, "AllocTRES", "node"), n_nodes),
-            "gpus": _first(self._gpus(given, "AllocTRES"), self._gres(cells, "AllocGRES", n_nodes)),
-        }
-        requested = {
-            "cores": _first(self._count(cells, "ReqCPUS"), self._resource(wanted, "ReqTRES", "cpu")),
-            "nodes": _first(self._count(cells, "ReqNodes"), self._resource(wanted, "ReqTRES", "node")),
-            "gpus": _first(
-                self._gpus(wanted, "ReqTRES"), self._count(cells, "ReqGPUs"), self._gres(cells, "ReqGRES", n_nodes)
-            ),
-        }
+        allocated = sizes(
+            _first(self._count(cells, "AllocCPUS"), self._resource(given, "AllocTRES", "cpu"), n_cores),
+            _first(self._count(cells, "AllocNodes"), self._resource(given, "AllocTRES", "node"), n_nodes),
+            _first(self._gpus(given, "AllocTRES"), self._gres(cells, "AllocGRES", n_nodes)),
+        )
+        requested = sizes(
+            _first(self._count(cells, "ReqCPUS"), self._resource(wanted, "ReqTRES", "cpu")),
+            _first(self._count(cells, "ReqNodes"), self._resource(wanted, "ReqTRES", "node")),
+            _first(self._gpus(wanted, "ReqTRES"), self._gres(cells, "ReqGRES", n_nodes)),
+        )
         return allocated, requested
 
     def _resource(self, resources: Mapping[str, str], column: str, name: str) -> int | None:
@@ -526,7 +418,7 @@ class _Reader:
             limit_s = self._value(cells, column, values.limit_of)
             if limit_s is not None:
                 return limit_s or None, False
-        return self._value(cells, "TimelimitSeconds", values.number_of) or None, False
+        return None, False
 
     def _memory(self, cells: list[str]) -> Memory | None:
         """Return the requested memory, else the allocated one."""
@@ -593,40 +485,11 @@ class _Reader:
         trace = self.trace
         if not trace.jobs and not trace.bad and not self._steps:
             raise InputError(f"{trace.source}: expected a log of Slurm with jobs, found a header alone")
-        ids = [job.id for job in trace.jobs]
-        longest = (
-            max((one.number for one in ids), default=0),
-            max((one.task or 0 for one in ids), default=0),
-            max((one.part or 0 for one in ids), default=0),
-        )
-        trace.digits = (len(str(longest[0])), len(str(longest[1])), len(str(longest[2])))
-        self._drop_copies()
+        trace.has_allocated = not _ALLOCATED.isdisjoint(trace.columns)
+        trace.set_digits()
+        trace.drop_copies()
         if self._steps:
             self._merge_steps()
-
-    def _drop_copies(self) -> None:
-        """Drop lines that repeat a record, as in months that were exported separately, and records without an end."""
-        by_run: dict[Any, int] = {}
-        jobs = self.trace.jobs
-        dropped: set[int] = set()
-        for place, job in enumerate(jobs):
-            if job.id.is_waiting:
-                continue
-            key = (job.id, job.submitted_at, job.started_at)
-            first = by_run.setdefault(key, place)
-            if first == place:
-                continue
-            if not job.has_ended or jobs[first]._replace(line=job.line) == job:
-                dropped.add(place)
-            elif not jobs[first].has_ended:
-                dropped.add(first)
-                by_run[key] = place
-            # else the lines differ in more than their end: both are kept, as attempts
-        if dropped:
-            self.trace.copies = Tally(COPY, "dropped")
-            for place in sorted(dropped):
-                self.trace.copies.add(jobs[place].line)
-            self.trace.jobs = [job for place, job in enumerate(jobs) if place not in dropped]
 
     def _merge_steps(self) -> None:
         """Add memory and energy of steps to their jobs: the attempt on the last line before the step."""

@@ -214,14 +214,16 @@ def gpus_of(resources: Mapping[str, str]) -> int | None:
 class JobId(NamedTuple):
     """The parts of an id: job, task of an array, part of a heterogeneous job, and step.
 
-    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9]`).
+    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9]`). An id
+    of another batch system that is not a number is a `name`.
     """
 
     number: int
-    task: int | None
-    part: int | None
-    step: str | None
-    is_waiting: bool
+    task: int | None = None
+    part: int | None = None
+    step: str | None = None
+    is_waiting: bool = False
+    name: str = ""
 
     @property
     def whole(self) -> JobId:
@@ -230,6 +232,8 @@ class JobId(NamedTuple):
 
     def text(self, n_digits: int = 1, n_task: int = 1, n_part: int = 1) -> str:
         """Return the id with leading zeros."""
+        if self.name:
+            return self.name
         task = "" if self.task is None else f"_{self.task:0{n_task}}"
         part = "" if self.part is None else f"+{self.part:0{n_part}}"
         return f"{self.number:0{n_digits}}{task}{part}"

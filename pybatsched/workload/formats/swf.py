@@ -24,7 +24,7 @@ from pybatsched.workload.formats.conversion import (
     gc_paused,
     procs_in_use,
 )
-from pybatsched.workload.formats.swf_reader import FIELDS, UNNAMED, SwfJob, SwfTrace, read_swf
+from pybatsched.workload.formats.swf_reader import FIELDS, FRONTIER, UNNAMED, SwfJob, SwfTrace, read_swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
@@ -33,6 +33,7 @@ from pybatsched.workload.walltimes import plains
 __all__ = [
     "DEFAULT_MEMORY_UNIT",
     "FIELDS",
+    "FRONTIER",
     "MEMORY_UNITS",
     "MemoryUnit",
     "SwfJob",
@@ -327,8 +328,8 @@ class _Converter(LogConverter):
     def workload(self) -> Workload:
         """Return the workload."""
         n_procs, remark = machine_of(self.trace, self.options)
-        if remark is not None:
-            self.report.note(remark)
+        for one in (*self.trace.remarks, *([] if remark is None else [remark])):
+            self.report.note(one)
         for job in self.jobs:
             if "depends_on" in job and job["depends_on"] not in self.line_of:
                 self.report.count("changed", LOOSE, self.line_of[job["id"]])

@@ -95,6 +95,11 @@ OTHER_PARTITION: Final = "of another partition: dropped"
 _NAMED: Final = re.compile(r"([0-9]{1,3})\s*:\s*([A-Za-z][A-Za-z0-9_-]{0,40})(?![^\s(,;])")
 #: A number that is not a name: a value of an extra field.
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,15}\.[0-9]{1,15}")
+#: A description of nodes: their number, after names, and the cores of each.
+_NODES: Final = re.compile(r"[^:]+:[^:]+:([0-9]{1,9})x[0-9]{1,9}")
+DESCRIBED: Final = "sizes are the numbers of nodes in {}, not those in fields 5 and 8 ({:,} jobs have others)"
+#: Names of the fields after the 18th in logs as Alea NG and Frontier's have them, by index.
+FRONTIER: Final[Mapping[int, str]] = {18: "used_GPUs", 19: "soft_walltime", 20: "required_properties"}
 UNNAMED: Final = "more than 18 fields, and the header does not name the others: these are ignored"
 
 #: A key starts with a capital and is not a URL: continued comments are indented and often contain URLs.
@@ -108,7 +113,8 @@ class SwfTrace:
     Iteration and `trace[i]` return jobs as records. `header` has the values by key. A key that occurs several times, or
     continues over several lines, has one line per value. `extras` are columns of named fields after the 18th, by name;
     None is a missing value. `unnamed` counts the lines with other fields after the 18th. `bad` counts the lines that a
-    lenient reading has skipped, `others` the jobs of partitions that are not selected.
+    lenient reading has skipped, `others` the jobs of partitions that are not selected. `remarks` are notes about the
+    whole log.
     """
 
     source: str
@@ -120,6 +126,7 @@ class SwfTrace:
     others: Tally | None = None
     extras: dict[str, list[Extra | None]] = field(default_factory=dict)
     unnamed: Tally = field(default_factory=lambda: Tally(UNNAMED, "noted"))
+    remarks: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -190,17 +197,21 @@ class SwfTrace:
         lines = array("L", compress(self.lines, keeps))
         extras = {name: list(compress(column, keeps)) for name, column in self.extras.items()}
         counted = others if others.count else None
-        return SwfTrace(self.source, self.header, numbers, labels, lines, self.bad, counted, extras, self.unnamed)
+        return SwfTrace(
+            self.source, self.header, numbers, labels, lines, self.bad, counted, extras, self.unnamed, self.remarks
+        )
 
 
-def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
+def read_swf(path: str | Path, *, lenient: bool = False, names: Mapping[int, str] | None = None) -> SwfTrace:
     """Read a log, plain or gzip. About 6 µs per job: two seconds for the largest public logs.
 
     A line with fewer than 18 fields, or with an invalid number, is an InputError that names the file, the line and the
-    field. A lenient reading skips such lines and counts them in `bad`.
+    field. A lenient reading skips such lines and counts them in `bad`. `names` are those of fields after the 18th, by
+    index from 0, if the header does not have them. If one of these fields describes nodes, as `frontier:excl:25x112`
+    does, sizes are its numbers of nodes.
     """
     trace = SwfTrace(str(path))
-    reader = _Reader(trace, lenient=lenient)
+    reader = _Reader(trace, lenient=lenient, names=names)
     n_lines = 0
     with opened(path) as content, gc_paused():
         # 4 MB at a time, up to the end of a line: the log is never in memory as text.
@@ -210,7 +221,26 @@ def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
             n_lines += reader.take(chunk if n_lines else chunk.removeprefix(_BYTE_ORDER_MARK), n_lines)
     if not n_lines or not (len(trace) or trace.n_bad or reader.n_comments):
         raise InputError(f"{path}: expected a log in the Standard Workload Format, found an empty file")
+    _take_described_nodes(trace)
     return trace
+
+
+def _take_described_nodes(trace: SwfTrace) -> None:
+    """Replace sizes by the numbers of nodes in a field after the 18th, if all its values describe nodes. O(n)."""
+    for name, column in trace.extras.items():
+        nodes: dict[Extra | None, int] = {}
+        for value in set(column):
+            match = _NODES.fullmatch(value) if isinstance(value, str) else None
+            nodes[value] = int(match[1]) if match else 0
+        if not any(nodes.values()) or any(not n for value, n in nodes.items() if value not in {None, -1}):
+            continue
+        found = [nodes[value] for value in column]
+        n_other = sum(n > 0 and n != size for n, size in zip(found, trace.numbers[4], strict=True))
+        for index in (4, 7):
+            sizes = zip(found, trace.numbers[index], strict=True)
+            trace.numbers[index] = array("q", [n or size for n, size in sizes])
+        trace.remarks.append(DESCRIBED.format(name, n_other))
+        return
 
 
 class _Labels(dict[bytes, Label]):
@@ -258,7 +288,7 @@ class _Reader:
     `take_carefully` reads the chunk line by line.
     """
 
-    def __init__(self, trace: SwfTrace, *, lenient: bool) -> None:
+    def __init__(self, trace: SwfTrace, *, lenient: bool, names: Mapping[int, str] | None = None) -> None:
         self.trace = trace
         self.lenient = lenient
         self.n_comments = 0
@@ -266,6 +296,7 @@ class _Reader:
         self._labels = _Labels()
         self._extras = _Extras()
         self._named: dict[int, str] = {}
+        self._names = names or {}
 
     def take(self, chunk: bytes, n_before: int) -> int:
         """Read complete lines, which follow `n_before` others, and return their number. O(length)."""
@@ -294,7 +325,7 @@ class _Reader:
         words = chunk.replace(b"\n", b" ; ").split()  # a mark at the end of each line, which must follow all fields
         if width < 18 or len(words) != (width + 1) * n or words[width :: width + 1].count(b";") != n:
             return None
-        names = extra_names(self._named) if width > 18 else {}
+        names = self._extra_names() if width > 18 else {}
         columns = {index: words[index :: width + 1] for index in (*range(18), *(i for i in names if i < width))}
         if b"_" in chunk and any(b"_" in b" ".join(columns[index]) for index in _NUMBERS):
             return None  # Python accepts 1_000 as a number, but the format does not
@@ -332,24 +363,30 @@ class _Reader:
         columns = {index: [row[index] for row in rows] for index in range(18)}
         self._keep({index: _read_column(columns[index], index) for index in _NUMBERS}, columns, lines)
         widths = {line: len(row) for row, line in zip(rows, lines, strict=True) if len(row) > 18}
-        names = extra_names(self._named) if widths else {}
+        names = self._extra_names() if widths else {}
         extras = {index: [row[index] if index < len(row) else None for row in rows] for index in names}
         self._keep_extras(extras, widths, len(rows))
         return len(texts)
+
+    def _extra_names(self) -> Mapping[int, str]:
+        """Return the names of fields after the 18th by index: of the header, else the given ones."""
+        return extra_names(self._named) or self._names
 
     def _keep_extras(
         self, columns: Mapping[int, Sequence[bytes | None]], widths: Mapping[int, int], n_rows: int
     ) -> None:
         """Keep the named fields after the 18th of the last rows. `widths` are the fields on lines with more than 18."""
-        names = extra_names(self._named) if widths or self.trace.extras else {}
+        names = self._extra_names() if widths or self.trace.extras else {}
         n_before = len(self.trace) - n_rows
         for index, name in names.items():
             words = columns.get(index) or [None] * n_rows
             column = self.trace.extras.setdefault(name, [None] * n_before)
             column += [None if word is None else self._extras[word] for word in words]
-        for line, width in widths.items():
-            if width - 18 > sum(index < width for index in names):
-                self.trace.unnamed.add(line)
+        unnamed = {width for width in set(widths.values()) if width - 18 > sum(index < width for index in names)}
+        if unnamed:
+            for line, width in widths.items():
+                if width in unnamed:
+                    self.trace.unnamed.add(line)
 
     def _keep(
         self, numbers: Mapping[int, Sequence[float]], columns: Mapping[int, Sequence[bytes]], lines: Iterable[int]

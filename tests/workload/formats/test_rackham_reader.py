@@ -130,7 +130,7 @@ def test_binary_and_empty_files(tmp_path: Path) -> None:
         load(tmp_path / "w")
     (tmp_path / "w").write_text("\n \n")
     with pytest.raises(
-        InputError, match=r"expected a workload \(Batsim JSON, SWF, Rackham or Slurm\), found an empty file"
+        InputError, match=r"expected a workload \(Batsim JSON, SWF, Rackham, Slurm or a table\), found an empty file"
     ):
         load(tmp_path / "w")
 

@@ -17,8 +17,9 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.runs import workloads_of
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import load, stats
-from pybatsched.workload.formats import slurm
-from pybatsched.workload.formats.slurm import SlurmOptions, read_slurm, to_workload
+from pybatsched.workload.formats import job_log
+from pybatsched.workload.formats.job_log import JobLogOptions, to_workload
+from pybatsched.workload.formats.slurm_reader import read_slurm
 from pybatsched.workload.reading import read
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
@@ -26,7 +27,7 @@ from pybatsched.workload.walltimes import Walltimes
 
 def converted(folder: Path, *lines: str, **options: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the jobs of a log, and the counts of its report."""
-    workload, report = to_workload(read_slurm(sacct(folder, *lines)), SlurmOptions(**options))
+    workload, report = to_workload(read_slurm(sacct(folder, *lines)), JobLogOptions(**options))
     assert report.n_read == report.n_kept + report.n_dropped
     return workload.jobs, counts(report)
 
@@ -76,7 +77,7 @@ def test_all_fields_of_a_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size_in", "size"), [("cores", 8), ("nodes", 2), ("gpus", 4)])
-def test_sizes_in_cores_nodes_or_gpus(tmp_path: Path, size_in: slurm.SizeIn, size: int) -> None:
+def test_sizes_in_cores_nodes_or_gpus(tmp_path: Path, size_in: job_log.SizeIn, size: int) -> None:
     line = sacct_line("1", 0, 0, 60, 8, NNodes="2", AllocTRES="cpu=8,mem=16G,node=2,gres/gpu=4", ReqMem="2Gc")
     (job,), _ = converted(tmp_path, line, size_in=size_in)
     assert job["res"] == size
@@ -95,7 +96,7 @@ def test_requested_sizes(tmp_path: Path) -> None:
     header = "JobID|Submit|ElapsedRaw|AllocCPUS|ReqCPUS"
     trace = read_slurm(sacct(tmp_path, "1|1704067200|60|8|6", "2|1704067200|60||6", header=header))
     assert [job["res"] for job in to_workload(trace)[0].jobs] == [8, 6]
-    assert [job["res"] for job in to_workload(trace, SlurmOptions(size="requested"))[0].jobs] == [6, 6]
+    assert [job["res"] for job in to_workload(trace, JobLogOptions(size="requested"))[0].jobs] == [6, 6]
 
 
 @pytest.mark.parametrize(
@@ -131,10 +132,10 @@ def test_jobs_that_did_not_run_are_dropped_and_counted(tmp_path: Path) -> None:
     assert [job["id"] for job in jobs] == ["1"]
     dropped = {rule: places for rule, (_, places) in told.items() if rule.endswith(": dropped")}
     assert dropped == {
-        slurm.CANCELLED: [3, 4],
-        slurm.NOT_STARTED: [5],
-        slurm.RUNNING: [6],
-        slurm.WAITING_TASKS: [7],
+        job_log.CANCELLED: [3, 4],
+        job_log.NOT_STARTED: [5],
+        job_log.RUNNING: [6],
+        job_log.WAITING_TASKS: [7],
         "run time of 0 or unknown: dropped": [8],
     }
 
@@ -149,7 +150,7 @@ def test_attempts_of_a_requeued_job_are_jobs(tmp_path: Path) -> None:
     lines = (sacct_line("1", 0, State="NODE_FAIL"), sacct_line("2", 5), sacct_line("1", 70), sacct_line("1", 140))
     jobs, told = converted(tmp_path, *lines)
     assert [(job["id"], job.get("attempt")) for job in jobs] == [("1", 1), ("2", None), ("1-2", 2), ("1-3", 3)]
-    assert told[slurm.ATTEMPT] == (2, [4, 5])
+    assert told[job_log.ATTEMPT] == (2, [4, 5])
     with pytest.raises(
         InputError, match=r"line 4, field JobID: expected a unique id, found 1, which is also on line 2"
     ):
@@ -160,7 +161,7 @@ def test_limits_that_are_none(tmp_path: Path) -> None:
     lines = (sacct_line("1", Timelimit="UNLIMITED"), sacct_line("2", Timelimit="Partition_Limit"))
     jobs, told = converted(tmp_path, *lines, sacct_line("3", Timelimit=""))
     assert [(job["walltime"], job["estimate"]) for job in jobs] == [(61, 60)] * 3
-    assert told[slurm.UNLIMITED] == (2, [2, 3])
+    assert told[job_log.UNLIMITED] == (2, [2, 3])
     (job,), _ = converted(tmp_path, lines[0], walltimes=Walltimes("requested-strict"))
     assert "walltime" not in job
 
@@ -175,12 +176,12 @@ def test_local_times(tmp_path: Path) -> None:
     """The clocks go back at 03:00 on 27 October 2024 in Paris: this job runs for 3 hours."""
     header = "JobID|Submit|Start|End|NCPUS"
     file = sacct(tmp_path, "1|2024-10-27T01:00:00|2024-10-27T01:00:00|2024-10-27T03:00:00|4", header=header)
-    in_utc, report = read(file, SlurmOptions(), Selection())
+    in_utc, report = read(file, JobLogOptions(), Selection())
     assert in_utc.jobs[0]["profile"] == "7200"
-    assert slurm.WITHOUT_ZONE in report.tallies
-    in_paris, report = read(file, SlurmOptions(timezone="Europe/Paris"), Selection())
+    assert job_log.WITHOUT_ZONE in report.tallies
+    in_paris, report = read(file, JobLogOptions(timezone="Europe/Paris"), Selection())
     assert in_paris.jobs[0]["profile"] == "10800"
-    assert slurm.WITHOUT_ZONE not in report.tallies
+    assert job_log.WITHOUT_ZONE not in report.tallies
     assert in_paris.about["shifted_by"] == 1_729_983_600
 
 
@@ -203,9 +204,9 @@ def test_the_size_of_the_machine_is_the_peak_of_the_log(tmp_path: Path) -> None:
     trace = read_slurm(sacct(tmp_path, *lines))
     workload, report = to_workload(trace)
     assert workload.n_procs == 7  # jobs 1 and 2 end when job 3 starts
-    assert slurm.ESTIMATED.format("cores", 7) in report.tallies
-    assert to_workload(trace, SlurmOptions(n_procs=64))[0].n_procs == 64
-    assert to_workload(trace, SlurmOptions(n_procs_else=32))[0].n_procs == 32
+    assert job_log.ESTIMATED.format("cores", 7) in report.tallies
+    assert to_workload(trace, JobLogOptions(n_procs=64))[0].n_procs == 64
+    assert to_workload(trace, JobLogOptions(n_procs_else=32))[0].n_procs == 32
 
 
 def test_one_partition(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_one_partition(tmp_path: Path) -> None:
 
 def test_windows_count_from_the_first_submission(tmp_path: Path) -> None:
     file = sacct(tmp_path, *(sacct_line(str(n), 100 * n) for n in range(1, 5)))
-    workload, _ = read(file, SlurmOptions(), Selection(from_at=100, to_at=300))
+    workload, _ = read(file, JobLogOptions(), Selection(from_at=100, to_at=300))
     assert [(job["id"], job["subtime"]) for job in workload.jobs] == [("2", 0), ("3", 100)]
     assert workload.about["shifted_by"] == SACCT_ZERO + 200
 
@@ -301,10 +302,16 @@ def test_convert_lint_and_stats(tmp_path: Path) -> None:
             ("convert", "FILE", "OUT", "--timezone", "Mars"),
             "time zone 'Mars': expected a name of the time zone database",
         ),
-        (("convert", "SWF", "OUT", "--timezone", "UTC"), "--timezone: expected a log of Slurm, found a log in SWF"),
-        (("convert", "SWF", "OUT", "--size-in", "gpus"), "--size-in: expected a log of Slurm, found a log in SWF"),
-        (("lint", "SWF", "--timezone", "UTC"), "--timezone: expected a log of Slurm, found SWF"),
-        (("stats", "SWF", "--size-in", "nodes"), "--size-in: expected a log of Slurm, found SWF"),
+        (
+            ("convert", "SWF", "OUT", "--timezone", "UTC"),
+            "--timezone: expected a log of Slurm or a table, found a log in SWF",
+        ),
+        (
+            ("convert", "SWF", "OUT", "--size-in", "gpus"),
+            "--size-in: expected a log of Slurm or a table, found a log in SWF",
+        ),
+        (("lint", "SWF", "--timezone", "UTC"), "--timezone: expected a log of Slurm or a table, found SWF"),
+        (("stats", "SWF", "--size-in", "nodes"), "--size-in: expected a log of Slurm or a table, found SWF"),
     ],
 )
 def test_options_that_do_not_fit(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
@@ -340,7 +347,7 @@ def test_fcfs_on_cirrus() -> None:
     log = pb.read_workload(real("today/Cirrus-2024-Q1.sacct.csv.gz"), n_procs=13_249)
     workload = log.workload
     report = workload.about["report"]
-    assert (report["read"], report["kept"], report["rules"][slurm.CANCELLED]["count"]) == (11_635, 11_434, 199)
+    assert (report["read"], report["kept"], report["rules"][job_log.CANCELLED]["count"]) == (11_635, 11_434, 199)
     for number, job in enumerate(workload.jobs):
         job["id"] = f"{number:05}"
     run = pb.simulate(log, "fcfs", n_procs=13_249)

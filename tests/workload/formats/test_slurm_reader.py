@@ -11,13 +11,14 @@ from support.logs import SACCT_COLUMNS, SACCT_ZERO, sacct, sacct_line
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.files import format_of
-from pybatsched.workload.formats.slurm_reader import SlurmTrace, read_slurm
+from pybatsched.workload.formats.job_log import COPY, JobLog
+from pybatsched.workload.formats.slurm_reader import read_slurm
 from pybatsched.workload.formats.slurm_values import A_LIMIT, A_STATE, Memory
 
 CSV = "JobID,NCPUS,Submit,Start,End,State"
 
 
-def ids(trace: SlurmTrace) -> list[str]:
+def ids(trace: JobLog) -> list[str]:
     return [job.id.text() for job in trace.jobs]
 
 
@@ -152,8 +153,7 @@ def test_copies_are_dropped_and_unfinished_records_too(tmp_path: Path) -> None:
     lines = (sacct_line("1"), running, sacct_line("1"), sacct_line("2"), running, sacct_line("3"))
     trace = read_slurm(sacct(tmp_path, *lines))
     assert [(job.id.number, job.line) for job in trace.jobs] == [(1, 2), (2, 5), (3, 7)]
-    assert trace.copies is not None
-    assert trace.copies.places == [3, 4, 6]
+    assert trace.dropped[COPY].places == [3, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,6 @@ def test_a_quote_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"5312341,756,21,1703688808,1703987306\n", "line 1: expected a header with a column JobID, found"),
-        (b"1|2|3|1703688808|1703987306\n", "line 1: expected a header with a column JobID, found"),
         (b"JobID|NCPUS|Elapsed\n1|2|3\n", "line 1: expected a column Submit, found"),
         (b"JobID|Submit|Start|NCPUS\n", "line 1: expected the column Elapsed, or Start and End, found"),
         (b"JobID|Submit|Elapsed\n", "line 1: expected a column of sizes, such as NCPUS, found"),

@@ -437,5 +437,5 @@ def test_load_wants_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="expected a file, which can be read twice, found a pipe"):
         load(tmp_path / "pipe")
-    with pytest.raises(InputError, match="found a directory"):
+    with pytest.raises(InputError, match="found a directory without them"):
         load(tmp_path)

@@ -9,7 +9,7 @@ from support.logs import SACCT_ZERO, sacct, sacct_line
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.workload import lint_slurm as rules, log_checks
+from pybatsched.workload import lint_job_log as rules, log_checks
 from pybatsched.workload.lint import lint
 
 DAY = 86_400

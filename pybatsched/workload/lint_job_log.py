@@ -1,4 +1,4 @@
-"""Find problems in a log of Slurm, line by line and over the whole log."""
+"""Find problems in a log of Slurm or in a table, line by line and over the whole log."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from pybatsched.workload.formats import slurm
-from pybatsched.workload.formats.slurm import SlurmJob, SlurmTrace
+from pybatsched.workload.formats import job_log
+from pybatsched.workload.formats.job_log import JobLog, LoggedJob
 from pybatsched.workload.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.report import LintReport
 
 _HOUR_S: Final = 3600
 _SLACK_S: Final = 60  # Slurm kills jobs up to a minute after their limit
 
-OTHER_RUN_TIME: Final = "run time (Elapsed) is not End - Start"
-DAYLIGHT_SAVING: Final = "run time (Elapsed) differs from End - Start by an hour: daylight saving time"
+OTHER_RUN_TIME: Final = "run time is not end - start"
+DAYLIGHT_SAVING: Final = "run time differs from end - start by an hour: daylight saving time"
 EARLY_START: Final = "started before it was submitted"
 BEYOND_LIMIT: Final = "ran longer than its time limit (by up to {} s)"
 NO_LIMIT: Final = "time limit unknown, UNLIMITED or Partition_Limit"
@@ -26,11 +26,18 @@ DUPLICATE: Final = "id given before"
 ESTIMATE: Final = "the size of the machine is an estimate: the most {} in use at one time"
 
 
-def lint_slurm(trace: SlurmTrace, n_procs: int | None = None) -> LintReport:
-    """Check a log of Slurm. O(n log n)."""
-    present = [one for one in slurm.SIZES if any(job.allocated[one] or job.requested[one] for job in trace.jobs)]
-    size_in = present[0] if present else slurm.SIZES[0]
-    found = LintReport(trace.source, "Slurm", len(trace.jobs), n_procs or slurm.peak_use(trace.jobs, size_in) or 1)
+def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
+    """Check a log of Slurm or a table. O(n log n)."""
+    size_in = next(
+        (
+            one
+            for one in (trace.size_in, *job_log.SIZES)
+            if any(job.allocated[one] or job.requested[one] for job in trace.jobs)
+        ),
+        trace.size_in,
+    )
+    n_known = n_procs or job_log.peak_use(trace.jobs, size_in) or 1
+    found = LintReport(trace.source, trace.format, len(trace.jobs), n_known, where=trace.where)
     found.add_bad_lines(trace.bad)
     if not trace.jobs:
         found.add("no line is a job", "an error: no job is left", 1)
@@ -40,12 +47,15 @@ def lint_slurm(trace: SlurmTrace, n_procs: int | None = None) -> LintReport:
         found.add(ESTIMATE.format(size_in), "taken (or --procs N)", first_line, "note")
     if trace.local_times and trace.zone.upper() == "UTC":
         found.add("times have no zone", "read as UTC (or --timezone)", first_line, "note")
-    for tally, remedy in ((trace.copies, "dropped"), (trace.lost_steps, "ignored")):
-        if tally is not None and tally.count:
-            found.add_tally(tally, remedy, "note")
+    for tally in trace.dropped.values():
+        found.add_tally(tally, "dropped", "note")
+    if trace.lost_steps.count:
+        found.add_tally(trace.lost_steps, "ignored", "note")
+    for remark in trace.remarks:
+        found.add(remark, "nothing", first_line, "note")
     for job in trace.jobs:
         _check_fate(job, found)
-    ended = [job for job in trace.jobs if slurm.drop_reason(job) is None]
+    ended = [job for job in trace.jobs if job_log.drop_reason(job) is None]
     for job in ended:
         _check_times(job, found)
         _check_size(job, size_in, found)
@@ -54,17 +64,17 @@ def lint_slurm(trace: SlurmTrace, n_procs: int | None = None) -> LintReport:
     _check_clock(trace.jobs, found)
     check_gaps([(job.submitted_at, job.line) for job in ended if job.submitted_at is not None], found)
     if n_procs is not None:  # nothing exceeds an estimate by the peak
-        check_use(slurm.spans_of(ended, size_in), size_in, found)
+        check_use(job_log.spans_of(ended, size_in), size_in, found)
     return found
 
 
-def _check_fate(job: SlurmJob, found: LintReport) -> None:
+def _check_fate(job: LoggedJob, found: LintReport) -> None:
     """Note jobs that did not run to their end."""
-    if (reason := slurm.drop_reason(job)) is not None:
+    if (reason := job_log.drop_reason(job)) is not None:
         found.add(reason.removesuffix(": dropped"), "dropped", job.line, "note")
 
 
-def _check_times(job: SlurmJob, found: LintReport) -> None:
+def _check_times(job: LoggedJob, found: LintReport) -> None:
     run_s = job.run_s
     if not run_s:
         found.add("run time 0 or unknown", "dropped (or --min-runtime S)", job.line)
@@ -74,13 +84,13 @@ def _check_times(job: SlurmJob, found: LintReport) -> None:
         return
     apart_s = abs(job.ended_at - job.started_at - job.elapsed_s)
     if apart_s == _HOUR_S:
-        found.add(DAYLIGHT_SAVING, "Elapsed is taken (or --timezone)", job.line)
+        found.add(DAYLIGHT_SAVING, "the run time is taken (or --timezone)", job.line)
     elif apart_s > 1:
-        found.add(OTHER_RUN_TIME, "Elapsed is taken, which is without suspended time", job.line)
+        found.add(OTHER_RUN_TIME, "the run time is taken, which is without suspended time", job.line)
 
 
-def _check_size(job: SlurmJob, size_in: slurm.SizeIn, found: LintReport) -> None:
-    n = slurm.size_of(job, size_in)
+def _check_size(job: LoggedJob, size_in: job_log.SizeIn, found: LintReport) -> None:
+    n = job_log.size_of(job, size_in)
     if not n:
         found.add(f"no {size_in}", "dropped", job.line)
     elif n > found.n_procs:
@@ -88,7 +98,7 @@ def _check_size(job: SlurmJob, size_in: slurm.SizeIn, found: LintReport) -> None
         found.add(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
 
 
-def _check_limits(jobs: Sequence[SlurmJob], found: LintReport) -> None:
+def _check_limits(jobs: Sequence[LoggedJob], found: LintReport) -> None:
     beyond = [(job, job.run_s - job.limit_s) for job in jobs if job.limit_s and job.run_s and job.run_s > job.limit_s]
     late = [(job, by_s) for job, by_s in beyond if by_s > _SLACK_S]
     what = BEYOND_LIMIT.format(f"{max((by_s for _, by_s in late), default=0):,.0f}")
@@ -105,7 +115,7 @@ def _check_limits(jobs: Sequence[SlurmJob], found: LintReport) -> None:
         check_units([job.limit_s for job in jobs if job.limit_s], found, jobs[0].line)
 
 
-def _check_ids(jobs: Sequence[SlurmJob], found: LintReport) -> None:
+def _check_ids(jobs: Sequence[LoggedJob], found: LintReport) -> None:
     seen = set()
     for job in jobs:
         if job.id in seen:
@@ -113,7 +123,7 @@ def _check_ids(jobs: Sequence[SlurmJob], found: LintReport) -> None:
         seen.add(job.id)
 
 
-def _check_clock(jobs: Sequence[SlurmJob], found: LintReport) -> None:
+def _check_clock(jobs: Sequence[LoggedJob], found: LintReport) -> None:
     """Find submissions that are earlier than that of a lower id. Ids of attempts do not count."""
     n_of: dict[int, int] = {}
     for job in jobs:

@@ -1,0 +1,383 @@
+"""The rows of tables in files: CSV with any delimiter, Parquet, and arrays of JSON objects.
+
+A `Table` has the names of its columns and yields chunks of rows, column by column. Text may be compressed. A directory
+is the table of all its files. Errors name the file and the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from pybatsched.errors import InputError
+from pybatsched.workload import progress
+from pybatsched.workload.formats.checks import shown
+from pybatsched.workload.formats.files import PARQUET_MAGIC, opened
+
+_CHUNK: Final = 1 << 22  # bytes of text
+_ROWS: Final = 1 << 16
+_MOST_JOINED: Final = 1000  # lines of one record
+_LONGEST_LINE: Final = 1 << 24
+_MARK: Final = "\0"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+#: Endings of the files of a directory.
+_ENDINGS: Final = (".parquet", ".csv", ".csv.gz", ".csv.zst", ".txt", ".txt.gz", ".txt.zst", ".json", ".json.gz")
+_NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
+NO_POLARS: Final = "Parquet needs polars; pip install 'pybatsched[traces]'"
+
+#: Reports an invalid line of a file: the file, the line, the rule, and what was found. Raises if reading is strict.
+Bad = Callable[[str, int, str, str], None]
+
+
+class Chunk(NamedTuple):
+    """Some rows: the file, the places of the rows in it, and their values by column."""
+
+    file: str
+    places: Sequence[int]
+    columns: Mapping[str, Sequence[Any]]
+
+
+@dataclass(slots=True)
+class Table:
+    """A table in files of one kind, with the columns of the first file. `where` is what places count."""
+
+    path: Path
+    columns: list[str]
+    files: list[Path]
+    where: str
+    delimiter: str = ""
+    objects: list[Any] = field(default_factory=list)
+
+    def chunks(self, wanted: Sequence[str], bad: Bad) -> Iterator[Chunk]:
+        """Yield all rows, with the wanted columns. O(size). Raises InputError."""
+        for number, file in enumerate(self.files):
+            if self.objects:
+                yield from _object_chunks(str(file), self.objects, wanted)
+            elif self.delimiter:
+                yield from self._text_chunks(file, wanted, bad)
+            else:
+                for chunk, share in _parquet_chunks(file, wanted):
+                    progress.report((number + share) / len(self.files))
+                    yield chunk
+
+    def _text_chunks(self, file: Path, wanted: Sequence[str], bad: Bad) -> Iterator[Chunk]:
+        with opened(file) as content:
+            columns, line = _header(file, content, self.delimiter)[:2]
+            for name in wanted:
+                if name not in columns:
+                    raise InputError(f"{file}: line {line}: expected a column {name!r:.60}, as {self.files[0]} has")
+            reader = _Rows(str(file), columns, self.delimiter, wanted, bad)
+            while piece := _piece(content):
+                yield from reader.take(piece, line)
+                line += piece.count(b"\n")
+
+
+def open_table(path: str | Path, delimiter: str | None = None, *, layout: str = "rows") -> Table:
+    """Open a table: find its files, their kind, the delimiter and the columns. Raises InputError.
+
+    `layout` is that of JSON objects: rows, or objects with a list of attempts.
+    """
+    place = Path(path)
+    files = _files_of(place) if place.is_dir() else [place]
+    first = files[0]
+    with opened(first) as content:
+        start = content.read(4096)
+        if start.startswith(PARQUET_MAGIC):
+            return Table(place, _parquet_columns(first), files, "row")
+        if re.match(rb"\s*[\[{]", start.removeprefix(_BYTE_ORDER_MARK)):
+            rows = [row for file in files for row in _objects(file)]
+            return Table(
+                place, _keys(rows), files[:1], "row", objects=_attempts(rows) if layout == "attempts" else rows
+            )
+    with opened(first) as content:
+        columns, _, found = _header(first, content, delimiter)
+    return Table(place, columns, files, "line" if len(files) == 1 else "row", delimiter=found)
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Return the tables in a directory in order of their names. All have the same ending. Raises InputError."""
+    try:
+        names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name[0] not in "._")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from error
+    for ending in _ENDINGS:
+        if found := [folder / name for name in names if name.lower().endswith(ending)]:
+            return found
+    raise InputError(
+        f"{folder}: expected a workload file, or a directory with the files of a table ({', '.join(_ENDINGS[:3])}, …), "
+        "found a directory without them"
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- text
+
+
+def _header(file: Path, content: BinaryIO, delimiter: str | None) -> tuple[list[str], int, str]:
+    """Read the header: the names of the columns, its line, and the delimiter. Raises InputError."""
+    line = 0
+    while raw := content.readline(_LONGEST_LINE):
+        line += 1
+        if raw[:2] in _UTF16:
+            raise InputError(
+                f"{file}: expected text in UTF-8, found UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)"
+            )
+        if b"\0" in raw:
+            raise InputError(f"{file}: line {line}: expected text, found a binary file")
+        text = _decoded(raw.removeprefix(_BYTE_ORDER_MARK) if line == 1 else raw).strip("\r\n")
+        if text.strip():
+            break
+    else:
+        raise InputError(f"{file}: expected a table, found an empty file")
+    if "\r" in text:
+        raise InputError(f"{file}: line {line}: expected lines that end in LF or CR LF, found CR (tr '\\r' '\\n')")
+    found = delimiter or delimiter_of(text)
+    try:
+        cells = next(csv.reader([text], delimiter=found), [])
+    except csv.Error:
+        cells = text.split(found)
+    names = [cell.strip() for cell in cells]
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    if len(names) < 2:
+        raise InputError(f"{file}: line {line}: expected a header with the names of columns, found {shown(text[:60])}")
+    if 2 * len(numbers) >= len([name for name in names if name]):
+        raise InputError(
+            f"{file}: line {line}: expected a header with the names of columns, found a row of values, "
+            f"{shown(text[:60])}; add a first line with names"
+        )
+    return names, line, found
+
+
+def delimiter_of(header: str) -> str:
+    """Return the delimiter of a header: the most frequent character that names of columns do not have, or a space."""
+    counts = Counter(re.sub(r'"[^"]*"|[\w .()\[\]/%#$@+*-]', "", header))
+    return max(counts, key=lambda one: (counts[one], one), default=" ")
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _piece(content: BinaryIO) -> bytes:
+    """Read some megabytes up to the end of a line, and further lines if a text with quotes is not complete."""
+    piece = content.read(_CHUNK) + content.readline(_LONGEST_LINE)
+    for _ in range(_MOST_JOINED):
+        if not piece.count(b'"') % 2 or not (more := content.readline(_LONGEST_LINE)):
+            break
+        piece += more
+    return piece
+
+
+class _Rows:
+    """Makes columns of pieces of text. Pieces without quotes, in which all rows have the same length, are fast."""
+
+    def __init__(self, file: str, columns: list[str], delimiter: str, wanted: Sequence[str], bad: Bad) -> None:
+        self._file = file
+        self._columns = columns
+        self._n = len(columns)
+        self._delimiter = delimiter
+        self._wanted = {name: columns.index(name) for name in wanted}
+        self._bad = bad
+
+    def take(self, piece: bytes, n_before: int) -> Iterator[Chunk]:
+        """Yield the rows of whole lines, which follow `n_before` others."""
+        if b"\0" in piece:
+            line = n_before + piece[: piece.index(b"\0")].count(b"\n") + 1
+            raise InputError(f"{self._file}: line {line}: expected text, found a binary file")
+        text = _decoded(piece)
+        if "\r" in text:
+            text = text.replace("\r\n", "\n")
+        yield self._fast(text, n_before) or self._careful(text, n_before)
+
+    def _fast(self, text: str, n_before: int) -> Chunk | None:
+        """Return the rows of a piece; None if some line is not a row."""
+        if '"' in text or "\r" in text:
+            return None
+        text = text if text.endswith("\n") else text + "\n"
+        n = text.count("\n")
+        width = self._n + 1
+        cells = text.replace("\n", f"{self._delimiter}{_MARK}{self._delimiter}").split(self._delimiter)
+        if (
+            len(cells) != width * n + 1
+            or cells[self._n :: width].count(_MARK) != n
+            or self._columns[0] in cells[::width]
+        ):
+            return None
+        found = {name: cells[index::width][:n] for name, index in self._wanted.items()}
+        return Chunk(self._file, range(n_before + 1, n_before + n + 1), found)
+
+    def _careful(self, text: str, n_before: int) -> Chunk:
+        """Return the rows of a piece, and report the lines that are not rows."""
+        rows: list[list[str]] = []
+        places: list[int] = []
+        lines = io.StringIO(text, newline="")
+        if text.count('"') % 2:
+            reader = csv.reader(lines, delimiter=self._delimiter, quoting=csv.QUOTE_NONE)
+        else:
+            reader = csv.reader(lines, delimiter=self._delimiter)
+        line = n_before + 1
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                self._bad(self._file, line, "expected a line of CSV", f": {error}")
+                line = n_before + reader.line_num + 1
+                continue
+            if cells is None:
+                break
+            if len(cells) == self._n:
+                if [cell.strip() for cell in cells] != self._columns:  # else the header again
+                    rows.append(cells)
+                    places.append(line)
+            elif any(cell.strip() for cell in cells):
+                self._bad(self._file, line, f"expected {self._n} fields", f", found {len(cells)}")
+            line = n_before + reader.line_num + 1
+        return Chunk(self._file, places, {name: [row[i] for row in rows] for name, i in self._wanted.items()})
+
+
+# ----------------------------------------------------------------------------------------------------------- Parquet
+
+
+def _polars(file: Path) -> Any:
+    try:
+        import polars as pl  # noqa: PLC0415  an optional dependency
+    except ImportError:
+        raise InputError(f"{file}: {NO_POLARS}") from None
+    return pl
+
+
+def _parquet(file: Path, read: Callable[[Any], Any]) -> Any:
+    """Read a Parquet file by polars. Errors of polars, and its panics, are InputErrors."""
+    pl = _polars(file)
+    try:
+        return read(pl)
+    except (InputError, KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # noqa: BLE001  a panic is not an Exception
+        what = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise InputError(f"{file}: the Parquet data is truncated or damaged: {what}") from None
+
+
+def _parquet_columns(file: Path) -> list[str]:
+    return list(_parquet(file, lambda pl: pl.read_parquet_schema(file)))
+
+
+def _parquet_chunks(file: Path, wanted: Sequence[str]) -> Iterator[tuple[Chunk, float]]:
+    """Yield chunks of rows with plain values, and the share of the file that has been read."""
+    names = _parquet_columns(file)
+    for name in wanted:
+        if name not in names:
+            raise InputError(f"{file}: expected a column {name!r:.60}, as the other files of the table have")
+    frame = _parquet(file, lambda pl: _plain(pl, pl.read_parquet(file, columns=list(wanted), use_pyarrow=False)))
+    for begin in range(0, frame.height, _ROWS):
+        part = frame.slice(begin, _ROWS)
+        values = {name: part[name].to_list() for name in wanted}
+        yield Chunk(str(file), range(begin + 1, begin + part.height + 1), values), (begin + part.height) / frame.height
+
+
+def _plain(pl: Any, frame: Any) -> Any:
+    """Convert values to numbers and texts: durations to seconds, lists to their means, categories to texts.
+
+    Times with a zone become seconds since 1970. Times without one stay times.
+    """
+    made = []
+    for name, kind in frame.schema.items():
+        column = pl.col(name)
+        if isinstance(kind, pl.Datetime) and kind.time_zone is not None:
+            column = column.dt.epoch("us") / 1e6
+        elif isinstance(kind, pl.Duration):
+            column = column.dt.total_microseconds() / 1e6
+        elif isinstance(kind, pl.List | pl.Array):
+            column = column.list.mean() if isinstance(kind, pl.List) else column.arr.mean()
+        elif isinstance(kind, pl.Categorical | pl.Enum):
+            column = column.cast(pl.String)
+        elif isinstance(kind, pl.Decimal):
+            column = column.cast(pl.Float64)
+        elif isinstance(kind, pl.Binary):
+            column = column.cast(pl.String, strict=False)
+        made.append(column.alias(name))
+    return frame.select(made)
+
+
+# -------------------------------------------------------------------------------------------------------------- JSON
+
+
+def _objects(file: Path) -> list[dict[str, Any]]:
+    """Read an array of objects, or one object a line. Raises InputError."""
+    with opened(file) as content:
+        raw = content.read()
+    progress.report(0.3)
+    text = _decoded(raw.removeprefix(_BYTE_ORDER_MARK))
+    try:
+        found = (
+            json.loads(text)
+            if text.lstrip().startswith("[")
+            else [json.loads(one) for one in text.splitlines() if one.strip()]
+        )
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: expected an array of JSON objects: {error}") from None
+    for place, row in enumerate(found, 1):
+        if not isinstance(row, dict):
+            raise InputError(f"{file}: row {place}: expected a JSON object, found {shown(row)}")
+    if not found:
+        raise InputError(f"{file}: expected an array of JSON objects, found an empty one")
+    return list(found)
+
+
+def _keys(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _attempts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each attempt of each object, and one for an object without attempts.
+
+    An attempt is submitted when the one before it ended, or with the job, and has failed unless it is the last one.
+    """
+    made: list[dict[str, Any]] = []
+    for row in rows:
+        found = row.get("attempts")
+        attempts = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        submitted = row.get("submitted_time")
+        for number, attempt in enumerate(attempts, 1):
+            detail = attempt.get("detail")
+            nodes = [one for one in detail if isinstance(one, dict)] if isinstance(detail, list) else []
+            gpus = [one.get("gpus") for one in nodes]
+            own = {
+                "submitted_time": submitted,
+                "start_time": attempt.get("start_time"),
+                "end_time": attempt.get("end_time"),
+                "n_nodes": len(nodes),
+                "n_gpus": sum(len(one) for one in gpus if isinstance(one, list)),
+            }
+            made.append({**row, **own, "status": row.get("status") if number == len(attempts) else "Failed"})
+            submitted = attempt.get("end_time") or submitted
+        if not attempts:
+            made.append({**row, "start_time": None, "end_time": None, "n_nodes": None, "n_gpus": None})
+    return made
+
+
+def _object_chunks(file: str, rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> Iterator[Chunk]:
+    for begin in range(0, len(rows), _ROWS):
+        part = rows[begin : begin + _ROWS]
+        progress.report(0.3 + 0.7 * begin / len(rows))
+        values = {name: [_scalar(row.get(name)) for row in part] for name in wanted}
+        yield Chunk(file, range(begin + 1, begin + len(part) + 1), values)
+
+
+def _scalar(value: Any) -> Any:
+    """Return a value of JSON as a number or a text; None for an object, and the mean of a list of numbers."""
+    if isinstance(value, list):
+        numbers = [one for one in value if isinstance(one, int | float) and not isinstance(one, bool)]
+        return math.fsum(numbers) / len(numbers) if numbers else None
+    return None if isinstance(value, dict) else value

@@ -1,0 +1,193 @@
+"""Propose a mapping for a table: the fields that its columns seem to be, by their names and values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from pybatsched.workload.formats import slurm_values as values
+from pybatsched.workload.formats.table_files import Table, open_table
+from pybatsched.workload.formats.table_mapping import FIELDS, detected
+
+_ROWS: Final = 1000
+_MOST_STATES: Final = 20
+#: Names of columns by field, the likeliest first, in small letters and without other characters.
+_NAMES: Final[Mapping[str, str]] = {
+    "id": "jobid idjob jid job jobnumber jobnum id jobidraw cobaltjobid applicationid",
+    "submit": "submit submittime submitted submittedtime submitat timesubmit submission submissiontime qtime ctime adt "
+    "queuedtimestamp queuedtime arrival arrivaltime submitts submittimestamp created createdat",
+    "eligible": "eligible eligibletime timeeligible etime qdt",
+    "start": "start starttime started startedat timestart startts starttimestamp begin begintime sdt dispatch",
+    "end": "end endtime ended endedat timeend endts endtimestamp finish finishtime completion completiontime edt",
+    "wait": "wait waittime waits queuetime queuewait queuedwaitseconds waitseconds",
+    "run_time": "runtime run elapsed elapsedraw elapsedtime duration walltimeused usedwalltime",
+    "limit": "timelimit limit walltime walltimelimit requestedtime reqtime wallclockreq walltimeseconds elpl "
+    "requestedwalltime reqwalltime wallclocklimit timereq walltimereq resourcewalltime timelimitraw",
+    "nodes": "nodes nnodes nodesalloc nodesused allocnodes numnodes numnodesalloc nodenum nnuma nodecount "
+    "nodesallocated",
+    "cores": "cores ncpus cpus ncores procs nprocs processors numcores numcpus numcoresalloc numcpusalloc cpunum "
+    "alloccpus coresused cnumat coresalloc cpusalloc",
+    "gpus": "gpus ngpus numgpus numgpusalloc gpunum gpusalloc gpusused gpucount usedgpus",
+    "requested_nodes": "nodesreq reqnodes numnodesreq nodesrequested requestednodes nnumr nodect neednodes",
+    "requested_cores": "cpusreq reqcpus coresreq processorsreq numcpusreq numcoresreq coresrequested cnumr reqprocs "
+    "requestedprocs requestedprocessors requestedcores",
+    "requested_gpus": "gpusreq reqgpus numgpusreq gpusrequested requestedgpus",
+    "memory": "memreq reqmem memoryreq mem memory requestedmemory reqmemory mszl",
+    "used_memory": "maxrss usedmemory memused memoryused mmszu usedmem",
+    "user": "user username userid iduser usr uid usernamegenid owner userhash",
+    "group": "group groupid idgroup gid groupname",
+    "account": "account project projectname projectid projectnamegenid accounthash acct",
+    "partition": "partition queue queuename vc class queueid",
+    "qos": "qos idqos",
+    "job_name": "jobname name jnam",
+    "priority": "priority pri",
+    "energy": "energy consumedenergy consumedenergyraw energyj econ energyconsumption",
+    "power": "power avgpower meanpower avgpcon powerw powerconsumption nodepowerconsumption",
+    "state": "state status jobstate exitstate finalstate newstatus jobstatus",
+    "exit_code": "exitcode exitstatus ec derivedec",
+    "dependency": "dependency dependencies dependson",
+}
+_BY_NAME: Final = {one: what for what, names in _NAMES.items() for one in names.split()}
+_SUFFIXES: Final = (
+    (re.compile(r"(?:^|_|\b)(?:seconds|secs?|s)$", re.IGNORECASE), "s"),
+    (re.compile(r"(?:^|_|\b)(?:minutes|mins?)$", re.IGNORECASE), "min"),
+    (re.compile(r"(?:^|_|\b)(?:hours?|hrs?|h)$", re.IGNORECASE), "h"),
+    (re.compile(r"(?:^|_|\b)(?:milliseconds|millis|ms)$", re.IGNORECASE), "ms"),
+)
+
+
+def describe_table(path: str | Path) -> str:
+    """Return a proposed mapping for a table as TOML, with comments. Reads the first rows. Raises InputError."""
+    table = open_table(path)
+    name = detected(table.columns)
+    shown = _printable(path)
+    if name is not None:
+        return (
+            f"# {shown}: the columns are those of the public set {name}, which needs no mapping:\n"
+            f"#   pybatsched workload lint {shown} --format {name}\n"
+        )
+    samples = _samples(table)
+    chosen = _chosen(table.columns)
+    lines = [
+        f"# Mapping of {shown}: {len(table.columns)} columns, found by their names. Check them and the units, then",
+        f"#   pybatsched workload lint {shown} --mapping THIS_FILE",
+        "[table]",
+        'timezone = "UTC"  # of times without a zone',
+    ]
+    if (size_in := _size_in(chosen)) is not None:
+        lines.append(f'size_in = "{size_in}"  # what the sizes of jobs count: cores, nodes or gpus')
+    if table.delimiter:
+        lines.append(f"delimiter = {json.dumps(table.delimiter)}")
+    lines += ["", "[columns]"]
+    for what in FIELDS:
+        if what in chosen:
+            lines.append(_line(what, chosen[what], samples[chosen[what]]))
+    lines += [f"# {one}" for one in _missing(chosen)]
+    others = [one for one in table.columns if one and one not in chosen.values()]
+    lines += ["", "# Columns that were not recognised:"] if others else []
+    lines += [f"#   {_printable(one)}{_such_as(samples[one])}" for one in others]
+    if "state" in chosen:
+        lines += _states(samples[chosen["state"]])
+    return "\n".join(lines) + "\n"
+
+
+def _samples(table: Table) -> dict[str, list[Any]]:
+    """Return the first known values of each column."""
+    found: dict[str, list[Any]] = {name: [] for name in table.columns}
+    for chunk in islice(table.chunks([name for name in table.columns if name], lambda *_: None), 1):
+        for name, cells in chunk.columns.items():
+            found[name] = [one for one in cells[:_ROWS] if not values.is_unknown(str(one).strip())]
+    return found
+
+
+def _chosen(columns: Sequence[str]) -> dict[str, str]:
+    """Return a column for each field, by the likeliest names."""
+    found: dict[str, str] = {}
+    order = list(_BY_NAME)
+    keys = [(re.sub(r"[^a-z0-9]", "", text.lower()), name) for name in columns for text in (name, _without_unit(name))]
+    known = [(order.index(key), key, name) for key, name in keys if key in _BY_NAME and columns.count(name) == 1]
+    for _, key, name in sorted(known):
+        found.setdefault(_BY_NAME[key], name)
+    return found
+
+
+def _without_unit(name: str) -> str:
+    """Return the name of a column without a unit at its end, such as run_time for run_time_min."""
+    return next((pattern.sub("", name) for pattern, _ in _SUFFIXES if pattern.search(name)), name)
+
+
+def _size_in(chosen: Iterable[str]) -> str | None:
+    present = set(chosen)
+    return next((one for one in ("cores", "nodes", "gpus") if present & {one, f"requested_{one}"}), None)
+
+
+def _line(what: str, column: str, sample: Sequence[Any]) -> str:
+    """Return the line of a field, with its unit if it has one, and a value."""
+    kind = FIELDS[what]
+    quoted = json.dumps(column, ensure_ascii=False)
+    unit = {"duration": "s", "memory": "MB", "energy": "J", "power": "W"}.get(kind, "")
+    numbers = [float(one) for one in map(str, sample) if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", one)]
+    if kind == "time" and numbers:
+        size = max(numbers)
+        unit = "us" if size > 1e14 else "ms" if size > 1e11 else "s"
+    elif kind == "duration":
+        unit = next((one for pattern, one in _SUFFIXES if pattern.search(column)), "s" if numbers else "auto")
+    made = f"{what} = {quoted}" if not unit else f'{what} = {{ column = {quoted}, unit = "{unit}" }}'
+    check = " (check the unit)" if unit and kind != "time" else ""
+    return f"{made}  #{_such_as(sample) or ' no value in the first rows'}{check}"
+
+
+def _such_as(sample: Sequence[Any]) -> str:
+    return f" such as {_printable(sample[0])[:40]}" if sample else ""
+
+
+def _printable(value: Any) -> str:
+    """Return a value on one line, without characters that TOML forbids."""
+    return "".join(one if one.isprintable() else "?" for one in " ".join(str(value).split()))
+
+
+def _missing(chosen: Mapping[str, str]) -> list[str]:
+    """Return what a mapping still needs, as comments."""
+    found = []
+    if "submit" not in chosen:
+        found.append('Missing: the time of submission, submit = "COLUMN"')
+    if "run_time" not in chosen and not {"start", "end"} <= chosen.keys():
+        found.append("Missing: the run time, run_time, or start and end")
+    if _size_in(chosen) is None:
+        found.append("Missing: a size, one of cores, nodes, gpus, requested_cores, requested_nodes, requested_gpus")
+    if "limit" not in chosen:
+        found.append(
+            'No time limit: jobs are planned with their run times. limit = { column = "COLUMN", unit = "min" }'
+        )
+    return found
+
+
+def _states(sample: Sequence[Any]) -> list[str]:
+    """Return the table of states: the values that are not those of Slurm need names."""
+    counts = Counter(str(one).strip() for one in sample).most_common(_MOST_STATES)
+    lines = ["", "[states]", 'drop = []  # states whose jobs are dropped, such as "CANCELLED"']
+    unknown = []
+    for text, _ in counts:
+        try:
+            values.state_of(text)
+        except ValueError:
+            unknown.append(text)
+    if unknown:
+        lines += ["", "[states.names]  # these are not states of Slurm: COMPLETED, FAILED, CANCELLED, TIMEOUT, …"]
+        lines += [f"{json.dumps(text, ensure_ascii=False)} = {json.dumps(_guess(text))}" for text in unknown]
+    return lines
+
+
+def _guess(text: str) -> str:
+    """Return the state of Slurm that a word seems to mean."""
+    word = text.lower()
+    if any(one in word for one in ("fail", "error", "crash", "abort")):
+        return "FAILED"
+    if any(one in word for one in ("kill", "cancel", "delete", "removed")):
+        return "CANCELLED"
+    return "COMPLETED"

@@ -1,0 +1,483 @@
+"""Tables of jobs with a mapping of their columns."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given, strategies as st
+from support import tables
+from support.process import run_cli
+from support.tables import HEADER, MAPPING, ROWS, mapping, text_table
+
+from pybatsched.errors import InputError
+from pybatsched.workload import load
+from pybatsched.workload.formats.files import format_of
+from pybatsched.workload.formats.job_log import COPY
+from pybatsched.workload.formats.table_files import delimiter_of
+from pybatsched.workload.formats.table_mapping import mapping_of
+from pybatsched.workload.formats.table_proposal import describe_table
+from pybatsched.workload.formats.table_reader import BY_STATE, read_table
+from pybatsched.workload.lint import lint
+
+JOBS = [
+    {
+        "id": "7",
+        "subtime": 0,
+        "res": 4,
+        "profile": "600",
+        "walltime": 1800,
+        "user": "eve",
+        "exit_state": "COMPLETED",
+        "status": 1,
+        "nodes": 4,
+        "requested_time": 1800,
+        "logged_wait_s": 60,
+    },
+    {
+        "id": "8",
+        "subtime": 10,
+        "res": 8,
+        "profile": "60",
+        "walltime": 300,
+        "user": "bob",
+        "exit_state": "FAILED",
+        "status": 0,
+        "nodes": 8,
+        "requested_time": 300,
+        "logged_wait_s": 650,
+    },
+]
+
+
+def jobs_of(file: Path, mapping_file: str, **how: Any) -> list[dict[str, Any]]:
+    return load(file, mapping=mapping_file, **how).jobs
+
+
+def test_a_table_with_a_mapping(tmp_path: Path) -> None:
+    file = text_table(tmp_path, *ROWS)
+    assert jobs_of(file, mapping(tmp_path)) == JOBS
+    workload = load(file, mapping=mapping(tmp_path))
+    assert workload.n_procs == 8  # the jobs do not overlap
+    assert workload.about["conversion"]["mapping"] == "mapping.toml"
+    assert workload.about["conversion"]["size_in"] == "nodes"
+
+
+@pytest.mark.parametrize("delimiter", list(",;|\t:^ "))
+def test_any_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
+    rows = [one.replace(",", delimiter) if delimiter != ":" else one for one in ROWS]
+    if delimiter == ":":  # times have colons
+        rows = [
+            one.replace("2024-01-01T00:", "").replace(",", ":")
+            for one in ("7,1704067200,1704067260,1704067860,30,4,eve,CD",)
+        ]
+    file = text_table(tmp_path, *rows, header=HEADER.replace(",", delimiter))
+    assert jobs_of(file, mapping(tmp_path))[0] == JOBS[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("a,b c,d", ","),
+        ("a b c", " "),
+        ("a|b,c|d|e", "|"),
+        ('"a;b";c;d', ";"),
+        ("a\tb (x,y)\tc", "\t"),
+        ("JOB_ID~N.x~t", "~"),
+    ],
+)
+def test_delimiters(header: str, found: str) -> None:
+    assert delimiter_of(header) == found
+
+
+@pytest.mark.parametrize("kind", ["gz", "zst", "bom", "crlf", "quotes", "blank", "again", "two frames"])
+def test_the_same_table_in_other_files(tmp_path: Path, kind: str) -> None:
+    file = text_table(tmp_path, *ROWS)
+    text = file.read_bytes()
+    lines = text.splitlines(keepends=True)
+    others = {
+        "gz": lambda: gzip.compress(text),
+        "zst": lambda: zstandard.compress(text),
+        "two frames": lambda: zstandard.compress(text[:50]) + zstandard.compress(text[50:]),
+        "bom": lambda: b"\xef\xbb\xbf" + text,
+        "crlf": lambda: text.replace(b"\n", b"\r\n"),
+        "quotes": lambda: text.replace(b"eve", b'"eve"').replace(b"job,", b'"job",'),
+        "blank": lambda: b"\n" + lines[0] + b"\n" + b"".join(lines[1:]) + b"\n\n",
+        "again": lambda: lines[0] + lines[1] + lines[0] + lines[2],
+    }
+    file.write_bytes(others[kind]())
+    assert jobs_of(file, mapping(tmp_path)) == JOBS
+
+
+def test_quoted_texts_with_delimiters_and_line_ends(tmp_path: Path) -> None:
+    file = text_table(tmp_path, ROWS[0].replace("eve", '"eve, ""x""\n7,8"'), ROWS[1])
+    found = read_table(file, mapping=mapping(tmp_path)).jobs
+    assert [(job.line, job.labels["user"]) for job in found] == [(2, 'eve, "x"\n7,8'), (4, "bob")]
+
+
+def test_texts_in_another_encoding(tmp_path: Path) -> None:
+    file = text_table(tmp_path, *ROWS)
+    file.write_bytes(file.read_bytes().replace(b"eve", "ève".encode("latin-1")))
+    assert jobs_of(file, mapping(tmp_path))[0]["user"] == "ève"
+    file.write_bytes(text_table(tmp_path, *ROWS).read_text().encode("utf-16"))
+    with pytest.raises(InputError, match="found UTF-16; convert it first"):
+        read_table(file, mapping=mapping(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("cell", "column", "seconds"),
+    [
+        ("90", '{ column = "limit", unit = "s" }', 90),
+        ("90", '{ column = "limit", unit = "min" }', 5400),
+        ("1.5", '{ column = "limit", unit = "h" }', 5400),
+        ("2", '{ column = "limit", unit = "d" }', 172_800),
+        ("90000", '{ column = "limit", unit = "ms" }', 90),
+        ("1-12:00:00", '"limit"', 129_600),
+        ("36:00:00", '{ column = "limit", unit = "min" }', 129_600),
+        ("1 days 12:00:00", '"limit"', 129_600),
+        ("UNLIMITED", '{ column = "limit", unit = "min" }', None),
+        ("4294967295", '{ column = "limit", unit = "min" }', None),
+        ("", '"limit"', None),
+        ("0", '"limit"', None),
+    ],
+)
+def test_units_of_durations(tmp_path: Path, cell: str, column: str, seconds: float | None) -> None:
+    text = MAPPING.replace('{ column = "limit", unit = "min" }', column)
+    file = text_table(tmp_path, ROWS[0].replace(",30,", f",{cell},"), ROWS[1])
+    job = read_table(file, mapping=mapping(tmp_path, text)).jobs[0]
+    assert job.limit_s == seconds
+    assert job.is_unlimited == (cell in {"UNLIMITED", "4294967295"})
+
+
+@pytest.mark.parametrize(
+    ("cell", "column", "at"),
+    [
+        ("2024-01-01T00:00:00", '"submitted"', 1704067200),
+        ("2024-01-01 00:00:00.5", '"submitted"', 1704067200.5),
+        ("2024-01-01T01:00:00+01:00", '"submitted"', 1704067200),
+        ("1704067200", '"submitted"', 1704067200),
+        ("1704067200.25", '{ column = "submitted", unit = "s" }', 1704067200.25),
+        ("1704067200000", '{ column = "submitted", unit = "ms" }', 1704067200),
+        ("1704067200000000", '{ column = "submitted", unit = "us" }', 1704067200),
+        ("01/01/2024 00:00", '{ column = "submitted", format = "%d/%m/%Y %H:%M" }', 1704067200),
+    ],
+)
+def test_units_of_times(tmp_path: Path, cell: str, column: str, at: float) -> None:
+    text = MAPPING.replace('submit = "submitted"', f"submit = {column}")
+    file = text_table(tmp_path, ROWS[0].replace("2024-01-01T00:00:00", cell))
+    assert read_table(file, mapping=mapping(tmp_path, text)).jobs[0].submitted_at == at
+
+
+def test_time_zones_and_an_origin(tmp_path: Path) -> None:
+    file = text_table(tmp_path, *ROWS)
+    there = read_table(file, mapping=mapping(tmp_path, MAPPING.replace("[table]", '[table]\ntimezone = "Asia/Tokyo"')))
+    assert there.jobs[0].submitted_at == 1704067200 - 9 * 3600
+    assert read_table(file, mapping=mapping(tmp_path), timezone="Asia/Tokyo").jobs == there.jobs
+    relative = text_table(tmp_path, "1,0,5,10,1,2,a,CD", name="relative.csv")
+    log = read_table(
+        relative, mapping=mapping(tmp_path, MAPPING.replace("[table]", '[table]\norigin = "2024-01-01T00:00:00"'))
+    )
+    assert (log.jobs[0].submitted_at, log.jobs[0].run_s) == (1704067200, 5)
+
+
+def test_states_that_are_dropped_kept_and_named(tmp_path: Path) -> None:
+    file = text_table(tmp_path, *ROWS, ROWS[0].replace("7,", "9,", 1).replace("COMPLETED", "done"))
+    names = '\n[states.names]\ndone = "COMPLETED"\n'
+    log = read_table(file, mapping=mapping(tmp_path, f'{MAPPING}\n[states]\ndrop = ["failed"]{names}'))
+    assert [job.id.number for job in log.jobs] == [7, 9]
+    assert log.dropped[BY_STATE].places == [3]
+    log = read_table(file, mapping=mapping(tmp_path, f'{MAPPING}\n[states]\nkeep = ["FAILED"]{names}'))
+    assert [job.id.number for job in log.jobs] == [8]
+    with pytest.raises(InputError, match=r'line 4: field state, column state: expected a state .*, found "done"'):
+        read_table(file, mapping=mapping(tmp_path))
+
+
+def test_other_columns(tmp_path: Path) -> None:
+    text = """\
+[table]
+size_in = "gpus"
+unknown = ["-1"]
+[columns]
+submit = "s"
+wait = "w"
+run_time = { column = "r", unit = "min" }
+eligible = "e"
+nodes = "n"
+gpus = { column = "g", per = "node" }
+requested_cores = "c"
+memory = { column = "m", unit = "GB", per = "node" }
+used_memory = { column = "um", unit = "KB" }
+energy = { column = "j", unit = "kWh" }
+power = { column = "p", unit = "kW", per = "node" }
+priority = "prio"
+account = "a"
+qos = "q"
+partition = "part"
+dependency = "d"
+"""
+    header = "s,w,r,e,n,g,c,m,um,j,p,prio,a,q,part,d"
+    rows = (
+        "1704067200,10,2,1704067205,2,4,96,8,1048576,0.5,1.5,17,acc,high,gpu,",
+        "1704067201,-1,1,,1,4,-1,-1,,,,,,,,afterok:1",
+    )
+    first, second = jobs_of(text_table(tmp_path, *rows, header=header), mapping(tmp_path, text))
+    assert first == {
+        "id": "2",
+        "subtime": 0,
+        "res": 8,
+        "profile": "120",
+        "walltime": 121,
+        "estimate": 120,
+        "account": "acc",
+        "partition": "gpu",
+        "qos": "high",
+        "queue": "gpu",
+        "nodes": 2,
+        "gpus": 8,
+        "priority": 17,
+        "logged_wait_s": 10,
+        "eligible_after_s": 5,
+        "memory_gb": 2,
+        "used_memory_gb": 1,
+        "energy_j": 1_800_000,
+        "mean_power_w": 3000,
+    }
+    assert (second["res"], second["dependency"]) == (4, "afterok:1")
+
+
+def test_ids_that_are_names(tmp_path: Path) -> None:
+    rows = [ROWS[0].replace("7,", "app_1!x,", 1), ROWS[1].replace("8,", "b.2,", 1)]
+    assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["app_1_x", "b.2"]
+    rows = [ROWS[0], ROWS[1].replace("8,", "7,", 1)]
+    assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["7", "7-2"]
+
+
+def test_rows_that_repeat_another(tmp_path: Path) -> None:
+    log = read_table(text_table(tmp_path, *ROWS, ROWS[0]), mapping=mapping(tmp_path))
+    assert (len(log.jobs), log.dropped[COPY].places) == (2, [4])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("2024-01-01T00:00:00", "-5", r"field submit, column submitted: expected a time, 0 or later, found \"-5\""),
+        ("2024-01-01T00:00:00", "yesterday", "field submit, column submitted: expected seconds since 1970, or a time"),
+        ("2024-01-01T00:00:00", "1704067200000", r"before the year 10000 \(is the unit right\?\)"),
+        ("2024-01-01T00:00:00", "", "field submit: expected a time, because the job ran, found nothing"),
+        ("2024-01-01T00:11:00", "2023-01-01T00:11:00", "field end: expected a time that is not before the start"),
+        (",30,", ",-3,", r"field limit, column limit: expected a duration in min, or such as 1-12:00:00, found \"-3\""),
+        (",30,", ",99999999,", r"at most a century \(is the unit right\?\)"),
+        (",4,", ",0,", "a size: expected at least 1, because the job ran, found 0"),
+        (",4,", ",4.5,", r"field nodes, column nodes: expected a whole number, 0 or more, found \"4.5\""),
+        (",4,", ",many,", "field nodes, column nodes: expected a whole number"),
+        ("7,", ",", "field id, column job: expected a job id"),
+        ("COMPLETED", "odd", "field state, column state: expected a state of Slurm"),
+        ("eve,", "eve,x,", "expected 8 fields, found 9"),
+    ],
+)
+def test_invalid_rows(tmp_path: Path, old: str, new: str, told: str) -> None:
+    """Strict reading names the file, the line and the column. Lenient reading drops the row and counts it."""
+    file = text_table(tmp_path, ROWS[1], ROWS[0].replace(old, new, 1))
+    with pytest.raises(InputError, match=f"^{file}: line 3: .*{told}"):
+        read_table(file, mapping=mapping(tmp_path))
+    log = read_table(file, mapping=mapping(tmp_path), lenient=True)
+    assert [job.id.number for job in log.jobs] == [8]
+    assert [tally.places for tally in log.bad.values()] == [[3]]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "expected a table, found an empty file"),
+        (b"\n \n", "expected a table, found an empty file"),
+        (b"5312341,756,21,1703688808\n", "line 1: expected a header with the names of columns, found a row of values"),
+        (b"one\n1\n", "line 1: expected a header with the names of columns"),
+        (b"job,submitted,began\0,ended,limit,nodes,who,state\n", "line 1: expected text, found a binary file"),
+        (
+            HEADER.encode() + b"\n" + ROWS[0].encode().replace(b"eve", b"\0") + b"\n",
+            "line 2: expected text, found a binary",
+        ),
+        (HEADER.encode() + b"\n", "expected a table with jobs, found a header alone"),
+        (HEADER.replace("who", "job").encode() + b"\n", "expected once, found twice"),
+        (b"PAR1 and no more", "the Parquet data is truncated or damaged"),
+        (b"[{}", "expected an array of JSON objects"),
+        (b'[{"a": 1}, 2]', "row 2: expected a JSON object, found 2"),
+        (zstandard.compress(b"a,b,c\n" * 99)[:-5], "the zstd data is truncated"),
+        (b"\x28\xb5\x2f\xfd damaged data that is not zstd", "the zstd data is damaged"),
+    ],
+)
+def test_files_that_are_no_tables(tmp_path: Path, content: bytes, told: str) -> None:
+    file = tmp_path / "jobs"
+    file.write_bytes(content)
+    for lenient in (False, True):
+        with pytest.raises(InputError, match=told) as caught:
+            read_table(file, mapping=mapping(tmp_path), lenient=lenient)
+        assert str(file) in str(caught.value)
+
+
+def test_parquet_half_written_and_directories(tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    columns = {name: [row.split(",")[i] for row in ROWS] for i, name in enumerate(HEADER.split(","))}
+    folder = tmp_path / "months"
+    folder.mkdir()
+    tables.parquet(folder / "2.parquet", {name: cells[1:] for name, cells in columns.items()})
+    tables.parquet(folder / "1.parquet", {name: cells[:1] for name, cells in columns.items()})
+    (folder / "README").write_text("not a table")
+    assert format_of(folder) == "table"
+    log = read_table(folder, mapping=mapping(tmp_path))
+    assert [(job.id.number, job.line) for job in log.jobs] == [(7, 1), (8, 2)]
+    assert log.where == "row"
+    assert jobs_of(folder, mapping(tmp_path)) == JOBS
+    whole = (folder / "2.parquet").read_bytes()
+    (folder / "2.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"2.parquet: the Parquet data is truncated or damaged"):
+        read_table(folder, mapping=mapping(tmp_path))
+    tables.parquet(folder / "2.parquet", {"other": [1]})
+    with pytest.raises(InputError, match=r"2.parquet: expected a column 'job', as the other files of the table have"):
+        read_table(folder, mapping=mapping(tmp_path))
+
+
+def test_types_of_parquet(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    from datetime import UTC, datetime, timedelta
+
+    frame = pl.DataFrame(
+        {
+            "job": [7, 8],
+            "submitted": [datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 10)],  # noqa: DTZ001  without a zone
+            "began": [datetime(2024, 1, 1, 0, 1, tzinfo=UTC), datetime(2024, 1, 1, 0, 11, tzinfo=UTC)],
+            "ended": [datetime(2024, 1, 1, 0, 11, tzinfo=UTC), datetime(2024, 1, 1, 0, 12, tzinfo=UTC)],
+            "limit": [timedelta(minutes=30), timedelta(minutes=5)],
+            "nodes": [4.0, 8.0],
+            "who": pl.Series(["eve", "bob"], dtype=pl.Categorical),
+            "state": ["COMPLETED", "FAILED"],
+        }
+    )
+    frame.write_parquet(tmp_path / "t.parquet")
+    text = MAPPING.replace('unit = "min"', 'unit = "s"')
+    assert jobs_of(tmp_path / "t.parquet", mapping(tmp_path, text)) == JOBS
+
+
+@pytest.mark.parametrize("library", ["polars", "zstandard"])
+def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    file = tmp_path / "t"
+    file.write_bytes(b"PAR1" if library == "polars" else zstandard.compress(b"a,b\n"))
+    with pytest.raises(InputError, match=r"pip install 'pybatsched\[traces\]'"):
+        read_table(file, mapping=mapping(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('nodes = "nodes"', 'nodes = "node"', r"columns.nodes: expected a column of .*, found 'node'; similar: nodes"),
+        ('nodes = "nodes"', 'nodez = "nodes"', "columns.nodez: expected one of id, submit, .*; similar: nodes"),
+        ('unit = "min"', 'unit = "minutes"', "columns.limit.unit: expected one of auto, s, min, .*, found 'minutes'"),
+        ('nodes = "nodes"', 'nodes = { column = "nodes", unit = "s" }', "columns.nodes.unit: expected none"),
+        ('nodes = "nodes"', 'nodes = { unit = "s" }', "columns.nodes.column: expected the name of a column"),
+        ('nodes = "nodes"', "nodes = 3", "columns.nodes: expected a table, found 3"),
+        ('submit = "submitted"\n', "", "columns: expected submit, found id"),
+        ('end = "ended"\n', "", "columns: expected run_time, or start and end"),
+        ('nodes = "nodes"\n', "", "columns: expected a size"),
+        ('size_in = "nodes"', 'size_in = "racks"', "table.size_in: expected one of cores, nodes, gpus, found 'racks'"),
+        ('size_in = "nodes"', 'delimiter = "ab"', "table.delimiter: expected one character"),
+        ('size_in = "nodes"', 'zone = "UTC"', "table.zone: expected one of timezone"),
+        ('size_in = "nodes"', 'timezone = "Mars"', "time zone 'Mars': expected a name of the time zone database"),
+        ('size_in = "nodes"', 'origin = "then"', "table.origin: expected seconds since 1970"),
+        ("[table]", "[tables]", "tables: expected one of table, columns, states; similar: table"),
+        ("[table]", "[table", "expected TOML"),
+    ],
+)
+def test_invalid_mappings(tmp_path: Path, old: str, new: str, told: str) -> None:
+    assert old in MAPPING
+    with pytest.raises(InputError, match=told):
+        read_table(text_table(tmp_path, *ROWS), mapping=mapping(tmp_path, MAPPING.replace(old, new, 1)))
+
+
+def test_a_table_of_no_public_set_needs_a_mapping(tmp_path: Path) -> None:
+    file = text_table(tmp_path, *ROWS)
+    assert format_of(file) == "table"
+    with pytest.raises(InputError, match="expected the columns of a public set .*describe-table FILE.*--mapping"):
+        load(file)
+    with pytest.raises(InputError, match="format 'pm100': expected without a mapping"):
+        load(file, format="pm100", mapping=mapping(tmp_path))
+    with pytest.raises(InputError, match="format 'pm': expected one of batsim, swf"):
+        load(file, format="pm")
+    with pytest.raises(InputError, match=r"none.toml: cannot be read"):
+        load(file, mapping=str(tmp_path / "none.toml"))
+
+
+def test_the_proposed_mapping_reads_the_table(tmp_path: Path) -> None:
+    header = "Job Number;arrival;start_time;end_time;walltime_min;num_nodes;owner;final_state;odd one"
+    file = text_table(tmp_path, *(f"{row},x".replace(",", ";") for row in ROWS), header=header)
+    proposed = describe_table(file)
+    assert "#   odd one such as x" in proposed
+    assert 'limit = { column = "walltime_min", unit = "min" }' in proposed
+    assert jobs_of(file, mapping(tmp_path, proposed)) == JOBS
+    odd = text_table(tmp_path, "1,2,Weird", header="a,b,state", name="odd.csv")
+    proposed = describe_table(odd)
+    assert "# Missing: the time of submission" in proposed
+    assert '"Weird" = "COMPLETED"' in proposed
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 500), st.integers(1, 9)), min_size=1, max_size=30))
+def test_fast_and_careful_reading_are_equal(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, int]]
+) -> None:
+    """A quote in the last row makes all rows of the piece go through the csv module."""
+    folder = tmp_path_factory.mktemp("t")
+    base = 1704067200
+    lines = [f"{i},{base + a},{base + a + 9},{base + a + 9 + b},{b},{n},u{a},CD" for i, (a, b, n) in enumerate(rows)]
+    plain = read_table(text_table(folder, *lines), mapping=mapping(folder)).jobs
+    quoted = [*lines[:-1], lines[-1].replace(",u", ',"u').replace(",CD", '",CD')]
+    assert read_table(text_table(folder, *quoted), mapping=mapping(folder)).jobs == plain
+    assert [(job.submitted_at, job.run_s, job.allocated["nodes"]) for job in plain] == [
+        (base + a, b, n) for a, b, n in rows
+    ]
+
+
+def test_lint_of_a_table(tmp_path: Path) -> None:
+    """The checks are those of logs of Slurm."""
+    late = "9,2024-01-01T00:00:05,2024-01-01T00:00:00,2024-01-01T01:00:00,10,4,eve,COMPLETED"
+    file = text_table(tmp_path, *ROWS, late, ROWS[0].replace("eve", "ann"), "x")
+    found = lint(file, 10, mapping=mapping(tmp_path))
+    whats = {finding.what: finding.places for finding in found.findings.values()}
+    assert found.format == "table"
+    assert whats["started before it was submitted"] == [4]
+    assert whats["ran longer than its time limit (by up to 3,000 s)"] == [4]
+    assert whats["id given before"] == [5]
+    assert whats["bad line: expected 8 fields"] == [6]
+    assert whats[
+        "submitted before the job with the lower id on the line above (by up to 5 s): the clock was set back"
+    ] == [4]
+    assert any(what.startswith("started while more nodes than the machine has were in use") for what in whats)
+
+
+def test_mappings_are_checked_before_the_table_is_read() -> None:
+    with pytest.raises(InputError, match="m.toml: columns: expected a table of columns by field"):
+        mapping_of("", "m.toml")
+
+
+def test_commands_with_a_mapping(tmp_path: Path) -> None:
+    file = text_table(tmp_path, *ROWS)
+    how = ("--mapping", mapping(tmp_path))
+    done = run_cli("workload", "convert", str(file), str(tmp_path / "w.json"), *how)
+    assert (done.returncode, "2 jobs for 8 processors" in done.stdout) == (0, True), done.stderr
+    assert run_cli("workload", "stats", str(file), *how).returncode == 0
+    assert run_cli("workload", "lint", str(file), *how).returncode == 0
+    words = ("simulate", "-w", str(file), "--policy", "easy", "-e", str(tmp_path / "out"), "-q", *how)
+    assert run_cli(*words).returncode == 0
+    done = run_cli("metrics", str(tmp_path / "out"), "--by", "user", "--measure", "wait_s")  # reads the table again
+    assert (done.returncode, "eve" in done.stdout) == (0, True), done.stderr
+    described = run_cli("workload", "describe-table", str(file))
+    assert (described.returncode, "[columns]" in described.stdout) == (0, True)
+    file.write_text(file.read_text() + "broken\n")
+    done = run_cli("workload", "convert", str(file), str(tmp_path / "x.json"), *how)
+    assert (done.returncode, (tmp_path / "x.json").exists()) == (2, False)
+    assert f"{file}: line 4: expected 8 fields, found 1" in done.stderr
+    done = run_cli("workload", "convert", str(file), str(tmp_path / "x.json"), *how, "--lenient")
+    assert (done.returncode, "bad line, expected 8 fields: dropped (line 4)" in done.stdout) == (0, True)
