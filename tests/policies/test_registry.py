@@ -89,7 +89,7 @@ def test_broken_files_give_one_clear_message(write: Writer, text: str, suffix: s
 def test_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
-        match="unknown policy 'esay'; installed: conservative, dbf, easy, fcfs, locality, published_rlscheduler, realloc",
+        match="unknown policy 'esay'; installed: conservative, dbf, easy, fcfs, locality, published_rls",
     ):
         registry.find("esay")
     with pytest.raises(InputError, match=r"file .* not found"):

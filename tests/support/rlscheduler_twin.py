@@ -110,7 +110,7 @@ class _Program:
             if not self.queue:
                 self.next_event()
                 continue
-            self.queue.sort(key=lambda job: self.score(job, self.now))  # type: ignore[arg-type,return-value]
+            self.queue.sort(key=lambda job: self.score(job, self.now))
             head = self.queue[0]
             if head.n > self.n_free:
                 shadow_at = self.shadow(head) if self.backfilling else 0
