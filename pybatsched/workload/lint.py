@@ -40,7 +40,9 @@ def overtaken_jobs(jobs: Iterable[tuple[float, str, Where]]) -> Iterator[Where]:
     """
     ordered = sorted(jobs, key=itemgetter(0))  # stable: equal times stay in the order of the file
     for _, group in groupby(ordered, key=itemgetter(0)):
-        yield from next(([place] for (_, a, place), (_, b, _) in pairwise(group) if b < a), ())
+        jobs_then = list(group)
+        if len(jobs_then) > 1:  # most jobs are alone
+            yield from next(([place] for (_, a, place), (_, b, _) in pairwise(jobs_then) if b < a), ())
 
 
 def check_order(jobs: Iterable[tuple[float, str, Any]], found: LintReport) -> None:
@@ -247,7 +249,8 @@ def _check_order_and_numbers(trace: SwfTrace, found: LintReport) -> None:
     ):
         if 0 <= at < latest_at:
             found.add("submitted before the job above it", "put in order of submission", line)
-        latest_at = max(latest_at, at)
+        if at > latest_at:
+            latest_at = at
         if status in _PARTS:
             found.add("a part of a job (status 2, 3 or 4)", "dropped if the whole job has a line too", line)
         elif number in seen:

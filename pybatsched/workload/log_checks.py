@@ -46,8 +46,9 @@ def check_use(spans: Iterable[tuple[float, float, int, int]], unit: str, found: 
     most = 0
     overloaded: list[int] = []
     for used, n, line in procs_in_use(spans):
-        most = max(most, used)
-        if n > 0 and used > found.n_procs:
+        if used > most:
+            most = used
+        if used > found.n_procs and n > 0:
             overloaded.append(line)
     what = BEYOND_MACHINE.format(unit, most, found.n_procs, most / found.n_procs)
     for line in sorted(overloaded):

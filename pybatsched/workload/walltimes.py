@@ -55,7 +55,8 @@ def plains(values: Sequence[float]) -> list[int | float]:
 
 def tidy(seconds: float) -> int | float:
     """Round a computed time to six decimals, the precision of Batsim's files."""
-    return plain(round(seconds, 6))
+    whole = int(seconds) if -_EXACT < seconds < _EXACT else None
+    return whole if whole is not None and whole == seconds else plain(round(seconds, 6))  # most times are whole seconds
 
 
 class Times(NamedTuple):

@@ -320,7 +320,7 @@ class _Converter(LogConverter):
         self._attempts = _attempts(whole.jobs, trace.jobs)
         self._ids: dict[str, list[str]] = {}  # of jobs in the workload, by the ids of dependencies
         self._has_amounts = any(
-            job.memory or job.used_gb is not None or job.energy_j is not None or job.power_w is not None
+            any(value is not None for value in (job.memory, job.used_gb, job.priority, job.energy_j, job.power_w))
             for job in trace.jobs
         )
         self._has_dependencies = any("dependency" in job.labels for job in trace.jobs)
@@ -418,21 +418,21 @@ class _Converter(LogConverter):
             job["requested_procs"] = wanted
         if row.limit_s is not None:
             job["requested_time"] = plain(row.limit_s)
-        if row.priority is not None:
-            job["priority"] = row.priority
+        if self._has_amounts:
+            self._add_amounts(job, row, n)
         if (wait_s := _later_s(row.started_at, row.submitted_at)) is not None:
             job["logged_wait_s"] = wait_s
         if later_s := _later_s(row.eligible_at, row.submitted_at):
             job["eligible_after_s"] = later_s
-        if self._has_amounts:
-            self._add_amounts(job, row, n)
 
     def _add_amounts(self, job: dict[str, Any], row: LoggedJob, n: int) -> None:
-        """Add memory, energy and power, if the log has them."""
+        """Add memory, priority, energy and power, if the log has them."""
         if row.memory is not None and (memory_gb := round(_memory_gb(row, row.memory) / n, 9)):
             job["memory_gb"] = plain(memory_gb)
         if row.used_gb is not None:
             job["used_memory_gb"] = plain(round(row.used_gb, 9))
+        if row.priority is not None:
+            job["priority"] = row.priority
         if row.energy_j is not None:
             job["energy_j"] = plain(row.energy_j)
         if row.power_w is not None:
@@ -456,8 +456,9 @@ class _Converter(LogConverter):
     def _add_dependencies(self, job: dict[str, Any]) -> None:
         """Add `depends_on`: the jobs of the workload that a dependency such as afterok:123:124 names."""
         text = job["dependency"].partition("(")[0]
-        wanted = [one for one in re.split(r"[\s,:;?|]+", text) if one in self._ids]
-        wanted = wanted or [match[0] for match in _DEPENDENCY.finditer(text)]
+        wanted = [match[0] for match in _DEPENDENCY.finditer(text)]
+        if self.trace.jobs[0].id.name:
+            wanted = [one for one in re.split(r"[\s,:;?|]+", text) if one in self._ids]
         found = dict.fromkeys(one for name in wanted for one in self._ids.get(name, ()) if one != job["id"])
         if any(name not in self._ids for name in wanted):
             self.report.count("changed", LOOSE, self.line_of[job["id"]])

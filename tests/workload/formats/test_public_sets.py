@@ -81,8 +81,8 @@ def test_sets_by_name_and_by_their_columns(tmp_path: Path, name: str) -> None:
     file = tables.one_of(name, tmp_path)
     assert format_of(file) == FORMATS[name] == "table"
     names, expected = EXPECTED[name]
-    for how in ({}, {"format": name}):
-        workload = load(file, **how)
+    for format_name in (None, name):
+        workload = load(file, format=format_name)
         rows = chosen(workload.jobs, "id", "subtime", "res", "profile", "requested_time", *names)
         assert rows == expected
         assert f"read as a table of the set {name}" in workload.about["report"]["rules"]
