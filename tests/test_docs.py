@@ -193,7 +193,7 @@ def test_what_another_simulator_would_have_to_know_is_so() -> None:
     shared: dict[str, object] = {}
     for number, example in enumerate(examples, 1):
         exec(compile(example, f"example {number} of docs/policies.md", "exec"), shared)
-    assert len(examples) == 9
+    assert len(examples) == 10
 
 
 def test_the_page_on_workloads_tells_the_order_of_one_instant() -> None:

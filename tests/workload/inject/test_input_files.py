@@ -188,10 +188,10 @@ def test_what_a_job_takes_alone_is_known_of_delays_only() -> None:
 @pytest.mark.parametrize(("user", "found"), [(None, "null"), ("", '""'), (1.5, "1.5"), (True, "true"), ([], r"\[\]")])
 def test_jobs_without_a_user(user: Any, found: str) -> None:
     before = workload((0, 2, "ann"), (1, 2, user))
-    with pytest.raises(InputError, match=f"^here: job 2, field user: expected a user, .* found {found}$"):
+    with pytest.raises(InputError, match=f"^here: job 2, field user: expected a user name or number .* found {found}$"):
         Files().applied(before, 0)
     del before.jobs[1]["user"]
-    with pytest.raises(InputError, match=r"^here: job 2, field user: expected a user, .* found nothing$"):
+    with pytest.raises(InputError, match=r"^here: job 2, field user: expected a user name or number .* found nothing$"):
         Files().applied(before, 0)
 
 
