@@ -306,7 +306,7 @@ def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload,
     is_own = (
         inputs.files_are_unchanged(args)
         and arguments.format_of(path, args) == "Batsim JSON"
-        and not files.is_gzip(path)
+        and not files.is_compressed(path)
     )
     made = workload
     if five_as is not None:

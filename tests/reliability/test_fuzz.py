@@ -17,13 +17,14 @@ from reliability.mutations import JSON, TEXT, Dice, dice_of, mutated
 
 #: Where the mutations go: the targets of a group whose names begin so, and how many. 20,000 in all.
 SHARES = [
-    ("messages", ("codec4", "handshake"), 8_500),
+    ("messages", ("codec4", "handshake"), 8_200),
     ("messages", ("codec5",), 7_580),
     ("messages", ("session4", "simulator4"), 1_000),
     ("messages", ("session5", "simulator5"), 1_000),
     ("files", ("swf", "slurm", "rackham", "workload", "simulated"), 850),
     ("files", ("platform", "events", "journal", "campaign", "config"), 600),
     ("files", ("summary", "run", "manifest", "cell"), 450),
+    ("files", ("tables", "json-tables", "parquet-tables", "mappings"), 300),
     ("server", ("",), 20),
 ]
 

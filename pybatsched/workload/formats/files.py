@@ -185,10 +185,11 @@ def lines_of(content: BinaryIO) -> Iterator[bytes]:
     yield from content
 
 
-def is_gzip(path: str | Path) -> bool:
-    """Return whether a file is gzip, by its first bytes."""
+def is_compressed(path: str | Path) -> bool:
+    """Return whether a file is compressed by gzip or zstd, by its first bytes."""
     with Path(path).open("rb") as raw:
-        return raw.read(2) == _GZIP_MAGIC
+        start = raw.read(4)
+    return start[:2] == _GZIP_MAGIC or start == _ZSTD_MAGIC
 
 
 def read_bytes(path: str | Path) -> bytes:

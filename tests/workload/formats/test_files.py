@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import zstandard
 from support.patience import PATIENCE_S
 from support.process import run_cli
 
@@ -68,3 +69,17 @@ def test_a_decompression_bomb_from_a_pipe_is_rejected(tmp_path: Path, *, is_bomb
         assert files.read_bytes(pipe) == gzip.decompress(packed)
     writing.join(PATIENCE_S)
     assert not writing.is_alive()
+
+
+def test_compressed_files_are_known_by_their_start(tmp_path: Path) -> None:
+    text = b'{"nb_res": 1, "jobs": [], "profiles": {}}'
+    for content, compressed in (
+        (text, False),
+        (gzip.compress(text), True),
+        (zstandard.compress(text), True),
+        (b"", False),
+    ):
+        (tmp_path / "w").write_bytes(content)
+        assert files.is_compressed(tmp_path / "w") is compressed
+        if content:
+            assert files.read_bytes(tmp_path / "w") == text
