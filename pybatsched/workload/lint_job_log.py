@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -12,10 +13,12 @@ from pybatsched.workload.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.report import LintReport
 
 _HOUR_S: Final = 3600
+_DAY_S: Final = 86_400
 _SLACK_S: Final = 60  # Slurm kills jobs up to a minute after their limit
 
 OTHER_RUN_TIME: Final = "run time is not end - start"
 DAYLIGHT_SAVING: Final = "run time differs from end - start by an hour: daylight saving time"
+IN_FUTURE: Final = "submitted in the future: is the unit of times right?"
 EARLY_START: Final = "started before it was submitted"
 BEYOND_LIMIT: Final = "ran longer than its time limit (by up to {} s)"
 NO_LIMIT: Final = "time limit unknown, UNLIMITED or Partition_Limit"
@@ -53,8 +56,11 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
         found.add_tally(trace.lost_steps, "ignored", "note")
     for remark in trace.remarks:
         found.add(remark, "nothing", first_line, "note")
+    latest = time.time() + _DAY_S  # clocks of other zones are up to a day ahead
     for job in trace.jobs:
         _check_fate(job, found)
+        if job.submitted_at is not None and job.submitted_at > latest:
+            found.add(IN_FUTURE, "kept", job.line)
     ended = [job for job in trace.jobs if job_log.drop_reason(job) is None]
     for job in ended:
         _check_times(job, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def test_run_times_that_are_not_from_start_to_end(tmp_path: Path) -> None:
 
 def test_a_start_before_the_submission(tmp_path: Path) -> None:
     assert findings(tmp_path, sacct_line("1", wait=-30))[rules.EARLY_START] == ("odd", 1, [2])
+
+
+def test_a_submission_in_the_future(tmp_path: Path) -> None:
+    """Tomorrow may be a clock of another zone; in 2100 it is an error."""
+    hour_ahead, year_2100 = int(time.time()) + 3600 - SACCT_ZERO, 4_102_444_800 - SACCT_ZERO
+    lines = (sacct_line("1"), sacct_line("2", hour_ahead), sacct_line("3", year_2100))
+    assert findings(tmp_path, *lines)[rules.IN_FUTURE] == ("odd", 1, [4])
 
 
 def test_runs_beyond_the_limit(tmp_path: Path) -> None:
