@@ -8,11 +8,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pybatsched.errors import InputError
 from pybatsched.platform import energy
 from pybatsched.platform.energy import SleepPstate, Wattage
+
+if TYPE_CHECKING:
+    from pybatsched.platform.zones import Network
 
 T = TypeVar("T")
 
@@ -99,7 +102,8 @@ class Platform:
 
     `hop_s` is the longest time in seconds of a message between the master and a host on one link, in Batsim; `hop_at`
     names that link. In the embedded simulator messages take no time. `remarks` list content that the simulator ignores
-    or that Batsim interprets differently; `refused` lists parts of the network on which Batsim would abort.
+    or that Batsim interprets differently; `refused` lists parts of the network on which Batsim would abort. `network`
+    has the zones, links and routes of the file, for `pybatsched.platform.routes`; None without a file.
     """
 
     compute: tuple[Host, ...]
@@ -110,6 +114,7 @@ class Platform:
     hop_at: str = ""
     remarks: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    network: Network | None = field(default=None, compare=False, repr=False)
 
     def __deepcopy__(self, _memo: Any) -> Self:
         return self  # it is immutable
