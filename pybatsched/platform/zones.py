@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from pybatsched.platform.model import NO_PROPERTIES
+_NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Zone:
     routing: str
     line: int = 0
     parent: Zone | None = None
-    outer: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
+    outer: Mapping[str, str] = field(default_factory=lambda: _NO_PROPERTIES)
     own: dict[str, str] = field(default_factory=dict)
     kind: str = ""
     topology: str = ""
