@@ -281,8 +281,9 @@ class Execution:
             raise Refusal(
                 f"job {job.id}: profile {work.name} continues with profile {chosen!r}, which does not exist (any more)"
             )
-        if part.refusal is not None or not part.sizes <= {job.res}:
-            why = part.refusal or f"profile {part.name} is defined for another number of processors"
+        refusal = self._world.why_refused(part)
+        if refusal is not None or not part.sizes <= {job.res}:
+            why = refusal or f"profile {part.name} is defined for another number of processors"
             raise Refusal(f"job {job.id}: {why}; run it with Batsim")
         check_ranks(part.rank_counts, job.fields, f"job {job.id}")
         frame.index = 0

@@ -155,6 +155,8 @@ class Orders:
                 if not power.is_computation(host, power.pstate(host)):
                     raise Refusal(f"job {job.id} cannot run on {procs}: machine {host} is not in a computation pstate")
         job.mapping = _mapping(decision.mapping, len(procs), job.id)
+        if decision.storage_mapping is not None:
+            job.storage_mapping = decision.storage_mapping
         n = len(job.mapping) or len(procs)
         if n != job.res and not job.work.is_any_size:
             raise Refusal(f"job {job.id} requests {job.res} processors; {n} are allocated ({procs})")
@@ -252,8 +254,11 @@ class Orders:
         except InputError as error:
             raise Refusal(str(error)) from None
         work = table.add(name, dict(decision.profile))
-        if work.refusal is not None:
-            raise NotSimulatedError(f"registered {work.refusal}; run it with Batsim")
+        refusal = self._world.why_refused(work)
+        if refusal is not None:
+            raise NotSimulatedError(f"registered {refusal}; run it with Batsim")
+        if work.communicates and not self._world.has_network:
+            raise NotSimulatedError(f"registered profile {name} communicates; expected the option --clock simgrid")
 
     def prepare_register_job(self, decision: d.RegisterJob) -> None:
         """Register a job."""
