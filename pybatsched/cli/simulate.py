@@ -322,7 +322,8 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
             None if plan is None else runs.reserving(plan, options), workloads.values()
         )
         energy = run_inputs.energy_warnings(workloads.values()) if options.energy else []
-        for remark in (*energy, *planning, *platform.remarks, *rejected, platform.network_note, *sizes):
+        note = "" if options.clock == SIMGRID else platform.network_note
+        for remark in (*energy, *planning, *platform.remarks, *rejected, note, *sizes):
             if remark:
                 arguments.say(remark)
     n_hosts = len(platform.hosts)

@@ -101,7 +101,7 @@ class Platform:
     """All hosts. The id of a host is its index in `hosts`: compute hosts first, then storage; the master has none.
 
     `hop_s` is the longest time in seconds of a message between the master and a host on one link, in Batsim; `hop_at`
-    names that link. In the embedded simulator messages take no time. `remarks` list content that the simulator ignores
+    names that link. With the exact clock, messages take no time in the embedded simulator. `remarks` list content that the simulator ignores
     or that Batsim interprets differently; `refused` lists parts of the network on which Batsim would abort. `network`
     has the zones, links and routes of the file, for `pybatsched.platform.routes`; None without a file.
     """
@@ -137,7 +137,7 @@ class Platform:
         return (
             f"{self.source}: in Batsim, messages take time on this platform's network (up to {self.hop_s:.3g} s on"
             f" {self.hop_at}), so times differ a little and events of one instant are sent separately; in this "
-            "simulator messages take no time"
+            "simulator messages take no time with the exact clock (--clock simgrid is as Batsim)"
         )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator.loop import SAME_INSTANT_S, SOON
+from pybatsched.simulator.loop import SAME_INSTANT_S, SOON, Process
 from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.machine.power import Power
 from pybatsched.simulator.outputs.files import schedule_figures
@@ -170,6 +170,11 @@ class Execution:
         if limit > 0:
             left[0] = 0.0 if code else limit - span_s
         return code
+
+    def one_flop(self, host: int) -> Process:
+        """Compute one flop on a host that has no other work."""
+        assert self.power is not None
+        yield self._loop.now + 1.0 / self.power.speed(host)
 
     def _sleep_metered(self, job: SimJob, span_s: float, left: list[float], power: Power) -> Steps:
         """Sleep on the first host of the job. The end of the sleep updates the meter of that host."""

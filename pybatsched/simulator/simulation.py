@@ -123,7 +123,7 @@ class Simulation:
     def _begin(self) -> None:
         loop = self.world.loop
         if self._simgrid is not None:
-            self._begin_on_network(self._simgrid)
+            self._begin_on_network(self._simgrid, self._execution)
             return
         for name in self.world.scenario.workloads:
             take_jobs = partial(self.world.take_jobs, name)
@@ -141,13 +141,15 @@ class Simulation:
         if not self._n_submitters and not self._n_event_lists:
             loop.post(self._on_no_submitter, None)
 
-    def _begin_on_network(self, loop: SimgridLoop) -> None:
+    def _begin_on_network(self, loop: SimgridLoop, execution: Execution) -> None:
+        assert isinstance(execution, SimgridExecution)
         for name in self.world.scenario.workloads:
             take_jobs = partial(self.world.take_jobs, name)
-            loop.spawn(processes.submit(take_jobs, loop, self._on_submitted, self._on_goodbye))
+            loop.spawn(processes.submit(take_jobs, execution, loop, self._on_submitted, self._on_goodbye))
         for index, events in enumerate(self.world.scenario.event_lists):
             on_occurred = partial(self._on_occurred, f"ee{index}")
             loop.spawn(processes.occur(events, loop, on_occurred, self._on_events_goodbye))
+        execution.note_pstates()
         loop.serve(self._exchange([self._begins()]))
 
     def _is_ready(self) -> bool:

@@ -133,8 +133,6 @@ class World:
         """Return with which input SimGrid's clock and network are not simulated; empty if they are."""
         if self.options.batsim != 4:
             return "with the protocol of Batsim 5"
-        if self.options.energy:
-            return "with energy (-E)"
         return "together with usage traces" if self.replays_usage else ""
 
     def make_job(self, workload: str, fields: Any) -> SimJob:

@@ -33,18 +33,14 @@ HOPS_AT_ZERO = {
 ALL = recordings()
 #: Jobs communicate, so that the run has SimGrid's clock without being asked.
 NETWORK = {r.name for r in ALL if r.name.startswith("com-") or r.name == "storage"}
-#: Without SimGrid's clock in this simulator.
-WITHOUT_SIMGRID = {r.name for r in ALL if "-E" in r.args or "--energy" in r.args}
-EXACT_ALIKE = [r for r in ALL if r.name not in CLOCK_NOISE]
-SIMGRID_ALIKE = [r for r in ALL if r.name not in WITHOUT_SIMGRID]
 
 
-@pytest.mark.parametrize("recording", EXACT_ALIKE, ids=lambda r: r.name)
+@pytest.mark.parametrize("recording", [r for r in ALL if r.name not in CLOCK_NOISE], ids=lambda r: r.name)
 def test_messages_and_files_are_batsims(recording: Recording, tmp_path: Path) -> None:
     are_batsims(recording, tmp_path, AUTO, HOPS_AT_ZERO.get(recording.name, ()))
 
 
-@pytest.mark.parametrize("recording", SIMGRID_ALIKE, ids=lambda r: r.name)
+@pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
 def test_with_the_clock_of_simgrid_nothing_differs(recording: Recording, tmp_path: Path) -> None:
     are_batsims(recording, tmp_path, SIMGRID)
 
@@ -64,7 +60,8 @@ def are_batsims(recording: Recording, folder: Path, clock: str, other: Collectio
             assert without_hops(folder / name) == (recording.directory / name).read_text(), name
     theirs = recording.directory / "out_consumed_energy.csv"
     if theirs.exists():
-        assert energy_rows(folder / theirs.name) == energy_rows(theirs)
+        rows = energy_rows if clock == AUTO else Path.read_text
+        assert rows(folder / theirs.name) == rows(theirs)
 
 
 def without_hops(path: Path) -> str:
@@ -73,7 +70,7 @@ def without_hops(path: Path) -> str:
 
 
 @pytest.mark.parametrize("clock", [AUTO, SIMGRID])
-@pytest.mark.parametrize("recording", SIMGRID_ALIKE, ids=lambda r: r.name)
+@pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
 def test_one_that_stands_still_at_each_message_says_the_same(recording: Recording, clock: str, tmp_path: Path) -> None:
     by_itself = play(recording, tmp_path / "out", clock=clock)
     (tmp_path / "halting").mkdir()
@@ -150,7 +147,7 @@ def line(recording: Recording) -> str:
         result = f"differs: {CLOCK_NOISE[name]}"
     elif name in HOPS_AT_ZERO:
         result = f"messages equal; {', '.join(sorted(HOPS_AT_ZERO[name]))} differ by hops at time 0"
-    return f"| {name} | {result} | {'not with energy' if name in WITHOUT_SIMGRID else equal} |"
+    return f"| {name} | {result} | {equal} |"
 
 
 def test_the_page_in_the_docs_is_true() -> None:

@@ -24,13 +24,15 @@ WINDOW_BYTES: Final = 4194304.0
 class Action:
     """A sleep or a task. `on_end` is called when it has ended, after the clock has moved."""
 
-    __slots__ = ("bound", "hosts", "latency_s", "left_s", "on_end", "remains", "seq", "user")
+    __slots__ = ("bound", "flops", "hosts", "latency_s", "left_s", "network_bound", "on_end", "remains", "seq", "user")
 
     def __init__(self, seq: int, on_end: Callable[[Action], None], hosts: Sequence[int]) -> None:
         self.seq = seq
         self.on_end = on_end
         self.hosts = hosts
         self.user: User | None = None
+        self.flops: Sequence[tuple[int, float]] = ()
+        self.network_bound = math.inf
         self.bound = math.inf
         self.latency_s = 0.0
         self.left_s = -1.0
@@ -40,10 +42,11 @@ class Action:
 class Actions:
     """All running actions, in the order of their creation. `on_meter` gets the hosts of each action that ends."""
 
-    def __init__(self, on_meter: Callable[[Sequence[int]], None] | None = None) -> None:
+    def __init__(self, speeds: Sequence[float]) -> None:
         self.now = 0.0
+        self.speeds = list(speeds)
+        self.on_meter: Callable[[Sequence[int]], None] | None = None
         self.sharing = Sharing()
-        self._on_meter = on_meter
         self._n_made = 0
         self._sleeps: dict[Action, None] = {}
         self._tasks: dict[Action, None] = {}
@@ -64,14 +67,20 @@ class Actions:
         on_end: Callable[[Action], None],
         hosts: Sequence[int],
         *,
-        bound: float = math.inf,
+        flops: Sequence[tuple[int, float]] = (),
+        network_bound: float = math.inf,
         latency_s: float = 0.0,
     ) -> Action:
-        """Start a task that waits for a latency and then uses its resources. Without needs it ends at once."""
+        """Start a task that waits for a latency and then uses its resources. Without needs it ends at once.
+
+        Its rate is bounded by the network and by the speed of one core for each executor.
+        """
         self._n_made += 1
         action = Action(self._n_made, on_end, hosts)
         action.user = User(needs)
-        action.bound = bound
+        action.flops = flops
+        action.network_bound = network_bound
+        action.bound = self._bound(action)
         action.latency_s = latency_s
         if not needs:
             action.remains = 0.0
@@ -79,6 +88,24 @@ class Actions:
             self._use(action, action.user)
         self._tasks[action] = None
         return action
+
+    def _bound(self, action: Action) -> float:
+        bound = action.network_bound
+        for host, amount in action.flops:
+            if amount > 0.0:
+                bound = min(bound, self.speeds[host] / amount)
+        return bound
+
+    def change_speed(self, host: int, speed: float) -> None:
+        """Change the speed of the cores of a host, whose resource has changed its capacity. O(running tasks)."""
+        self.speeds[host] = speed
+        for action in self._tasks:
+            if host in action.hosts and action.user is not None:
+                action.bound = self._bound(action)
+                if action.latency_s <= 0.0:
+                    action.user.bound = action.bound
+                    for resource, _ in action.user.needs:
+                        self.sharing.change(resource)
 
     def _use(self, action: Action, user: User) -> None:
         user.bound = action.bound
@@ -167,8 +194,8 @@ class Actions:
         self._ended += ended
 
     def _meter(self, action: Action) -> None:
-        if self._on_meter is not None:
-            self._on_meter(action.hosts)
+        if self.on_meter is not None:
+            self.on_meter(action.hosts)
 
 
 def _by_seq(action: Action) -> int:

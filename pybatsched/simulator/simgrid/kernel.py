@@ -29,6 +29,7 @@ from pybatsched.platform.routes import NetworkLink, Path, Routes
 from pybatsched.platform.routing import NoPathError
 from pybatsched.simulator.loop import END_OF_TIME_S, HALT, SAME_INSTANT_S, SOON, Loop, Notice, Process
 from pybatsched.simulator.simgrid.actions import WINDOW_BYTES, Action, Actions
+from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.work.sharing import Resource
 
 #: A call of the kernel: it gets the process, and returns whether the process is ready again.
@@ -120,8 +121,7 @@ ROUND: Final[Call] = _answered
 class SimgridLoop(Loop):
     """Runs processes until none is ready and nothing takes time. O(running actions) per step of the clock.
 
-    `is_ready` tells whether the scheduler can get a message. `capacity_of` gives the speed of one core of a host and
-    its number of cores.
+    `is_ready` tells whether the scheduler can get a message. `meters` are set in runs with energy.
     """
 
     def __init__(
@@ -132,12 +132,13 @@ class SimgridLoop(Loop):
         is_ready: Callable[[], bool],
     ) -> None:
         super().__init__(look, ends_at)
-        self.actions = Actions()
+        self.actions = Actions([host.speed for host in platform.hosts])
+        self.meters: Meters | None = None
         self._is_ready = is_ready
         self._platform = platform
         self._routes = None if platform.network is None else Routes(platform.network)
         self._names = [host.name for host in platform.hosts]
-        self._speeds = [host.speed for host in platform.hosts]
+        self._n_cores = [host.n_cores for host in platform.hosts]
         self._cpus = [Resource(host.speed * host.n_cores) for host in platform.hosts]
         self._links: dict[NetworkLink, Resource] = {}
         self._spawned: list[Process] = []
@@ -219,12 +220,19 @@ class SimgridLoop(Loop):
             assert wish.notice is not None
             handle, what = wish.notice
             handle(what)
+            yield from self.read_rounds()
             yield from self._create_spawned()
             if self._is_ready():
                 yield ROUND
                 if not self._queue:
                     self._look()
                     yield from self._create_spawned()
+
+    def read_rounds(self) -> Steps:
+        """Spend the rounds that readings of energy meters take."""
+        if self.meters is not None:
+            for _ in range(self.meters.take_rounds()):
+                yield ROUND
 
     def _create_spawned(self) -> Steps:
         spawned, self._spawned = self._spawned, []
@@ -332,7 +340,7 @@ class SimgridLoop(Loop):
         hosts = (message.sender, MASTER)
         needs, bound, latency_s = self._needs_of([], [(*hosts, 1.0)])
         on_end = partial(self._delivered, message.waiters)
-        self.actions.start(needs, on_end, hosts, bound=bound, latency_s=latency_s)
+        self.actions.start(needs, on_end, hosts, network_bound=bound, latency_s=latency_s)
 
     def _await(self, message: _Message, actor: Actor) -> bool:
         message.waiters.append(actor)
@@ -340,7 +348,7 @@ class SimgridLoop(Loop):
 
     def _delivered(self, waiters: list[Actor], action: Action) -> None:
         self.actions.release(action)
-        self._ready += waiters
+        self._ready += [waiter for waiter in waiters if not waiter.is_dead]
 
     # --- tasks ---
 
@@ -350,9 +358,12 @@ class SimgridLoop(Loop):
         transfers = task.transfers if len(task.hosts) > 1 else ()
         needs, bound, latency_s = self._needs_of(task.flops, transfers)
         task.state = RUNNING
+        on_end = partial(self._exec_ended, task)
         task.action = self.actions.start(
-            needs, partial(self._exec_ended, task), task.hosts, bound=bound, latency_s=latency_s
+            needs, on_end, task.hosts, flops=task.flops, network_bound=bound, latency_s=latency_s
         )
+        if len(task.hosts) == 1 and self.meters is not None:
+            self.meters.update(task.hosts)
         return True
 
     def wait_exec(self, task: Exec, timeout_s: float, actor: Actor) -> bool:
@@ -405,9 +416,8 @@ class SimgridLoop(Loop):
         process.close()
 
     def _needs_of(self, flops: Flops, transfers: Transfers) -> tuple[list[tuple[Resource, float]], float, float]:
-        """Return the resources that a task needs, the bound of its rate, and its latency."""
+        """Return the resources that a task needs, the bound of its rate by the network, and its latency."""
         needs = [(self._cpus[host], amount) for host, amount in flops if amount > 0.0]
-        bound = min((self._speeds[host] / amount for host, amount in flops if amount > 0.0), default=math.inf)
         amounts: dict[Resource, float] = {}
         latency_s = weighted_s = 0.0
         for src, dst, amount in transfers:
@@ -425,10 +435,18 @@ class SimgridLoop(Loop):
                     amounts[resource] = amount
                 else:
                     amounts[resource] = max(known, amount) if link.is_fatpipe else known + amount
-        if weighted_s > 0.0:
-            bound = min(WINDOW_BYTES / (2.0 * weighted_s), bound)
         needs += amounts.items()
-        return needs, bound, latency_s
+        return needs, WINDOW_BYTES / (2.0 * weighted_s) if weighted_s > 0.0 else math.inf, latency_s
+
+    def load_of(self, host: int) -> float:
+        """Return the used flop/s of a host."""
+        return self._cpus[host].load()
+
+    def change_speed(self, host: int, speed: float) -> None:
+        """Change the speed of the cores of a host."""
+        self._cpus[host].capacity = self._n_cores[host] * speed
+        self.actions.sharing.change(self._cpus[host])
+        self.actions.change_speed(host, speed)
 
     def path(self, src: int, dst: int) -> Path:
         """Return the path between two hosts. Raises InputError that names both."""

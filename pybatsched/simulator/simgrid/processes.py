@@ -18,6 +18,7 @@ from pybatsched.simulator.job_processes import SHORTEST_CALL_S, JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Process
 from pybatsched.simulator.simgrid.kernel import CANCELLED, Actor, Exec, Flops, SimgridLoop, Sleep, Transfers
+from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.work import profiles as w
 from pybatsched.simulator.work.profiles import Frame, Work, progress_node
 from pybatsched.simulator.world import Refusal, World
@@ -32,6 +33,11 @@ class SimgridExecution(Execution):
     def __init__(self, world: World, loop: SimgridLoop) -> None:
         super().__init__(world)
         self._simgrid = loop
+        self.tasks = None
+        if self.power is not None:
+            hosts = world.scenario.platform.hosts
+            self.power = loop.meters = Meters(hosts, loop.load_of, loop.change_speed, lambda: loop.actions.now)
+            loop.actions.on_meter = loop.meters.update
 
     def started(self, job: SimJob) -> None:
         """Allocate the processors of a job, whose process runs on the first of them."""
@@ -62,6 +68,13 @@ class SimgridExecution(Execution):
         if task.is_late:
             return j.WALLTIME_REACHED
         return j.KILLED_TASK if task.state == CANCELLED else 0
+
+    def one_flop(self, host: int) -> Process:
+        """Compute one flop on a host, in a process of its own there."""
+        self._simgrid.place(host)
+        task = Exec([(host, 1.0)], ())
+        yield partial(self._simgrid.start_exec, task)
+        yield partial(self._simgrid.wait_exec, task, -1.0)
 
     def _amounts(self, job: SimJob, work: Work) -> tuple[Flops, Transfers]:
         """Return the flops of each executor, and the bytes between them. O(n²) if they communicate."""
@@ -109,14 +122,17 @@ class SimgridProcesses(JobProcesses):
         job.started_at = self._world.loop.now
         job.trail = []
         self._execution.started(job)
+        yield from self._simgrid.read_rounds()
         code = yield from self._execution.execute(job, job.work, [job.walltime])
         if code == j.KILLED_TASK:
             job.return_code = code
             job.state = e.COMPLETED_KILLED
             self._execution.ended(job)
+            yield from self._simgrid.read_rounds()
             return
         job.end(code)
         self._execution.ended(job)
+        yield from self._simgrid.read_rounds()
         self._simgrid.post(self._on_done, job)
 
     def call(self, at: float) -> Process:
@@ -140,6 +156,7 @@ class SimgridProcesses(JobProcesses):
                 job.state = e.COMPLETED_KILLED
                 job.return_code = -1
                 self._execution.ended(job)
+                yield from self._simgrid.read_rounds()
         yield self._on_killed, (jobs, progress)
 
     def _look_at(self, job: SimJob, progress: dict[str, Any], _actor: Actor) -> bool:
@@ -157,11 +174,21 @@ class SimgridProcesses(JobProcesses):
 
 
 def submit(
-    take_jobs: Callable[[], Iterable[SimJob]], loop: SimgridLoop, submitted: Handler, goodbye: Handler
+    take_jobs: Callable[[], Iterable[SimJob]],
+    execution: SimgridExecution,
+    loop: SimgridLoop,
+    submitted: Handler,
+    goodbye: Handler,
 ) -> Process:
     """Submit the jobs of a workload, those of one instant in the order of their full ids. O(n log n)."""
     yield _greeted, None
     jobs = sorted(take_jobs(), key=lambda job: (job.subtime, job.id))
+    if jobs and execution.power is not None:
+        if jobs[0].subtime > loop.now:
+            yield Sleep(jobs[0].subtime - loop.now)
+        if execution.awaits_first_submission:  # the submitter of another workload may have been first
+            execution.note_first_submission()
+            yield from loop.read_rounds()
     jobs.reverse()
     remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
     yield from _batches(remaining, lambda job: job.subtime, submitted, loop)
