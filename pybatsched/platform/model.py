@@ -101,9 +101,10 @@ class Platform:
     """All hosts. The id of a host is its index in `hosts`: compute hosts first, then storage; the master has none.
 
     `hop_s` is the longest time in seconds of a message between the master and a host on one link, in Batsim; `hop_at`
-    names that link. With the exact clock, messages take no time in the embedded simulator. `remarks` list content that the simulator ignores
-    or that Batsim interprets differently; `refused` lists parts of the network on which Batsim would abort. `network`
-    has the zones, links and routes of the file, for `pybatsched.platform.routes`; None without a file.
+    names that link. With the exact clock, messages take no time in the embedded simulator. `remarks` list content
+    that the simulator ignores or that Batsim interprets differently; `refused` lists parts of the network on which
+    Batsim would abort. `network` has the zones, links and routes of the file, for `pybatsched.platform.routes`; None
+    without a file.
     """
 
     compute: tuple[Host, ...]

@@ -37,6 +37,7 @@ class SimJob:
         "fields",
         "id",
         "inbox",
+        "io",
         "kill_asked",
         "mapping",
         "metadata",
@@ -66,6 +67,7 @@ class SimJob:
         self.alloc: IntervalSet = EMPTY
         self.mapping: tuple[int, ...] = ()
         self.storage_mapping = _NO_STORAGE
+        self.io: tuple[IntervalSet, Work] | None = None
         self.started_at = -1.0
         self.runtime_s = 0.0
         self.return_code = -1

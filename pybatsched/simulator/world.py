@@ -17,7 +17,7 @@ from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
 from pybatsched.simulator.options import AUTO, EXACT, SIMGRID, Scenario
 from pybatsched.simulator.outputs.files import Outputs
-from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve
+from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
 from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.jobs import name_in
@@ -97,6 +97,8 @@ class World:
                 elif work.parts:  # parts come first in the table
                     work.rank_counts = frozenset().union(*(part.rank_counts for part in work.parts))
                 self.communicates = self.communicates or work.communicates
+                if work.uses_storage and (fault := storage_fault(work.described)):
+                    raise InputError(f"{workload.source or name}: profile {work.name}: {fault}")
             refused = {work.name: why for work in table.known() if (why := self.why_refused(work)) is not None}
             jobs = self._by_workload[name] = []
             with gc_paused():

@@ -125,7 +125,10 @@ PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "paral
 @pytest.mark.parametrize(
     ("decided", "said"),
     [
-        ([start(additional_io_job={"alloc": "2", "profile_name": "d"})], "network model; run it with Batsim"),
+        (
+            [start(additional_io_job={"alloc": "2", "profile_name": "d"})],
+            "additional_io_job needs the network of --clock simgrid",
+        ),
         ([start(), ("REGISTER_PROFILE", PROFILE)], "registered profile p .*communicates"),
     ],
 )

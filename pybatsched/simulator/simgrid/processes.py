@@ -81,7 +81,7 @@ class SimgridExecution(Execution):
         hosts = list(job.alloc)
         places = [hosts[place] for place in job.mapping] if job.mapping else hosts
         if work.kind == w.PFS:
-            storage = self._storage(job, work, work.described.get("storage", "pfs"))
+            storage = self._storage(job, work, _label(work))
             reads, writes = (float(work.described.get(key, 0)) for key in ("bytes_to_read", "bytes_to_write"))
             bytes_of = [(place, storage, writes) for place in places] + [(storage, place, reads) for place in places]
             return [(place, 0.0) for place in (*places, storage)], bytes_of
@@ -89,7 +89,28 @@ class SimgridExecution(Execution):
             src, dst = (self._storage(job, work, work.described[key]) for key in ("from", "to"))
             return [(src, 0.0), (dst, 0.0)], [(src, dst, float(work.described["nb_bytes"]))]
         flops = list(zip(places, work.flops(len(places)), strict=True))
-        return flops, work.transfers(places)
+        transfers = work.transfers(places)
+        return (flops, transfers) if job.io is None else self._merged(job, flops, transfers)
+
+    def _merged(self, job: SimJob, flops: Flops, transfers: Transfers) -> tuple[Flops, Transfers]:
+        """Add the amounts of the additional I/O job, host by host and pair by pair."""
+        assert job.io is not None
+        alloc, io = job.io
+        for frame in job.trail[:-1]:
+            if frame.work.kind == w.COMPOSED:
+                io = io.parts[frame.index % len(io.parts)]
+        hosts = list(alloc)
+        amounts: dict[int, float] = dict.fromkeys(sorted({*job.alloc, *alloc}), 0.0)
+        for host, amount in (*flops, *zip(hosts, io.flops(len(hosts)), strict=True)):
+            amounts[host] += amount
+        n_procs = self._world.scenario.platform.n_procs
+        for host, amount in amounts.items():
+            if amount > 0 and host >= n_procs:
+                raise Refusal(f"job {job.id}: its additional_io_job has flops to compute on the storage host {host}")
+        moved: dict[tuple[int, int], float] = {}
+        for src, dst, amount in (*transfers, *io.transfers(hosts)):
+            moved[src, dst] = moved.get((src, dst), 0.0) + amount
+        return list(amounts.items()), [(src, dst, amount) for (src, dst), amount in sorted(moved.items())]
 
     def _storage(self, job: SimJob, work: Work, label: str) -> int:
         """Return the storage host of a label: by the decision, or the only one."""
@@ -171,6 +192,12 @@ class SimgridProcesses(JobProcesses):
         assert job.process is not None
         self._simgrid.kill(job.process)
         return True
+
+
+def _label(work: Work) -> str:
+    described = work.described
+    label: str = described.get("storage", described.get("host", "pfs"))
+    return label
 
 
 def submit(

@@ -58,6 +58,11 @@ class Work:
         return self.kind in _PARALLEL_TASKS
 
     @property
+    def uses_storage(self) -> bool:
+        """Whether it moves data to or from a storage host."""
+        return self.kind in _WITH_STORAGE
+
+    @property
     def is_any_size(self) -> bool:
         """Whether Batsim runs it on any number of processors."""
         if self.kind == COMPOSED:
@@ -180,6 +185,25 @@ def _why_unsupported(work: Work) -> str | None:
     if work.depth > MAX_DEPTH:
         return f"profile {work.name} has more than {MAX_DEPTH} levels of nesting"
     return None
+
+
+def storage_fault(described: Mapping[str, Any]) -> str:
+    """Return what is wrong with the fields of a profile that uses storage; empty if nothing is."""
+    is_pfs = described["type"] == PFS
+    amounts = ("bytes_to_read", "bytes_to_write") if is_pfs else ("nb_bytes",)
+    texts = ("storage", "host") if is_pfs else ("from", "to")
+    if not any(name in described for name in amounts):
+        return f"field {' or '.join(amounts)}: expected a number of bytes, 0 or more, found nothing"
+    for name in amounts:
+        value = described.get(name, 0)
+        if type(value) not in {int, float} or not 0 <= value < math.inf:
+            return f"field {name}: expected a number of bytes, 0 or more, found {value!r:.60}"
+    for name in texts:
+        if name not in described and is_pfs:
+            continue
+        if type(described.get(name)) is not str:
+            return f"field {name}: expected the label of a storage (a text), found {described.get(name)!r:.60}"
+    return ""
 
 
 def _positive(amounts: Any) -> bool:
