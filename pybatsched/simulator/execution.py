@@ -85,19 +85,26 @@ class Execution:
 
     def ended(self, job: SimJob) -> bool:
         """Release the processors and record the run time. Return whether energy meters must be read first."""
+        self.release(job)
+        return self.power is not None and self.count_energy(job, self.power)
+
+    def release(self, job: SimJob) -> None:
+        """Release the processors of a job and record its run time."""
         now = self._loop.now
         if self._outputs.trace is not None:
             self._trace_end(job, self._outputs.trace)
         self._book.end(job.id, job.alloc, now)
         self._outputs.machine_states(now, self._book.counts())
         job.runtime_s = (now - job.started_at) or j.NO_TIME_S
-        if self.power is not None:
-            job.energy_j = self.power.joules_of(job.alloc, now) - job.energy_j
-            self._last_j = self.note_energy("e")
-            stale = self.meters_are_stale()
-            self.power.note_reading(now)
-            return stale
-        return False
+
+    def count_energy(self, job: SimJob, power: Power) -> bool:
+        """Record the energy of a job that ends. Return whether energy meters must be read first."""
+        now = self._loop.now
+        job.energy_j = power.joules_of(job.alloc, now) - job.energy_j
+        self._last_j = self.note_energy("e")
+        stale = self.meters_are_stale()
+        power.note_reading(now)
+        return stale
 
     def _trace_end(self, job: SimJob, trace: ScheduleTrace) -> None:
         """Write an end to the trace. Like Batsim, mark only kills of parallel tasks."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -36,6 +36,8 @@ from pybatsched.simulator.work.sharing import Resource
 Call: TypeAlias = "Callable[[Actor], bool]"
 Steps: TypeAlias = Generator[Call, None, None]
 
+#: Decisions whose handlers read all energy meters.
+_READING: Final = frozenset({"order_query", "order_set_resource_state", "_on_switched"})
 #: The host number of the master, which has none in Batsim.
 MASTER: Final = -1
 #: Flops of an executor on a host, and bytes from a host to a host.
@@ -219,8 +221,9 @@ class SimgridLoop(Loop):
             yield partial(self._await, wish)
             assert wish.notice is not None
             handle, what = wish.notice
+            if self.meters is not None and getattr(handle, "__name__", "") in _READING:
+                yield from self.read_all()
             handle(what)
-            yield from self.read_rounds()
             yield from self._create_spawned()
             if self._is_ready():
                 yield ROUND
@@ -228,11 +231,21 @@ class SimgridLoop(Loop):
                     self._look()
                     yield from self._create_spawned()
 
-    def read_rounds(self) -> Steps:
-        """Spend the rounds that readings of energy meters take."""
-        if self.meters is not None:
-            for _ in range(self.meters.take_rounds()):
-                yield ROUND
+    def read_all(self) -> Steps:
+        """Update the energy meters of all hosts."""
+        yield from self.read(range(len(self._names)))
+
+    def read(self, hosts: Iterable[int]) -> Steps:
+        """Update energy meters one after the other: each that is not up to date takes a round."""
+        meters = self.meters
+        if meters is not None:
+            for host in hosts:
+                if meters.is_behind(host):
+                    yield partial(self._update_meter, meters, host)
+
+    def _update_meter(self, meters: Meters, host: int, _actor: Actor) -> bool:
+        meters.update((host,))
+        return True
 
     def _create_spawned(self) -> Steps:
         spawned, self._spawned = self._spawned, []

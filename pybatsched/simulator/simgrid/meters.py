@@ -28,12 +28,10 @@ class Meters(Power):
         self._on_speed = on_speed
         self._clock = clock
         self._counted = [host.pstate for host in hosts]  # the pstates since the last updates
-        self._n_rounds = 0
 
-    def take_rounds(self) -> int:
-        """Return the number of rounds that readings since the last call take."""
-        n_rounds, self._n_rounds = self._n_rounds, 0
-        return n_rounds
+    def is_behind(self, host: int) -> bool:
+        """Return whether a meter has not been updated at this instant: reading it then takes a round."""
+        return self._hosts[host].since < self._clock()
 
     def update(self, hosts: Iterable[int]) -> None:
         """Update the meters of these hosts; those below 0 have none."""
@@ -55,11 +53,8 @@ class Meters(Power):
         self._counted[host] = account.pstate
 
     def _read_meter(self, host: int, now: float) -> float:
-        account = self._hosts[host]
-        if account.since < now:
-            self._n_rounds += 1
-            self._update(host, now)
-        return account.joules
+        self._update(host, now)
+        return self._hosts[host].joules
 
     def set_pstate(self, host: int, pstate: int, now: float) -> None:
         """Set the pstate of a host, and with it the speed of its tasks."""

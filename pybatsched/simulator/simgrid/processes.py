@@ -142,19 +142,30 @@ class SimgridProcesses(JobProcesses):
         """Run a job from its start to the notice of its end."""
         job.started_at = self._world.loop.now
         job.trail = []
+        yield from self._read(job)
         self._execution.started(job)
-        yield from self._simgrid.read_rounds()
         code = yield from self._execution.execute(job, job.work, [job.walltime])
         if code == j.KILLED_TASK:
             job.return_code = code
             job.state = e.COMPLETED_KILLED
-            self._execution.ended(job)
-            yield from self._simgrid.read_rounds()
+            yield from self._end(job)
             return
         job.end(code)
-        self._execution.ended(job)
-        yield from self._simgrid.read_rounds()
+        yield from self._end(job)
         self._simgrid.post(self._on_done, job)
+
+    def _end(self, job: SimJob) -> Process:
+        """Release the processors of a job and count its energy."""
+        self._execution.release(job)
+        yield from self._read(job)
+        if self._execution.power is not None:
+            self._execution.count_energy(job, self._execution.power)
+
+    def _read(self, job: SimJob) -> Process:
+        """Update the energy meters of a job, then those of all other hosts."""
+        if self._simgrid.meters is not None:
+            yield from self._simgrid.read(job.alloc)
+            yield from self._simgrid.read_all()
 
     def call(self, at: float) -> Process:
         """Send a requested call to the scheduler."""
@@ -176,8 +187,7 @@ class SimgridProcesses(JobProcesses):
                 yield partial(self._kill, job)
                 job.state = e.COMPLETED_KILLED
                 job.return_code = -1
-                self._execution.ended(job)
-                yield from self._simgrid.read_rounds()
+                yield from self._end(job)
         yield self._on_killed, (jobs, progress)
 
     def _look_at(self, job: SimJob, progress: dict[str, Any], _actor: Actor) -> bool:
@@ -214,8 +224,8 @@ def submit(
         if jobs[0].subtime > loop.now:
             yield Sleep(jobs[0].subtime - loop.now)
         if execution.awaits_first_submission:  # the submitter of another workload may have been first
+            yield from loop.read_all()
             execution.note_first_submission()
-            yield from loop.read_rounds()
     jobs.reverse()
     remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
     yield from _batches(remaining, lambda job: job.subtime, submitted, loop)
