@@ -24,6 +24,7 @@ from pybatsched.simulator.orders import Orders
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid import processes
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
+from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses
 from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.world import Refusal, World
@@ -212,6 +213,8 @@ class Simulation:
             yield HALT
             reply_now, decisions = self._answer
         orders, loop = self._orders, self.world.loop
+        if self._simgrid is not None:
+            reply_now = as_read(reply_now)
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp
             if stamp is None or stamp > reply_now:
@@ -220,6 +223,8 @@ class Simulation:
                     field=f"events[{index}].timestamp",
                 )
             order = orders.prepare(decision)
+            if self._simgrid is not None:
+                stamp = as_read(stamp)
             if stamp > loop.now:
                 yield float(stamp)
             yield order, decision

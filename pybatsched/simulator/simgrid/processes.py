@@ -19,6 +19,7 @@ from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Process
 from pybatsched.simulator.simgrid.kernel import CANCELLED, Actor, Exec, Flops, SimgridLoop, Sleep, Transfers
 from pybatsched.simulator.simgrid.meters import Meters
+from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.work import profiles as w
 from pybatsched.simulator.work.profiles import Frame, Work, progress_node
 from pybatsched.simulator.world import Refusal, World
@@ -46,7 +47,7 @@ class SimgridExecution(Execution):
 
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
-        limit = left[0]
+        limit, span_s = left[0], as_read(span_s)
         if limit < 0 or span_s < limit:
             yield Sleep(span_s)
             if limit > 0:
@@ -82,14 +83,14 @@ class SimgridExecution(Execution):
         places = [hosts[place] for place in job.mapping] if job.mapping else hosts
         if work.kind == w.PFS:
             storage = self._storage(job, work, _label(work))
-            reads, writes = (float(work.described.get(key, 0)) for key in ("bytes_to_read", "bytes_to_write"))
+            reads, writes = (as_read(float(work.described.get(key, 0))) for key in ("bytes_to_read", "bytes_to_write"))
             bytes_of = [(place, storage, writes) for place in places] + [(storage, place, reads) for place in places]
             return [(place, 0.0) for place in (*places, storage)], bytes_of
         if work.kind == w.STAGING:
             src, dst = (self._storage(job, work, work.described[key]) for key in ("from", "to"))
-            return [(src, 0.0), (dst, 0.0)], [(src, dst, float(work.described["nb_bytes"]))]
-        flops = list(zip(places, work.flops(len(places)), strict=True))
-        transfers = work.transfers(places)
+            return [(src, 0.0), (dst, 0.0)], [(src, dst, as_read(float(work.described["nb_bytes"])))]
+        flops = list(zip(places, work.flops(len(places), as_read), strict=True))
+        transfers = work.transfers(places, as_read)
         return (flops, transfers) if job.io is None else self._merged(job, flops, transfers)
 
     def _merged(self, job: SimJob, flops: Flops, transfers: Transfers) -> tuple[Flops, Transfers]:
@@ -101,14 +102,14 @@ class SimgridExecution(Execution):
                 io = io.parts[frame.index % len(io.parts)]
         hosts = list(alloc)
         amounts: dict[int, float] = dict.fromkeys(sorted({*job.alloc, *alloc}), 0.0)
-        for host, amount in (*flops, *zip(hosts, io.flops(len(hosts)), strict=True)):
+        for host, amount in (*flops, *zip(hosts, io.flops(len(hosts), as_read), strict=True)):
             amounts[host] += amount
         n_procs = self._world.scenario.platform.n_procs
         for host, amount in amounts.items():
             if amount > 0 and host >= n_procs:
                 raise Refusal(f"job {job.id}: its additional_io_job has flops to compute on the storage host {host}")
         moved: dict[tuple[int, int], float] = {}
-        for src, dst, amount in (*transfers, *io.transfers(hosts)):
+        for src, dst, amount in (*transfers, *io.transfers(hosts, as_read)):
             moved[src, dst] = moved.get((src, dst), 0.0) + amount
         return list(amounts.items()), [(src, dst, amount) for (src, dst), amount in sorted(moved.items())]
 
@@ -144,7 +145,7 @@ class SimgridProcesses(JobProcesses):
         job.trail = []
         yield from self._read(job)
         self._execution.started(job)
-        code = yield from self._execution.execute(job, job.work, [job.walltime])
+        code = yield from self._execution.execute(job, job.work, [as_read(job.walltime)])
         if code == j.KILLED_TASK:
             job.return_code = code
             job.state = e.COMPLETED_KILLED
@@ -169,7 +170,7 @@ class SimgridProcesses(JobProcesses):
 
     def call(self, at: float) -> Process:
         """Send a requested call to the scheduler."""
-        yield Sleep(max(at - self._world.now, SHORTEST_CALL_S))
+        yield Sleep(max(as_read(at) - self._world.now, SHORTEST_CALL_S))
         self._simgrid.post(self._on_called, None)
 
     def kill(self, jobs: list[SimJob]) -> Process:
@@ -221,21 +222,22 @@ def submit(
     yield _greeted, None
     jobs = sorted(take_jobs(), key=lambda job: (job.subtime, job.id))
     if jobs and execution.power is not None:
-        if jobs[0].subtime > loop.now:
-            yield Sleep(jobs[0].subtime - loop.now)
+        first_at = as_read(jobs[0].subtime)
+        if first_at > loop.now:
+            yield Sleep(first_at - loop.now)
         if execution.awaits_first_submission:  # the submitter of another workload may have been first
             yield from loop.read_all()
             execution.note_first_submission()
     jobs.reverse()
     remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
-    yield from _batches(remaining, lambda job: job.subtime, submitted, loop)
+    yield from _batches(remaining, lambda job: as_read(job.subtime), submitted, loop)
     yield goodbye, None
 
 
 def occur(events: Iterable[ExternalEvent], loop: SimgridLoop, occurred: Handler, goodbye: Handler) -> Process:
     """Post external events, which are sorted by time."""
     yield _greeted, None
-    yield from _batches(events, lambda event: event.at, occurred, loop)
+    yield from _batches(events, lambda event: as_read(event.at), occurred, loop)
     yield goodbye, None
 
 

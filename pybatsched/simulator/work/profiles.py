@@ -6,7 +6,7 @@ A profile is resolved once, when its workload is loaded or when it is registered
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -69,24 +69,24 @@ class Work:
             return all(part.kind == TOTAL for part in self.parts)
         return self.kind == TOTAL
 
-    def flops(self, n_executors: int) -> Sequence[float]:
-        """Return the flops of each executor of a parallel task. O(n)."""
+    def flops(self, n_executors: int, read: Callable[[float], float] = float) -> Sequence[float]:
+        """Return the flops of each executor of a parallel task; `read` converts the numbers of the profile. O(n)."""
         if self.kind in _WITH_STORAGE:
             return [0.0] * n_executors
         cpu = self.described["cpu"]
         if self.kind == PARALLEL:
-            return [float(amount) for amount in cpu]
-        amount = float(cpu) / n_executors if self.kind == TOTAL else float(cpu)
+            return [read(float(amount)) for amount in cpu]
+        amount = read(float(cpu)) / n_executors if self.kind == TOTAL else read(float(cpu))
         return [amount] * n_executors
 
-    def transfers(self, places: Sequence[int]) -> list[tuple[int, int, float]]:
+    def transfers(self, places: Sequence[int], read: Callable[[float], float] = float) -> list[tuple[int, int, float]]:
         """Return (from, to, bytes) between the executors of a parallel task. O(n²) if they communicate."""
         com = self.described.get("com", 0)
         n = len(places)
         if self.kind == PARALLEL:
-            amounts = [float(amount) for amount in com] if isinstance(com, list) else []
+            amounts = [read(float(amount)) for amount in com] if isinstance(com, list) else []
             return [(places[k // n], places[k % n], amount) for k, amount in enumerate(amounts) if amount > 0]
-        amount = float(com) / n if self.kind == TOTAL else float(com)
+        amount = read(float(com)) / n if self.kind == TOTAL else read(float(com))
         if amount <= 0:
             return []
         return [(src, dst, amount) for y, src in enumerate(places) for x, dst in enumerate(places) if x != y]

@@ -22,8 +22,8 @@ from pybatsched.errors import InputError
 #: A free capacity below this is used up (SimGrid's precision of work amounts).
 USED_UP: Final = 1e-5
 
-#: With fat pipes, SimGrid's solver may run for ever.
-MAX_ROUNDS: Final = 100_000
+#: With fat pipes, SimGrid's solver may run nearly for ever.
+MAX_ROUNDS: Final = 20_000_000
 
 
 class Resource:
@@ -132,10 +132,38 @@ def _share(users: Iterable[User], resources: Iterable[Resource]) -> None:
                     growing.pop(user, None)
         if not growing:
             return
+        if len(growing) == 1 and (alone := next(iter(growing))) and len(alone.needs) == 1:
+            _grow_alone(alone)
+            return
         is_open = [resource for resource in is_open if resource.free > 0.0]
-    raise InputError(
-        f"the rates of {len(growing)} tasks on a FATPIPE link cannot be computed: SimGrid's solver would need more "
-        f"than {MAX_ROUNDS} rounds; expected another sharing policy of the link"
+    raise _too_many_rounds()
+
+
+def _grow_alone(user: User) -> None:
+    """Let the last user grow that still grows, on its only resource: the same rounds, of which there may be many."""
+    resource, weight = user.needs[0]
+    rate, bound, free = user.rate, user.bound, resource.free
+    charged = [w * other.gain for (other, _), w in reversed(resource.uses.items()) if other is not user]
+    least = min(charged, default=math.inf)
+    for _ in range(MAX_ROUNDS):
+        gain = min(free / weight, bound - rate)
+        rate += gain
+        if resource.is_fatpipe:
+            free -= min(free, weight * gain, least)
+        else:
+            user.gain, resource.free = gain, free
+            _charge(resource)
+            free = resource.free
+        if rate == bound or free < USED_UP:
+            user.rate = rate
+            return
+    raise _too_many_rounds()
+
+
+def _too_many_rounds() -> InputError:
+    return InputError(
+        "the rates of tasks on a FATPIPE link cannot be computed: SimGrid's solver would need more than "
+        f"{MAX_ROUNDS:,} rounds; expected another sharing policy of the link"
     )
 
 

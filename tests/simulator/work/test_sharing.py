@@ -9,14 +9,15 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from pybatsched.errors import InputError
+from pybatsched.simulator.work import sharing
 from pybatsched.simulator.work.sharing import USED_UP, Resource, Sharing, User
 
 
 def rates(users: list[User]) -> list[float]:
-    sharing = Sharing()
+    solver = Sharing()
     for user in users:
-        sharing.add(user)
-    sharing.solve()
+        solver.add(user)
+    solver.solve()
     return [user.rate for user in users]
 
 
@@ -57,18 +58,18 @@ def test_no_needs_and_no_capacity() -> None:
 
 
 def test_only_what_a_change_affects_is_solved_again() -> None:
-    sharing, left, right = Sharing(), Resource(4.0), Resource(6.0)
+    solver, left, right = Sharing(), Resource(4.0), Resource(6.0)
     a, b, c = User([(left, 1.0)]), User([(left, 1.0)]), User([(right, 1.0)])
     for user in (a, b, c):
-        sharing.add(user)
-    assert set(sharing.solve()) == {a, b, c}
-    sharing.remove(b)
-    assert list(sharing.solve()) == [a]
+        solver.add(user)
+    assert set(solver.solve()) == {a, b, c}
+    solver.remove(b)
+    assert list(solver.solve()) == [a]
     assert (a.rate, c.rate) == (4.0, 6.0)
-    assert list(sharing.solve()) == []
+    assert list(solver.solve()) == []
     left.capacity = 2.0
-    sharing.change(left)
-    assert list(sharing.solve()) == [a]
+    solver.change(left)
+    assert list(solver.solve()) == [a]
     assert a.rate == 2.0
 
 
@@ -77,11 +78,14 @@ def test_used_up_is_an_absolute_amount() -> None:
     assert rates([User([(link, 1.0)], bound=USED_UP / 8), User([(link, 1.0)])]) == [USED_UP / 8, USED_UP / 4]
 
 
-def test_a_fat_pipe_on_which_the_solver_would_not_end() -> None:
+def test_a_fat_pipe_on_which_the_solver_would_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second reaches its bound with a gain of 1e-9, which is all that the pipe loses in each later round."""
+    monkeypatch.setattr(sharing, "MAX_ROUNDS", 1000)
     pipe, host = Resource(1e3, is_fatpipe=True), Resource(2e9)
     with pytest.raises(InputError, match="FATPIPE"):
         rates([User([(pipe, 1e-6), (host, 1e-6)]), User([(pipe, 1.0)], bound=1e-9)])
+    with pytest.raises(InputError, match="FATPIPE"):
+        rates([User([(pipe, 1e-6)]), User([(pipe, 1.0)], bound=1e-9)])
 
 
 @dataclass
@@ -170,14 +174,14 @@ def test_any_order_of_changes_gives_the_same_rates(slow: Slow, data: st.DataObje
     """Users come in this order, with solutions between, and others that have left leave no trace."""
     expected = slow.solve()
     resources, users = built(slow)
-    sharing = Sharing()
+    solver = Sharing()
     passing = User([(resource, 1.0) for resource in resources if not resource.is_fatpipe])
     for user in users:
-        if data.draw(st.booleans()):
-            sharing.solve()
-        sharing.add(user)
-    sharing.add(passing)
-    sharing.solve()
-    sharing.remove(passing)
-    sharing.solve()
+        if not any(slow.fat) and data.draw(st.booleans()):  # a part of the users may need more rounds than all
+            solver.solve()
+        solver.add(user)
+    solver.add(passing)
+    solver.solve()
+    solver.remove(passing)
+    solver.solve()
     assert [user.rate for user in users] == expected
