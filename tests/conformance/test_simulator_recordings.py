@@ -32,7 +32,7 @@ HOPS_AT_ZERO = {
 
 ALL = recordings()
 #: Jobs communicate, so that the run has SimGrid's clock without being asked.
-NETWORK = {r.name for r in ALL if r.name.startswith("com-") or r.name == "storage"}
+NETWORK = {r.name for r in ALL if r.name.startswith(("com-", "wired-")) or r.name == "storage"}
 
 
 @pytest.mark.parametrize("recording", [r for r in ALL if r.name not in CLOCK_NOISE], ids=lambda r: r.name)

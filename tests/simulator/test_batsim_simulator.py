@@ -8,13 +8,10 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-import zmq
+from support.beside import SIMULATE, comparable, play
 from support.fuzzer import Fuzzer, random_workload
 from support.logs import line, log
 from support.patience import PATIENCE_S
@@ -29,41 +26,6 @@ pytestmark = pytest.mark.batsim
 
 PLATFORM = RECORDED / "fuzz-11" / "platform.xml"
 ENERGY = RECORDED / "energy" / "platform.xml"
-SIMULATE = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", f"{PATIENCE_S:g}", "--quiet"]
-LOOK_MS = 100
-
-
-def serve(socket: zmq.Socket[bytes], fuzzer: Fuzzer) -> None:
-    while not fuzzer.finished:
-        if socket.poll(LOOK_MS):
-            socket.send(fuzzer.handle(socket.recv()))
-
-
-def play(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
-    """Let a simulator and the fuzzer talk to the end. Gives the simulator's exit code."""
-    with zmq.Context() as context, context.socket(zmq.REP) as socket:
-        socket.setsockopt(zmq.LINGER, 0)
-        port = socket.bind_to_random_port("tcp://127.0.0.1")
-        thread = threading.Thread(target=serve, args=(socket, fuzzer))
-        thread.start()
-        done = subprocess.run(
-            [*command, "-s", f"tcp://127.0.0.1:{port}"],
-            cwd=directory,
-            capture_output=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        fuzzer.finished = True
-        thread.join(PATIENCE_S)
-    return done.returncode
-
-
-def comparable(message: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is documented to differ: paths, and profiles that no job needs (kept by Batsim's hash order)."""
-    for event in message["events"]:
-        if event["type"] == "SIMULATION_BEGINS":
-            del event["data"]["workloads"], event["data"]["profiles"]
-    return message
 
 
 CASES = [("plain", seed) for seed in range(30)]
