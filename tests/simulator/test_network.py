@@ -170,8 +170,10 @@ def test_a_kill_in_the_middle_knows_the_progress(tmp_path: Path) -> None:
         return [*started, d.CallMeLater(0.502)] if started else []
 
     jobs, seen = run(tmp_path, decide)
-    assert (jobs["0"]["final_state"], length(jobs["0"])) == ("COMPLETED_KILLED", pytest.approx(0.502, abs=1e-6))
+    assert jobs["0"]["final_state"] == "COMPLETED_KILLED"
+    assert length(jobs["0"]) == pytest.approx(0.502, abs=1e-6)
     (killed,) = [event for event in seen if isinstance(event, e.JobKilled)]
+    assert killed.job_progress is not None
     assert killed.job_progress["w0!0"]["progress"] == pytest.approx(0.5, abs=1e-5)
 
 
@@ -239,7 +241,7 @@ def test_hosts_without_a_route_are_named(tmp_path: Path) -> None:
 
 
 def test_messages_of_batsim_travel_over_the_platform(tmp_path: Path) -> None:
-    """Each message crosses two links of 1 us and 1 GB/s, one after the other, because the server takes one at a time."""
+    """Each message crosses two links of 1 us and 1 GB/s, and the server takes one after the other."""
     cluster = '<cluster id="c" prefix="n" suffix="" radical="0-4" speed="1Gf" bw="1GBps" lat="1us"/>'
     write(tmp_path, (1, {"type": "delay", "delay": 5}), platform=f"{HEAD}{cluster}</platform>")
     options = ("-m", "n4", "--clock", "simgrid")

@@ -132,9 +132,11 @@ def _share(users: Iterable[User], resources: Iterable[Resource]) -> None:
                     growing.pop(user, None)
         if not growing:
             return
-        if len(growing) == 1 and (alone := next(iter(growing))) and len(alone.needs) == 1:
-            _grow_alone(alone)
-            return
+        if len(growing) == 1:
+            alone = next(iter(growing))
+            if len(alone.needs) == 1:
+                _grow_alone(alone)
+                return
         is_open = [resource for resource in is_open if resource.free > 0.0]
     raise _too_many_rounds()
 
