@@ -213,8 +213,6 @@ class Simulation:
             yield HALT
             reply_now, decisions = self._answer
         orders, loop = self._orders, self.world.loop
-        if self._simgrid is not None:
-            reply_now = as_read(reply_now)
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp
             if stamp is None or stamp > reply_now:
@@ -228,6 +226,8 @@ class Simulation:
             if stamp > loop.now:
                 yield float(stamp)
             yield order, decision
+        if self._simgrid is not None:
+            reply_now = as_read(reply_now)
         if reply_now > loop.now:
             yield float(reply_now)
         loop.post(self._on_ready, None)

@@ -47,20 +47,43 @@ class Resource:
 class User:
     """A task: pairs of a resource and a weight above 0. A resource may occur several times. `bound` limits the rate."""
 
-    __slots__ = ("bound", "gain", "needs", "rate")
+    __slots__ = ("_distinct", "bound", "gain", "needs", "rate")
 
     def __init__(self, needs: Sequence[tuple[Resource, float]], bound: float = math.inf) -> None:
         self.needs = needs
         self.bound = bound
         self.rate = 0.0
         self.gain = 0.0
+        self._distinct: Sequence[tuple[Resource, float]] | None = None
+
+    def distinct_needs(self) -> Sequence[tuple[Resource, float]]:
+        """Return the needs without resources that nothing else uses and that are like another one. O(needs) at first.
+
+        A task on many equal hosts has the same share of each. One of them gives the rate.
+        """
+        if self._distinct is None:
+            found: list[tuple[Resource, float]] = []
+            alike: set[tuple[float, float, bool]] = set()
+            for resource, weight in self.needs:
+                if len(resource.uses) == 1:
+                    kind = (resource.capacity, weight, resource.is_fatpipe)
+                    if kind in alike:
+                        continue
+                    alike.add(kind)
+                found.append((resource, weight))
+            self._distinct = found
+        return self._distinct
+
+    def forget_distinct(self) -> None:
+        """Record that another user has come to, or left, one of its resources."""
+        self._distinct = None
 
 
 class Sharing:
     """Users and their rates. `solve` computes the rates of those that a change affects; the others keep theirs.
 
-    Users affect each other if they have a resource in common, directly or through others. O(needs) of the affected
-    users for each round; each round ends with a resource that is used up or a user at its bound.
+    Users affect each other if they have a resource in common, directly or through others. O(distinct needs) of the
+    affected users for each round; each round ends with a resource that is used up or a user at its bound.
     """
 
     def __init__(self) -> None:
@@ -69,19 +92,28 @@ class Sharing:
     def add(self, user: User) -> None:
         """Let a user share its resources. A user without needs has the rate 1."""
         for index, (resource, weight) in enumerate(user.needs):
+            if len(resource.uses) == 1:
+                for other, _ in resource.uses:
+                    other.forget_distinct()
             resource.uses[user, index] = weight
             self._changed[resource] = None
+        user.forget_distinct()
         user.rate = 0.0 if user.needs else 1.0
 
     def remove(self, user: User) -> None:
         """Remove a user. Its rate is 0 then."""
         for index, (resource, _) in enumerate(user.needs):
             del resource.uses[user, index]
+            if len(resource.uses) == 1:
+                for other, _ in resource.uses:
+                    other.forget_distinct()
             self._changed[resource] = None
         user.rate = 0.0
 
     def change(self, resource: Resource) -> None:
         """Record that a capacity, or the bound of a user of this resource, is another one."""
+        for user, _ in resource.uses:
+            user.forget_distinct()
         self._changed[resource] = None
 
     def solve(self) -> Iterable[User]:
@@ -103,7 +135,7 @@ def _affected(changed: Iterable[Resource]) -> tuple[dict[User, None], dict[Resou
         for user, _ in waiting.pop().uses:
             if user not in users:
                 users[user] = None
-                for resource, _ in user.needs:
+                for resource, _ in user.distinct_needs():
                     if resource not in resources:
                         resources[resource] = None
                         waiting.append(resource)
@@ -120,7 +152,7 @@ def _share(users: Iterable[User], resources: Iterable[Resource]) -> None:
     for _ in range(MAX_ROUNDS):
         is_open = [resource for resource in is_open if _offer(resource, growing)]
         for user in list(growing):
-            gain = min([resource.share / weight for resource, weight in user.needs])
+            gain = min([resource.share / weight for resource, weight in user.distinct_needs()])
             user.gain = gain = min(gain, user.bound - user.rate)
             user.rate += gain
             if user.rate == user.bound:
