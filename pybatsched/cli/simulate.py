@@ -24,7 +24,7 @@ from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
-from pybatsched.simulator.options import Scenario, SimulationOptions
+from pybatsched.simulator.options import AUTO, EXACT, SIMGRID, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
@@ -123,6 +123,13 @@ def _add_inputs(group: arguments.Group) -> None:
 def _add_batsim(group: arguments.Group) -> None:
     add = group.add_argument
     flag = "store_true"
+    add(
+        "--clock",
+        choices=(AUTO, EXACT, SIMGRID),
+        default=AUTO,
+        help="exact: exact times, messages of the simulator itself take no time; simgrid: times, network and order as "
+        "in SimGrid, to the last bit; auto: simgrid if jobs communicate, else exact (default: %(default)s)",
+    )
     add("-E", "--energy", action=flag, help="simulate energy and pstates; writes two more files")
     add(
         "--enable-dynamic-jobs",
@@ -280,6 +287,7 @@ def _options(args: argparse.Namespace) -> SimulationOptions:
         energy=args.energy,
         forward_unknown_events=args.forward_unknown_events or args.protocol == "v5",  # Batsim 5 forwards all events
         sched_config=text,
+        clock=args.clock,
     )
 
 

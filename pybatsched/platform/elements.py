@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
 from pybatsched.platform.notes import Element, Notes, Remark
 from pybatsched.platform.schema import REFUSED, REMARKS, VALUES
 from pybatsched.platform.wiring import Wiring, cost
-from pybatsched.platform.zones import Link, Network, Zone
+from pybatsched.platform.zones import ClusterLinks, Link, Network, Zone
 
 _VERSION = re.compile(r"4(\.[01]?0*)?")
 _WHOLE = re.compile(r"[0-9]{1,9}(\.0*)?")
@@ -138,6 +139,7 @@ class Content:
         if name in self.network.zone_ids:
             self._notes.refuse(element, f": zone {name!r:.80} already exists; expected another id")
         self.network.zone_ids.add(name)
+        parent.members.append(name)
         zone = Zone(name, routing, element.line, parent, parent.properties(), topology=topology)
         self.network.zones.append(zone)
         return zone
@@ -176,6 +178,7 @@ class Content:
                 element, f": host {host.name!r:.80} already exists (line {before}); expected another name"
             )
         owners[host.name] = zone
+        zone.members.append(host.name)
         if len(self.hosts) >= MAX_HOSTS:
             raise self._notes.error(element, f": too many hosts; expected at most {MAX_HOSTS}")
         if not self.slices or self.slices[-1][1] is not zone:
@@ -218,12 +221,17 @@ class Content:
                 element, f" attribute topology: expected one of {', '.join(_TOPOLOGIES)}, found {topology!r:.80}"
             )
         zone = self._new_zone(element, "", topology)
-        zone.cross(self._wiring.made_link(element, "the links of ", "bw", "lat"))
+        link = self._wiring.made_link(element, "the links of ", "bw", "lat")
+        zone.cross(link)
+        backbone = None
         if topology == "FLAT":
             router = attributes.get("router_id") or f"{attributes['prefix']}{zone.id}_router{attributes['suffix']}"
             self.network.owners.setdefault(router, zone)
             if attributes.get("bb_bw"):
-                zone.cross(self._wiring.made_link(element, "the backbone of ", "bb_bw", "bb_lat"))
+                backbone = self._wiring.made_link(element, "the backbone of ", "bb_bw", "bb_lat")
+                backbone = dataclasses.replace(backbone, policy=attributes.get("bb_sharing_policy", "SHARED"))
+                zone.cross(backbone)
+        zone.cluster = self._cluster_links(element, link, backbone)
         properties, own = self._take_props()
         around = self._zones[-1].properties()
         if own and topology == "FLAT":  # in SimGrid, other clusters do not have the properties of their hosts
@@ -232,13 +240,33 @@ class Content:
         like = Host("", self._speeds(element), self._cores(element), properties, around, 0, element.line)
         self._row(element, topology, like, zone)
 
+    def _cluster_links(self, element: Element, link: Link, backbone: Link | None) -> ClusterLinks:
+        attributes, read = element.attributes, self._notes.read
+        loopback = None
+        if attributes.get("loopback_bw"):
+            latency = read(element, "loopback_lat", values.latency) if attributes.get("loopback_lat") else 0.0
+            loopback = (read(element, "loopback_bw", values.bandwidth), latency)
+        return ClusterLinks(
+            link.bandwidth,
+            link.latency_s,
+            is_split=attributes.get("sharing_policy", "SPLITDUPLEX") in {"SPLITDUPLEX", "FULLDUPLEX"},
+            backbone=backbone,
+            loopback=loopback,
+            limiter=read(element, "limiter_link", values.bandwidth) if attributes.get("limiter_link") else 0.0,
+            parameters=attributes.get("topo_parameters", ""),
+        )
+
     def _cabinet(self, element: Element) -> None:
         if self._zones[-1].routing != "Cluster":
             raise self._notes.error(element, ": expected in a zone with routing Cluster")
         zone = self._zones[-1]
-        zone.cross(self._wiring.made_link(element, "the links of ", "bw", "lat"))
+        link = self._wiring.made_link(element, "the links of ", "bw", "lat")
+        zone.cross(link)
         like = Host("", self._one_speed(element), 1, NO_ROLE, zone.properties(), 0, element.line)
+        n_before = len(zone.members)
         self._row(element, "FLAT", like, zone)
+        for name in zone.members[n_before:]:
+            zone.private_links[name] = (link.bandwidth, link.bandwidth, link.latency_s)
 
     def _row(self, element: Element, topology: str, like: Host, zone: Zone) -> None:
         """Create the hosts of a radical, all like one."""
@@ -269,8 +297,10 @@ class Content:
         if zone.routing != "Vivaldi":
             raise self._notes.error(element, ": expected in a zone with routing Vivaldi")
         where = f"the links of {element.name}, line {element.line}"
-        for key in ("bw_in", "bw_out"):
-            zone.cross(Link(cost(0.0, self._notes.read(element, key, values.bandwidth)), where, element.line))
+        down, up = (self._notes.read(element, key, values.bandwidth) for key in ("bw_in", "bw_out"))
+        for bandwidth in (down, up):
+            zone.cross(Link(cost(0.0, bandwidth), where, element.line))
+        zone.private_links[element.attributes["id"]] = (up, down, 0.0)
         self._notes.note_traces(element)
         self._wiring.coordinates(element)
         speeds = self._one_speed(element)

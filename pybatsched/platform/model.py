@@ -8,11 +8,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pybatsched.errors import InputError
 from pybatsched.platform import energy
 from pybatsched.platform.energy import SleepPstate, Wattage
+
+if TYPE_CHECKING:
+    from pybatsched.platform.zones import Network
 
 T = TypeVar("T")
 
@@ -98,8 +101,10 @@ class Platform:
     """All hosts. The id of a host is its index in `hosts`: compute hosts first, then storage; the master has none.
 
     `hop_s` is the longest time in seconds of a message between the master and a host on one link, in Batsim; `hop_at`
-    names that link. In the embedded simulator messages take no time. `remarks` list content that the simulator ignores
-    or that Batsim interprets differently; `refused` lists parts of the network on which Batsim would abort.
+    names that link. With the exact clock, messages take no time in the embedded simulator. `remarks` list content
+    that the simulator ignores or that Batsim interprets differently; `refused` lists parts of the network on which
+    Batsim would abort. `network` has the zones, links and routes of the file, for `pybatsched.platform.routes`; None
+    without a file.
     """
 
     compute: tuple[Host, ...]
@@ -110,6 +115,7 @@ class Platform:
     hop_at: str = ""
     remarks: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    network: Network | None = field(default=None, compare=False, repr=False)
 
     def __deepcopy__(self, _memo: Any) -> Self:
         return self  # it is immutable
@@ -132,7 +138,7 @@ class Platform:
         return (
             f"{self.source}: in Batsim, messages take time on this platform's network (up to {self.hop_s:.3g} s on"
             f" {self.hop_at}), so times differ a little and events of one instant are sent separately; in this "
-            "simulator messages take no time"
+            "simulator messages take no time with the exact clock (--clock simgrid is as Batsim)"
         )
 
 

@@ -23,6 +23,7 @@ class Wiring:
         self._zones = zones
         self._link_names: set[str] = set()  # as routes may use them
         self._route: list[str] = []
+        self._directed: list[bool] = []
         self.begin: dict[str, Callable[[Element], None]] = {
             "link": self._link,
             "backbone": self._backbone,
@@ -41,11 +42,11 @@ class Wiring:
 
     def made_link(self, element: Element, what: str, bandwidth: str, latency: str) -> Link:
         """Return the link of an element; `bandwidth` and `latency` are the names of its attributes."""
-        cost_s = cost(
-            self._notes.read(element, latency, values.latency, "0"),
-            self._notes.read(element, bandwidth, values.bandwidth),
-        )
-        return Link(cost_s, f"{what}{element.name}, line {element.line}", element.line)
+        latency_s = self._notes.read(element, latency, values.latency, "0")
+        rate = self._notes.read(element, bandwidth, values.bandwidth)
+        where = f"{what}{element.name}, line {element.line}"
+        policy = element.attributes.get("sharing_policy", "SHARED") if element.tag == "link" else "SHARED"
+        return Link(cost(latency_s, rate), where, element.line, rate, latency_s, policy)
 
     def coordinates(self, element: Element) -> None:
         """Read the coordinates of a point. In Vivaldi zones, latencies are distances in ms between points."""
@@ -56,6 +57,7 @@ class Wiring:
             cost_s = (abs(x) + abs(y) + abs(height)) / 1000
             where = f"the path to {element.name}, line {element.line}"
             zone.links_of[element.attributes["id"]] = Link(cost_s, where, element.line)
+            zone.coordinates[element.attributes["id"]] = (x, y, height)
 
     def _router(self, element: Element) -> None:
         self.coordinates(element)
@@ -63,6 +65,7 @@ class Wiring:
         if name in self._network.owners:
             self._refuse(element, f": host or router {name!r:.80} already exists; expected another id")
         self._network.owners.setdefault(name, zone)
+        zone.members.append(name)
 
     def _link(self, element: Element) -> None:
         self._notes.note_traces(element)
@@ -80,9 +83,11 @@ class Wiring:
     def _link_ctn(self, element: Element) -> None:
         direction = element.attributes.get("direction", "NONE")
         self._route.append(element.attributes["id"] + ("" if direction == "NONE" else f"_{direction}"))
+        self._directed.append(direction != "NONE")
 
     def _backbone(self, element: Element) -> None:
-        self._zones[-1].cross(self.made_link(element, "", "bandwidth", "latency"))
+        self._zones[-1].backbone = link = self.made_link(element, "", "bandwidth", "latency")
+        self._zones[-1].cross(link)
 
     def _host_link(self, element: Element) -> None:
         attributes = element.attributes
@@ -109,6 +114,7 @@ class Wiring:
 
     def _take_route(self, element: Element, gw_src: str, gw_dst: str) -> None:
         links, self._route = tuple(self._route), []
+        directed, self._directed = tuple(self._directed), []
         src, dst = element.attributes["src"], element.attributes["dst"]
         both = element.attributes.get("symmetrical", "YES").upper() in {"YES", "TRUE", "1"}
         name = f"<{element.tag}> from {src!r:.80} to {dst!r:.80}"
@@ -124,7 +130,7 @@ class Wiring:
                 f": a route from {src!r:.80} to {dst!r:.80} already exists (symmetrical ones count twice)",
             )
         zone.joined |= {(src, dst), (dst, src)} if both else {(src, dst)}
-        zone.routes.append(Route(src, dst, gw_src, gw_dst, links, both, name, element.line))
+        zone.routes.append(Route(src, dst, gw_src, gw_dst, links, both, name, element.line, directed))
 
     def _check_links(self, element: Element, names: Iterable[str]) -> None:
         for name in dict.fromkeys(names):

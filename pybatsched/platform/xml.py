@@ -62,6 +62,7 @@ def parse(
     refused = sorted([*content.network.refused, *found.missing])
     return dataclasses.replace(
         platform,
+        network=content.network,
         hop_s=found.hop_s,
         hop_at=found.hop_at,
         remarks=(*(f"{source}: line {line}: {text}" for line, text, _ in content.remarks()), *platform.remarks),

@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from pybatsched.platform.model import NO_PROPERTIES
+_NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link: the time of one byte, in seconds, and its position in the file."""
+    """A link: the time of one byte, in seconds, its position in the file, bandwidth in byte/s, latency and policy."""
 
     cost_s: float
     where: str
     line: int
+    bandwidth: float = 0.0
+    latency_s: float = 0.0
+    policy: str = "SHARED"
 
 
 NO_LINK: Final = Link(0.0, "", 0)
@@ -33,7 +36,10 @@ def costlier(*links: Link) -> Link:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Route:
-    """A route between two members of a zone. For a route between points, the gateways are the points."""
+    """A route between two members of a zone. For a route between points, the gateways are the points.
+
+    `directed` tells which links were given with a direction: the way back uses their other halves.
+    """
 
     src: str
     dst: str
@@ -43,6 +49,29 @@ class Route:
     is_symmetrical: bool
     name: str
     line: int
+    directed: tuple[bool, ...] = ()
+
+    @property
+    def is_bypass(self) -> bool:
+        """Whether the route overrides the routing of its zone."""
+        return self.name.startswith("<bypass")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLinks:
+    """The links that a `<cluster>` creates for each host, and its backbone.
+
+    `is_split` is True if links have one half for each direction. `loopback` is a bandwidth and a latency, or None.
+    `limiter` is a bandwidth; 0 means none. `parameters` are those of the topology, as in the file.
+    """
+
+    bandwidth: float
+    latency_s: float
+    is_split: bool
+    backbone: Link | None
+    loopback: tuple[float, float] | None
+    limiter: float
+    parameters: str
 
 
 @dataclass(slots=True, eq=False)
@@ -52,13 +81,16 @@ class Zone:
     `topology` is that of a cluster, and empty otherwise. `costliest` is the slowest link that any path in or through
     the zone may use: a link of the cluster, or a backbone. `links_of` has the links of single points: with routing
     Cluster their links up and down, with Vivaldi their distance. `joined` has the pairs that already have a route.
+    `members` are the names of its points or zones, in the order of the file. `cluster` has the links of a cluster,
+    `backbone` the link between the links of a zone with routing Cluster. `private_links` has, for the hosts of cabinets
+    and for peers, the bandwidths up and down and the latency. `coordinates` are those of points in a Vivaldi zone.
     """
 
     id: str
     routing: str
     line: int = 0
     parent: Zone | None = None
-    outer: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
+    outer: Mapping[str, str] = field(default_factory=lambda: _NO_PROPERTIES)
     own: dict[str, str] = field(default_factory=dict)
     kind: str = ""
     topology: str = ""
@@ -66,6 +98,11 @@ class Zone:
     costliest: Link = NO_LINK
     links_of: dict[str, tuple[str, ...] | Link] = field(default_factory=dict)
     joined: set[tuple[str, str]] = field(default_factory=set)
+    members: list[str] = field(default_factory=list)
+    cluster: ClusterLinks | None = None
+    backbone: Link | None = None
+    private_links: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    coordinates: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     _all: Mapping[str, str] | None = None
 
     def cross(self, link: Link) -> None:

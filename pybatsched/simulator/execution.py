@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator.loop import SAME_INSTANT_S, SOON
+from pybatsched.simulator.loop import SAME_INSTANT_S, SOON, Process
 from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.machine.power import Power
 from pybatsched.simulator.outputs.files import schedule_figures
@@ -85,19 +85,26 @@ class Execution:
 
     def ended(self, job: SimJob) -> bool:
         """Release the processors and record the run time. Return whether energy meters must be read first."""
+        self.release(job)
+        return self.power is not None and self.count_energy(job, self.power)
+
+    def release(self, job: SimJob) -> None:
+        """Release the processors of a job and record its run time."""
         now = self._loop.now
         if self._outputs.trace is not None:
             self._trace_end(job, self._outputs.trace)
         self._book.end(job.id, job.alloc, now)
         self._outputs.machine_states(now, self._book.counts())
         job.runtime_s = (now - job.started_at) or j.NO_TIME_S
-        if self.power is not None:
-            job.energy_j = self.power.joules_of(job.alloc, now) - job.energy_j
-            self._last_j = self.note_energy("e")
-            stale = self.meters_are_stale()
-            self.power.note_reading(now)
-            return stale
-        return False
+
+    def count_energy(self, job: SimJob, power: Power) -> bool:
+        """Record the energy of a job that ends. Return whether energy meters must be read first."""
+        now = self._loop.now
+        job.energy_j = power.joules_of(job.alloc, now) - job.energy_j
+        self._last_j = self.note_energy("e")
+        stale = self.meters_are_stale()
+        power.note_reading(now)
+        return stale
 
     def _trace_end(self, job: SimJob, trace: ScheduleTrace) -> None:
         """Write an end to the trace. Like Batsim, mark only kills of parallel tasks."""
@@ -170,6 +177,11 @@ class Execution:
         if limit > 0:
             left[0] = 0.0 if code else limit - span_s
         return code
+
+    def one_flop(self, host: int) -> Process:
+        """Compute one flop on a host that has no other work."""
+        assert self.power is not None
+        yield self._loop.now + 1.0 / self.power.speed(host)
 
     def _sleep_metered(self, job: SimJob, span_s: float, left: list[float], power: Power) -> Steps:
         """Sleep on the first host of the job. The end of the sleep updates the meter of that host."""
@@ -281,8 +293,9 @@ class Execution:
             raise Refusal(
                 f"job {job.id}: profile {work.name} continues with profile {chosen!r}, which does not exist (any more)"
             )
-        if part.refusal is not None or not part.sizes <= {job.res}:
-            why = part.refusal or f"profile {part.name} is defined for another number of processors"
+        refusal = self._world.why_refused(part)
+        if refusal is not None or not part.sizes <= {job.res}:
+            why = refusal or f"profile {part.name} is defined for another number of processors"
             raise Refusal(f"job {job.id}: {why}; run it with Batsim")
         check_ranks(part.rank_counts, job.fields, f"job {job.id}")
         frame.index = 0

@@ -25,6 +25,7 @@ NO_TIME_S: Final = 1e-5
 
 #: Shared by all jobs that have not started: one list per job would cost much memory with a million jobs.
 _NO_TRAIL: Final[list[Frame]] = []
+_NO_STORAGE: Final[Mapping[str, int]] = {}
 
 
 class SimJob:
@@ -36,6 +37,7 @@ class SimJob:
         "fields",
         "id",
         "inbox",
+        "io",
         "kill_asked",
         "mapping",
         "metadata",
@@ -45,6 +47,7 @@ class SimJob:
         "runtime_s",
         "started_at",
         "state",
+        "storage_mapping",
         "subtime",
         "trail",
         "walltime",
@@ -63,6 +66,8 @@ class SimJob:
         self.state = NOT_SUBMITTED
         self.alloc: IntervalSet = EMPTY
         self.mapping: tuple[int, ...] = ()
+        self.storage_mapping = _NO_STORAGE
+        self.io: tuple[IntervalSet, Work] | None = None
         self.started_at = -1.0
         self.runtime_s = 0.0
         self.return_code = -1

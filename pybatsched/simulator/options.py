@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pybatsched.platform.model import Platform
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.workload.model import Workload
 
+AUTO: Final = "auto"
+EXACT: Final = "exact"
+SIMGRID: Final = "simgrid"
+
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """Batsim's options that affect a simulation, with Batsim's names. `batsim` is the version to act as: 4 or 5."""
+    """Batsim's options that affect a simulation, with Batsim's names. `batsim` is the version to act as: 4 or 5.
+
+    `clock` is EXACT, SIMGRID (which has a network), or AUTO: SIMGRID if a job communicates.
+    """
 
     dynamic_jobs: bool = False
     acknowledge_dynamic_jobs: bool = False
@@ -29,6 +36,7 @@ class SimulationOptions:
     redis_port: int = 6379
     redis_prefix: str = "default"
     batsim: int = 4
+    clock: str = AUTO
 
     def batsim_config(self) -> dict[str, Any]:
         """Return the member `config` of SIMULATION_BEGINS, in Batsim's order."""

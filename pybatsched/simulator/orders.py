@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError, NotSimulatedError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.machine.power import Power
 from pybatsched.simulator.machine.pstates import Switching
-from pybatsched.simulator.work.profiles import WorkTable
+from pybatsched.simulator.work.profiles import COMPOSED, PFS, STAGING, Work, WorkTable, storage_fault
 from pybatsched.simulator.world import Refusal
 from pybatsched.workload.formats.checks import check_job, check_profiles
 from pybatsched.workload.jobs import name_in
@@ -51,7 +52,7 @@ def check_members(decision: d.Decision) -> None:
 
 
 def check_execution(decision: d.ExecuteJob) -> None:
-    """Raise Refusal if Batsim would abort on the members of a start, NotSimulatedError if only Batsim can run it."""
+    """Raise Refusal if Batsim would abort on the members of a start."""
     others = [member for member in decision.extra if member not in ("job_id", "alloc")]
     given = [decision.mapping, decision.storage_mapping, decision.additional_io_job]
     if len(others) + sum(value is not None for value in given) > 1:
@@ -67,8 +68,6 @@ def check_execution(decision: d.ExecuteJob) -> None:
             f"EXECUTE_JOB of {decision.job_id}: expected a storage_mapping from names to host numbers, "
             f"found {dict(storages)!r:.60}"
         )
-    if decision.additional_io_job is not None:
-        raise NotSimulatedError(f"job {decision.job_id}: additional_io_job needs a network model; run it with Batsim")
 
 
 def check_answer(decision: d.Answer) -> None:
@@ -127,12 +126,51 @@ class Orders:
 
     def prepare_execute_job(self, decision: d.ExecuteJob) -> None:
         """Check a start before its time: the job exists and has processors."""
-        self._job(decision.job_id, "execute")
+        job = self._job(decision.job_id, "execute")
         options = decision.mapping, decision.storage_mapping, decision.additional_io_job
         if decision.extra or options != _NO_OPTIONS:
             check_execution(decision)
+            if decision.additional_io_job is not None:
+                job.io = self._io_job(job, decision.additional_io_job)
         if not decision.procs:
             raise Refusal(f"cannot execute job {decision.job_id}: no processors are allocated")
+
+    def _io_job(self, job: SimJob, given: Mapping[str, Any]) -> tuple[IntervalSet, Work]:
+        """Return the hosts and the profile of an additional I/O job. Its profile may be new."""
+        if not self._world.has_network:
+            raise NotSimulatedError(f"job {job.id}: additional_io_job needs the network of --clock simgrid")
+        name, alloc = given.get("profile_name"), given.get("alloc")
+        if type(name) is not str or type(alloc) is not str:
+            raise Refusal(f"job {job.id}: additional_io_job: expected the texts profile_name and alloc")
+        table = self._world.works[job.workload]
+        if "profile" in given:
+            if table.knows(name):
+                raise Refusal(f"job {job.id}: additional_io_job: a profile {name!r} exists or existed")
+            work = self._new_profile(table, name, given["profile"], f"additional_io_job of {job.id}")
+        else:
+            found = table.get(name)
+            if found is None:
+                raise Refusal(f"job {job.id}: additional_io_job: profile {name!r} does not exist")
+            work = found
+        try:
+            hosts = IntervalSet.parse(alloc)
+        except ValueError:
+            raise Refusal(f"job {job.id}: additional_io_job: expected hosts such as 0-3, found {alloc!r:.60}") from None
+        n_hosts = len(self._world.scenario.platform.hosts)
+        if not hosts or hosts.highest >= n_hosts:
+            raise Refusal(f"job {job.id}: additional_io_job: expected some of {n_hosts} hosts, found {alloc!r:.60}")
+        _check_io(job, job.work, work, len(hosts))
+        return hosts, work
+
+    def _new_profile(self, table: WorkTable, name: str, described: Any, where: str) -> Work:
+        """Add a profile that the scheduler describes."""
+        try:
+            check_profiles({name: described}, where)
+            if described["type"] in {PFS, STAGING} and (fault := storage_fault(described)):
+                raise InputError(f"{where}: profile {name}: {fault}")
+        except InputError as error:
+            raise Refusal(str(error)) from None
+        return table.add(name, dict(described))
 
     def order_execute_job(self, decision: d.ExecuteJob) -> None:
         """Start a job."""
@@ -155,6 +193,8 @@ class Orders:
                 if not power.is_computation(host, power.pstate(host)):
                     raise Refusal(f"job {job.id} cannot run on {procs}: machine {host} is not in a computation pstate")
         job.mapping = _mapping(decision.mapping, len(procs), job.id)
+        if decision.storage_mapping is not None:
+            job.storage_mapping = decision.storage_mapping
         n = len(job.mapping) or len(procs)
         if n != job.res and not job.work.is_any_size:
             raise Refusal(f"job {job.id} requests {job.res} processors; {n} are allocated ({procs})")
@@ -247,13 +287,13 @@ class Orders:
             )
         if decision.profile.get("type") in {"composed", "smpi", "usage_trace"}:
             raise Refusal(f"profile {name}: Batsim 4 cannot run a registered {decision.profile['type']} profile")
-        try:
-            check_profiles({name: dict(decision.profile)}, f"REGISTER_PROFILE into {decision.workload_name}")
-        except InputError as error:
-            raise Refusal(str(error)) from None
-        work = table.add(name, dict(decision.profile))
-        if work.refusal is not None:
-            raise NotSimulatedError(f"registered {work.refusal}; run it with Batsim")
+        where = f"REGISTER_PROFILE into {decision.workload_name}"
+        work = self._new_profile(table, name, dict(decision.profile), where)
+        refusal = self._world.why_refused(work)
+        if refusal is not None:
+            raise NotSimulatedError(f"registered {refusal}; run it with Batsim")
+        if work.communicates and not self._world.has_network:
+            raise NotSimulatedError(f"registered profile {name} communicates; expected the option --clock simgrid")
 
     def prepare_register_job(self, decision: d.RegisterJob) -> None:
         """Register a job."""
@@ -328,6 +368,22 @@ class Orders:
         except ValueError:
             raise Refusal(f"expected a pstate (a number as text), found {decision.state!r}") from None
         Switching(self._world, self._execution, power).switch(decision.procs, pstate)
+
+
+def _check_io(job: SimJob, work: Work, io: Work, n_hosts: int) -> None:
+    """Raise Refusal unless an I/O profile can be merged with the profile of a job, part by part."""
+    if COMPOSED in {io.kind, work.kind}:
+        if io.kind != work.kind or len(io.parts) != len(work.parts):
+            raise Refusal(
+                f"job {job.id}: additional_io_job: expected a composed profile with as many parts as that of the job, "
+                "or none of both composed"
+            )
+        for part, io_part in zip(work.parts, io.parts, strict=True):
+            _check_io(job, part, io_part, n_hosts)
+    elif work.is_parallel and (work.uses_storage or io.uses_storage or not io.is_parallel):
+        raise Refusal(f"job {job.id}: additional_io_job: Batsim cannot merge {io.kind} with {work.kind}")
+    elif not io.sizes <= {n_hosts}:
+        raise Refusal(f"job {job.id}: additional_io_job: profile {io.name} is not defined for {n_hosts} hosts")
 
 
 def _mapping(given: Mapping[str, Any] | None, n_procs: int, job_id: str) -> tuple[int, ...]:

@@ -22,6 +22,10 @@ from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.orders import Orders
 from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.simgrid import processes
+from pybatsched.simulator.simgrid.kernel import SimgridLoop
+from pybatsched.simulator.simgrid.numbers import as_read
+from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses
 from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.world import Refusal, World
 
@@ -66,8 +70,17 @@ class Simulation:
         self._n_event_lists = len(scenario.event_lists)
         self._n_calls_at_rest = 0
         self._at_rest_since = 0.0
-        self._execution = Execution(self.world)
-        self._orders = Orders(self.world, self._execution, JobProcesses(self.world, self._execution))
+        self._simgrid: SimgridLoop | None = None
+        if self.world.has_network:
+            loop = SimgridLoop(self._look, scenario.ends_at, scenario.platform, self._is_ready)
+            self.world.loop = self._simgrid = loop
+            execution = SimgridExecution(self.world, loop)
+            self._execution: Execution = execution
+            made: JobProcesses = SimgridProcesses(self.world, execution, loop)
+        else:
+            self._execution = Execution(self.world)
+            made = JobProcesses(self.world, self._execution)
+        self._orders = Orders(self.world, self._execution, made)
 
     @property
     def is_cut(self) -> bool:
@@ -110,6 +123,9 @@ class Simulation:
 
     def _begin(self) -> None:
         loop = self.world.loop
+        if self._simgrid is not None:
+            self._begin_on_network(self._simgrid, self._execution)
+            return
         for name in self.world.scenario.workloads:
             take_jobs = partial(self.world.take_jobs, name)
             loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_goodbye))
@@ -125,6 +141,20 @@ class Simulation:
         self._ready = True
         if not self._n_submitters and not self._n_event_lists:
             loop.post(self._on_no_submitter, None)
+
+    def _begin_on_network(self, loop: SimgridLoop, execution: Execution) -> None:
+        assert isinstance(execution, SimgridExecution)
+        for name in self.world.scenario.workloads:
+            take_jobs = partial(self.world.take_jobs, name)
+            loop.spawn(processes.submit(take_jobs, execution, loop, self._on_submitted, self._on_goodbye))
+        for index, events in enumerate(self.world.scenario.event_lists):
+            on_occurred = partial(self._on_occurred, f"ee{index}")
+            loop.spawn(processes.occur(events, loop, on_occurred, self._on_events_goodbye))
+        execution.note_pstates()
+        loop.serve(self._exchange([self._begins()]))
+
+    def _is_ready(self) -> bool:
+        return self._ready and not self._ending
 
     def _on_no_submitter(self, _nothing: None) -> None:
         """Do nothing: this notice makes the loop call `_look` when there are no submitters."""
@@ -191,9 +221,13 @@ class Simulation:
                     field=f"events[{index}].timestamp",
                 )
             order = orders.prepare(decision)
+            if self._simgrid is not None:
+                stamp = as_read(stamp)
             if stamp > loop.now:
                 yield float(stamp)
             yield order, decision
+        if self._simgrid is not None:
+            reply_now = as_read(reply_now)
         if reply_now > loop.now:
             yield float(reply_now)
         loop.post(self._on_ready, None)

@@ -15,9 +15,9 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
-from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.options import AUTO, EXACT, SIMGRID, Scenario
 from pybatsched.simulator.outputs.files import Outputs
-from pybatsched.simulator.work.profiles import USAGE, WorkTable, resolve
+from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
 from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.jobs import name_in
@@ -52,6 +52,7 @@ class World:
         self.n_switching = 0
         self.registration_finished = False
         self.replays_usage = False
+        self.communicates = False
         self._by_workload: dict[str, list[SimJob]] = {}  # until `take_jobs`
         self._stamp = self._stamped_at = 0.0
         platform = scenario.platform
@@ -95,7 +96,10 @@ class World:
                     self.replays_usage = True
                 elif work.parts:  # parts come first in the table
                     work.rank_counts = frozenset().union(*(part.rank_counts for part in work.parts))
-            refused = {work.name: work.refusal for work in table.known() if work.refusal is not None}
+                self.communicates = self.communicates or work.communicates
+                if work.uses_storage and (fault := storage_fault(work.described)):
+                    raise InputError(f"{workload.source or name}: profile {work.name}: {fault}")
+            refused = {work.name: why for work in table.known() if (why := self.why_refused(work)) is not None}
             jobs = self._by_workload[name] = []
             with gc_paused():
                 for fields in workload.jobs:
@@ -105,6 +109,33 @@ class World:
                             f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
                         )
                     jobs.append(self.make_job(name, fields))
+        if self.has_network and (why := self._why_no_network()):
+            raise NotSimulatedError(
+                f"the clock of SimGrid is not simulated {why}; expected --clock exact, or use Batsim"
+            )
+
+    @property
+    def has_network(self) -> bool:
+        """Whether the run has SimGrid's clock and network."""
+        clock = self.options.clock
+        return clock == SIMGRID or (clock == AUTO and self.communicates)
+
+    def why_refused(self, work: Work) -> str | None:
+        """Return why this run cannot execute a profile; None if it can."""
+        if work.refusal is not None or not work.communicates:
+            return work.refusal
+        why = self._why_no_network()
+        if not why and self.options.clock == EXACT:
+            why = "with --clock exact"
+        if not why and self.scenario.platform.network is None:
+            why = f"on {self.scenario.platform.source}, which has no network"
+        return f"profile {work.name} ({work.kind}) communicates, which is not simulated {why}" if why else None
+
+    def _why_no_network(self) -> str:
+        """Return with which input SimGrid's clock and network are not simulated; empty if they are."""
+        if self.options.batsim != 4:
+            return "with the protocol of Batsim 5"
+        return "together with usage traces" if self.replays_usage else ""
 
     def make_job(self, workload: str, fields: Any) -> SimJob:
         """Create a job whose profile exists."""

@@ -202,12 +202,15 @@ def test_roles_that_are_none_end_it_before_anything_else(roles: str, plain: Path
     assert f"--add-role-to-hosts {roles}: expected one ':'" in done.stderr
 
 
-def test_jobs_that_need_a_network_are_refused_by_name(tmp_path: Path) -> None:
-    source = recording("com-wired-kill")
-    code, errors = refused(*source.args, "-e", str(tmp_path / "out"), cwd=source.directory)
+def test_jobs_that_replay_mpi_are_refused_by_name(plain: Path) -> None:
+    content = json.loads((plain / "workload.json").read_text())
+    content["profiles"][content["jobs"][0]["profile"]] = {"type": "smpi", "trace": "t.txt"}
+    (plain / "w.json").write_text(json.dumps(content))
+    before = sorted(plain.iterdir())
+    code, errors = refused("-p", "platform.xml", "-w", "w.json", cwd=plain)
     assert code == 2
-    assert "job a: profile h (parallel_homogeneous) has communication amounts (com)" in errors
-    assert list(tmp_path.iterdir()) == []
+    assert "is of type smpi, which replays messages of MPI processes; run it with Batsim" in errors
+    assert sorted(plain.iterdir()) == before
 
 
 @pytest.mark.parametrize(

@@ -280,10 +280,10 @@ def test_a_refused_workload_leaves_earlier_results_alone(inputs: Path) -> None:
     content = jobs((2, 5.0))
     content["profiles"]["d0"] = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 1e6}
     write_workload(inputs, content)
-    refused = simulate(inputs, "--policy", "fcfs", "-e", "keep")
+    refused = simulate(inputs, "--policy", "fcfs", "-e", "keep", "--clock", "exact")
     assert refused.returncode == 2
-    assert "w.json: job 0: profile d0 (parallel_homogeneous)" in refused.stderr
-    assert "run it with Batsim" in refused.stderr
+    assert "w.json: job 0: profile d0 (parallel_homogeneous) communicates, which is not simulated" in refused.stderr
+    assert "with --clock exact; run it with Batsim" in refused.stderr
     assert texts(inputs, "keep") == before
 
 

@@ -16,7 +16,6 @@ from support.replying import DROP_IN, run_beside
 pytestmark = pytest.mark.batsim
 
 REAL = ("batsim",)
-NETWORK = {"com-wired-kill"}
 OWN = [Recording(path.parent) for path in sorted((FIXTURES / "v4").glob("*/conversation.jsonl"))]
 #: Not the same in two runs of Batsim, or on two machines: wall-clock columns, its version, how a quotient of nothing is
 #: written; colours; the hops of a zero-hop platform at time 0, and the mean power that follows from them.
@@ -36,7 +35,7 @@ def told(path: Path) -> object:
     return text
 
 
-@pytest.mark.parametrize("source", [r for r in OWN if r.name not in NETWORK], ids=lambda r: r.name)
+@pytest.mark.parametrize("source", OWN, ids=lambda r: r.name)
 def test_files_and_exit_codes(source: Recording, tmp_path: Path) -> None:
     found = {}
     for name, program in (("mine", DROP_IN), ("theirs", REAL)):

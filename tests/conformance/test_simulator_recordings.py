@@ -1,13 +1,15 @@
 """The simulator in Batsim's place: every message and every file as real Batsim had them, for each recording.
 
-What is not supported is listed by name, and why; that list only shrinks. docs/conformance.md is made from here: if it
-is out of date the last test says how to renew it.
+Each is played with the default clock and with that of SimGrid. docs/conformance.md is made from here: if it is out of
+date the last test says how to renew it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -16,33 +18,35 @@ from support.recordings import Recording, recordings
 from support.simulated import FILES, first_difference, play
 
 from pybatsched.errors import InputError
+from pybatsched.simulator.options import AUTO, EXACT, SIMGRID
 
-#: Refused when the workload is loaded.
-NETWORK = {
-    "com-wired": "jobs communicate over real links",
-    "com-wired-kill": "jobs communicate over real links",
-    "com-wired-latency": "jobs communicate over real links",
-    "com-wired-sharing": "jobs communicate over real links",
-    "com-free-network": "jobs communicate, if for free",
-    "storage": "jobs read and write a parallel file system",
-}
-#: Recorded with last-bit effects of SimGrid's running clock; the simulator's instants are exact.
+#: Recorded with last-bit effects of SimGrid's running clock; with the exact clock, instants are exact.
 CLOCK_NOISE = {
     "clock-noise": "a parallel task ended at 21.999999999999996 in Batsim, so a submission at 22 came in two messages",
     "very-short": "Batsim's clock missed 3 by a last bit, so two submissions came in two messages",
 }
-#: Files that show the 1e-300 s hops of a zero-hop platform at time 0, where the simulator has none.
+#: Files that show the 1e-300 s hops of a zero-hop platform at time 0, where the exact clock has none.
 HOPS_AT_ZERO = {
     "kill-at-start": {"out_jobs.csv", "out_schedule.csv"},
 }
 
 ALL = recordings()
-SUPPORTED = [r for r in ALL if r.name not in NETWORK and r.name not in CLOCK_NOISE]
+#: Jobs communicate, so that the run has SimGrid's clock without being asked.
+NETWORK = {r.name for r in ALL if r.name.startswith(("com-", "wired-")) or r.name == "storage"}
 
 
-@pytest.mark.parametrize("recording", SUPPORTED, ids=lambda r: r.name)
+@pytest.mark.parametrize("recording", [r for r in ALL if r.name not in CLOCK_NOISE], ids=lambda r: r.name)
 def test_messages_and_files_are_batsims(recording: Recording, tmp_path: Path) -> None:
-    played = play(recording, tmp_path / "out")
+    are_batsims(recording, tmp_path, AUTO, HOPS_AT_ZERO.get(recording.name, ()))
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
+def test_with_the_clock_of_simgrid_nothing_differs(recording: Recording, tmp_path: Path) -> None:
+    are_batsims(recording, tmp_path, SIMGRID)
+
+
+def are_batsims(recording: Recording, folder: Path, clock: str, other: Collection[str] = ()) -> None:
+    played = play(recording, folder / "out", clock=clock)
     assert first_difference(recording, played) == ""
     if recording.exit_code != 0:
         assert played.refusal
@@ -52,18 +56,25 @@ def test_messages_and_files_are_batsims(recording: Recording, tmp_path: Path) ->
     compared = [name for name in FILES if (recording.directory / name).exists()]
     assert compared
     for name in compared:
-        if name not in HOPS_AT_ZERO.get(recording.name, ()):
-            assert (tmp_path / name).read_text() == (recording.directory / name).read_text(), name
+        if name not in other:
+            assert without_hops(folder / name) == (recording.directory / name).read_text(), name
     theirs = recording.directory / "out_consumed_energy.csv"
     if theirs.exists():
-        assert energy_rows(tmp_path / theirs.name) == energy_rows(theirs)
+        rows = energy_rows if clock == AUTO else Path.read_text
+        assert rows(folder / theirs.name) == rows(theirs)
 
 
-@pytest.mark.parametrize("recording", [r for r in ALL if r.name not in NETWORK], ids=lambda r: r.name)
-def test_one_that_stands_still_at_each_message_says_the_same(recording: Recording, tmp_path: Path) -> None:
-    by_itself = play(recording, tmp_path / "out")
+def without_hops(path: Path) -> str:
+    """Give the text of a file as the recordings have it: times below 1e-290 are 0."""
+    return re.sub(r"(?m)^[\d.]+e-(?:29|30)\d\b", "0", path.read_text())
+
+
+@pytest.mark.parametrize("clock", [AUTO, SIMGRID])
+@pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
+def test_one_that_stands_still_at_each_message_says_the_same(recording: Recording, clock: str, tmp_path: Path) -> None:
+    by_itself = play(recording, tmp_path / "out", clock=clock)
     (tmp_path / "halting").mkdir()
-    assert play(recording, tmp_path / "halting" / "out", halting=True) == by_itself
+    assert play(recording, tmp_path / "halting" / "out", halting=True, clock=clock) == by_itself
     for name in FILES:
         if (tmp_path / name).exists():
             assert (tmp_path / "halting" / name).read_text() == (tmp_path / name).read_text(), name
@@ -76,9 +87,9 @@ def energy_rows(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("recording", [r for r in ALL if r.name in NETWORK], ids=lambda r: r.name)
-def test_what_needs_a_network_is_refused_by_name(recording: Recording, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"job \w+: profile \w+ .*; run it with Batsim"):
-        play(recording, tmp_path / "out")
+def test_the_exact_clock_has_no_network(recording: Recording, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"job \w+: profile \w+ .* is not simulated with --clock exact; run it with"):
+        play(recording, tmp_path / "out", clock=EXACT)
 
 
 @pytest.mark.parametrize("recording", [r for r in ALL if r.name in CLOCK_NOISE], ids=lambda r: r.name)
@@ -104,38 +115,39 @@ reject it. If Batsim ended in a deadlock, the simulator must end in a deadlock.
 
 Differences:
 
-* **Network.** Communication, storage and MPI need a network model. Such jobs are rejected when the workload is loaded.
-  The message names the job and the profile and recommends Batsim.
+* **MPI.** Jobs that replay MPI traces (`smpi`) are rejected when the workload is loaded. The message names the job and
+  the profile and recommends Batsim.
 * **Clock noise.** SimGrid's clock is a running sum of doubles, and the end of a parallel task is computed by
-  division. Two events of one time may differ in the last bit, so that Batsim sends two messages. Times of the
-  simulator are exact, and times closer than 1e-9 s are equal.
+  division. Two events of one time may differ in the last bit, so that Batsim sends two messages. With the exact clock
+  (`--clock exact`, the default unless jobs communicate), times are exact, and times closer than 1e-9 s are equal. With
+  `--clock simgrid` nothing differs.
 * **Simultaneous ends on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim
   sometimes reports two ends of one time in another order if one of the jobs is composed.
-* **Hops at time 0.** On a zero-hop platform, a message takes 1e-300 s in Batsim, which is visible only at time 0. A job
-  killed there has a run time of about 1e-300 s; for a run time of 0 Batsim would write 0.00001 s. Batsim's
-  `_consumed_energy.csv` then has a mean power, and that of the simulator has NA.
+* **Hops at time 0** (exact clock). On a zero-hop platform, a message takes 1e-300 s in Batsim, which is visible only at
+  time 0. A job killed there has a run time of about 1e-300 s; for a run time of 0 Batsim would write 0.00001 s.
+  `_consumed_energy.csv` of Batsim then has a mean power, and that of the simulator has NA.
 
 `tests/conformance/test_simulator_recordings.py` writes this page.
 
-| recording | result |
-|---|---|
+| recording | default clock | `--clock simgrid` |
+|---|---|---|
 """
 
 
 def line(recording: Recording) -> str:
     """Give the line of a recording in docs/conformance.md. The tests above hold it to that."""
     name = recording.name
+    equal = "equal" if recording.ends else "equal, with the deadlock"
+    if recording.exit_code != 0:
+        equal = "equal; the reply on which Batsim aborted is rejected"
+    result = equal
     if name in NETWORK:
-        result = f"rejected: {NETWORK[name]}"
+        result = "equal (jobs communicate: the clock is that of SimGrid)"
     elif name in CLOCK_NOISE:
         result = f"differs: {CLOCK_NOISE[name]}"
     elif name in HOPS_AT_ZERO:
         result = f"messages equal; {', '.join(sorted(HOPS_AT_ZERO[name]))} differ by hops at time 0"
-    elif recording.exit_code != 0:
-        result = "equal; the reply on which Batsim aborted is rejected"
-    else:
-        result = "equal" if recording.ends else "equal, with the deadlock"
-    return f"| {name} | {result} |"
+    return f"| {name} | {result} | {equal} |"
 
 
 def test_the_page_in_the_docs_is_true() -> None:

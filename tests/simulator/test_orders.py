@@ -123,15 +123,18 @@ PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "paral
 
 
 @pytest.mark.parametrize(
-    "decided",
+    ("decided", "said"),
     [
-        [start(additional_io_job={"alloc": "2", "profile_name": "d"})],
-        [start(), ("REGISTER_PROFILE", PROFILE)],
+        (
+            [start(additional_io_job={"alloc": "2", "profile_name": "d"})],
+            "additional_io_job needs the network of --clock simgrid",
+        ),
+        ([start(), ("REGISTER_PROFILE", PROFILE)], "registered profile p .*communicates"),
     ],
 )
-def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], tmp_path: Path) -> None:
+def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], said: str, tmp_path: Path) -> None:
     """Batsim survives both. So it is no fault of the scheduler's."""
-    with pytest.raises(NotSimulatedError, match="network model; run it with Batsim"):
+    with pytest.raises(NotSimulatedError, match=said):
         simulated(decided, tmp_path, "--enable-dynamic-jobs")
     assert run(DROP_IN, decided, tmp_path, "--enable-dynamic-jobs") == 2
 

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pybatsched.cli.simulate import read_scenario
 from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
-from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.options import AUTO, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.outputs.paje import ScheduleTrace
 from pybatsched.simulator.simulation import Simulation
@@ -51,7 +51,9 @@ def scenario_of(recording: Recording) -> Scenario:
     return scenario
 
 
-def play(recording: Recording, prefix: Path, *, traced: bool = False, halting: bool = False) -> Played:
+def play(
+    recording: Recording, prefix: Path, *, traced: bool = False, halting: bool = False, clock: str = AUTO
+) -> Played:
     """Answer the simulator with what the scheduler once said to Batsim; `halting`, from outside, message by message.
 
     With `traced`, the schedule is traced, too.
@@ -68,6 +70,7 @@ def play(recording: Recording, prefix: Path, *, traced: bool = False, halting: b
         return message.now, message.items
 
     scenario = scenario_of(recording)
+    scenario = replace(scenario, options=replace(scenario.options, clock=clock))
     trace = ScheduleTrace([host.name for host in scenario.platform.hosts]) if traced else None
     outputs = Outputs(str(prefix), energy=scenario.options.energy, trace=trace)
     simulation = Simulation(scenario, None if halting else scheduler, outputs)

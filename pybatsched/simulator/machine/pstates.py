@@ -76,11 +76,12 @@ class Switching:
         down = power.is_sleep(host, pstate)
         power.set_pstate(host, power.switch_pstate(host, pstate), world.now)
         power.set_load(host, 1.0, world.now)
-        yield world.now + 1.0 / power.speed(host)
+        yield from self._execution.one_flop(host)
         power.set_pstate(host, pstate, world.now)
         power.set_load(host, 0.0, world.now)
         self._book.change(host, HostState.SLEEPING if down else HostState.IDLE, world.now)
-        yield SOON  # as for jobs with energy
+        if not world.has_network:
+            yield SOON  # as for jobs with energy
         yield self._on_switched, (host, pstate)
 
     def _on_switched(self, what: tuple[int, int]) -> None:

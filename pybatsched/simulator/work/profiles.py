@@ -1,4 +1,4 @@
-"""Profiles of jobs, resolved for execution, and the check for profiles that need a network model.
+"""Profiles of jobs, resolved for execution, and the check for profiles that communicate.
 
 A profile is resolved once, when its workload is loaded or when it is registered. Running it needs no lookup.
 """
@@ -6,14 +6,11 @@ A profile is resolved once, when its workload is loaded or when it is registered
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from pybatsched.simulator.work.usage_traces import Phases
-
-if TYPE_CHECKING:
-    from pybatsched.simulator.work.tasks import Task
 
 DELAY: Final = "delay"
 PARALLEL: Final = "parallel"
@@ -23,6 +20,8 @@ COMPOSED: Final = "composed"
 SEND: Final = "send"
 RECV: Final = "recv"
 USAGE: Final = "usage_trace"
+PFS: Final = "parallel_homogeneous_pfs"
+STAGING: Final = "data_staging"
 
 #: Members of a `recv` profile that name the profile to continue with; looked up when the message arrives.
 RECV_BRANCHES: Final = ("success", "failure", "timeout")
@@ -30,12 +29,8 @@ RECV_BRANCHES: Final = ("success", "failure", "timeout")
 #: The maximum nesting of composed profiles, which run as nested generators.
 MAX_DEPTH: Final = 100
 
-_PARALLEL_TASKS: Final = frozenset({PARALLEL, HOMOGENEOUS, TOTAL})
-_NETWORK: Final[Mapping[str, str]] = {
-    "parallel_homogeneous_pfs": "moves data to a storage host",
-    "data_staging": "moves data between storage hosts",
-    "smpi": "replays messages of MPI processes",
-}
+_PARALLEL_TASKS: Final = frozenset({PARALLEL, HOMOGENEOUS, TOTAL, PFS, STAGING})
+_WITH_STORAGE: Final = frozenset({PFS, STAGING})
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +48,7 @@ class Work:
     refusal: str | None = None  # why this simulator cannot run it
     depth: int = 1  # of nesting
     computes: bool = False  # whether it has flops to compute
+    communicates: bool = False  # whether it, or a part of it, moves data over the network
     ranks: tuple[Phases, ...] = ()  # of a usage trace, after it was read
     rank_counts: frozenset[int] = frozenset()  # the numbers of ranks of the usage traces in it
 
@@ -62,19 +58,38 @@ class Work:
         return self.kind in _PARALLEL_TASKS
 
     @property
+    def uses_storage(self) -> bool:
+        """Whether it moves data to or from a storage host."""
+        return self.kind in _WITH_STORAGE
+
+    @property
     def is_any_size(self) -> bool:
         """Whether Batsim runs it on any number of processors."""
         if self.kind == COMPOSED:
             return all(part.kind == TOTAL for part in self.parts)
         return self.kind == TOTAL
 
-    def flops(self, n_executors: int) -> Sequence[float]:
-        """Return the flops of each executor of a parallel task. O(n)."""
+    def flops(self, n_executors: int, read: Callable[[float], float] = float) -> Sequence[float]:
+        """Return the flops of each executor of a parallel task; `read` converts the numbers of the profile. O(n)."""
+        if self.kind in _WITH_STORAGE:
+            return [0.0] * n_executors
         cpu = self.described["cpu"]
         if self.kind == PARALLEL:
-            return [float(amount) for amount in cpu]
-        amount = float(cpu) / n_executors if self.kind == TOTAL else float(cpu)
+            return [read(float(amount)) for amount in cpu]
+        amount = read(float(cpu)) / n_executors if self.kind == TOTAL else read(float(cpu))
         return [amount] * n_executors
+
+    def transfers(self, places: Sequence[int], read: Callable[[float], float] = float) -> list[tuple[int, int, float]]:
+        """Return (from, to, bytes) between the executors of a parallel task. O(n²) if they communicate."""
+        com = self.described.get("com", 0)
+        n = len(places)
+        if self.kind == PARALLEL:
+            amounts = [read(float(amount)) for amount in com] if isinstance(com, list) else []
+            return [(places[k // n], places[k % n], amount) for k, amount in enumerate(amounts) if amount > 0]
+        amount = read(float(com)) / n if self.kind == TOTAL else read(float(com))
+        if amount <= 0:
+            return []
+        return [(src, dst, amount) for y, src in enumerate(places) for x, dst in enumerate(places) if x != y]
 
 
 @dataclass(slots=True)
@@ -151,20 +166,44 @@ def _resolved(name: str, described: Mapping[str, Any], others: Mapping[str, Work
         work.repeat = described.get("repeat", 1)
         work.sizes = frozenset().union(*(part.sizes for part in work.parts))
         work.depth = 1 + max(part.depth for part in work.parts)
-    work.computes = (work.is_parallel and _positive(described["cpu"])) or any(part.computes for part in work.parts)
+    work.computes = (work.is_parallel and _positive(described.get("cpu", 0))) or any(
+        part.computes for part in work.parts
+    )
+    work.communicates = (
+        kind in _WITH_STORAGE
+        or (work.is_parallel and _positive(described.get("com", 0)))
+        or any(part.communicates for part in work.parts)
+    )
     work.refusal = _why_unsupported(work) or next((part.refusal for part in work.parts if part.refusal), None)
     return work
 
 
 def _why_unsupported(work: Work) -> str | None:
     """Return why this simulator cannot run a profile; None if it can."""
-    if work.kind in _NETWORK:
-        return f"profile {work.name} is of type {work.kind}, which {_NETWORK[work.kind]}"
-    if work.is_parallel and _positive(work.described.get("com", 0)):
-        return f"profile {work.name} ({work.kind}) has communication amounts (com), which need a network model"
+    if work.kind == "smpi":
+        return f"profile {work.name} is of type smpi, which replays messages of MPI processes"
     if work.depth > MAX_DEPTH:
         return f"profile {work.name} has more than {MAX_DEPTH} levels of nesting"
     return None
+
+
+def storage_fault(described: Mapping[str, Any]) -> str:
+    """Return what is wrong with the fields of a profile that uses storage; empty if nothing is."""
+    is_pfs = described["type"] == PFS
+    amounts = ("bytes_to_read", "bytes_to_write") if is_pfs else ("nb_bytes",)
+    texts = ("storage", "host") if is_pfs else ("from", "to")
+    if not any(name in described for name in amounts):
+        return f"field {' or '.join(amounts)}: expected a number of bytes, 0 or more, found nothing"
+    for name in amounts:
+        value = described.get(name, 0)
+        if type(value) not in {int, float} or not 0 <= value < math.inf:
+            return f"field {name}: expected a number of bytes, 0 or more, found {value!r:.60}"
+    for name in texts:
+        if name not in described and is_pfs:
+            continue
+        if type(described.get(name)) is not str:
+            return f"field {name}: expected the label of a storage (a text), found {described.get(name)!r:.60}"
+    return ""
 
 
 def _positive(amounts: Any) -> bool:
@@ -189,6 +228,13 @@ def progress_node(trail: Sequence[Frame], now: float, depth: int = 0) -> dict[st
     return {"profile_name": frame.work.name, "progress": round(done, 6)}
 
 
+class Advancing(Protocol):
+    """A running task that knows how much of it is done."""
+
+    def done_at(self, now: float) -> float:
+        """Return the completed share, from 0 to 1."""
+
+
 @dataclass(slots=True)
 class Frame:
     """The position of a job: the profile, the index of its part (counted over repeats), and the start of it."""
@@ -197,7 +243,7 @@ class Frame:
     started_at: float
     span_s: float = math.inf
     index: int = -1
-    share: Task | None = None  # of a parallel task whose rate changes over time
+    share: Advancing | None = None  # of a parallel task whose rate changes over time
 
     def done(self, now: float) -> float:
         """Return the completed share of a parallel task, from 0 to 1."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pybatsched.simulator.loop import SAME_INSTANT_S, Loop, Process
+from pybatsched.simulator.work.sharing import Resource, Sharing, User
 
 #: Executors: (host, flops) each.
 Executors: TypeAlias = Sequence[tuple[int, float]]
-
-_NOTHING_LEFT: Final = 1e-9  # as a share of the capacity of a host
 
 
 class Capacity(NamedTuple):
@@ -213,35 +212,23 @@ def fair_rates(tasks: Sequence[Executors], capacity_of: Callable[[int], Capacity
     >>> fair_rates([[(0, 10.0)], [(0, 10.0), (1, 10.0)], [(1, 5.0)]], lambda host: Capacity(1.0))
     [0.05, 0.05, 0.1]
 
-    As in SimGrid, a task at full speed is charged its last gain again in each later round, so a little capacity may
-    stay unused. A task without work has an infinite rate. O(executors) per round; each round ends with a fully used
-    host or a task at full speed.
+    A task without work has an infinite rate. `pybatsched.simulator.work.sharing` has the rules and the cost.
     """
-    works = [[(host, amount) for host, amount in executors if amount > 0] for executors in tasks]
-    rates = [0.0 if work else math.inf for work in works]
-    gains = [0.0] * len(tasks)
-    on_host: dict[int, list[tuple[int, float]]] = {}
-    for i, work in enumerate(works):
-        for host, amount in work:
-            on_host.setdefault(host, []).append((i, amount))
-    capacities = {host: capacity_of(host) for host in on_host}
-    fastest = [min((capacities[host].speed / amount for host, amount in work), default=0.0) for work in works]
-    free = {host: capacity.flops for host, capacity in capacities.items()}
-    growing = {i for i, work in enumerate(works) if work}
-    while growing:
-        shares = {host: free[host] / n for host in free if (n := sum(i in growing for i, _ in on_host[host]))}
-        free = {host: free[host] for host in shares}
-        at_full_speed = set()
-        for i in growing:
-            gains[i] = min(shares[host] / amount for host, amount in works[i])
-            if gains[i] >= fastest[i] - rates[i]:
-                gains[i] = fastest[i] - rates[i]
-                at_full_speed.add(i)
-            rates[i] += gains[i]
-        growing -= at_full_speed
-        for host in list(free):
-            free[host] -= sum(amount * gains[i] for i, amount in on_host[host])
-            if free[host] <= _NOTHING_LEFT * capacities[host].flops:
-                del free[host]
-                growing.difference_update(i for i, _ in on_host[host])
-    return rates
+    hosts: dict[int, Resource] = {}
+    sharing = Sharing()
+    users = []
+    for executors in tasks:
+        needs = []
+        bound = math.inf
+        for host, amount in executors:
+            if amount > 0:
+                capacity = capacity_of(host)
+                if host not in hosts:
+                    hosts[host] = Resource(capacity.flops)
+                needs.append((hosts[host], amount))
+                bound = min(bound, capacity.speed / amount)
+        user = User(needs, bound)
+        users.append(user)
+        sharing.add(user)
+    sharing.solve()
+    return [user.rate if user.needs else math.inf for user in users]

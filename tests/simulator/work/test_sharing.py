@@ -1,48 +1,187 @@
-"""Shared processors: durations checked by hand."""
+"""Fair sharing: worked examples, an obvious slow solver, and the properties of any fair share."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+import math
+from dataclasses import dataclass, field
 
-from support.process import run_cli
-from support.simulated import rows
+import pytest
+from hypothesis import assume, given, strategies as st
+
+from pybatsched.errors import InputError
+from pybatsched.simulator.work import sharing
+from pybatsched.simulator.work.sharing import USED_UP, Resource, Sharing, User
 
 
-def test_a_mixed_job_beside_others(tmp_path: Path) -> None:
-    """A delay after a shared part takes its full time: alarms of the part that is over are not heard any more.
+def rates(users: list[User]) -> list[float]:
+    solver = Sharing()
+    for user in users:
+        solver.add(user)
+    solver.solve()
+    return [user.rate for user in users]
 
-    The mixed job computes alone from 2 to 2.75, in thirds until 4.75, in halves until 5.416667 and alone until
-    5.666667; then it sleeps 2 s and computes 2 s alone.
-    """
-    profiles = {
-        "d2": {"type": "delay", "delay": 2},
-        "p2": {"type": "parallel_homogeneous", "cpu": 2e9, "com": 0},
-        "p1": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0},
-        "mix": {"type": "composed", "repeat": 2, "seq": ["d2", "p2"]},
-    }
-    jobs = [
-        {"id": "mixed", "subtime": 0, "res": 2, "profile": "mix"},
-        {"id": "long", "subtime": 2.75, "res": 1, "profile": "p2", "walltime": 2},
-        {"id": "short", "subtime": 2.75, "res": 1, "profile": "p1"},
-    ]
-    (tmp_path / "w.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
-    (tmp_path / "all.py").write_text(
-        "from pybatsched import Policy\n"
-        "from pybatsched.core.decisions import ExecuteJob\n"
-        "class AtOnce(Policy):\n"
-        "    def on_begin(self, cluster):\n"
-        "        self.procs = cluster.procs\n"
-        "        self.jobs = []\n"
-        "    def on_job_submitted(self, job, now):\n"
-        "        self.jobs.append(job)\n"
-        "    def decide(self, now):\n"
-        "        while self.jobs:\n"
-        "            job = self.jobs.pop(0)\n"
-        "            yield ExecuteJob(job.id, self.procs.first(job.n_procs))\n"
-    )
-    args = ["--procs", "2", "-w", "w.json", "--policy", "all.py:AtOnce", "--enable-compute-sharing"]
-    done = run_cli("simulate", *args, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    ends = {row["job_id"]: row["finish_time"] for row in rows(tmp_path / "out_jobs.csv")}
-    assert ends == {"long": "4.750000", "short": "5.416667", "mixed": "9.666667"}
+
+def test_a_resource_is_split_evenly() -> None:
+    link = Resource(12.0)
+    assert rates([User([(link, 1.0)]), User([(link, 2.0)]), User([(link, 1.0)])]) == [4.0, 2.0, 4.0]
+
+
+def test_what_a_user_cannot_use_is_for_the_others() -> None:
+    """The second is held back by its host. It gains 1 there; the first then takes the rest of the link."""
+    link, host = Resource(10.0), Resource(1.0)
+    assert rates([User([(link, 1.0)]), User([(link, 1.0), (host, 1.0)])]) == [9.0, 1.0]
+
+
+def test_a_bound_counts_again_in_later_rounds() -> None:
+    """The second stops at 1 in the first round (5 each), and is charged 1 again in the second: 10 - 6 - 4 - 1 < 0."""
+    link = Resource(10.0)
+    assert rates([User([(link, 1.0)]), User([(link, 1.0)], bound=1.0)]) == [9.0, 1.0]
+    link = Resource(12.0)
+    other = Resource(1.0)
+    users = [User([(link, 1.0)]), User([(link, 1.0)], bound=1.0), User([(link, 1.0), (other, 1.0)])]
+    assert rates(users)[:2] == [10.0, 1.0]
+
+
+def test_a_fat_pipe_gives_each_user_all() -> None:
+    pipe = Resource(10.0, is_fatpipe=True)
+    assert rates([User([(pipe, 1.0)]), User([(pipe, 5.0)])]) == [10.0, 2.0]
+
+
+def test_the_same_resource_several_times() -> None:
+    host = Resource(10.0)
+    assert rates([User([(host, 1.0), (host, 1.0)]), User([(host, 1.0)])]) == pytest.approx([10 / 3, 10 / 3])
+
+
+def test_no_needs_and_no_capacity() -> None:
+    nothing = Resource(0.0)
+    assert rates([User([]), User([(nothing, 1.0)])]) == [1.0, 0.0]
+
+
+def test_only_what_a_change_affects_is_solved_again() -> None:
+    solver, left, right = Sharing(), Resource(4.0), Resource(6.0)
+    a, b, c = User([(left, 1.0)]), User([(left, 1.0)]), User([(right, 1.0)])
+    for user in (a, b, c):
+        solver.add(user)
+    assert set(solver.solve()) == {a, b, c}
+    solver.remove(b)
+    assert list(solver.solve()) == [a]
+    assert (a.rate, c.rate) == (4.0, 6.0)
+    assert list(solver.solve()) == []
+    left.capacity = 2.0
+    solver.change(left)
+    assert list(solver.solve()) == [a]
+    assert a.rate == 2.0
+
+
+def test_used_up_is_an_absolute_amount() -> None:
+    link = Resource(USED_UP / 2)
+    assert rates([User([(link, 1.0)], bound=USED_UP / 8), User([(link, 1.0)])]) == [USED_UP / 8, USED_UP / 4]
+
+
+def test_a_fat_pipe_on_which_the_solver_would_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second reaches its bound with a gain of 1e-9, which is all that the pipe loses in each later round."""
+    monkeypatch.setattr(sharing, "MAX_ROUNDS", 1000)
+    pipe, host = Resource(1e3, is_fatpipe=True), Resource(2e9)
+    with pytest.raises(InputError, match="FATPIPE"):
+        rates([User([(pipe, 1e-6), (host, 1e-6)]), User([(pipe, 1.0)], bound=1e-9)])
+    with pytest.raises(InputError, match="FATPIPE"):
+        rates([User([(pipe, 1e-6)]), User([(pipe, 1.0)], bound=1e-9)])
+
+
+@dataclass
+class Slow:
+    """The rule as in the module's text, over all users and resources in each round, in lists."""
+
+    capacities: list[float]
+    fat: list[bool]
+    users: list[tuple[list[tuple[int, float]], float]]
+    rates: list[float] = field(default_factory=list)
+
+    def solve(self) -> list[float]:
+        n = len(self.users)
+        self.rates = [0.0 if needs else 1.0 for needs, _ in self.users]
+        gains = [0.0] * n
+        growing = [bool(needs) for needs, _ in self.users]
+        free = list(self.capacities)
+        is_open = [True] * len(free)
+        n_rounds = 0
+        while any(growing):
+            n_rounds += 1
+            assume(n_rounds < 500)
+            shares = []
+            for r in range(len(free)):
+                count = sum(growing[u] for u in range(n) for where, _ in self.users[u][0] if where == r)
+                is_open[r] = is_open[r] and count > 0
+                shares.append(free[r] / (1 if self.fat[r] else count) if is_open[r] else 0.0)
+            for u, (needs, bound) in enumerate(self.users):
+                if growing[u]:
+                    gains[u] = min([shares[where] / weight for where, weight in needs] + [bound - self.rates[u]])
+                    self.rates[u] += gains[u]
+                    growing[u] = self.rates[u] != bound
+            for r in range(len(free)):
+                if not is_open[r]:
+                    continue
+                uses = [
+                    w * gains[u] for u in reversed(range(n)) for where, w in reversed(self.users[u][0]) if where == r
+                ]
+                for used in [min([shares[r], *uses])] if self.fat[r] else uses:
+                    free[r] = 0.0 if free[r] - used < USED_UP else free[r] - used
+                if free[r] <= 0:
+                    is_open[r] = False
+                    for u, (needs, _) in enumerate(self.users):
+                        growing[u] = growing[u] and all(where != r for where, _ in needs)
+        return self.rates
+
+
+AMOUNTS = st.floats(0.1, 100)
+
+
+@st.composite
+def systems(draw: st.DrawFn) -> Slow:
+    n_resources = draw(st.integers(1, 5))
+    capacities = draw(st.lists(AMOUNTS, min_size=n_resources, max_size=n_resources))
+    fat = draw(st.lists(st.booleans(), min_size=n_resources, max_size=n_resources))
+    need = st.tuples(st.integers(0, n_resources - 1), AMOUNTS)
+    user = st.tuples(st.lists(need, max_size=4), st.one_of(st.just(math.inf), AMOUNTS))
+    return Slow(capacities, fat, draw(st.lists(user, min_size=1, max_size=6)))
+
+
+def built(slow: Slow) -> tuple[list[Resource], list[User]]:
+    resources = [Resource(c, is_fatpipe=f) for c, f in zip(slow.capacities, slow.fat, strict=True)]
+    return resources, [User([(resources[r], w) for r, w in needs], bound) for needs, bound in slow.users]
+
+
+@given(systems())
+def test_as_the_slow_one_to_the_last_bit(slow: Slow) -> None:
+    expected = slow.solve()
+    _, users = built(slow)
+    assert rates(users) == expected
+
+
+@given(systems())
+def test_no_resource_is_overused_and_no_bound_exceeded(slow: Slow) -> None:
+    slow.solve()  # which gives up on what takes too many rounds
+    resources, users = built(slow)
+    rates(users)
+    for resource in resources:  # of a fat pipe, SimGrid gives more than there is if its users have other limits
+        assert resource.is_fatpipe or resource.load() <= resource.capacity * (1 + 1e-9) + USED_UP
+    for user in users:
+        assert user.rate <= user.bound or not user.needs
+
+
+@given(systems(), st.data())
+def test_any_order_of_changes_gives_the_same_rates(slow: Slow, data: st.DataObject) -> None:
+    """Users come in this order, with solutions between, and others that have left leave no trace."""
+    expected = slow.solve()
+    resources, users = built(slow)
+    solver = Sharing()
+    passing = User([(resource, 1.0) for resource in resources if not resource.is_fatpipe])
+    for user in users:
+        if not any(slow.fat) and data.draw(st.booleans()):  # a part of the users may need more rounds than all
+            solver.solve()
+        solver.add(user)
+    solver.add(passing)
+    solver.solve()
+    solver.remove(passing)
+    solver.solve()
+    assert [user.rate for user in users] == expected

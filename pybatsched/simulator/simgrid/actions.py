@@ -1,0 +1,202 @@
+"""What takes time in SimGrid's model of parallel tasks: sleeps, tasks and messages, and the clock that they move.
+
+The clock is a running sum of doubles. In each step it moves to the next end of a sleep, a latency or a task, and the
+rest of all others is reduced by that step. Ends are found by division. A rest below SimGrid's precision counts as 0.
+Every step costs O(running actions), as in SimGrid; that is the price of equal bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pybatsched.simulator.work.sharing import Resource, Sharing, User
+
+#: A shorter time is none (SimGrid's precision of times).
+NO_TIME_S: Final = 1e-9
+#: A smaller rest of a task, as a share of it, is none.
+NO_WORK: Final = 1e-14
+#: The largest amount of data on the way, in bytes: it bounds the rate of transfers by their latency (TCP-gamma).
+WINDOW_BYTES: Final = 4194304.0
+
+
+class Action:
+    """A sleep or a task. `on_end` is called when it has ended, after the clock has moved."""
+
+    __slots__ = ("bound", "flops", "hosts", "latency_s", "left_s", "network_bound", "on_end", "remains", "seq", "user")
+
+    def __init__(self, seq: int, on_end: Callable[[Action], None], hosts: Sequence[int]) -> None:
+        self.seq = seq
+        self.on_end = on_end
+        self.hosts = hosts
+        self.user: User | None = None
+        self.flops: Sequence[tuple[int, float]] = ()
+        self.network_bound = math.inf
+        self.bound = math.inf
+        self.latency_s = 0.0
+        self.left_s = -1.0
+        self.remains = 1.0
+
+
+class Actions:
+    """All running actions, in the order of their creation. `on_meter` gets the hosts of each action that ends."""
+
+    def __init__(self, speeds: Sequence[float]) -> None:
+        self.now = 0.0
+        self.speeds = list(speeds)
+        self.on_meter: Callable[[Sequence[int]], None] | None = None
+        self.sharing = Sharing()
+        self._n_made = 0
+        self._sleeps: dict[Action, None] = {}
+        self._tasks: dict[Action, None] = {}
+        self._failed: list[Action] = []
+        self._ended: list[Action] = []
+
+    def sleep(self, span_s: float, on_end: Callable[[Action], None], host: int) -> Action:
+        """Start a sleep on a host."""
+        self._n_made += 1
+        action = Action(self._n_made, on_end, (host,))
+        action.left_s = span_s
+        self._sleeps[action] = None
+        return action
+
+    def start(
+        self,
+        needs: Sequence[tuple[Resource, float]],
+        on_end: Callable[[Action], None],
+        hosts: Sequence[int],
+        *,
+        flops: Sequence[tuple[int, float]] = (),
+        network_bound: float = math.inf,
+        latency_s: float = 0.0,
+    ) -> Action:
+        """Start a task that waits for a latency and then uses its resources. Without needs it ends at once.
+
+        Its rate is bounded by the network and by the speed of one core for each executor.
+        """
+        self._n_made += 1
+        action = Action(self._n_made, on_end, hosts)
+        action.user = User(needs)
+        action.flops = flops
+        action.network_bound = network_bound
+        action.bound = self._bound(action)
+        action.latency_s = latency_s
+        if not needs:
+            action.remains = 0.0
+        if latency_s <= 0.0:
+            self._use(action, action.user)
+        self._tasks[action] = None
+        return action
+
+    def _bound(self, action: Action) -> float:
+        bound = action.network_bound
+        for host, amount in action.flops:
+            if amount > 0.0:
+                bound = min(bound, self.speeds[host] / amount)
+        return bound
+
+    def change_speed(self, host: int, speed: float) -> None:
+        """Change the speed of the cores of a host, whose resource has changed its capacity. O(running tasks)."""
+        self.speeds[host] = speed
+        for action in self._tasks:
+            if host in action.hosts and action.user is not None:
+                action.bound = self._bound(action)
+                if action.latency_s <= 0.0:
+                    action.user.bound = action.bound
+                    for resource, _ in action.user.needs:
+                        self.sharing.change(resource)
+
+    def _use(self, action: Action, user: User) -> None:
+        user.bound = action.bound
+        self.sharing.add(user)
+
+    def cancel(self, action: Action) -> None:
+        """Stop an action: it fails, and its end is handled with `take_ended`."""
+        if self._stop(action):
+            self._meter(action)
+            self._failed.append(action)
+
+    def drop(self, action: Action) -> None:
+        """Forget an action, whatever its state."""
+        self._stop(action)
+        if action in self._ended:
+            self._ended.remove(action)
+        if action in self._failed:
+            self._failed.remove(action)
+        self.release(action)
+
+    def _stop(self, action: Action) -> bool:
+        for running in (self._sleeps, self._tasks):
+            if action in running:
+                del running[action]
+                return True
+        return False
+
+    def release(self, action: Action) -> None:
+        """Free the resources of an ended action."""
+        if action.user is not None:
+            if action.latency_s <= 0.0:
+                self.sharing.remove(action.user)
+            action.user = None
+
+    def take_ended(self) -> Action | None:
+        """Remove and return an ended action: those that failed first, then those of the last step, in order."""
+        if self._failed:
+            return self._failed.pop(0)
+        return self._ended.pop(0) if self._ended else None
+
+    def next_step_s(self) -> float:
+        """Return the time to the next end; -1 if nothing runs. O(running actions), and the rates after changes."""
+        self.sharing.solve()
+        step = math.inf
+        for action in self._sleeps:
+            if 0.0 <= action.left_s < step:
+                step = action.left_s
+        for action in self._tasks:
+            user = action.user
+            assert user is not None
+            if action.latency_s > 0.0:
+                step = min(step, action.latency_s)
+            elif user.rate > 0.0:
+                step = min(step, action.remains / user.rate if action.remains > 0.0 else 0.0)
+        return -1.0 if step == math.inf else step
+
+    def advance(self, step_s: float) -> None:
+        """Move the clock. Actions that end in this step are kept for `take_ended`. O(running actions)."""
+        self.now += step_s
+        ended = []
+        for action in self._sleeps:
+            if action.left_s >= 0.0:
+                left = action.left_s - step_s
+                action.left_s = left = 0.0 if left < NO_TIME_S else left
+                if left <= 0.0:
+                    ended.append(action)
+        for action in self._tasks:
+            user = action.user
+            assert user is not None
+            rate = user.rate
+            if action.latency_s > 0.0:
+                rate = 0.0
+                latency = action.latency_s - step_s
+                action.latency_s = latency = 0.0 if latency < NO_TIME_S else latency
+                if latency <= 0.0:
+                    self._use(action, user)
+            remains = action.remains - rate * step_s
+            action.remains = remains = 0.0 if remains < NO_WORK else remains
+            if remains <= 0.0 and action.latency_s <= 0.0:
+                ended.append(action)
+        if len(ended) > 1:
+            ended.sort(key=_by_seq)
+        for action in ended:
+            self._stop(action)
+            self._meter(action)
+        self._ended += ended
+
+    def _meter(self, action: Action) -> None:
+        if self.on_meter is not None:
+            self.on_meter(action.hosts)
+
+
+def _by_seq(action: Action) -> int:
+    return action.seq

@@ -1,0 +1,479 @@
+"""The event loop with SimGrid's clock: processes on hosts, which send messages over the network to one server.
+
+Rules
+-----
+A process is written as for `pybatsched.simulator.loop`: a generator that yields what it waits for. It may also yield
+a `Sleep`, whose length is not rounded, or a call of SimGrid (see below). A notice is a message of one byte from the
+host of the process to the master, and takes the time of its route.
+
+How it works (as in SimGrid and Batsim; this decides which events share a message)
+-----------------------------------------------------------------------------------
+Processes run in rounds. In a round, each process that is ready runs until its next call of the kernel. Then the kernel
+handles the calls of this round in the same order, and processes whose call is answered are ready for the next round.
+When no process is ready, the clock moves. A message starts when the server has asked for one, in the order in which
+they were sent. Sending takes three calls: look up the mailbox, post, wait. The server looks up the mailbox, asks for a
+message, and waits; after it has handled one it looks up the mailbox again, and calls `look` if no other is waiting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from pybatsched.errors import InputError
+from pybatsched.platform.model import Platform
+from pybatsched.platform.routes import NetworkLink, Path, Routes
+from pybatsched.platform.routing import NoPathError
+from pybatsched.simulator.loop import END_OF_TIME_S, HALT, SAME_INSTANT_S, SOON, Loop, Notice, Process
+from pybatsched.simulator.simgrid.actions import WINDOW_BYTES, Action, Actions
+from pybatsched.simulator.simgrid.meters import Meters
+from pybatsched.simulator.work.sharing import Resource
+
+#: A call of the kernel: it gets the process, and returns whether the process is ready again.
+Call: TypeAlias = "Callable[[Actor], bool]"
+Steps: TypeAlias = Generator[Call, None, None]
+
+#: Decisions whose handlers read all energy meters.
+_READING: Final = frozenset({"order_query", "order_set_resource_state", "_on_switched"})
+#: The host number of the master, which has none in Batsim.
+MASTER: Final = -1
+#: Flops of an executor on a host, and bytes from a host to a host.
+Flops: TypeAlias = Sequence[tuple[int, float]]
+Transfers: TypeAlias = Sequence[tuple[int, int, float]]
+
+WAITING: Final = "waiting"
+RUNNING: Final = "running"
+DONE: Final = "done"
+CANCELLED: Final = "cancelled"
+
+
+class Sleep:
+    """Yielded by a process to sleep for a time; none if it is not above 0."""
+
+    __slots__ = ("span_s",)
+
+    def __init__(self, span_s: float) -> None:
+        self.span_s = span_s
+
+
+class Actor:
+    """A process and its host. `execs` are the tasks that it has started."""
+
+    __slots__ = ("call", "execs", "host", "is_dead", "last", "process", "steps", "waits_for")
+
+    def __init__(self, process: Process | None, host: int) -> None:
+        self.process = process
+        self.host = host
+        self.steps: Steps | None = None
+        self.call: Call | None = None
+        self.last: Notice | None = None
+        self.execs: list[Exec] = []
+        self.waits_for: Action | None = None
+        self.is_dead = False
+
+
+class Exec:
+    """A parallel task of a process. `is_late` is True if its process has stopped waiting for it."""
+
+    __slots__ = ("action", "flops", "hosts", "is_late", "state", "timeout", "transfers", "waiter")
+
+    def __init__(self, flops: Flops, transfers: Transfers) -> None:
+        self.flops = flops
+        self.transfers = transfers
+        self.hosts = [host for host, _ in flops]
+        self.state = WAITING
+        self.action: Action | None = None
+        self.timeout: Action | None = None
+        self.waiter: Actor | None = None
+        self.is_late = False
+
+    def done_at(self, _now: float) -> float:
+        """Return the completed share of the task, from 0 to 1."""
+        if self.state == WAITING:
+            return 0.0
+        return 1.0 if self.action is None else 1.0 - self.action.remains
+
+
+class _Message:
+    """A message of one byte. `waiters` are the processes that wait for its end."""
+
+    __slots__ = ("notice", "sender", "waiters")
+
+    def __init__(self, notice: Notice | None, sender: int) -> None:
+        self.notice = notice
+        self.sender = sender
+        self.waiters: list[Actor] = []
+
+
+def _answered(_actor: Actor) -> bool:
+    return True
+
+
+def _halted(_actor: Actor) -> bool:
+    return True
+
+
+#: A call that only takes a round.
+ROUND: Final[Call] = _answered
+
+
+class SimgridLoop(Loop):
+    """Runs processes until none is ready and nothing takes time. O(running actions) per step of the clock.
+
+    `is_ready` tells whether the scheduler can get a message. `meters` are set in runs with energy.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], None],
+        ends_at: float,
+        platform: Platform,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        super().__init__(look, ends_at)
+        self.actions = Actions([host.speed for host in platform.hosts])
+        self.meters: Meters | None = None
+        self._is_ready = is_ready
+        self._platform = platform
+        self._routes = None if platform.network is None else Routes(platform.network)
+        self._names = [host.name for host in platform.hosts]
+        self._n_cores = [host.n_cores for host in platform.hosts]
+        self._cpus = [Resource(host.speed * host.n_cores) for host in platform.hosts]
+        self._links: dict[NetworkLink, Resource] = {}
+        self._spawned: list[Process] = []
+        self._ready: list[Actor] = []
+        self._round: list[Actor] = []
+        self._index = 0
+        self._current: Actor | None = None
+        self._queue: deque[_Message] = deque()
+        self._receiver: _Message | None = None
+        self._actors: dict[int, Actor] = {}  # by the id of the process
+        self._is_serving = False
+
+    # --- processes ---
+
+    def spawn(self, process: Process) -> None:
+        """Create a process: at once before the run, else by the server after it has handled its message."""
+        if self._is_serving:
+            self._spawned.append(process)
+        else:
+            self._begin_actor(process)
+
+    def serve(self, first: Process) -> None:
+        """Create the server, which creates a first process and then handles messages."""
+        actor = Actor(None, MASTER)
+        actor.steps = self._serve(first)
+        self._ready.append(actor)
+        self._is_serving = True
+
+    def post(self, handle: Callable[[Any], None], what: Any) -> None:
+        """Send the last notice of the running process, after it has ended."""
+        assert self._current is not None
+        self._current.last = (handle, what)
+
+    def place(self, host: int) -> None:
+        """Set the host of the running process."""
+        assert self._current is not None
+        self._current.host = host
+
+    def _begin_actor(self, process: Process) -> None:
+        actor = Actor(process, MASTER)
+        actor.steps = self._steps(actor, process)
+        self._actors[id(process)] = actor
+        self._ready.append(actor)
+
+    def _steps(self, actor: Actor, process: Process) -> Steps:
+        """Translate what a process yields into calls."""
+        for wanted in process:
+            kind = type(wanted)
+            if kind is float:
+                if wanted == HALT:
+                    yield _halted
+                elif wanted > self.now:
+                    yield partial(self._sleep, wanted - self.now)
+            elif kind is Sleep:
+                if wanted.span_s > 0.0:
+                    yield partial(self._sleep, wanted.span_s)
+            elif wanted is SOON:
+                yield ROUND
+            elif kind is tuple:
+                yield from self._send(actor, wanted)
+            else:
+                yield wanted
+        if actor.last is not None:
+            yield from self._send(actor, actor.last)
+
+    def _send(self, actor: Actor, notice: Notice) -> Steps:
+        yield ROUND
+        message = _Message(notice, actor.host)
+        yield partial(self._post, message)
+        yield partial(self._await, message)
+
+    def _serve(self, first: Process) -> Steps:
+        yield partial(self._create, first)
+        while True:
+            yield ROUND
+            wish = _Message(None, MASTER)
+            yield partial(self._ask, wish)
+            yield partial(self._await, wish)
+            assert wish.notice is not None
+            handle, what = wish.notice
+            if self.meters is not None and getattr(handle, "__name__", "") in _READING:
+                yield from self.read_all()
+            handle(what)
+            yield from self._create_spawned()
+            if self._is_ready():
+                yield ROUND
+                if not self._queue:
+                    self._look()
+                    yield from self._create_spawned()
+
+    def read_all(self) -> Steps:
+        """Update the energy meters of all hosts."""
+        yield from self.read(range(len(self._names)))
+
+    def read(self, hosts: Iterable[int]) -> Steps:
+        """Update energy meters one after the other: each that is not up to date takes a round."""
+        meters = self.meters
+        if meters is not None:
+            for host in hosts:
+                if meters.is_behind(host):
+                    yield partial(self._update_meter, meters, host)
+
+    def _update_meter(self, meters: Meters, host: int, _actor: Actor) -> bool:
+        meters.update((host,))
+        return True
+
+    def _create_spawned(self) -> Steps:
+        spawned, self._spawned = self._spawned, []
+        for process in spawned:
+            yield partial(self._create, process)
+
+    # --- the loop ---
+
+    def run(self) -> None:
+        """Run until no event is left, `ends_at` is reached, or a process halts the loop; the next call continues."""
+        while self._run_ready():
+            step_s = self.actions.next_step_s()
+            if step_s < 0.0:
+                return
+            at = self.now + step_s
+            if at > self.ends_at + SAME_INSTANT_S:
+                self.now = self.ends_at
+                self.is_cut = True
+                return
+            if at > END_OF_TIME_S:
+                raise InputError(f"event time {at:g} s exceeds the maximum simulated time {END_OF_TIME_S:g} s")
+            self.actions.advance(step_s)
+            self.now = self.actions.now
+            self._handle_ended()
+
+    def _run_ready(self) -> bool:
+        """Run rounds until no process is ready; return False if one has halted the loop."""
+        while self._round or self._ready:
+            if not self._round:
+                self._round, self._ready, self._index = self._ready, [], 0
+            while self._index < len(self._round):
+                actor = self._round[self._index]
+                self._resume(actor)
+                if actor.call is _halted:
+                    actor.call = None
+                    return False
+                self._index += 1
+            ran, self._round = self._round, []
+            for actor in ran:
+                call, actor.call = actor.call, None
+                if call is not None and call(actor) and not actor.is_dead:
+                    self._ready.append(actor)
+            self._handle_ended()
+        return True
+
+    def _resume(self, actor: Actor) -> None:
+        """Run a process until its next call."""
+        if actor.is_dead:
+            return
+        assert actor.steps is not None
+        self._current = actor
+        for call in actor.steps:
+            actor.call = call
+            return
+        self._end_actor(actor)
+
+    def _end_actor(self, actor: Actor) -> None:
+        """Stop the tasks that a process leaves behind, as SimGrid does when a process ends or is killed."""
+        actor.is_dead = True
+        if actor.process is not None:
+            self._actors.pop(id(actor.process), None)
+        for task in actor.execs:
+            if task.state == RUNNING and task.action is not None:
+                self.actions.cancel(task.action)
+        actor.execs.clear()
+
+    def _handle_ended(self) -> None:
+        while (action := self.actions.take_ended()) is not None:
+            action.on_end(action)
+
+    # --- calls ---
+
+    def _create(self, process: Process, _actor: Actor) -> bool:
+        self._begin_actor(process)
+        return True
+
+    def _sleep(self, span_s: float, actor: Actor) -> bool:
+        actor.waits_for = self.actions.sleep(span_s, partial(self._woke, actor), actor.host)
+        return False
+
+    def _woke(self, actor: Actor, _action: Action) -> None:
+        actor.waits_for = None
+        self._ready.append(actor)
+
+    def _post(self, message: _Message, _actor: Actor) -> bool:
+        if self._receiver is None:
+            self._queue.append(message)
+        else:
+            wish, self._receiver = self._receiver, None
+            self._transfer(message, wish)
+        return True
+
+    def _ask(self, wish: _Message, _actor: Actor) -> bool:
+        if self._queue:
+            self._transfer(self._queue.popleft(), wish)
+        else:
+            self._receiver = wish
+        return True
+
+    def _transfer(self, message: _Message, wish: _Message) -> None:
+        """Start the transfer of a message to the server. Both sides then wait for the same end."""
+        wish.notice = message.notice
+        message.waiters += wish.waiters
+        wish.waiters = message.waiters
+        hosts = (message.sender, MASTER)
+        needs, bound, latency_s = self._needs_of([], [(*hosts, 1.0)])
+        on_end = partial(self._delivered, message.waiters)
+        self.actions.start(needs, on_end, hosts, network_bound=bound, latency_s=latency_s)
+
+    def _await(self, message: _Message, actor: Actor) -> bool:
+        message.waiters.append(actor)
+        return False
+
+    def _delivered(self, waiters: list[Actor], action: Action) -> None:
+        self.actions.release(action)
+        self._ready += [waiter for waiter in waiters if not waiter.is_dead]
+
+    # --- tasks ---
+
+    def start_exec(self, task: Exec, actor: Actor) -> bool:
+        """Start a parallel task. On a single host it does not communicate, as in SimGrid."""
+        actor.execs.append(task)
+        transfers = task.transfers if len(task.hosts) > 1 else ()
+        needs, bound, latency_s = self._needs_of(task.flops, transfers)
+        task.state = RUNNING
+        on_end = partial(self._exec_ended, task)
+        task.action = self.actions.start(
+            needs, on_end, task.hosts, flops=task.flops, network_bound=bound, latency_s=latency_s
+        )
+        if len(task.hosts) == 1 and self.meters is not None:
+            self.meters.update(task.hosts)
+        return True
+
+    def wait_exec(self, task: Exec, timeout_s: float, actor: Actor) -> bool:
+        """Wait for a task, at most for a time unless that is below 0."""
+        if task.state != RUNNING:
+            return True
+        task.waiter = actor
+        if timeout_s >= 0.0:
+            task.timeout = self.actions.sleep(timeout_s, partial(self._exec_late, task), actor.host)
+        return False
+
+    def cancel_exec(self, task: Exec) -> None:
+        """Cancel a task: its process continues."""
+        if task.action is not None:
+            self.actions.cancel(task.action)
+        if task.state == RUNNING or task.action is not None:
+            task.state = CANCELLED
+
+    def _exec_ended(self, task: Exec, action: Action) -> None:
+        self.actions.release(action)
+        task.action = None
+        if task.state == RUNNING:
+            task.state = DONE
+        if task.timeout is not None:
+            self.actions.drop(task.timeout)
+            task.timeout = None
+        if task.waiter is not None:
+            waiter, task.waiter = task.waiter, None
+            waiter.execs.remove(task)
+            if not waiter.is_dead:
+                self._ready.append(waiter)
+
+    def _exec_late(self, task: Exec, _action: Action) -> None:
+        task.timeout = None
+        task.is_late = True
+        assert task.waiter is not None
+        waiter, task.waiter = task.waiter, None
+        self._ready.append(waiter)
+
+    def kill(self, process: Process) -> None:
+        """Kill a process that waits."""
+        actor = self._actors.get(id(process))
+        if actor is None:
+            return
+        if actor.waits_for is not None:
+            self.actions.cancel(actor.waits_for)
+            actor.waits_for.on_end = _ignored
+            actor.waits_for = None
+        self._end_actor(actor)
+        process.close()
+
+    def _needs_of(self, flops: Flops, transfers: Transfers) -> tuple[list[tuple[Resource, float]], float, float]:
+        """Return the resources that a task needs, the bound of its rate by the network, and its latency."""
+        needs = [(self._cpus[host], amount) for host, amount in flops if amount > 0.0]
+        amounts: dict[Resource, float] = {}
+        latency_s = weighted_s = 0.0
+        for src, dst, amount in transfers:
+            if amount <= 0.0:
+                continue
+            path = self.path(src, dst)
+            latency_s = max(latency_s, path.latency_s)
+            weighted_s = max(weighted_s, path.latency_s * amount)
+            for link in path.links:
+                resource = self._links.get(link)
+                if resource is None:
+                    resource = self._links[link] = Resource(link.bandwidth, is_fatpipe=link.is_fatpipe)
+                known = amounts.get(resource)
+                if known is None:
+                    amounts[resource] = amount
+                else:
+                    amounts[resource] = max(known, amount) if link.is_fatpipe else known + amount
+        needs += amounts.items()
+        return needs, WINDOW_BYTES / (2.0 * weighted_s) if weighted_s > 0.0 else math.inf, latency_s
+
+    def load_of(self, host: int) -> float:
+        """Return the used flop/s of a host."""
+        return self._cpus[host].load()
+
+    def change_speed(self, host: int, speed: float) -> None:
+        """Change the speed of the cores of a host."""
+        self._cpus[host].capacity = self._n_cores[host] * speed
+        self.actions.sharing.change(self._cpus[host])
+        self.actions.change_speed(host, speed)
+
+    def path(self, src: int, dst: int) -> Path:
+        """Return the path between two hosts. Raises InputError that names both."""
+        if self._routes is None:
+            return _FREE
+        names = [self._platform.master.name if host == MASTER else self._names[host] for host in (src, dst)]
+        try:
+            return self._routes.between(*names)
+        except NoPathError as error:
+            raise InputError(f"{self._platform.source}: {error}") from None
+
+
+_FREE: Final = Path((), 0.0)
+
+
+def _ignored(_action: Action) -> None:
+    """Do nothing when the sleep of a killed process ends."""

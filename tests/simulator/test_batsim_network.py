@@ -1,0 +1,32 @@
+"""Jobs that communicate beside the real Batsim: the same messages to random schedulers, to the last digit."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from support.beside import SIMULATE, comparable, play
+from support.networks import KINDS, NetworkFuzzer, communicating_workload, random_platform
+from support.simulated import same_but_for_halves
+
+pytestmark = pytest.mark.batsim
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(30))
+def test_random_schedulers_hear_the_same_from_both(kind: str, seed: int, tmp_path: Path) -> None:
+    dice = random.Random(f"{kind} {seed}")
+    (tmp_path / "platform.xml").write_text(random_platform(dice, kind))
+    (tmp_path / "w.json").write_text(json.dumps(communicating_workload(seed, dice.randint(1, 40))))
+    args = ["-p", "platform.xml", "-w", "w.json", "--enable-compute-sharing"]
+    if dice.random() < 0.6:
+        args.pop()
+    theirs, mine = (NetworkFuzzer(seed, sharing=len(args) > 4) for _ in range(2))
+    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    my_code = play([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
+    assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
+    assert (my_code == 0) == (code == 0)
+    if code == 0:
+        same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")

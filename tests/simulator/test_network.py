@@ -1,0 +1,275 @@
+"""Jobs that communicate: lengths worked out by hand, kills and walltimes in the middle, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from support.simulated import rows
+
+from pybatsched.cli import build_parser, main
+from pybatsched.cli.simulate import read_scenario
+from pybatsched.core import decisions as d, events as e
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.errors import InputError
+from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.world import Refusal
+
+HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
+#: Four hosts of 1 Gflop/s with links of 100 MB/s and 1 ms in both directions, and two disks of 50 MB/s without latency.
+#: Messages between the hosts and the master are free.
+PLATFORM = (
+    f'{HEAD}<zone id="z" routing="Full">'
+    + "".join(f'<host id="n{i}" speed="1Gf"/><link id="l{i}" bandwidth="100MBps" latency="1ms"/>' for i in range(4))
+    + '<host id="boss" speed="1Gf"><prop id="role" value="master"/></host>'
+    + '<link id="free" bandwidth="1e300Bps" latency="0"/>'
+    + "".join(
+        f'<host id="s{i}" speed="1Gf"><prop id="role" value="storage"/></host>'
+        f'<link id="d{i}" bandwidth="50MBps" latency="0"/>'
+        for i in range(2)
+    )
+    + "".join(f'<route src="{h}" dst="boss"><link_ctn id="free"/></route>' for h in ("n0", "n1", "n2", "n3", "boss"))
+    + "".join(
+        f'<route src="n{i}" dst="n{k}"><link_ctn id="l{i}"/><link_ctn id="l{k}"/></route>'
+        for i in range(4)
+        for k in range(i + 1, 4)
+    )
+    + "".join(f'<route src="n{i}" dst="s{k}"><link_ctn id="d{k}"/></route>' for i in range(4) for k in range(2))
+    + '<route src="s0" dst="s1"><link_ctn id="d0"/><link_ctn id="d1"/></route></zone></platform>'
+)
+
+
+def write(folder: Path, *jobs: tuple[int, dict[str, Any]], platform: str = PLATFORM, **more: Any) -> None:
+    """Write a platform and a workload of jobs at time 0: their sizes and profiles."""
+    profiles = {f"p{i}": profile for i, (_, profile) in enumerate(jobs)}
+    profiles |= more.pop("profiles", {})
+    content = {
+        "nb_res": 4,
+        "jobs": [{"id": str(i), "subtime": 0, "res": n, "profile": f"p{i}", **more} for i, (n, _) in enumerate(jobs)],
+        "profiles": profiles,
+    }
+    (folder / "platform.xml").write_text(platform)
+    (folder / "w.json").write_text(json.dumps(content))
+
+
+Decide = Callable[[float, Sequence[e.Event]], list[d.Decision]]
+
+
+def run(folder: Path, decide: Decide, *options: str) -> tuple[dict[str, dict[str, str]], list[e.Event]]:
+    """Run a scheduler. Return the rows of the jobs by name, and all events that the scheduler got."""
+    seen: list[e.Event] = []
+
+    def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        seen.extend(events)
+        return now, [msgspec.structs.replace(decision, timestamp=now) for decision in decide(now, events)]
+
+    words = ["simulate", "-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--external", "--quiet"]
+    scenario = read_scenario(build_parser().parse_args([*words, *options]))
+    assert Simulation(scenario, scheduler, Outputs(str(folder / "out"))).run()
+    return {row["job_id"]: row for row in rows(folder / "out_jobs.csv")}, seen
+
+
+def starting(*allocs: str, **more: Any) -> Decide:
+    """Start job i on the i-th of these hosts when it is submitted."""
+
+    def decide(_now: float, events: Sequence[e.Event]) -> list[d.Decision]:
+        submitted = [event.job_id for event in events if isinstance(event, e.JobSubmitted)]
+        return [d.ExecuteJob(job, IntervalSet.parse(allocs[int(job.partition("!")[2])]), **more) for job in submitted]
+
+    return decide
+
+
+def length(row: dict[str, str]) -> float:
+    return float(row["execution_time"])
+
+
+HOMOGENEOUS = "parallel_homogeneous"
+
+
+@pytest.mark.parametrize(
+    ("profile", "n", "expected_s"),
+    [
+        # 2 hosts send 50 MB to each other over 2 links, 100 MB on each at 100 MB/s, after 2 ms of latency. The rate is
+        # also bounded by the latency: 4 MiB / (2 x 2 ms x 50 MB) = 20.97 per s.
+        ({"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}, 2, 1.002),
+        # 3 hosts: each link carries 2 pairs in both directions.
+        ({"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}, 3, 2.002),
+        # The flops take longer than the bytes.
+        ({"type": HOMOGENEOUS, "cpu": 5e9, "com": 50e6}, 2, 5.002),
+        # 30 MB for each pair.
+        ({"type": "parallel_homogeneous_total", "cpu": 0, "com": 60e6}, 2, 0.602),
+        # Only from the first to the second. On a single host nothing is sent.
+        ({"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}, 2, 1.002),
+        ({"type": HOMOGENEOUS, "cpu": 1e9, "com": 50e6}, 1, 1.0),
+        # The latency bounds the rate: 4194304 / (2 x 0.002 x 1.2e9) = 0.8738 per s; the link would allow 1 / 12 s.
+        ({"type": "parallel", "cpu": [0, 0], "com": [0, 1.2e9, 0, 0]}, 2, 12.002),
+        ({"type": "composed", "repeat": 2, "seq": ["delay", "com"]}, 2, 2 * (3 + 1.002)),
+    ],
+)
+def test_lengths(profile: dict[str, Any], n: int, expected_s: float, tmp_path: Path) -> None:
+    parts = {"delay": {"type": "delay", "delay": 3}, "com": {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}}
+    write(tmp_path, (n, profile), profiles=parts)
+    jobs, _ = run(tmp_path, starting(f"0-{n - 1}" if n > 1 else "0"))
+    assert length(jobs["0"]) == pytest.approx(expected_s, abs=2e-6)
+
+
+def test_links_are_shared(tmp_path: Path) -> None:
+    """Both use the link of host 1, and each gets half of it."""
+    com = {"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}
+    write(tmp_path, (2, com), (2, com))
+    jobs, _ = run(tmp_path, starting("0-1", "1-2"), "--enable-compute-sharing")
+    assert [length(jobs[name]) for name in "01"] == pytest.approx([2.002, 2.002], abs=2e-6)
+
+
+def test_storage(tmp_path: Path) -> None:
+    """Two hosts read 20 MB and write 5 MB each over the link of the disk. A copy uses both disks."""
+    pfs = {"type": "parallel_homogeneous_pfs", "bytes_to_read": 20e6, "bytes_to_write": 5e6, "storage": "a"}
+    copy = {"type": "data_staging", "nb_bytes": 100e6, "from": "a", "to": "b"}
+    write(tmp_path, (2, pfs))
+    jobs, _ = run(tmp_path, starting("0-1", storage_mapping={"a": 5}))
+    assert length(jobs["0"]) == pytest.approx(1.0, abs=2e-6)
+    write(tmp_path, (1, copy))
+    jobs, _ = run(tmp_path, starting("0", storage_mapping={"a": 4, "b": 5}))
+    assert length(jobs["0"]) == pytest.approx(2.0, abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        (None, r"uses a storage, the platform has 2; expected a storage_mapping"),
+        ({"b": 4}, r"uses the storage 'a', which storage_mapping lacks"),
+        ({"a": 0}, r"maps 'a' to host 0, which is not a storage host"),
+    ],
+)
+def test_storage_that_is_none(mapping: dict[str, int] | None, said: str, tmp_path: Path) -> None:
+    write(tmp_path, (1, {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1, "storage": "a"}))
+    with pytest.raises(Refusal, match=said):
+        run(tmp_path, starting("0", storage_mapping=mapping))
+
+
+def test_a_walltime_ends_a_transfer(tmp_path: Path) -> None:
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}), walltime=0.5)
+    jobs, _ = run(tmp_path, starting("0-1"))
+    assert (jobs["0"]["final_state"], length(jobs["0"])) == ("COMPLETED_WALLTIME_REACHED", 0.5)
+
+
+def test_a_kill_in_the_middle_knows_the_progress(tmp_path: Path) -> None:
+    """At 0.502 s, after the latency, half of the bytes have been sent."""
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}))
+    start = starting("0-1")
+
+    def decide(now: float, events: Sequence[e.Event]) -> list[d.Decision]:
+        if any(isinstance(event, e.RequestedCall) for event in events):
+            return [d.KillJob(("w0!0",))]
+        started = start(now, events)
+        return [*started, d.CallMeLater(0.502)] if started else []
+
+    jobs, seen = run(tmp_path, decide)
+    assert jobs["0"]["final_state"] == "COMPLETED_KILLED"
+    assert length(jobs["0"]) == pytest.approx(0.502, abs=1e-6)
+    (killed,) = [event for event in seen if isinstance(event, e.JobKilled)]
+    assert killed.job_progress is not None
+    assert killed.job_progress["w0!0"]["progress"] == pytest.approx(0.5, abs=1e-5)
+
+
+def test_an_additional_io_job_is_merged(tmp_path: Path) -> None:
+    """The job sends 50 MB each way; its I/O 100 MB to a disk of 50 MB/s at the same rate."""
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}))
+    io = {"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}
+    given = {"alloc": "0 4", "profile_name": "io", "profile": io}
+    jobs, _ = run(tmp_path, starting("0-1", additional_io_job=given))
+    assert length(jobs["0"]) == pytest.approx(2.002, abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"alloc": "0 4", "profile_name": "none"}, "profile 'none' does not exist"),
+        ({"alloc": "9", "profile_name": "p0"}, "expected some of 6 hosts"),
+        ({"alloc": "x", "profile_name": "p0"}, "expected hosts such as 0-3"),
+        ({"alloc": "0"}, "expected the texts profile_name and alloc"),
+        ({"alloc": "0-2", "profile_name": "two"}, "profile two is not defined for 3 hosts"),
+        ({"alloc": "0-1", "profile_name": "two", "profile": {"type": "delay", "delay": 1}}, "exists or existed"),
+        ({"alloc": "0-1", "profile_name": "x", "profile": {"type": "data_staging"}}, "field nb_bytes: expected a"),
+    ],
+)
+def test_an_additional_io_job_that_is_none(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+    two = {"type": "parallel", "cpu": [0, 0], "com": [0, 1, 1, 0]}
+    seq = {"type": "composed", "seq": ["two"]}
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}), profiles={"two": two, "seq": seq})
+    with pytest.raises(Refusal, match=said):
+        run(tmp_path, starting("0-1", additional_io_job=given))
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        (
+            {"type": "data_staging", "nb_bytes": -1, "from": "a", "to": "b"},
+            "field nb_bytes: expected a number of bytes",
+        ),
+        ({"type": "data_staging", "nb_bytes": 1, "from": "a"}, "field to: expected the label of a storage"),
+        ({"type": "parallel_homogeneous_pfs"}, "field bytes_to_read or bytes_to_write: expected a number"),
+        ({"type": "parallel_homogeneous_pfs", "bytes_to_read": "x"}, "field bytes_to_read: expected a number"),
+    ],
+)
+def test_profiles_that_are_none_are_refused_before_the_run(profile: dict[str, Any], said: str, tmp_path: Path) -> None:
+    write(tmp_path, (1, profile))
+    with pytest.raises(InputError, match=rf"w\.json: profile p0: {said}"):
+        run(tmp_path, starting("0"))
+
+
+def test_hosts_without_a_route_are_named(tmp_path: Path) -> None:
+    hosts = "".join(f'<host id="n{i}" speed="1Gf"/>' for i in range(2)) + '<host id="master_host" speed="1Gf"/>'
+    ways = "".join(f'<route src="n{i}" dst="master_host"><link_ctn id="l{i}"/></route>' for i in range(2))
+    links = '<link id="l0" bandwidth="1Bps" latency="0"/><link id="l1" bandwidth="1Bps" latency="0"/>'
+    one_way = ways.replace('dst="master_host"', 'dst="master_host" symmetrical="NO"', 1)
+    write(
+        tmp_path,
+        (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}),
+        platform=f'{HEAD}<zone id="z" routing="Floyd">{hosts}{links}{one_way}</zone></platform>',
+    )
+    with pytest.raises(
+        InputError, match=r"platform\.xml: no route from 'n1' to 'n0': zone 'z' \(line 4\) has no route"
+    ):
+        run(tmp_path, starting("0-1"))
+
+
+def test_messages_of_batsim_travel_over_the_platform(tmp_path: Path) -> None:
+    """Each message crosses two links of 1 us and 1 GB/s, and the server takes one after the other."""
+    cluster = '<cluster id="c" prefix="n" suffix="" radical="0-4" speed="1Gf" bw="1GBps" lat="1us"/>'
+    write(tmp_path, (1, {"type": "delay", "delay": 5}), platform=f"{HEAD}{cluster}</platform>")
+    options = ("-m", "n4", "--clock", "simgrid")
+    jobs, seen = run(tmp_path, starting("0"), *options)
+    at = {type(event): event.timestamp for event in seen}
+    # The hello of the submitter, READY of the scheduler and the submission take a hop of 2.002 us each, and then its
+    # goodbye, the start of the job and its end.
+    assert (at[e.JobSubmitted], at[e.JobCompleted]) == (6e-6, 5.000012)
+    assert length(jobs["0"]) == 5.0
+
+
+def test_which_clock_a_run_has(tmp_path: Path) -> None:
+    """Without communication nothing changes; with it, the exact clock is refused."""
+    write(tmp_path, (1, {"type": "delay", "delay": 5}))
+    words = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    made = {}
+    for clock in ("auto", "exact", "simgrid"):
+        scenario = read_scenario(build_parser().parse_args([*words, "--clock", clock]))
+        made[clock] = type(Simulation(scenario, None).world.loop).__name__
+    assert made == {"auto": "Loop", "exact": "Loop", "simgrid": "SimgridLoop"}
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
+    scenario = read_scenario(build_parser().parse_args(words))
+    assert type(Simulation(scenario, None).world.loop).__name__ == "SimgridLoop"
+    assert main([*words[:5], "--policy", "fcfs", "--clock", "exact", "-e", str(tmp_path / "x"), "--quiet"]) == 2
+
+
+def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
+    words = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    with pytest.raises(InputError, match=r"job 0: profile p0 .* on 4 equal processors, which has no network"):
+        Simulation(read_scenario(build_parser().parse_args(words)), None)
