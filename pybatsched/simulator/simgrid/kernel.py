@@ -169,6 +169,10 @@ class SimgridLoop(Loop):
         self._ready.append(actor)
         self._is_serving = True
 
+    def creation_of(self, process: Process) -> Call:
+        """Return the call with which a process creates another one."""
+        return partial(self._create, process)
+
     def post(self, handle: Callable[[Any], None], what: Any) -> None:
         """Send the last notice of the running process, after it has ended."""
         assert self._current is not None
