@@ -70,6 +70,7 @@ NO_PLATFORM, NO_WORKLOAD, NO_WORKFLOW, NO_CUT_WORKFLOW = 0x01, 0x02, 0x04, 0x10
 
 _LEVELS: Final = ("quiet", "network-only", "information", "debug")
 #: Prefixes of SimGrid options that have no effect on this simulator.
+_OF_NETWORK: Final = ("network/TCP-gamma", "network/loopback")  # these would change communication
 _NO_EFFECT: Final = ("host/model:ptask_L07", "network/", "smpi/", "contexts/", "debug/", "exception/", "path:", "bmf/")
 
 
@@ -199,7 +200,7 @@ def _check_simulated(given: Given) -> None:
         if given.has(option):
             raise NotSimulatedError(f"{option}: this simulator does not do {why}; run it with Batsim")
     for setting in given.all("--sg-cfg"):
-        if not setting.startswith(_NO_EFFECT):
+        if not setting.startswith(_NO_EFFECT) or setting.startswith(_OF_NETWORK):
             raise NotSimulatedError(f"--sg-cfg {setting}: this simulator is not SimGrid; run it with Batsim")
 
 

@@ -143,8 +143,8 @@ output:
 
 accepted and ignored: --sg-log, --sg-cfg of parts that this simulator does not have, redis options without
 --enable-redis, --workflow-jobs-limit and --ignore-beyond-last-workflow without workflows.
-rejected, because the simulator has no network and no workflows: --enable-redis, -W, --WS, --unittest, other --sg-cfg,
-and workloads with communication, storage or MPI profiles.
+rejected, because the simulator is not SimGrid and has no workflows: --enable-redis, -W, --WS, --unittest, other
+--sg-cfg, and workloads with MPI profiles.
 
 exit codes: 0 success, or a deadlock (as in Batsim: see the outputs); 1 to 127 unreadable files (1 platform, 2 workload
 or events, 4 workflow); 255 usage; abort (134 in a shell) where Batsim aborts; 2 also for input that only Batsim can

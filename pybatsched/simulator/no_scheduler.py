@@ -6,7 +6,9 @@ of jobs are written, because the server writes them and this mode has no server.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
@@ -16,7 +18,11 @@ from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop, Process
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.simgrid.kernel import SimgridLoop
+from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses
 from pybatsched.simulator.world import World
+
+Launch: TypeAlias = Callable[[list[SimJob]], None]
 
 
 def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
@@ -27,7 +33,7 @@ def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
     shared = replace(scenario.options, compute_sharing=True)
     loop = Loop(_nothing, scenario.ends_at)
     world = World(replace(scenario, options=shared), loop, outputs)
-    execution = Execution(world)
+    execution, launch = _with_network(world) if world.has_network else _without_network(world)
     n_procs = scenario.platform.n_procs
     for job in world.jobs.values():
         if job.res > n_procs:
@@ -37,14 +43,38 @@ def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
         execution.note_pstates()
         for workload in scenario.workloads:
             # The last job of the file first, as in Batsim with few jobs; with many, Batsim's order depends on hashes.
-            for job in reversed(world.take_jobs(workload)):
-                job.process = _run_job(job, execution, loop)
-                loop.spawn(job.process)
-        loop.run()
+            launch(world.take_jobs(workload)[::-1])
+        world.loop.run()
         # Not the clock: it continues to the walltimes of jobs that have ended.
         ended_at = max((job.finished_at for job in world.jobs.values()), default=0.0)
         execution.note_schedule(ended_at)
     return ended_at
+
+
+def _without_network(world: World) -> tuple[Execution, Launch]:
+    execution = Execution(world)
+
+    def launch(jobs: list[SimJob]) -> None:
+        for job in jobs:
+            job.process = _run_job(job, execution, world.loop)
+            world.loop.spawn(job.process)
+
+    return execution, launch
+
+
+def _with_network(world: World) -> tuple[Execution, Launch]:
+    scenario = world.scenario
+    world.loop = loop = SimgridLoop(_nothing, scenario.ends_at, scenario.platform, lambda: False)
+    execution = SimgridExecution(world, loop)
+    processes = SimgridProcesses(world, execution, loop)
+
+    def launcher(jobs: list[SimJob]) -> Process:
+        for job in jobs:
+            job.state = j.RUNNING
+            job.process = processes.run_unannounced(job)
+            yield loop.creation_of(job.process)
+
+    return execution, lambda jobs: loop.spawn(launcher(jobs))
 
 
 def _nothing() -> None:

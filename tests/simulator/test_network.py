@@ -16,6 +16,7 @@ from pybatsched.cli.simulate import read_scenario
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.simulator.world import Refusal
@@ -273,3 +274,12 @@ def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
     words = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
     with pytest.raises(InputError, match=r"job 0: profile p0 .* on 4 equal processors, which has no network"):
         Simulation(read_scenario(build_parser().parse_args(words)), None)
+
+
+def test_without_a_scheduler_jobs_communicate_too(tmp_path: Path) -> None:
+    """Both jobs send 100 MB over the same two links, so both take 2 s after the latency."""
+    com = {"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}
+    write(tmp_path, (2, com), (2, com))
+    words = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    scenario = read_scenario(build_parser().parse_args(words))
+    assert run_all_at_once(scenario, Outputs(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)

@@ -102,7 +102,7 @@ class _Message:
 
     __slots__ = ("notice", "sender", "waiters")
 
-    def __init__(self, notice: Notice | None, sender: int) -> None:
+    def __init__(self, notice: Notice | None, sender: Actor | None) -> None:
         self.notice = notice
         self.sender = sender
         self.waiters: list[Actor] = []
@@ -169,6 +169,10 @@ class SimgridLoop(Loop):
         self._ready.append(actor)
         self._is_serving = True
 
+    def creation_of(self, process: Process) -> Call:
+        """Return the call with which a process creates another one."""
+        return partial(self._create, process)
+
     def post(self, handle: Callable[[Any], None], what: Any) -> None:
         """Send the last notice of the running process, after it has ended."""
         assert self._current is not None
@@ -208,7 +212,7 @@ class SimgridLoop(Loop):
 
     def _send(self, actor: Actor, notice: Notice) -> Steps:
         yield ROUND
-        message = _Message(notice, actor.host)
+        message = _Message(notice, actor)
         yield partial(self._post, message)
         yield partial(self._await, message)
 
@@ -216,7 +220,7 @@ class SimgridLoop(Loop):
         yield partial(self._create, first)
         while True:
             yield ROUND
-            wish = _Message(None, MASTER)
+            wish = _Message(None, None)
             yield partial(self._ask, wish)
             yield partial(self._await, wish)
             assert wish.notice is not None
@@ -350,7 +354,8 @@ class SimgridLoop(Loop):
         wish.notice = message.notice
         message.waiters += wish.waiters
         wish.waiters = message.waiters
-        hosts = (message.sender, MASTER)
+        assert message.sender is not None
+        hosts = (message.sender.host, MASTER)
         needs, bound, latency_s = self._needs_of([], [(*hosts, 1.0)])
         on_end = partial(self._delivered, message.waiters)
         self.actions.start(needs, on_end, hosts, network_bound=bound, latency_s=latency_s)
@@ -425,6 +430,7 @@ class SimgridLoop(Loop):
             self.actions.cancel(actor.waits_for)
             actor.waits_for.on_end = _ignored
             actor.waits_for = None
+        self._queue = deque(message for message in self._queue if message.sender is not actor)
         self._end_actor(actor)
         process.close()
 

@@ -141,6 +141,12 @@ class SimgridProcesses(JobProcesses):
 
     def run(self, job: SimJob) -> Process:
         """Run a job from its start to the notice of its end."""
+        yield from self.run_unannounced(job)
+        if job.state != e.COMPLETED_KILLED:  # the kill announces the end
+            self._simgrid.post(self._on_done, job)
+
+    def run_unannounced(self, job: SimJob) -> Process:
+        """Run a job from its start to its end."""
         job.started_at = self._world.loop.now
         job.trail = []
         yield from self._read(job)
@@ -149,11 +155,9 @@ class SimgridProcesses(JobProcesses):
         if code == j.KILLED_TASK:
             job.return_code = code
             job.state = e.COMPLETED_KILLED
-            yield from self._end(job)
-            return
-        job.end(code)
+        else:
+            job.end(code)
         yield from self._end(job)
-        self._simgrid.post(self._on_done, job)
 
     def _end(self, job: SimJob) -> Process:
         """Release the processors of a job and count its energy."""
