@@ -31,7 +31,7 @@ IN_C = [
 #: Modules in which most of the run time is spent. Modules with options (pydantic) or messages (msgspec) are not
 #: compiled: these libraries are compiled already, or the code runs once.
 HOT = {
-    "pybatsched/core": "actions cluster engine finished_jobs jobs rules services",
+    "pybatsched/core": "actions cluster engine finished_jobs jobs requeue validator",
     "pybatsched/metrics": "tally",
     "pybatsched/gym": "play",
     "pybatsched/policies": "choices local observations reservations",

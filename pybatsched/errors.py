@@ -139,8 +139,8 @@ class UnfinishedError(PybatschedError):
 class PolicyError(PybatschedError):
     """A policy broke a rule or raised an exception.
 
-    `rule` is the short name of the broken rule (see `pybatsched.core.rules`). `job_id` and `story` are the id and the
-    history of the decision's job, if there is one.
+    `rule` is the short name of the broken rule (see `pybatsched.core.validator`). `job_id` and `story` are the id and
+    the history of the decision's job, if there is one.
     """
 
     exit_code = 6

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
-from pybatsched.core import validation
+from pybatsched.core import error_texts
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.fields import as_choices
@@ -266,4 +266,4 @@ def spec_of(content: dict[str, Any], source: str) -> Spec:
     try:
         return Spec.model_validate(content)
     except ValidationError as error:
-        raise InputError("\n".join(f"{source}: {line}" for line in validation.lines(error, Spec))) from None
+        raise InputError("\n".join(f"{source}: {line}" for line in error_texts.lines(error, Spec))) from None

@@ -24,7 +24,7 @@ from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.policy import BatsimFeature, Policy
-from pybatsched.core.rules import Validator, Violation
+from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
     NOT_THE_PLUGINS,
     InputError,
@@ -37,7 +37,7 @@ from pybatsched.errors import (
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
     from pybatsched.core.predictions import Predictions
-    from pybatsched.core.services import Services
+    from pybatsched.core.requeue import Services
 
 
 #: Why a job is rejected that can never start.

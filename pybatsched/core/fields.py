@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from pybatsched.core.validation import message
+from pybatsched.core.error_texts import message
 from pybatsched.errors import NOT_THE_PLUGINS, PolicyError, describe_error
 
 #: Stands for a missing value.

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from itertools import compress, repeat
 from typing import Any, Final, NamedTuple
 
+from pybatsched.core.error_texts import close_to
 from pybatsched.core.jobs import Job
-from pybatsched.core.validation import close_to
 from pybatsched.errors import InputError
 
 #: The rank of a job with its planned duration, at a time. The lowest rank goes first.

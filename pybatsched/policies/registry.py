@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from pybatsched.core import validation
+from pybatsched.core import error_texts
 from pybatsched.core.fields import JobFields, field_descriptions
 from pybatsched.core.policy import BatsimFeature, Options, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
@@ -431,11 +431,11 @@ def _explained(
 ) -> str:
     """Return a line for each wrong option, with its source."""
     lines = []
-    for problem in validation.problems(error, model):
+    for problem in error_texts.problems(error, model):
         if not problem.place:  # about several options
             lines.append(f"policy {name}: {problem.text}")
             continue
-        option = validation.place_text(problem.place)
+        option = error_texts.place_text(problem.place)
         if problem.is_missing:
             lines.append(f"policy {name} needs the option {option}: give it with -o {option}=…")
             continue

@@ -4,7 +4,7 @@
 of unknown type, unknown members, members that are null. `encode_*` writes all of it again. Floats are written with the
 shortest text that is read as the same double.
 
-`pybatsched.core.rules` checks whether a decision is *allowed*.
+`pybatsched.core.validator` checks whether a decision is *allowed*.
 """
 
 from __future__ import annotations

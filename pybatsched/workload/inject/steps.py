@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from pybatsched.core import validation
+from pybatsched.core import error_texts
 from pybatsched.errors import InputError
 from pybatsched.workload.inject import deadlines, input_files, moldable, urgent
 from pybatsched.workload.model import Workload
@@ -209,4 +209,4 @@ def step_of(kind: type[_StepType], given: Mapping[str, Any]) -> _StepType:
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        raise InputError(str(validation.problems(error, kind)[0])) from None
+        raise InputError(str(error_texts.problems(error, kind)[0])) from None

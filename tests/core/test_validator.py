@@ -149,18 +149,18 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
         raise ZeroDivisionError("oops")
 
     stage.puppet.next = explode
-    with pytest.raises(PolicyError, match=r"decide raised ZeroDivisionError: oops .*test_rules.py: line \d+"):
+    with pytest.raises(PolicyError, match=r"decide raised ZeroDivisionError: oops .*test_validator.py: line \d+"):
         stage.step()
 
     stage.puppet.next = lambda _now: stage.engine.cluster.procs.first("two")  # type: ignore[arg-type]
-    with pytest.raises(PolicyError, match=r"decide raised NotIntegerError: .*test_rules.py: line \d+"):
+    with pytest.raises(PolicyError, match=r"decide raised NotIntegerError: .*test_validator.py: line \d+"):
         stage.step()  # ours raised it
 
     class Sorted(Puppet):
         def on_job_submitted(self, job: Job, now: float) -> None:
             heapq.nsmallest(2, [job, job])  # type: ignore[type-var]  # Python's raised it
 
-    with pytest.raises(PolicyError, match=r"on_job_submitted raised TypeError: .*test_rules.py: line \d+"):
+    with pytest.raises(PolicyError, match=r"on_job_submitted raised TypeError: .*test_validator.py: line \d+"):
         Stage(Sorted).submit("a")
 
     class Exits(Puppet):
@@ -177,7 +177,7 @@ def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
     for members in ([0 / 1], [0.5], [False], ["0"]):
         wrong: Any = members
         stage.puppet.next = lambda _now, wrong=wrong: [d.ExecuteJob(job.id, IntervalSet(wrong))]  # type: ignore[misc]
-        place = r"is an integer, not .* \(.*test_rules\.py: line \d+\)"
+        place = r"is an integer, not .* \(.*test_validator\.py: line \d+\)"
         with pytest.raises(PolicyError, match=place) as caught:
             stage.step()
         assert caught.value.rule == "well-formed"

@@ -27,7 +27,7 @@ from pybatsched.core.jobs import (
     stop_job,
     wait_again,
 )
-from pybatsched.core.rules import Validator, Violation
+from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
