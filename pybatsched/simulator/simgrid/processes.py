@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pybatsched.core import events as e
 from pybatsched.simulator import jobs as j
@@ -17,12 +17,15 @@ from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.job_processes import SHORTEST_CALL_S, JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Process
-from pybatsched.simulator.simgrid.kernel import CANCELLED, Actor, Exec, Flops, SimgridLoop, Sleep, Transfers
+from pybatsched.simulator.simgrid.kernel import CANCELLED, ROUND, Actor, Exec, Flops, SimgridLoop, Sleep, Transfers
 from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.work import profiles as w
 from pybatsched.simulator.work.profiles import Frame, Work, progress_node
 from pybatsched.simulator.world import Refusal, World
+
+#: The calls with which a process describes a task in SimGrid 3.32, before it starts it: flops, bytes and hosts.
+_ROUNDS_TO_DESCRIBE: Final = 3
 
 T = TypeVar("T")
 Handler = Callable[[Any], None]
@@ -61,6 +64,8 @@ class SimgridExecution(Execution):
         """Run a parallel task. A task that takes exactly the remaining walltime succeeds."""
         limit, begun, loop = left[0], self._loop.now, self._simgrid
         task = Exec(*self._amounts(job, work))
+        for _ in range(_ROUNDS_TO_DESCRIBE):
+            yield ROUND
         frame.share = task
         yield partial(loop.start_exec, task)
         yield partial(loop.wait_exec, task, limit if limit >= 0 else -1.0)
@@ -74,6 +79,8 @@ class SimgridExecution(Execution):
         """Compute one flop on a host, in a process of its own there."""
         self._simgrid.place(host)
         task = Exec([(host, 1.0)], ())
+        for _ in range(_ROUNDS_TO_DESCRIBE):
+            yield ROUND
         yield partial(self._simgrid.start_exec, task)
         yield partial(self._simgrid.wait_exec, task, -1.0)
 
@@ -188,7 +195,7 @@ class SimgridProcesses(JobProcesses):
                 yield partial(self._look_at, job, progress)
                 yield partial(self._cancel, task)
             else:
-                progress[job.id] = progress_node(job.trail, self._world.now)
+                progress[job.id] = _node_without_task(job, self._world.now)
                 yield partial(self._kill, job)
                 job.state = e.COMPLETED_KILLED
                 job.return_code = -1
@@ -207,6 +214,17 @@ class SimgridProcesses(JobProcesses):
         assert job.process is not None
         self._simgrid.kill(job.process)
         return True
+
+
+def _node_without_task(job: SimJob, now: float) -> dict[str, Any]:
+    """Return the progress of a job that runs no task. A task that is not described yet has no progress."""
+    root = node = progress_node(job.trail, now)
+    while "current_task" in node:
+        node = node["current_task"]
+    if job.trail[-1].work.is_parallel:
+        del node["progress"]
+        node["current_task_index"] = -1
+    return root
 
 
 def _label(work: Work) -> str:
