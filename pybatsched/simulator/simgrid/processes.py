@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution, Steps
 from pybatsched.simulator.external_events import ExternalEvent
@@ -47,6 +48,12 @@ class SimgridExecution(Execution):
         """Allocate the processors of a job, whose process runs on the first of them."""
         self._simgrid.place(job.alloc.lowest)
         super().started(job)
+
+    def release(self, job: SimJob) -> None:
+        """Release the processors of a job and record its run time, without its energy."""
+        power, self.power = self.power, None
+        self.ended(job)
+        self.power = power
 
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
@@ -98,12 +105,15 @@ class SimgridExecution(Execution):
             return [(src, 0.0), (dst, 0.0)], [(src, dst, as_read(float(work.described["nb_bytes"])))]
         flops = list(zip(places, work.flops(len(places), as_read), strict=True))
         transfers = work.transfers(places, as_read)
-        return (flops, transfers) if job.io is None else self._merged(job, flops, transfers)
+        if job.io is None or job.io.work is None:
+            return flops, transfers
+        return self._merged(job, job.io.alloc, job.io.work, (flops, transfers))
 
-    def _merged(self, job: SimJob, flops: Flops, transfers: Transfers) -> tuple[Flops, Transfers]:
-        """Add the amounts of the additional I/O job, host by host and pair by pair."""
-        assert job.io is not None
-        alloc, io = job.io
+    def _merged(
+        self, job: SimJob, alloc: IntervalSet, io: Work, own: tuple[Flops, Transfers]
+    ) -> tuple[Flops, Transfers]:
+        """Add the amounts of the additional I/O job to those of the job, host by host and pair by pair."""
+        flops, transfers = own
         for frame in job.trail[:-1]:
             if frame.work.kind == w.COMPOSED:
                 io = io.parts[frame.index % len(io.parts)]
@@ -124,16 +134,17 @@ class SimgridExecution(Execution):
         """Return the storage host of a label: by the decision, or the only one."""
         platform = self._world.scenario.platform
         n = platform.n_procs
-        if not job.storage_mapping and work.kind == w.PFS:
+        mapping = {} if job.io is None else job.io.storage_mapping
+        if not mapping and work.kind == w.PFS:
             if len(platform.storage) == 1:
                 return n
             raise Refusal(
                 f"job {job.id}: profile {work.name} uses a storage, the platform has {len(platform.storage)}; expected "
                 "a storage_mapping in EXECUTE_JOB"
             )
-        if label not in job.storage_mapping:
+        if label not in mapping:
             raise Refusal(f"job {job.id}: profile {work.name} uses the storage {label!r}, which storage_mapping lacks")
-        host = job.storage_mapping[label]
+        host = mapping[label]
         if not n <= host < n + len(platform.storage):
             raise Refusal(f"job {job.id}: storage_mapping maps {label!r} to host {host}, which is not a storage host")
         return host
@@ -145,6 +156,7 @@ class SimgridProcesses(JobProcesses):
     def __init__(self, world: World, execution: SimgridExecution, loop: SimgridLoop) -> None:
         super().__init__(world, execution)
         self._simgrid = loop
+        self._on_simgrid = execution
 
     def run(self, job: SimJob) -> Process:
         """Run a job from its start to the notice of its end."""
@@ -168,7 +180,7 @@ class SimgridProcesses(JobProcesses):
 
     def _end(self, job: SimJob) -> Process:
         """Release the processors of a job and count its energy."""
-        self._execution.release(job)
+        self._on_simgrid.release(job)
         yield from self._read(job)
         if self._execution.power is not None:
             self._execution.count_energy(job, self._execution.power)
