@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pybatsched.core.events import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from pybatsched.core.instants import on_tick
@@ -25,7 +25,14 @@ NO_TIME_S: Final = 1e-5
 
 #: Shared by all jobs that have not started: one list per job would cost much memory with a million jobs.
 _NO_TRAIL: Final[list[Frame]] = []
-_NO_STORAGE: Final[Mapping[str, int]] = {}
+
+
+class JobIO(NamedTuple):
+    """What EXECUTE_JOB says about storage: hosts by label, or an additional I/O job with its hosts and profile."""
+
+    storage_mapping: Mapping[str, int]
+    alloc: IntervalSet = EMPTY
+    work: Work | None = None
 
 
 class SimJob:
@@ -47,7 +54,6 @@ class SimJob:
         "runtime_s",
         "started_at",
         "state",
-        "storage_mapping",
         "subtime",
         "trail",
         "walltime",
@@ -66,8 +72,7 @@ class SimJob:
         self.state = NOT_SUBMITTED
         self.alloc: IntervalSet = EMPTY
         self.mapping: tuple[int, ...] = ()
-        self.storage_mapping = _NO_STORAGE
-        self.io: tuple[IntervalSet, Work] | None = None
+        self.io: JobIO | None = None
         self.started_at = -1.0
         self.runtime_s = 0.0
         self.return_code = -1

@@ -130,12 +130,14 @@ class Orders:
         options = decision.mapping, decision.storage_mapping, decision.additional_io_job
         if decision.extra or options != _NO_OPTIONS:
             check_execution(decision)
+            if decision.storage_mapping is not None:
+                job.io = j.JobIO(decision.storage_mapping)
             if decision.additional_io_job is not None:
                 job.io = self._io_job(job, decision.additional_io_job)
         if not decision.procs:
             raise Refusal(f"cannot execute job {decision.job_id}: no processors are allocated")
 
-    def _io_job(self, job: SimJob, given: Mapping[str, Any]) -> tuple[IntervalSet, Work]:
+    def _io_job(self, job: SimJob, given: Mapping[str, Any]) -> j.JobIO:
         """Return the hosts and the profile of an additional I/O job. Its profile may be new."""
         if not self._world.has_network:
             raise NotSimulatedError(f"job {job.id}: additional_io_job needs the network of --clock simgrid")
@@ -160,7 +162,7 @@ class Orders:
         if not hosts or hosts.highest >= n_hosts:
             raise Refusal(f"job {job.id}: additional_io_job: expected some of {n_hosts} hosts, found {alloc!r:.60}")
         _check_io(job, job.work, work, len(hosts))
-        return hosts, work
+        return j.JobIO({}, hosts, work)
 
     def _new_profile(self, table: WorkTable, name: str, described: Any, where: str) -> Work:
         """Add a profile that the scheduler describes."""
@@ -193,8 +195,6 @@ class Orders:
                 if not power.is_computation(host, power.pstate(host)):
                     raise Refusal(f"job {job.id} cannot run on {procs}: machine {host} is not in a computation pstate")
         job.mapping = _mapping(decision.mapping, len(procs), job.id)
-        if decision.storage_mapping is not None:
-            job.storage_mapping = decision.storage_mapping
         n = len(job.mapping) or len(procs)
         if n != job.res and not job.work.is_any_size:
             raise Refusal(f"job {job.id} requests {job.res} processors; {n} are allocated ({procs})")

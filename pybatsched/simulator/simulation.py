@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import ClassVar, TypeAlias
 
+from msgspec.structs import replace
+
 from pybatsched.core import decisions as d, events as e
 from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
@@ -74,6 +76,8 @@ class Simulation:
         if self.world.has_network:
             loop = SimgridLoop(self._look, scenario.ends_at, scenario.platform, self._is_ready)
             self.world.loop = self._simgrid = loop
+            if scheduler is not None:
+                self._scheduler = lambda now, events: _as_read(scheduler(now, events))
             execution = SimgridExecution(self.world, loop)
             self._execution: Execution = execution
             made: JobProcesses = SimgridProcesses(self.world, execution, loop)
@@ -115,6 +119,8 @@ class Simulation:
             self._continue()
             while self._request is not None:
                 self._answer = yield self._request
+                if self._simgrid is not None:
+                    self._answer = _as_read(self._answer)
                 self._request = None
                 self._continue()
             if self.is_cut or self.called_since is not None:
@@ -221,13 +227,9 @@ class Simulation:
                     field=f"events[{index}].timestamp",
                 )
             order = orders.prepare(decision)
-            if self._simgrid is not None:
-                stamp = as_read(stamp)
             if stamp > loop.now:
                 yield float(stamp)
             yield order, decision
-        if self._simgrid is not None:
-            reply_now = as_read(reply_now)
         if reply_now > loop.now:
             yield float(reply_now)
         loop.post(self._on_ready, None)
@@ -320,3 +322,12 @@ class Simulation:
         if not self.finished or not self.world.options.energy or not totals.n_finished:
             return None
         return Energy(round(self._execution.consumed_j, 6), round(totals.jobs_j, 6))
+
+
+def _as_read(answer: Answer) -> Answer:
+    """Return a reply with its times as Batsim reads them."""
+    now, decisions = answer
+    return as_read(now), [
+        decision if decision.timestamp is None else replace(decision, timestamp=as_read(decision.timestamp))
+        for decision in decisions
+    ]

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution, Steps
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.job_processes import SHORTEST_CALL_S, JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Process
-from pybatsched.simulator.simgrid.kernel import CANCELLED, Actor, Exec, Flops, SimgridLoop, Sleep, Transfers
+from pybatsched.simulator.simgrid.kernel import CANCELLED, ROUND, Actor, Exec, Flops, SimgridLoop, Sleep, Transfers
 from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.work import profiles as w
 from pybatsched.simulator.work.profiles import Frame, Work, progress_node
 from pybatsched.simulator.world import Refusal, World
+
+#: The calls with which a process describes a task in SimGrid 3.32, before it starts it: flops, bytes and hosts.
+_ROUNDS_TO_DESCRIBE: Final = 3
 
 T = TypeVar("T")
 Handler = Callable[[Any], None]
@@ -45,6 +49,12 @@ class SimgridExecution(Execution):
         self._simgrid.place(job.alloc.lowest)
         super().started(job)
 
+    def release(self, job: SimJob) -> None:
+        """Release the processors of a job and record its run time, without its energy."""
+        power, self.power = self.power, None
+        self.ended(job)
+        self.power = power
+
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
         limit, span_s = left[0], as_read(span_s)
@@ -61,6 +71,8 @@ class SimgridExecution(Execution):
         """Run a parallel task. A task that takes exactly the remaining walltime succeeds."""
         limit, begun, loop = left[0], self._loop.now, self._simgrid
         task = Exec(*self._amounts(job, work))
+        for _ in range(_ROUNDS_TO_DESCRIBE):
+            yield ROUND
         frame.share = task
         yield partial(loop.start_exec, task)
         yield partial(loop.wait_exec, task, limit if limit >= 0 else -1.0)
@@ -74,6 +86,8 @@ class SimgridExecution(Execution):
         """Compute one flop on a host, in a process of its own there."""
         self._simgrid.place(host)
         task = Exec([(host, 1.0)], ())
+        for _ in range(_ROUNDS_TO_DESCRIBE):
+            yield ROUND
         yield partial(self._simgrid.start_exec, task)
         yield partial(self._simgrid.wait_exec, task, -1.0)
 
@@ -91,12 +105,15 @@ class SimgridExecution(Execution):
             return [(src, 0.0), (dst, 0.0)], [(src, dst, as_read(float(work.described["nb_bytes"])))]
         flops = list(zip(places, work.flops(len(places), as_read), strict=True))
         transfers = work.transfers(places, as_read)
-        return (flops, transfers) if job.io is None else self._merged(job, flops, transfers)
+        if job.io is None or job.io.work is None:
+            return flops, transfers
+        return self._merged(job, job.io.alloc, job.io.work, (flops, transfers))
 
-    def _merged(self, job: SimJob, flops: Flops, transfers: Transfers) -> tuple[Flops, Transfers]:
-        """Add the amounts of the additional I/O job, host by host and pair by pair."""
-        assert job.io is not None
-        alloc, io = job.io
+    def _merged(
+        self, job: SimJob, alloc: IntervalSet, io: Work, own: tuple[Flops, Transfers]
+    ) -> tuple[Flops, Transfers]:
+        """Add the amounts of the additional I/O job to those of the job, host by host and pair by pair."""
+        flops, transfers = own
         for frame in job.trail[:-1]:
             if frame.work.kind == w.COMPOSED:
                 io = io.parts[frame.index % len(io.parts)]
@@ -117,16 +134,17 @@ class SimgridExecution(Execution):
         """Return the storage host of a label: by the decision, or the only one."""
         platform = self._world.scenario.platform
         n = platform.n_procs
-        if not job.storage_mapping and work.kind == w.PFS:
+        mapping = {} if job.io is None else job.io.storage_mapping
+        if not mapping and work.kind == w.PFS:
             if len(platform.storage) == 1:
                 return n
             raise Refusal(
                 f"job {job.id}: profile {work.name} uses a storage, the platform has {len(platform.storage)}; expected "
                 "a storage_mapping in EXECUTE_JOB"
             )
-        if label not in job.storage_mapping:
+        if label not in mapping:
             raise Refusal(f"job {job.id}: profile {work.name} uses the storage {label!r}, which storage_mapping lacks")
-        host = job.storage_mapping[label]
+        host = mapping[label]
         if not n <= host < n + len(platform.storage):
             raise Refusal(f"job {job.id}: storage_mapping maps {label!r} to host {host}, which is not a storage host")
         return host
@@ -138,6 +156,7 @@ class SimgridProcesses(JobProcesses):
     def __init__(self, world: World, execution: SimgridExecution, loop: SimgridLoop) -> None:
         super().__init__(world, execution)
         self._simgrid = loop
+        self._on_simgrid = execution
 
     def run(self, job: SimJob) -> Process:
         """Run a job from its start to the notice of its end."""
@@ -161,7 +180,7 @@ class SimgridProcesses(JobProcesses):
 
     def _end(self, job: SimJob) -> Process:
         """Release the processors of a job and count its energy."""
-        self._execution.release(job)
+        self._on_simgrid.release(job)
         yield from self._read(job)
         if self._execution.power is not None:
             self._execution.count_energy(job, self._execution.power)
@@ -188,7 +207,7 @@ class SimgridProcesses(JobProcesses):
                 yield partial(self._look_at, job, progress)
                 yield partial(self._cancel, task)
             else:
-                progress[job.id] = progress_node(job.trail, self._world.now)
+                progress[job.id] = _node_without_task(job, self._world.now)
                 yield partial(self._kill, job)
                 job.state = e.COMPLETED_KILLED
                 job.return_code = -1
@@ -207,6 +226,17 @@ class SimgridProcesses(JobProcesses):
         assert job.process is not None
         self._simgrid.kill(job.process)
         return True
+
+
+def _node_without_task(job: SimJob, now: float) -> dict[str, Any]:
+    """Return the progress of a job that runs no task. A task that is not described yet has no progress."""
+    root = node = progress_node(job.trail, now)
+    while "current_task" in node:
+        node = node["current_task"]
+    if job.trail[-1].work.is_parallel:
+        del node["progress"]
+        node["current_task_index"] = -1
+    return root
 
 
 def _label(work: Work) -> str:
