@@ -24,7 +24,7 @@ from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
-from pybatsched.simulator.options import AUTO, EXACT, SIMGRID, Scenario, SimulationOptions
+from pybatsched.simulator.options import AUTO, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
@@ -125,7 +125,7 @@ def _add_batsim(group: arguments.Group) -> None:
     flag = "store_true"
     add(
         "--clock",
-        choices=(AUTO, EXACT, SIMGRID),
+        choices=CLOCKS,
         default=AUTO,
         help="exact: exact times, messages of the simulator itself take no time; simgrid: times, network and order as "
         "in SimGrid, to the last bit; auto: simgrid if jobs communicate, else exact (default: %(default)s)",

@@ -18,7 +18,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
-from pybatsched.simulator.options import SIMGRID, Scenario, SimulationOptions
+from pybatsched.simulator.options import AUTO, SIMGRID, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
@@ -212,11 +212,13 @@ def setting_of(
 ) -> summary.Setting:
     """Return the inputs and options of a run on the embedded simulator."""
     options = scenario.options
-    more = {
+    more: dict[str, bool | str] = {
         "energy": options.energy,
         "compute-sharing": options.compute_sharing,
         "storage-sharing": options.storage_sharing,
     }
+    if options.clock != AUTO:
+        more["clock"] = options.clock
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
     clusters = clusters_of(scenario.platform)
     return summary.Setting(

@@ -26,7 +26,7 @@ from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import run as runs
-from pybatsched.simulator.options import Scenario, SimulationOptions
+from pybatsched.simulator.options import AUTO, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS
@@ -53,6 +53,7 @@ class Machine:
     energy: bool = False
     events: tuple[str, ...] = ()
     stop_at: Time | None = None
+    clock: str = AUTO
 
     def __post_init__(self) -> None:
         if self.n_procs is not None:
@@ -63,6 +64,8 @@ class Machine:
             raise InputError(f"units: expected one of {', '.join(UNITS)}, found {self.units!r:.40}")
         if self.units not in {None, "core"} and self.platform is None:
             raise InputError(f"units {self.units}: expected with a platform")
+        if self.clock not in CLOCKS:
+            raise InputError(f"clock: expected one of {', '.join(CLOCKS)}, found {self.clock!r:.40}")
         if self.energy and self.platform is None:
             raise InputError("energy: expected a platform with watts; equal processors have none")
 
@@ -75,11 +78,12 @@ def machine_of(
     energy: bool,
     events: str | Path | Sequence[str | Path],
     stop_at: Time | None,
+    clock: str = AUTO,
 ) -> Machine:
     """Return the machine of a user's arguments. Raises InputError."""
     paths = (events,) if isinstance(events, str | Path) else events
     name = None if platform is None else str(platform)
-    return Machine(n_procs, name, units, energy, tuple(map(str, paths)), stop_at)
+    return Machine(n_procs, name, units, energy, tuple(map(str, paths)), stop_at, clock)
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
     """Return the inputs of the simulator, and warnings about them. Raises InputError."""
     machine = task.machine
     platform, workload = sized(task.log, machine)
-    options = runs.with_needs(SimulationOptions(energy=machine.energy), plan)
+    options = runs.with_needs(SimulationOptions(energy=machine.energy, clock=machine.clock), plan)
     if options.energy:
         model.check_energy(platform)
     workloads = {"w0": workload}

@@ -23,6 +23,7 @@ from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as c
 from pybatsched.experiment.running import Folder, Task, machine_of, run_task, warn_all
 from pybatsched.experiment.runs import Run, Runs
 from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.simulator.options import AUTO
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -45,6 +46,7 @@ def simulate(
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
     stop_at: Time | None = None,
+    clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
     journal: bool = False,
     seeds: None = None,
@@ -66,6 +68,7 @@ def simulate(
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
     stop_at: Time | None = None,
+    clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
     journal: bool = False,
     seeds: Iterable[int] | None = None,
@@ -87,6 +90,7 @@ def simulate(
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
     stop_at: Time | None = None,
+    clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
     journal: bool = False,
     seeds: Iterable[int] | None = None,
@@ -123,7 +127,9 @@ def simulate(
     check_count("workers", workers)
     if client is not None and not hasattr(client, "submit"):
         raise InputError(f"client: expected a Dask client, found {client!r:.60}")
-    machine = machine_of(n_procs=n_procs, platform=platform, units=units, energy=energy, events=events, stop_at=stop_at)
+    machine = machine_of(
+        n_procs=n_procs, platform=platform, units=units, energy=energy, events=events, stop_at=stop_at, clock=clock
+    )
     all_seeds = None if seeds is None else tuple(checked_type("seeds", seed, int) for seed in seeds)
     if all_seeds == ():
         raise InputError("seeds: expected at least one, found none")

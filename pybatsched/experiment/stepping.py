@@ -38,7 +38,7 @@ from pybatsched.metrics.summary import Result
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.simulator import simulation
 from pybatsched.simulator.jobs import SimJob
-from pybatsched.simulator.options import Scenario, SimulationOptions
+from pybatsched.simulator.options import AUTO, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import refused_by_batsim, result_of, with_needs
 
@@ -223,6 +223,7 @@ class Simulation:
         units: str | None = None,
         events: str | Path | Sequence[str | Path] = (),
         stop_at: Time | None = None,
+        clock: str = AUTO,
         tau_s: float = DEFAULT_TAU_S,
         seed: int | None = None,
         features: Collection[str] = (),
@@ -230,7 +231,7 @@ class Simulation:
     ) -> None:
         chosen = choose(policy, **options)
         machine = machine_of(
-            n_procs=n_procs, platform=platform, units=units, energy=False, events=events, stop_at=stop_at
+            n_procs=n_procs, platform=platform, units=units, energy=False, events=events, stop_at=stop_at, clock=clock
         )
         task = Task(as_log(log), chosen, machine, seed, tau_s)
         plan = chosen.plan(seed)

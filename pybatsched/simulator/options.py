@@ -14,6 +14,7 @@ from pybatsched.workload.model import Workload
 AUTO: Final = "auto"
 EXACT: Final = "exact"
 SIMGRID: Final = "simgrid"
+CLOCKS: Final = (AUTO, EXACT, SIMGRID)
 
 
 @dataclass(frozen=True, slots=True)

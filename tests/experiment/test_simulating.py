@@ -73,6 +73,25 @@ def test_files_and_summary_are_those_of_the_command(policy: str, options: dict[s
     assert in_python == by_command
 
 
+@pytest.mark.parametrize("clock", ["auto", "simgrid"])
+def test_jobs_that_communicate_are_those_of_the_command(clock: str, tmp_path: Path) -> None:
+    """The clock is that of SimGrid, chosen by the jobs or by the user."""
+    place = ROOT / "tests" / "conformance" / "recordings" / "v4" / "com-wired-kill"
+    given = ("-p", str(place / "platform.xml"), "-w", str(place / "workload.json"), "--policy", "fcfs")
+    assert run_cli("simulate", *given, "--clock", clock, "-e", "cli", "-q", cwd=tmp_path).returncode == 0
+    run = pb.simulate(place / "workload.json", "fcfs", platform=place / "platform.xml", clock=clock, progress=False)
+    run.save(tmp_path / "api")
+    assert (tmp_path / "api_jobs.csv").read_bytes() == (tmp_path / "cli_jobs.csv").read_bytes()
+    config = json.loads((tmp_path / "cli_summary.json").read_text())["batsim_options"]
+    assert config == json.loads((tmp_path / "api_summary.json").read_text())["batsim_options"]
+    assert config.get("clock") == (None if clock == "auto" else clock)
+
+
+def test_a_clock_that_does_not_exist() -> None:
+    with pytest.raises(InputError, match="clock: expected one of auto, exact, simgrid, found 'swiss'"):
+        pb.simulate(EXAMPLE, "fcfs", n_procs=32, clock="swiss")
+
+
 def test_figures_are_those_of_the_command(tmp_path: Path) -> None:
     run = pb.simulate(pb.read_workload(EXAMPLE), "easy", n_procs=32, progress=False)
     run.save(tmp_path / "api")
