@@ -104,11 +104,11 @@ class CampaignPlots:
         return self._figure("ratios", measure=measure, **options)
 
     def means(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
-        """Draw means with 95 % confidence intervals, by Student's t over weeks or seeds."""
+        """Draw means with confidence intervals, by Student's t over weeks or seeds."""
         return self._figure("means", measure=measure, **options)
 
     def mean_ratios(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
-        """Draw means of the ratios to a baseline, with 95 % confidence intervals."""
+        """Draw means of the ratios to a baseline, with confidence intervals."""
         return self._figure("mean-ratios", measure=measure, **options)
 
     @public

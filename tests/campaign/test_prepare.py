@@ -138,7 +138,9 @@ def test_members_of_slurm_need_a_log_of_slurm(name: str, value: str, tmp_path: P
     log(tmp_path / "log.swf", 1)
     for file, found in (("log.swf", "a log in SWF"), ("workload.json", "a Batsim file")):
         spec = WorkloadSpec.model_validate({"name": "w", "file": file, name: value})
-        with pytest.raises(InputError, match=rf"^workload w: {name}: expected a log of Slurm, found {found}"):
+        with pytest.raises(
+            InputError, match=rf"^workload w: {name}: expected a log of Slurm or a table, found {found}"
+        ):
             Preparer(tmp_path, [tmp_path, ROOT / "examples"]).prepare(spec, 0)
     sacct(tmp_path, sacct_line(), name="log.txt")
     spec = WorkloadSpec.model_validate({"name": "w", "file": "log.txt", "memory_unit": "MB"})

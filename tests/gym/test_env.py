@@ -287,8 +287,8 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         (
             {"windows": 3},
             (
-                "unknown argument 'windows'; expected one of workload, platform, n_jobs, span_s, reward, tau_s, "
-                "walltimes, predict, correct, order, assume_walltime, window, running, reservations"
+                "unknown argument 'windows'; expected one of workload, platform, n_jobs, span_s, episodes, reward, "
+                "tau_s, walltimes, predict, correct, order, assume_walltime, window, running, reservations"
             ),
         ),
         ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),

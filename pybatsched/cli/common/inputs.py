@@ -121,6 +121,7 @@ def workloads(
     is left, unless --allow-empty is given, and for fields of jobs that are invalid for the metrics or for the policy,
     whose fields are in `models`.
     """
+    selection = Selection.from_json(_selection(args), len(args.workload)) if _selection(args) else None
     formats = [arguments.format_of(path, args) for path in args.workload]
     if args.memory_unit is not None and "SWF" not in formats:
         raise InputError(
@@ -131,7 +132,6 @@ def workloads(
             raise InputError(f"--{option.replace('_', '-')}: expected a log of Slurm or a table among the workloads")
     if args.lenient and set(formats) <= {"Batsim JSON"}:
         raise InputError("--lenient: expected a log among the workloads; a Batsim file is read as a whole")
-    selection = Selection.from_json(_selection(args), len(args.workload)) if _selection(args) else None
     if selection is not None and not args.allow_empty:
         selection = replace(selection, may_be_empty=False)  # the error then shows the submission times of the file
     if platform is None and args.units not in {None, "core"}:
