@@ -287,7 +287,7 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
             {"windows": 3},
             (
                 "unknown argument 'windows'; expected one of workload, platform, n_jobs, span_s, reward, tau_s, "
-                "walltimes, order, assume_walltime, window, running, reservations"
+                "walltimes, predict, correct, order, assume_walltime, window, running, reservations"
             ),
         ),
         ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),

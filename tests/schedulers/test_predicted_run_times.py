@@ -80,7 +80,7 @@ def recorded(workload: Workload, **options: Any) -> list[tuple[float, str, float
 
 def behind(s: float, walltime: float = 2000.0) -> Workload:
     """A job, and one that waits for its end."""
-    return Workload().job("x", n=1, s=s, walltime=walltime).job("wide", n=4, s=1, walltime=5)
+    return Workload().job("x", n=1, s=s, walltime=walltime).job("wide", n=4, s=1, walltime=5, at=1)
 
 
 def test_corrections_come_when_they_are_due() -> None:
