@@ -37,10 +37,13 @@ _NAMES: Final = {
     f"--{name.replace('_', '-')}": name
     for name in (
         "baseline",
+        "clock",
         "each",
         "energy",
         "events",
+        "format",
         "lenient",
+        "mapping",
         "measure",
         "memory_unit",
         "partition",
