@@ -34,6 +34,7 @@ def crowd(seed: int, n_jobs: int, *, urgent: bool = False) -> dict[str, Any]:
         at = round(at + dice.choice([0, 0.5, 1, 2, 6]), 6)
         name = dice.choice(sorted(profiles))
         job = {"id": str(index), "subtime": at, "res": dice.choice([1, 1, 2, 2, 3, 6]), "profile": name, "walltime": 60}
+        job["user"] = f"u{index % 3}"
         if name.startswith("d"):
             job["estimate"] = profiles[name]["delay"] + dice.choice([0, 0, 3])
         if urgent:
@@ -61,6 +62,15 @@ def crowd(seed: int, n_jobs: int, *, urgent: bool = False) -> dict[str, Any]:
         ("ujfb", "swap=uniform", "pd=serial", "victim_order=longest_remaining", "urgent_order=shortest"),
         ("ujfb", "swap=fixed", "swap_out=0", "swap_in=2.5", "resume_same_resources=false", "victim_order=fewest"),
         ("ujfb", "mode=kill_restart", "compression=false", "order=sjf"),
+        ("easy", "order=wfp3"),
+        ("easy", "order=f1", "backfill_order=saf"),
+        ("easy", "backfill_order=sjf", "predict=last2", "correct=incremental"),
+        ("easy", "predict=linear", "correct=doubling"),
+        ("conservative", "predict=user_mean", "correct=requested"),
+        ("dbf", "predict=last2", "correct=doubling"),
+        ("ujfb", "predict=mean2", "correct=incremental"),
+        ("published_predictsim", "backfill_order=sjf", "predict=last2", "correct=incremental"),
+        ("published_rlscheduler", "order=wfp3", "backfilling=true"),
     ],
     ids=" ".join,
 )
