@@ -180,7 +180,7 @@ def test_every_start_is_that_of_the_twin(jobs: list[TwinJob], row: tuple[str, st
 def test_every_job_ends_whatever_the_machines_do(
     jobs: list[TwinJob], row: tuple[str, str, str], events: list[tuple[float, str, str]]
 ) -> None:
-    options = dict(zip(("backfill_order", "predict", "correct"), row, strict=True))
+    options: dict[str, Any] = dict(zip(("backfill_order", "predict", "correct"), row, strict=True))
     run = run_policy(PublishedPredictsim, workload_of(jobs), N_PROCS, machine_events=events, **options)
     assert not run.deadlocked
     assert all(job.final_state in {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"} for job in run.jobs.values())
