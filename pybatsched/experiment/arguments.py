@@ -59,7 +59,8 @@ _NAMES: Final = {
 }
 _OPTION: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)(?: (N|P|DIR|FILE)\b)?|^-e |-o (?='?[A-Za-z_…])")
 _COMMAND: Final = re.compile(r"(`[^`]*`)")  # a whole command stays as it is
-_PACKAGE: Final = str(Path(__file__).parents[1])
+#: The directory of this package. Errors and warnings show lines of other code.
+PACKAGE: Final = str(Path(__file__).parents[1])
 
 
 def in_python(text: str) -> str:
@@ -85,7 +86,7 @@ def check_count(name: str, value: object) -> None:
 def warn(text: str) -> None:
     """Show a warning at the line of the user's code that called this package."""
     frame, level = inspect.currentframe(), 1
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame, level = frame.f_back, level + 1
     warnings.warn(in_python(text), stacklevel=level)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
-from pybatsched.experiment.arguments import check_count, checked_type, public, warn
+from pybatsched.experiment.arguments import PACKAGE, check_count, checked_type, public, warn
 from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as choose
 from pybatsched.experiment.running import Folder, Task, machine_of, run_task, warn_all
@@ -355,6 +355,6 @@ def _as_error(result: Mapping[str, Any]) -> PybatschedError:
     text = str(result.get("text", result["error"]))
     for filename, lineno, name in result.get("frames", []):
         line = linecache.getline(filename, lineno).strip()
-        if line and "pybatsched" not in Path(filename).parts:
+        if line and not Path(filename).is_relative_to(PACKAGE):
             text += f"\n  line {lineno}, in {name}: {line}"
     return PolicyError(text, policy=result["policy"], rule=result["rule"]) if "rule" in result else InputError(text)

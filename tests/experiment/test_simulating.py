@@ -273,6 +273,7 @@ def test_output_before_an_error_appears(log: pb.Log, capfd: pytest.CaptureFixtur
 
 
 def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
+    """Also if the file is in a directory called pybatsched, as a clone may be."""
     with pytest.raises(PolicyError, match=r"no idea at 0(.|\n)*in decide: raise RuntimeError"):
         pb.simulate(log, ["fcfs", Broken], workers=2, progress=False)
 
