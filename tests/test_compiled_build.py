@@ -54,7 +54,7 @@ def test_every_policy_says_the_same_and_starts_the_same_jobs_on_the_same_process
     said_plain, *plain = fingerprints(ROOT)
     said_compiled, *compiled = fingerprints(build)
     assert (said_plain, said_compiled) == ("# plain", "# compiled")
-    assert len(plain) == 9 * N_WORKLOADS
+    assert len(plain) == 10 * N_WORKLOADS
     assert compiled == plain
 
 
