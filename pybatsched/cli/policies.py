@@ -6,7 +6,8 @@ import argparse
 import inspect
 import json
 import textwrap
-from typing import Any, Final
+from types import UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 
@@ -72,5 +73,15 @@ def _shown_default(info: Any) -> str:
 
 
 def _shown_type(annotation: Any) -> str:
+    """Return a type in words, without the checks that belong to it.
+
+    >>> _shown_type(Annotated[str, len] | None)
+    'str | None'
+    """
+    kind, parts = get_origin(annotation), get_args(annotation)
+    if kind is Annotated:
+        return _shown_type(parts[0])
+    if kind in {Union, UnionType}:
+        return " | ".join(map(_shown_type, parts))
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     return text.replace("typing.", "").replace("Literal[", "one of [").replace("NoneType", "None")

@@ -69,6 +69,7 @@ def test_policies() -> None:
     assert [line.split()[0] for line in listed.splitlines()] == shipped
     shown = run_cli("policies", "conservative").stdout
     assert "compression = true" in shown
+    assert " 0x" not in shown + run_cli("policies", "easy").stdout  # types are words, without objects of Python
     assert 'order = "fcfs"' in shown
 
 
