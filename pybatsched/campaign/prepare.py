@@ -53,8 +53,8 @@ _MEMBERS_OF: Final = {
 class Prepared(NamedTuple):
     """A prepared workload: its name in tables, its file, the digest of its content, and its machine's size.
 
-    `family` is the name of the workload in the campaign's file; the prepared workload may be a week or
-    a sequence of it.
+    `family` is the name of the workload in the campaign's file; the prepared workload may be a week or a
+    sequence of it.
     """
 
     name: str

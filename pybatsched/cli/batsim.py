@@ -69,8 +69,9 @@ BAD_USAGE: Final = 255
 NO_PLATFORM, NO_WORKLOAD, NO_WORKFLOW, NO_CUT_WORKFLOW = 0x01, 0x02, 0x04, 0x10
 
 _LEVELS: Final = ("quiet", "network-only", "information", "debug")
+#: Prefixes of SimGrid options that would change communication.
+_OF_NETWORK: Final = ("network/TCP-gamma", "network/loopback")
 #: Prefixes of SimGrid options that have no effect on this simulator.
-_OF_NETWORK: Final = ("network/TCP-gamma", "network/loopback")  # these would change communication
 _NO_EFFECT: Final = ("host/model:ptask_L07", "network/", "smpi/", "contexts/", "debug/", "exception/", "path:", "bmf/")
 
 

@@ -52,8 +52,8 @@ class Predictor:
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:  # noqa: ARG002
         """Return the expected run time of a job that is submitted now, in seconds; None to keep the requested time.
 
-        A prediction below one tick (a microsecond) counts as one tick.
-        `running` are the jobs that run now. Do not change them. Override this.
+        A prediction below one tick (a microsecond) counts as one tick. `running` are the jobs that run now; do not
+        change them. Override this.
         """
         return None
 

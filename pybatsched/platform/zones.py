@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-_NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -90,7 +88,7 @@ class Zone:
     routing: str
     line: int = 0
     parent: Zone | None = None
-    outer: Mapping[str, str] = field(default_factory=lambda: _NO_PROPERTIES)
+    outer: Mapping[str, str] = field(default_factory=dict)
     own: dict[str, str] = field(default_factory=dict)
     kind: str = ""
     topology: str = ""

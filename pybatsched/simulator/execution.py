@@ -84,16 +84,18 @@ class Execution:
         self._outputs.machine_states(now, self._book.counts())
 
     def ended(self, job: SimJob) -> bool:
-        """Release the processors and record the run time. Return whether energy meters must be read first."""
+        """Release the processors, record the run time and energy. Return whether energy meters must be read first."""
+        self.release(job)
+        return self.power is not None and self.count_energy(job, self.power)
+
+    def release(self, job: SimJob) -> None:
+        """Release the processors of a job and record its run time."""
         now = self._loop.now
         if self._outputs.trace is not None:
             self._trace_end(job, self._outputs.trace)
         self._book.end(job.id, job.alloc, now)
         self._outputs.machine_states(now, self._book.counts())
         job.runtime_s = (now - job.started_at) or j.NO_TIME_S
-        if self.power is not None:
-            return self.count_energy(job, self.power)
-        return False
 
     def count_energy(self, job: SimJob, power: Power) -> bool:
         """Record the energy of a job that ends. Return whether energy meters must be read first."""

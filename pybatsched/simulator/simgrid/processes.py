@@ -49,12 +49,6 @@ class SimgridExecution(Execution):
         self._simgrid.place(job.alloc.lowest)
         super().started(job)
 
-    def release(self, job: SimJob) -> None:
-        """Release the processors of a job and record its run time, without its energy."""
-        power, self.power = self.power, None
-        self.ended(job)
-        self.power = power
-
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
         limit, span_s = left[0], as_read(span_s)
@@ -156,7 +150,6 @@ class SimgridProcesses(JobProcesses):
     def __init__(self, world: World, execution: SimgridExecution, loop: SimgridLoop) -> None:
         super().__init__(world, execution)
         self._simgrid = loop
-        self._on_simgrid = execution
 
     def run(self, job: SimJob) -> Process:
         """Run a job from its start to the notice of its end."""
@@ -180,7 +173,7 @@ class SimgridProcesses(JobProcesses):
 
     def _end(self, job: SimJob) -> Process:
         """Release the processors of a job and count its energy."""
-        self._on_simgrid.release(job)
+        self._execution.release(job)
         yield from self._read(job)
         if self._execution.power is not None:
             self._execution.count_energy(job, self._execution.power)

@@ -64,7 +64,7 @@ def read_table(
     chosen = read_mapping(mapping) if mapping is not None else None
     if chosen is None and name is not None:
         chosen = shipped(name)
-    table = open_table(path, *((chosen.delimiter,) if chosen else ()), layout=chosen.layout if chosen else "rows")
+    table = open_table(path) if chosen is None else open_table(path, chosen.delimiter, layout=chosen.layout)
     if chosen is None:
         found = detected(table.columns)
         if found is None:
