@@ -31,11 +31,12 @@ IN_C = [
 #: Modules in which most of the run time is spent. Modules with options (pydantic) or messages (msgspec) are not
 #: compiled: these libraries are compiled already, or the code runs once.
 HOT = {
-    "pybatsched/core": "actions cluster engine finished_jobs jobs requeue validator",
+    "pybatsched/core": "actions cluster engine finished_jobs jobs validator",
+    "pybatsched/core/services": "requeue",
     "pybatsched/metrics": "tally",
     "pybatsched/gym": "play",
-    "pybatsched/policies": "choices local observations reservations",
-    "pybatsched/simulator": "execution job_processes jobs loop orders simulation submitters world",
+    "pybatsched/policies": "choices local_scheduler observations reservations",
+    "pybatsched/simulator": "decision_effects execution job_processes jobs loop simulation submitters world",
     "pybatsched/simulator/machine": "hosts",
     "pybatsched/simulator/outputs": "files",
     "pybatsched/simulator/simgrid": "actions kernel processes",

@@ -135,7 +135,7 @@ def write(path: Path, n_jobs: int) -> None:
 def step(name: str, path: Path) -> None:
     """Do one step in this process, and print its figures as JSON."""
     from pybatsched.workload import load  # noqa: PLC0415  the command that writes does not need it
-    from pybatsched.workload.lint import lint  # noqa: PLC0415
+    from pybatsched.workload.checks.lint import lint  # noqa: PLC0415
 
     mapping = None
     if ".swf" not in path.name:

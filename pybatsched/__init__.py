@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         Options as Options,
         Policy as Policy,
     )
-    from pybatsched.core.predictions import (
+    from pybatsched.core.services.predictions import (
         Predictions as Predictions,
         Predictor as Predictor,
         run_time_s as run_time_s,
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from pybatsched.policies.choices import ChoiceScheduler as ChoiceScheduler, Mask as Mask
     from pybatsched.policies.freed_intervals import FreedIntervals as FreedIntervals
     from pybatsched.policies.loading import agent_of as agent_of
-    from pybatsched.policies.local import (
+    from pybatsched.policies.local_scheduler import (
         FRONT as FRONT,
         Entry as Entry,
         LocalPolicy as LocalPolicy,
@@ -127,7 +127,7 @@ _MODULES = {
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState",
     "core.policy": "API_VERSION BatsimFeature Options Policy",
-    "core.predictions": "Predictions Predictor run_time_s user_of",
+    "core.services.predictions": "Predictions Predictor run_time_s user_of",
     "errors": "InputError PolicyError UntrustedFileError quantity",
     "experiment.log": "Log generate_workload read_workload",
     "experiment.policies": "PolicyChoice available_policies policy",
@@ -138,7 +138,7 @@ _MODULES = {
     "policies.choices": "ChoiceScheduler Mask",
     "policies.freed_intervals": "FreedIntervals",
     "policies.loading": "agent_of",
-    "policies.local": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy take_out",
+    "policies.local_scheduler": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy take_out",
     "policies.observations": "Observation observe",
     "policies.options": "ChoiceOptions Order QueueFields QueueOptions",
     "policies.orders": "QueueOrder RankedJobs parse_order",

@@ -65,7 +65,7 @@ SECTIONS: Final = {
     "queues": Section(
         "Queues",
         "Local schedulers: a queue and a rule on one partition.",
-        ("policies.local", "policies.options", "policies.orders", "policies.registry"),
+        ("policies.local_scheduler", "policies.options", "policies.orders", "policies.registry"),
     ),
     "plans": Section(
         "Plans",
@@ -80,7 +80,7 @@ SECTIONS: Final = {
     "predictions": Section(
         "Predictions",
         "Predictors of run times. The [guide](../../predictions.md) explains them.",
-        ("core.predictions",),
+        ("core.services.predictions",),
     ),
     "errors": Section("Errors", "Errors that are reported to the user without a traceback.", ("errors",)),
 }

@@ -144,7 +144,7 @@ def test_nothing_imports_a_scheduler(path: Path) -> None:
     assert not any("schedulers" in used for used in imports(path))
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "core").glob("*.py")), ids=name)
+@pytest.mark.parametrize("path", sorted((PACKAGE / "core").rglob("*.py")), ids=name)
 def test_the_core_does_no_input_or_output(path: Path) -> None:
     banned = {"zmq", "socket", "time", "random", "os", "pathlib", "json", "msgpack", "sys", "subprocess", "logging"}
     assert not {top.split(".")[0] for top in imports(path)} & banned

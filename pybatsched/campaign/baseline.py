@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from pybatsched.campaign.store import Store
+from pybatsched.metrics.compare.paired import Impact, impact
 from pybatsched.metrics.figure_names import renamed
-from pybatsched.metrics.paired import Impact, impact
 
 #: Figures of points against the baseline of the campaign.
 FIGURES: Final = Impact._fields

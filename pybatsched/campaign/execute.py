@@ -15,10 +15,10 @@ from pybatsched.core.events import FINAL_STATES
 from pybatsched.errors import PybatschedError, UnfinishedError, quantity
 from pybatsched.machines import names
 from pybatsched.metrics import jobs_csv
+from pybatsched.metrics.compare.paired import stays_of
 from pybatsched.metrics.distributions import distribution
-from pybatsched.metrics.fields import fields_of
+from pybatsched.metrics.job_fields import fields_of
 from pybatsched.metrics.job_table import JobTable
-from pybatsched.metrics.paired import stays_of
 from pybatsched.metrics.summary import STATE_COUNTS
 from pybatsched.metrics.truncated import Truncation
 from pybatsched.platform import model

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pybatsched.campaign.baseline import PAIRED_BY
 from pybatsched.campaign.table import POINT
 from pybatsched.errors import InputError
-from pybatsched.metrics.fields import matches
 from pybatsched.metrics.figure_names import resolved
+from pybatsched.metrics.job_fields import matches
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,7 +20,7 @@ from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
 from pybatsched.core import error_texts
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics import DEFAULT_TAU_S
-from pybatsched.metrics.fields import as_choices
+from pybatsched.metrics.job_fields import as_choices
 
 FORMAT_VERSION: Final = 1
 MAX_POINTS: Final = 1_000_000

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Final, Self, TextIO
 import msgspec
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.paired import Stay
+from pybatsched.metrics.compare.paired import Stay
 from pybatsched.results.atomic_files import temporary_files
 from pybatsched.workload.formats.files import read_bytes, write_text
 

@@ -111,7 +111,7 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
 def written(table: pl.DataFrame, form: str) -> str:
     """Return a table as text, csv, markdown or latex."""
     load_polars()
-    from pybatsched.metrics.grouped import in_csv, in_latex, in_markdown  # noqa: PLC0415  they need polars
+    from pybatsched.metrics.compare.grouped import in_csv, in_latex, in_markdown  # noqa: PLC0415  they need polars
 
     rows = [table.columns, *([_shown(value) for value in row] for row in table.iter_rows())]
     if form == "csv":

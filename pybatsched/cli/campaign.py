@@ -161,7 +161,7 @@ def _table(args: argparse.Namespace) -> int:
     if args.bold_best and (args.ci is None or args.format == "csv"):
         raise InputError("--bold-best: expected --ci, and --format text, markdown or latex with it")
     if args.ci is not None:
-        from pybatsched.metrics import grouped  # noqa: PLC0415  polars is an extra
+        from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is an extra
 
         means = grouped.summary_table(everything, by or table.groups_shown(everything), figures, _level(args.ci))
         print(grouped.FORMATS[args.format](means, bold_best=args.bold_best), end="")

@@ -7,7 +7,7 @@ from typing import Final
 
 from pybatsched.cli.common import arguments, run_end
 from pybatsched.errors import BrokenPromiseError
-from pybatsched.metrics import comparison
+from pybatsched.metrics.compare import comparison
 
 EPILOG: Final = """\
 examples:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pybatsched.cli.common import arguments, run_end
+from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
-from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run, common_tau_s, read_latest
 from pybatsched.text_table import aligned
 

@@ -11,7 +11,7 @@ from typing import Final
 from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, campaign_runner, run_end
 from pybatsched.errors import InputError
-from pybatsched.metrics.confidence import LEVEL_TEXT
+from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.runs import Run, common_tau_s, read_latest
 from pybatsched.report import campaign_figures, figure_style

@@ -19,7 +19,7 @@ from pybatsched.live.server import DEFAULT_TIMEOUT_S
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
 from pybatsched.metrics import Tally, energy, summary
-from pybatsched.metrics.fields import evaluated_ids, not_evaluated
+from pybatsched.metrics.job_fields import evaluated_ids, not_evaluated
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
 from pybatsched.platform.roles import read_roles
 from pybatsched.policies import registry

@@ -16,7 +16,7 @@ from pybatsched.live import keys
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.machines import names
 from pybatsched.metrics import summary
-from pybatsched.metrics.fields import not_evaluated
+from pybatsched.metrics.job_fields import not_evaluated
 from pybatsched.platform import model, roles
 from pybatsched.platform.model import Platform
 from pybatsched.policies import registry

@@ -53,8 +53,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     A subclass is the whole record of a decision. `core.validator` checks its fields and their types, `protocol.v4`
     encodes them, and the class attributes are its names in messages. Methods named after it implement it:
-    `check_execute_job` in `core.validator`, `do_execute_job` in `core.actions`, `order_execute_job` in
-    `simulator.orders`, and one row in `protocol.v5_decisions` if Batsim 5 has it.
+    `check_execute_job` in `core.validator`, `do_execute_job` in `core.actions`, `effect_execute_job` in
+    `simulator.decision_effects`, and one row in `protocol.v5_decisions` if Batsim 5 has it.
     """
 
     #: The type in the protocol of Batsim 4; empty for the engine's services, which are never sent.

@@ -36,8 +36,8 @@ from pybatsched.errors import (
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
-    from pybatsched.core.predictions import Predictions
-    from pybatsched.core.requeue import Services
+    from pybatsched.core.services.predictions import Predictions
+    from pybatsched.core.services.requeue import Services
 
 
 #: Why a job is rejected that can never start.

@@ -12,14 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from pybatsched.core.derive import delay_of
+from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import check_count, public
-from pybatsched.workload import lint, load, prepare, stats
+from pybatsched.workload import load, prepare
+from pybatsched.workload.checks import lint
 from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection, seconds_of
+from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import Walltimes
 
 try:

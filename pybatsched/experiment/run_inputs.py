@@ -12,7 +12,7 @@ from pybatsched.core.fields import JobFields
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.metrics import summary
-from pybatsched.metrics.fields import check_fields
+from pybatsched.metrics.job_fields import check_fields
 from pybatsched.platform.groups import groups, host_size
 from pybatsched.platform.model import Platform
 from pybatsched.policies import registry

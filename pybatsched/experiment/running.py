@@ -18,7 +18,7 @@ from pybatsched.experiment.log import Log, Time, in_seconds
 from pybatsched.experiment.policies import PolicyChoice
 from pybatsched.machines import names
 from pybatsched.metrics import DEFAULT_TAU_S, summary
-from pybatsched.metrics.fields import not_evaluated
+from pybatsched.metrics.job_fields import not_evaluated
 from pybatsched.platform import model
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan

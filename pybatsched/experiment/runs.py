@@ -23,11 +23,11 @@ from pybatsched.experiment.log import name_of_file, pl, plain_columns
 from pybatsched.experiment.plots import CampaignPlots, Plots
 from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
 from pybatsched.metrics import runs as files, summary
-from pybatsched.metrics.fields import fields_of
+from pybatsched.metrics.compare.grouped import summary_table
+from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.figure_names import figure_title
-from pybatsched.metrics.grouped import summary_table
+from pybatsched.metrics.job_fields import fields_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
-from pybatsched.metrics.paired import paired
 from pybatsched.policies import registry
 from pybatsched.results import run_state
 from pybatsched.results.writing import Results

@@ -33,7 +33,7 @@ from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Task, machine_of, scenario_of, warn_all
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
-from pybatsched.metrics.fields import evaluated_ids
+from pybatsched.metrics.job_fields import evaluated_ids
 from pybatsched.metrics.summary import Result
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.simulator import simulation

@@ -18,9 +18,9 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import TrustedFiles
 from pybatsched.gym.rewards import Since
 from pybatsched.metrics import Outcome, Tally
-from pybatsched.metrics.fields import evaluated_ids
+from pybatsched.metrics.job_fields import evaluated_ids
 from pybatsched.policies.choices import ChoiceScheduler
-from pybatsched.policies.local import LocalPolicy
+from pybatsched.policies.local_scheduler import LocalPolicy
 from pybatsched.policies.options import ChoiceOptions
 from pybatsched.policies.predictions import predictions_of
 from pybatsched.simulator.jobs import SimJob

@@ -18,13 +18,13 @@ from pybatsched.core.events import NOTHING
 from pybatsched.core.jobs import deadline_of
 from pybatsched.errors import InputError
 from pybatsched.metrics.distributions import Distribution, distribution
-from pybatsched.metrics.fields import as_choices, kind_of, matches, user_name
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
+from pybatsched.metrics.job_fields import as_choices, kind_of, matches, user_name
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, facts_of, joined
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.truncated import Truncation
-from pybatsched.workload import shares
-from pybatsched.workload.shares import Share
+from pybatsched.workload.statistics import shares
+from pybatsched.workload.statistics.shares import Share
 
 try:
     import polars as pl

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pybatsched.core.derive import id_from_note
 from pybatsched.core.events import COMPLETED_KILLED, NOTHING, REJECTED
 from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.services.derive import id_from_note
 
 #: Lower bound of run times, in seconds, in a bounded slowdown.
 DEFAULT_TAU_S: Final = 10.0

@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 from pybatsched.platform import values
 from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
+from pybatsched.platform.network.wiring import Wiring, cost
+from pybatsched.platform.network.zones import ClusterLinks, Link, Network, Zone
 from pybatsched.platform.notes import Element, Notes, Remark
 from pybatsched.platform.schema import REFUSED, REMARKS, VALUES
-from pybatsched.platform.wiring import Wiring, cost
-from pybatsched.platform.zones import ClusterLinks, Link, Network, Zone
 
 _VERSION = re.compile(r"4(\.[01]?0*)?")
 _WHOLE = re.compile(r"[0-9]{1,9}(\.0*)?")

@@ -15,7 +15,7 @@ from pybatsched.platform import energy
 from pybatsched.platform.energy import SleepPstate, Wattage
 
 if TYPE_CHECKING:
-    from pybatsched.platform.zones import Network
+    from pybatsched.platform.network.zones import Network
 
 T = TypeVar("T")
 
@@ -103,8 +103,8 @@ class Platform:
     `hop_s` is the longest time in seconds of a message between the master and a host on one link, in Batsim; `hop_at`
     names that link. With the exact clock, messages take no time in the embedded simulator. `remarks` list content
     that the simulator ignores or that Batsim interprets differently; `refused` lists parts of the network on which
-    Batsim would abort. `network` has the zones, links and routes of the file, for `pybatsched.platform.routes`; None
-    without a file.
+    Batsim would abort. `network` has the zones, links and routes of the file, for
+    `pybatsched.platform.network.routes`; None without a file.
     """
 
     compute: tuple[Host, ...]

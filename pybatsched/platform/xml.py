@@ -16,9 +16,9 @@ from typing import Final
 from xml.parsers import expat
 
 from pybatsched.errors import InputError
-from pybatsched.platform import routing
 from pybatsched.platform.elements import Content
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
+from pybatsched.platform.network import routing
 from pybatsched.platform.notes import Element
 from pybatsched.platform.roles import assemble
 from pybatsched.platform.schema import DTDS, SCHEMAS, ElementSchema

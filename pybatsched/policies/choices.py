@@ -33,7 +33,7 @@ from pybatsched.core.decisions import Decision, ExecuteJob, Reason
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
-from pybatsched.policies.local import Entry, LocalScheduler
+from pybatsched.policies.local_scheduler import Entry, LocalScheduler
 from pybatsched.policies.options import ChoiceOptions
 
 #: Which choices are possible now: one boolean for each choice.

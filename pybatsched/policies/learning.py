@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pybatsched.core.predictions import Predictor, run_time_s, user_of
+from pybatsched.core.services.predictions import Predictor, run_time_s, user_of
 from pybatsched.errors import InputError
 
 if TYPE_CHECKING:

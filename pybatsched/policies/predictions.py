@@ -10,9 +10,9 @@ import math
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from pybatsched.core.derive import delay_of
 from pybatsched.core.policy import TrustedFiles
-from pybatsched.core.predictions import Corrector, Predictions, Predictor, run_time_s, user_of
+from pybatsched.core.services.derive import delay_of
+from pybatsched.core.services.predictions import Corrector, Predictions, Predictor, run_time_s, user_of
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies.learning import Boosted, Linear
 from pybatsched.policies.loading import module_of, names_file, run_plugin, split

@@ -27,7 +27,7 @@ from pybatsched.core.fields import JobFields, field_descriptions
 from pybatsched.core.policy import BatsimFeature, Options, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
 from pybatsched.policies.loading import module_of, names_file, split
-from pybatsched.policies.local import LocalPolicy, LocalScheduler
+from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
 from pybatsched.policies.predictions import predictions_of, predictor_of
 
 if TYPE_CHECKING:

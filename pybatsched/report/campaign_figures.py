@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.errors import InputError, quantity
-from pybatsched.metrics.fields import matches
 from pybatsched.metrics.figure_names import resolved
+from pybatsched.metrics.job_fields import matches
 from pybatsched.report import durations, figure_style, figures
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.campaign.layout import charts_of

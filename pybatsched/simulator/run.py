@@ -15,7 +15,7 @@ from pybatsched.core.policy import BatsimFeature
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.live.keys import ClientKeys
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
-from pybatsched.metrics.fields import evaluated_ids
+from pybatsched.metrics.job_fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
 from pybatsched.metrics.truncated import UnfinishedJob
 from pybatsched.policies.registry import PolicyPlan, Reserving

@@ -1,7 +1,7 @@
 """Batsim's side of a simulation: the messages to the scheduler, and when they are sent.
 
-`pybatsched.simulator.loop` orders the events of one instant. `pybatsched.simulator.orders` executes decisions, and
-`pybatsched.simulator.job_processes` runs jobs, kills and calls. All share one `World`.
+`pybatsched.simulator.loop` orders the events of one instant. `pybatsched.simulator.decision_effects` executes
+decisions, and `pybatsched.simulator.job_processes` runs jobs, kills and calls. All share one `World`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pybatsched.core import decisions as d, events as e
 from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
+from pybatsched.simulator.decision_effects import DecisionEffects
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from pybatsched.simulator.job_processes import JobProcesses
@@ -22,7 +23,6 @@ from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import HALT, Loop, Process
 from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.orders import Orders
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid import processes
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
@@ -84,7 +84,7 @@ class Simulation:
         else:
             self._execution = Execution(self.world)
             made = JobProcesses(self.world, self._execution)
-        self._orders = Orders(self.world, self._execution, made)
+        self._effects = DecisionEffects(self.world, self._execution, made)
 
     @property
     def is_cut(self) -> bool:
@@ -218,7 +218,7 @@ class Simulation:
             self._request = (self.world.stamp(), events)
             yield HALT
             reply_now, decisions = self._answer
-        orders, loop = self._orders, self.world.loop
+        orders, loop = self._effects, self.world.loop
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp
             if stamp is None or stamp > reply_now:

@@ -13,7 +13,7 @@ from pybatsched.workload.formats.job_log import JobLog
 from pybatsched.workload.formats.rackham_reader import RackhamTrace
 from pybatsched.workload.formats.slurm_reader import read_slurm
 from pybatsched.workload.formats.swf_reader import SwfTrace
-from pybatsched.workload.formats.table_reader import read_table
+from pybatsched.workload.formats.tables.reader import read_table
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection

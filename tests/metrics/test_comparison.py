@@ -13,8 +13,8 @@ from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.metrics import comparison
-from pybatsched.metrics.comparison import read_condition, relative_change
+from pybatsched.metrics.compare import comparison
+from pybatsched.metrics.compare.comparison import read_condition, relative_change
 
 
 def summary(**figures: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.places import ROOT
 
-from pybatsched.metrics.confidence import LEVEL, LEVEL_TEXT, Estimate, estimate, student_t
+from pybatsched.metrics.compare.confidence import LEVEL, LEVEL_TEXT, Estimate, estimate, student_t
 
 #: Both sides of 95 and of 99 per cent, as printed in tables, to four decimals.
 TABLE = {

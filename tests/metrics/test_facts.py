@@ -17,9 +17,9 @@ from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, joined
+from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import facts_of
-from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import read_run
 
 SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"

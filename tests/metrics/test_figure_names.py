@@ -16,7 +16,7 @@ from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, figure_names
-from pybatsched.metrics.comparison import broken, read_condition, read_summary
+from pybatsched.metrics.compare.comparison import broken, read_condition, read_summary
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.report.campaign.points import points_of
 

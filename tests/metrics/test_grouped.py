@@ -13,8 +13,8 @@ from support import campaigns
 from support.process import run_cli
 
 from pybatsched.errors import InputError
+from pybatsched.metrics.compare.grouped import summary_table, to_csv, to_latex, to_markdown, to_text, with_interval
 from pybatsched.metrics.figure_names import AGAINST, MEASURES, OF_RUNS, better_of
-from pybatsched.metrics.grouped import summary_table, to_csv, to_latex, to_markdown, to_text, with_interval
 
 #: t of Student's distribution for 95 %, with 2 and 1 degrees of freedom; for 90 %, with 2.
 T2, T1, T2_90 = 4.302652729911275, 12.706204736432095, 2.919985580355516

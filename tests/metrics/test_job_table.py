@@ -20,7 +20,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics import JobRecord, Outcome, joined
 from pybatsched.metrics.distributions import distribution, mean_and_maximum
-from pybatsched.metrics.fields import has_no_metric_fields, kind_of
+from pybatsched.metrics.job_fields import has_no_metric_fields, kind_of
 from pybatsched.metrics.job_table import COLUMNS, SEGMENT_COLUMNS, JobTable
 from pybatsched.metrics.runs import Run, read_latest, read_run
 from pybatsched.metrics.series import steps_of

@@ -17,10 +17,10 @@ from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, jobs_csv, joined
+from pybatsched.metrics.compare.paired import Stay, impact, paired
 from pybatsched.metrics.distributions import distribution, percentile
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import Lineage, lineage_of
-from pybatsched.metrics.paired import Stay, impact, paired
 from pybatsched.metrics.runs import read_run
 from pybatsched.metrics.series import Steps, steps_of
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pybatsched.platform import xml
-from pybatsched.platform.routes import LOOPBACK_BANDWIDTH, Routes
-from pybatsched.platform.routing import NoPathError
+from pybatsched.platform.network.routes import LOOPBACK_BANDWIDTH, Routes
+from pybatsched.platform.network.routing import NoPathError
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
 HOST = '<host id="{}" speed="1Gf"/>'

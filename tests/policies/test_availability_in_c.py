@@ -15,7 +15,7 @@ from support.located import DYNAMIC
 
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.jobs import Job
-from pybatsched.policies import local
+from pybatsched.policies import local_scheduler as local
 from pybatsched.policies.availability import PlainProfile
 from pybatsched.policies.freed_intervals import PlainFreedIntervals
 from pybatsched.policies.reservations import Reservations

@@ -16,7 +16,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
 from pybatsched.policies.availability import AvailabilityProfile
-from pybatsched.policies.local import LocalPolicy
+from pybatsched.policies.local_scheduler import LocalPolicy
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler
 from pybatsched_schedulers.dbf.policy import Dbf

@@ -21,7 +21,7 @@ from pybatsched.core.decisions import Decision
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
-from pybatsched.policies.local import FRONT
+from pybatsched.policies.local_scheduler import FRONT
 from pybatsched.policies.orders import ALIASES, LOWEST, MAX_DEPTH, MAX_LENGTH, NAMED_ORDERS, parse_order
 from pybatsched.policies.registry import local_scheduler
 from pybatsched.session.session import Session

@@ -15,7 +15,7 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Decision, RejectJob
 from pybatsched.core.jobs import Job
 from pybatsched.policies.freed_intervals import FreedIntervals
-from pybatsched.policies.local import LocalPolicy, LocalScheduler
+from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler
 from pybatsched_schedulers.easy import Easy

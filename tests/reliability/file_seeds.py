@@ -30,7 +30,7 @@ from pybatsched.session.session import Session
 from pybatsched.simulator import external_events
 from pybatsched.testing import FakeBatsim, plan_for
 from pybatsched.workload.formats import batsim4, batsim5
-from pybatsched.workload.formats.table_mapping import SETS
+from pybatsched.workload.formats.tables.mapping import SETS
 from pybatsched.workload.model import Workload
 from reliability.mutations import BYTES, Dice, change_value, dice_of, mutated
 

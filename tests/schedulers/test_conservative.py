@@ -20,7 +20,7 @@ from pybatsched.core.instants import instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import BatsimFeature
-from pybatsched.policies.local import LocalPolicy, LocalScheduler
+from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
 from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
 from pybatsched.testing import Workload, run_policy

@@ -17,7 +17,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster, Partition
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
-from pybatsched.policies.local import LocalPolicy, LocalScheduler
+from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
 from pybatsched.policies.registry import local_scheduler
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers.conservative import ConservativeScheduler

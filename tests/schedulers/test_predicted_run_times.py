@@ -15,7 +15,7 @@ from support.predicted_twin import TwinJob, as_workload, jobs_of_log, mean_slowd
 
 import pybatsched as pb
 from pybatsched.core.jobs import Job
-from pybatsched.core.predictions import Predictor
+from pybatsched.core.services.predictions import Predictor
 from pybatsched.errors import InputError, PolicyError, UntrustedFileError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pybatsched.core import decisions as d
-from pybatsched.policies.local import LocalPolicy
+from pybatsched.policies.local_scheduler import LocalPolicy
 from pybatsched.policies.options import QueueOptions
 from pybatsched_schedulers.fcfs import FcfsScheduler
 

@@ -13,7 +13,7 @@ from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import BatsimFeature, Options, Policy
-from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
+from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler, QueuePolicy
 from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
 from pybatsched_schedulers.easy import EasyScheduler

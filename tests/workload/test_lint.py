@@ -12,10 +12,10 @@ from support.logs import line, log
 
 from pybatsched import FieldModel
 from pybatsched.errors import InputError
-from pybatsched.metrics.fields import MetricFields
+from pybatsched.metrics.job_fields import MetricFields
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
-from pybatsched.workload.lint import METRICS, OTHER_ORDER, LintReport, lint, overtaken_jobs
+from pybatsched.workload.checks.lint import METRICS, OTHER_ORDER, LintReport, lint, overtaken_jobs
 
 SHIPPED = ("conservative", "dbf", "easy", "fcfs", "locality", "reallocation", "redirection", "ujf", "ujfb")
 READERS: dict[str, type[FieldModel]] = {

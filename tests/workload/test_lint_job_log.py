@@ -10,8 +10,8 @@ from support.logs import SACCT_ZERO, sacct, sacct_line
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.workload import lint_job_log as rules, log_checks
-from pybatsched.workload.lint import lint
+from pybatsched.workload.checks import lint_job_log as rules, log_checks
+from pybatsched.workload.checks.lint import lint
 
 DAY = 86_400
 ALWAYS = {rules.ESTIMATE.format("cores"): ("note", 1, [2])}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 from support.logs import line, log, sacct, sacct_line
 
-from pybatsched.workload import shares, stats
-from pybatsched.workload.shares import Share
+from pybatsched.workload.statistics import shares, stats
+from pybatsched.workload.statistics.shares import Share
 
 
 def test_labels_of_fields_in_which_jobs_differ() -> None:

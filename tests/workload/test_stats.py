@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 from support.logs import line, log
 
 from pybatsched.errors import InputError
-from pybatsched.workload import plot, stats, stats as describe
-from pybatsched.workload.stats import DAY_S, Sample
+from pybatsched.workload.statistics import plot, stats, stats as describe
+from pybatsched.workload.statistics.stats import DAY_S, Sample
 
 HOUR_S = 3600
 

@@ -12,7 +12,8 @@ from typing import Any, Final, TextIO
 from pybatsched.cli.common import arguments, process
 from pybatsched.core.instants import seconds_text
 from pybatsched.errors import BrokenPromiseError, UnfinishedError, quantity
-from pybatsched.metrics import comparison, summary
+from pybatsched.metrics import summary
+from pybatsched.metrics.compare import comparison
 from pybatsched.results import run_state
 from pybatsched.results.run_state import RunState
 from pybatsched.results.writing import Results

@@ -14,17 +14,18 @@ from pybatsched.cli.workload import convert, inject, merge
 from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
-from pybatsched.metrics.fields import MetricFields
+from pybatsched.metrics.job_fields import MetricFields
 from pybatsched.platform.groups import nodes_by_memory
 from pybatsched.policies import registry
 from pybatsched.simulator import external_events
-from pybatsched.workload import load, plot, stats
+from pybatsched.workload import load
 from pybatsched.workload.areas import planned_areas
+from pybatsched.workload.checks.lint import METRICS, LintReport, lint
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
-from pybatsched.workload.formats.table_proposal import describe_table
+from pybatsched.workload.formats.tables.proposal import describe_table
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
-from pybatsched.workload.lint import METRICS, LintReport, lint
+from pybatsched.workload.statistics import plot, stats
 from pybatsched.workload.walltimes import Walltimes, plain
 
 EPILOG: Final = """\

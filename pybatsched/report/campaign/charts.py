@@ -22,7 +22,7 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from pybatsched.metrics.confidence import LEVEL_TEXT
+from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.run.charts import WIDTH
 from pybatsched.report.scales import Scale, log_ticks

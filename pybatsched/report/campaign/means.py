@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pybatsched.errors import quantity
-from pybatsched.metrics.confidence import Estimate, estimate
+from pybatsched.metrics.compare.confidence import Estimate, estimate
 from pybatsched.report.campaign.axes import setting_axis
 from pybatsched.report.campaign.points import Origin, Point
 

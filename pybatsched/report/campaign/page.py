@@ -14,7 +14,7 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.confidence import LEVEL_TEXT
+from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import figure_title, resolved
 from pybatsched.report import provenance
 from pybatsched.report.campaign import charts as campaign_charts, means_table

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pybatsched.metrics.fields import kind_of
+from pybatsched.metrics.job_fields import kind_of
 from pybatsched.metrics.outcomes import JobRecord, Lineage, facts_of, lineage_of, parse_metadata
 from pybatsched.report.gantt.cluster_rows import Rows
 

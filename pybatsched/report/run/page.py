@@ -12,13 +12,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 import polars as pl
 
+from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
-from pybatsched.metrics.fields import SHOWN_FIELDS
 from pybatsched.metrics.figure_names import figure_title, title_of
+from pybatsched.metrics.job_fields import SHOWN_FIELDS
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
-from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report import durations, provenance

@@ -25,8 +25,8 @@ from typing import Any, Final, TypeAlias
 
 from pybatsched.errors import InputError
 from pybatsched.platform.model import Platform
-from pybatsched.platform.routes import NetworkLink, Path, Routes
-from pybatsched.platform.routing import NoPathError
+from pybatsched.platform.network.routes import NetworkLink, Path, Routes
+from pybatsched.platform.network.routing import NoPathError
 from pybatsched.simulator.loop import END_OF_TIME_S, HALT, SAME_INSTANT_S, SOON, Loop, Notice, Process
 from pybatsched.simulator.simgrid.actions import WINDOW_BYTES, Action, Actions
 from pybatsched.simulator.simgrid.meters import Meters

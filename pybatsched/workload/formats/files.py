@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
 from pybatsched.errors import InputError
 from pybatsched.results.atomic_files import whole
 from pybatsched.workload import progress
-from pybatsched.workload.formats import table_mapping
+from pybatsched.workload.formats.tables import mapping as table_mapping
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

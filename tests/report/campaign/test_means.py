@@ -12,7 +12,7 @@ from support.campaigns import Row, keep, scanned
 
 from pybatsched.campaign import table
 from pybatsched.campaign.store import Store
-from pybatsched.metrics.confidence import student_t
+from pybatsched.metrics.compare.confidence import student_t
 from pybatsched.report import page
 from pybatsched.report.campaign import means_table
 from pybatsched.report.campaign.layout import charts_of

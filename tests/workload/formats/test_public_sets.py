@@ -14,11 +14,11 @@ import pybatsched as pb
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.workload import load
-from pybatsched.workload.formats import table_mapping
+from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats.files import FORMATS, format_of
 from pybatsched.workload.formats.swf_reader import DESCRIBED
-from pybatsched.workload.lint import lint
-from pybatsched.workload.stats import sample
+from pybatsched.workload.formats.tables import mapping as table_mapping
+from pybatsched.workload.statistics.stats import sample
 
 
 def chosen(jobs: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:

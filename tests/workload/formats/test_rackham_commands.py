@@ -15,11 +15,12 @@ from support.logs import ONE_OF_EACH, rackham_file, rackham_line, real
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
-from pybatsched.workload import load, stats
+from pybatsched.workload import load
+from pybatsched.workload.checks.lint import OTHER_ORDER, lint
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.rackham import OVER, RUNNING, WAITING, time_zero, to_workload
 from pybatsched.workload.formats.rackham_reader import JobClass, read_rackham
-from pybatsched.workload.lint import OTHER_ORDER, lint
+from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import OVERRAN_STRICT
 
 SEPTEMBER = "rackham/rackham-2022-09-10_V10000_anonymous.txt.gz"

@@ -16,12 +16,13 @@ import pybatsched as pb
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import workloads_of
 from pybatsched.testing import Workload, run_policy
-from pybatsched.workload import load, stats
+from pybatsched.workload import load
 from pybatsched.workload.formats import job_log
 from pybatsched.workload.formats.job_log import JobLogOptions, to_workload
 from pybatsched.workload.formats.slurm_reader import read_slurm
 from pybatsched.workload.reading import read
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import Walltimes
 
 

@@ -16,13 +16,13 @@ from support.tables import HEADER, MAPPING, ROWS, mapping, text_table
 
 from pybatsched.errors import InputError
 from pybatsched.workload import load
+from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats.files import format_of
 from pybatsched.workload.formats.job_log import COPY
-from pybatsched.workload.formats.table_files import delimiter_of
-from pybatsched.workload.formats.table_mapping import mapping_of
-from pybatsched.workload.formats.table_proposal import describe_table
-from pybatsched.workload.formats.table_reader import BY_STATE, read_table
-from pybatsched.workload.lint import lint
+from pybatsched.workload.formats.tables.files import delimiter_of
+from pybatsched.workload.formats.tables.mapping import mapping_of
+from pybatsched.workload.formats.tables.proposal import describe_table
+from pybatsched.workload.formats.tables.reader import BY_STATE, read_table
 
 JOBS = [
     {

@@ -16,9 +16,9 @@ from support.process import run_cli
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
+from pybatsched.workload.checks.lint import lint_workload
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.inject.steps import Files, step_of
-from pybatsched.workload.lint import lint_workload
 from pybatsched.workload.model import Workload
 
 HOUR = 3600

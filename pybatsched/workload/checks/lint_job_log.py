@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from pybatsched.workload.checks.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.formats import job_log
 from pybatsched.workload.formats.job_log import JobLog, LoggedJob
-from pybatsched.workload.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.report import LintReport
 
 _HOUR_S: Final = 3600

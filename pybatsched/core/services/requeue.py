@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pybatsched.core import decisions as d, derive
+from pybatsched.core import decisions as d
 from pybatsched.core.decisions import Decision, Reason
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY
@@ -27,6 +27,7 @@ from pybatsched.core.jobs import (
     stop_job,
     wait_again,
 )
+from pybatsched.core.services import derive
 from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pybatsched.core.derive import delay_of
 from pybatsched.core.fields import FieldCheck, FieldModel, JobFields
+from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
+from pybatsched.workload.checks.lint_job_log import lint_job_log
+from pybatsched.workload.checks.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.job_log import JobLog
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
 from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace
 from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, peak_use, size_of
-from pybatsched.workload.lint_job_log import lint_job_log
-from pybatsched.workload.log_checks import check_gaps, check_units, check_use
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.reading import read_file

@@ -18,7 +18,7 @@ from pybatsched.core.fields import DeadlineFields
 from pybatsched.errors import InputError
 from pybatsched.workload import jobs as job_fields
 from pybatsched.workload.jobs import full_id
-from pybatsched.workload.shares import TITLES
+from pybatsched.workload.statistics.shares import TITLES
 
 if TYPE_CHECKING:
     from pybatsched.workload import Workload

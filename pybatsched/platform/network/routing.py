@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pybatsched.platform.model import Host
-from pybatsched.platform.zones import NO_LINK, Link, Network, Route, Zone, costlier
+from pybatsched.platform.network.zones import NO_LINK, Link, Network, Route, Zone, costlier
 
 #: A shorter hop does not change any clock value (messages have six decimals).
 FREE_S = 1e-12

@@ -1,6 +1,6 @@
 """The effects of decisions, and the checks that Batsim makes.
 
-`Orders.prepare` returns the function that executes a decision when its notice is delivered. Registrations take
+`DecisionEffects.prepare` returns the function that executes a decision when its notice is delivered. Registrations take
 effect in `prepare`, in the order of the reply. Batsim also looks up a job to start at that point.
 """
 
@@ -87,24 +87,24 @@ Order = Callable[[Any], None]
 _NO_OPTIONS = (None, None, None)
 
 
-class Orders:
+class DecisionEffects:
     """Executes the decisions of one simulation."""
 
     def __init__(self, world: World, execution: Execution, processes: JobProcesses) -> None:
         self._world = world
         self._execution = execution
         self._processes = processes
-        self._orders: dict[type[d.Decision], Order] = {
-            cls: getattr(self, f"order_{d.method_name(cls)}") for cls in d.DECISIONS if cls.v4_type
+        self._effects: dict[type[d.Decision], Order] = {
+            cls: getattr(self, f"effect_{d.method_name(cls)}") for cls in d.DECISIONS if cls.v4_type
         }
         self._at_once: dict[type[d.Decision], Order | None] = {
-            cls: getattr(self, f"prepare_{d.method_name(cls)}", None) for cls in self._orders
+            cls: getattr(self, f"prepare_{d.method_name(cls)}", None) for cls in self._effects
         }
 
     def prepare(self, decision: d.Decision) -> Order:
         """Apply the immediate part of a decision, and return the function to call at the decision's time."""
         kind = type(decision)
-        order = self._orders.get(kind)
+        order = self._effects.get(kind)
         if order is None:
             name = getattr(decision, "type", kind.__name__)
             raise Refusal(f"unknown decision {name!r}")
@@ -174,7 +174,7 @@ class Orders:
             raise Refusal(str(error)) from None
         return table.add(name, dict(described))
 
-    def order_execute_job(self, decision: d.ExecuteJob) -> None:
+    def effect_execute_job(self, decision: d.ExecuteJob) -> None:
         """Start a job."""
         world = self._world
         job = self._job(decision.job_id, "execute")
@@ -204,7 +204,7 @@ class Orders:
         job.process = self._processes.run(job)
         world.loop.spawn(job.process)
 
-    def order_reject_job(self, decision: d.RejectJob) -> None:
+    def effect_reject_job(self, decision: d.RejectJob) -> None:
         """Reject a job."""
         job = self._job(decision.job_id, "reject")
         if job.state != j.SUBMITTED:
@@ -217,7 +217,7 @@ class Orders:
         if not decision.job_ids:
             raise Refusal("KILL_JOB has no jobs")
 
-    def order_kill_job(self, decision: d.KillJob) -> None:
+    def effect_kill_job(self, decision: d.KillJob) -> None:
         """Kill jobs."""
         jobs = []
         for job_id in decision.job_ids:
@@ -232,13 +232,13 @@ class Orders:
             self._world.n_kills += 1
             self._world.loop.spawn(self._processes.kill(jobs))
 
-    def order_set_job_metadata(self, decision: d.SetJobMetadata) -> None:
+    def effect_set_job_metadata(self, decision: d.SetJobMetadata) -> None:
         """Set a job's metadata."""
         if '"' in decision.metadata:
             raise Refusal(f"the metadata of job {decision.job_id} contains double quotes, which Batsim rejects")
         self._job(decision.job_id, "set the metadata of").metadata = decision.metadata
 
-    def order_change_job_state(self, decision: d.ChangeJobState) -> None:
+    def effect_change_job_state(self, decision: d.ChangeJobState) -> None:
         """Change a submitted job to RUNNING. Batsim 4 aborts on any other change."""
         job = self._job(decision.job_id, "change the state of")
         world = self._world
@@ -249,7 +249,7 @@ class Orders:
             return
         raise Refusal(f"cannot change the state of job {job.id} from {job.state} to {decision.job_state}")
 
-    def order_to_job_msg(self, decision: d.ToJobMsg) -> None:
+    def effect_to_job_msg(self, decision: d.ToJobMsg) -> None:
         """Send a message to a job."""
         job = self._job(decision.job_id, "send a message to")
         if not isinstance(decision.msg, str):
@@ -260,7 +260,7 @@ class Orders:
 
     # --- time ---
 
-    def order_call_me_later(self, decision: d.CallMeLater) -> None:
+    def effect_call_me_later(self, decision: d.CallMeLater) -> None:
         """Call the scheduler later."""
         world = self._world
         if not decision.at > world.now and world.options.batsim == 4:  # Batsim 5 calls at once
@@ -322,20 +322,20 @@ class Orders:
         job.state = j.SUBMITTED
         world.register(job)
 
-    def order_register_job(self, decision: d.RegisterJob) -> None:
+    def effect_register_job(self, decision: d.RegisterJob) -> None:
         """Count a registered job, and acknowledge it."""
         world = self._world
         world.n_submitted += 1
         if world.options.acknowledge_dynamic_jobs:
             world.add_submitted(world.jobs[decision.job_id])
 
-    def order_notify(self, decision: d.Notify) -> None:
+    def effect_notify(self, decision: d.Notify) -> None:
         """Open or finish registration."""
         if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
             raise Refusal(f"unknown notification {decision.kind!r}")
         self._world.registration_finished = decision.kind == d.REGISTRATION_FINISHED
 
-    def order_register_profile(self, decision: d.RegisterProfile) -> None:
+    def effect_register_profile(self, decision: d.RegisterProfile) -> None:
         """Do nothing: `prepare_register_profile` has registered the profile."""
 
     # --- queries and energy ---
@@ -344,7 +344,7 @@ class Orders:
         """Check an answer."""
         check_answer(decision)
 
-    def order_answer(self, decision: d.Answer) -> None:
+    def effect_answer(self, decision: d.Answer) -> None:
         """Do nothing: Batsim ignores answers."""
 
     def _power(self, what: str) -> Power:
@@ -352,7 +352,7 @@ class Orders:
             raise Refusal(f"{what} needs energy (-E), which is off")
         return self._execution.power
 
-    def order_query(self, decision: d.Query) -> None:
+    def effect_query(self, decision: d.Query) -> None:
         """Answer a query of the consumed energy."""
         if set(decision.requests) != {"consumed_energy"} or decision.requests["consumed_energy"] != {}:
             raise Refusal(f"expected the query {{'consumed_energy': {{}}}}, found {dict(decision.requests)}")
@@ -360,7 +360,7 @@ class Orders:
         joules = self._power("a query of the consumed energy").total_j(world.now)
         world.add_event(e.Answer(round(joules, 6), timestamp=world.stamp()))
 
-    def order_set_resource_state(self, decision: d.SetResourceState) -> None:
+    def effect_set_resource_state(self, decision: d.SetResourceState) -> None:
         """Switch processors to a pstate."""
         power = self._power("a change of pstate")
         try:

@@ -1,7 +1,7 @@
 """The network of a platform as the file describes it: nested zones, links, and the routes between.
 
 A zone contains either other zones or points (hosts and routers). A `<cluster>` is a zone that creates its points and
-links. `pybatsched.platform.routing` finds the paths.
+links. `pybatsched.platform.network.routing` finds the paths.
 """
 
 from __future__ import annotations

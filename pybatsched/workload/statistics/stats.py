@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from pybatsched.core.derive import delay_of
+from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
-from pybatsched.workload import shares
 from pybatsched.workload.formats import job_log, rackham, swf
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import LogOptions
@@ -26,6 +25,7 @@ from pybatsched.workload.formats.swf import SwfTrace, peak_use, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.reading import read_file
 from pybatsched.workload.selection import Selection
+from pybatsched.workload.statistics import shares
 from pybatsched.workload.walltimes import Walltimes
 
 DAY_S: Final = 86_400
@@ -41,7 +41,7 @@ class Sample:
 
     `request_s` is the requested time of a job (NaN: unknown), `wait_s` its logged wait (None: not a log). `clock`
     converts a time to local time, and `clock_name` describes it. `labels` are texts of other fields, by name
-    (`pybatsched.workload.shares`).
+    (`pybatsched.workload.statistics.shares`).
     """
 
     source: str

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import polars as pl
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.confidence import LEVEL, Estimate, estimate
+from pybatsched.metrics.compare.confidence import LEVEL, Estimate, estimate
 from pybatsched.metrics.figure_names import better_of, figure_title, resolved
 from pybatsched.text_table import aligned
 

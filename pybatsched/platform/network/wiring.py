@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from pybatsched.platform import values
+from pybatsched.platform.network.zones import Link, Network, Route, Zone
 from pybatsched.platform.notes import Element, Notes
-from pybatsched.platform.zones import Link, Network, Route, Zone
 
 _HALF = re.compile(r"_(UP|DOWN)$")
 _OF_CLUSTER = re.compile(r"_(link|backbone|limiter|loopback)\b|_link_")  # links that clusters create

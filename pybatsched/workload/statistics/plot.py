@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.results.atomic_files import whole
-from pybatsched.workload import stats
-from pybatsched.workload.stats import DAY_S, Sample
+from pybatsched.workload.statistics import stats
+from pybatsched.workload.statistics.stats import DAY_S, Sample
 
 FORMATS: Final = (".svg", ".png", ".pdf")
 

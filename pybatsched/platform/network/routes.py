@@ -1,8 +1,8 @@
 """The links between two hosts, as SimGrid finds them: for jobs that communicate.
 
 A route is found when it is first used, and kept. Loading a platform costs nothing more, also with many hosts: the links
-of clusters are created with the first route that uses them. `pybatsched.platform.routing` only checks the paths to the
-master.
+of clusters are created with the first route that uses them. `pybatsched.platform.network.routing` only checks the
+paths to the master.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from pybatsched.platform.routing import NoPathError
-from pybatsched.platform.topologies import Dragonfly, FatTree, Topology, Torus
-from pybatsched.platform.zones import ClusterLinks, Network, Route, Zone
+from pybatsched.platform.network.routing import NoPathError
+from pybatsched.platform.network.topologies import Dragonfly, FatTree, Topology, Torus
+from pybatsched.platform.network.zones import ClusterLinks, Network, Route, Zone
 
 #: The link from a host to itself, where the platform has none: bandwidth in byte/s. It is free for any number of users.
 LOOPBACK_BANDWIDTH: Final = 10e9

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.workload.formats import slurm_values as values
-from pybatsched.workload.formats.table_files import Table, open_table
-from pybatsched.workload.formats.table_mapping import FIELDS, detected
+from pybatsched.workload.formats.tables.files import Table, open_table
+from pybatsched.workload.formats.tables.mapping import FIELDS, detected
 
 _ROWS: Final = 1000
 _MOST_STATES: Final = 20

@@ -1,0 +1,1 @@
+"""The network of a platform: zones, links, topologies, and the routes between hosts."""

@@ -1,0 +1,1 @@
+"""Problems in logs, found line by line and over the whole log."""
