@@ -258,7 +258,7 @@ def _simulate(
             endpoint,
             outputs,
             timeout_s=DEFAULT_TIMEOUT_S if args.timeout is None else args.timeout,
-            farewell=args.send_end,
+            send_end=args.send_end,
             progress=progress.update_run,
             tau_s=args.tau,
             batsim=5 if args.protocol == "v5" else 4,

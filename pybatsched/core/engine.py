@@ -225,7 +225,7 @@ class Engine:
             raise self._caller.raised(self._hook, error) from error
         if isinstance(error, Violation):
             raise PolicyError(
-                error.text, policy=self.policy_name, rule=error.rule, job_id=error.job_id, story=error.story
+                error.text, policy=self.policy_name, rule=error.rule, job_id=error.job_id, history=error.history
             ) from None
 
     def _step(self, events: Sequence[e.Event]) -> Reply:
@@ -423,7 +423,7 @@ class Engine:
             text = f"job {event.job_id} has ended already ({known})" if known else f"unknown job {event.job_id}"
             raise RemoteProtocolError(text, field="job_id")
         if job.state is not JobState.RUNNING:
-            raise RemoteProtocolError(f"job {job.id} completed but was not started: {job.story()}", field="job_id")
+            raise RemoteProtocolError(f"job {job.id} completed but was not started: {job.history()}", field="job_id")
         final_state = event.final_state
         killed = final_state == e.COMPLETED_KILLED
         is_inherited = job.id in self.cluster.inherited

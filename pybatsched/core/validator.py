@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class Violation(Exception):  # noqa: N818  the engine converts it to a PolicyError
     """A decision breaks a rule."""
 
-    def __init__(self, rule: str, text: str, *, job: Job | None = None, job_id: str = "", story: str = "") -> None:
+    def __init__(self, rule: str, text: str, *, job: Job | None = None, job_id: str = "", history: str = "") -> None:
         super().__init__(text)
         self.rule = rule
         self.text = text
         self.job_id = job.id if job is not None else job_id
-        self.story = job.story() if job is not None else story
+        self.history = job.history() if job is not None else history
 
 
 class Validator:
@@ -90,7 +90,7 @@ class Validator:
             return job
         outcome = self.jobs.outcome(job_id)
         if outcome is not None:
-            raise Violation("job alive", f"job {job_id} has ended", job_id=job_id, story=outcome)
+            raise Violation("job alive", f"job {job_id} has ended", job_id=job_id, history=outcome)
         raise Violation("job known", f"unknown job {job_id!r}; expected the id of a submitted job", job_id=str(job_id))
 
     def _waiting(self, job_id: str, what: str) -> Job:

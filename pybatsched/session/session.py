@@ -141,7 +141,7 @@ class Session:
             self._journal.end(how)
             self._journal.close()
 
-    def farewell(self, why: BaseException | str) -> bytes:
+    def error_reply(self, why: BaseException | str) -> bytes:
         """Return a reply that makes the peer stop: Batsim aborts on a message without `now`; else it would hang."""
         text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
         return msgspec.json.encode({"error": text.encode("utf-8", "replace").decode()})

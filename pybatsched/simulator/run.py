@@ -97,7 +97,7 @@ def run_external(
     outputs: Outputs,
     *,
     timeout_s: float = 0.0,
-    farewell: bool = False,
+    send_end: bool = False,
     progress: Progress | None = None,
     tau_s: float = DEFAULT_TAU_S,
     on_message: OnMessage | None = None,
@@ -107,7 +107,7 @@ def run_external(
 ) -> Result:
     """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it gets no message, as in Batsim.
 
-    With `farewell` it then gets SIMULATION_ENDS, so that it can stop. It always gets SIMULATION_ENDS if the simulator
+    With `send_end` it then gets SIMULATION_ENDS, so that it can stop. It always gets SIMULATION_ENDS if the simulator
     stops a run that Batsim would continue. `on_message`, `before_last` and `keys` are those of `ExternalScheduler`.
     With `batsim` 5 the run starts with the handshake of Batsim 5 and uses its protocol.
     """
@@ -120,9 +120,9 @@ def run_external(
             scenario = replace(scenario, options=options)
             answer = batsim5.with_batsim5_fields(scheduler, scenario, endpoint)
         result = _run(scenario, answer, outputs, progress, None, n_before=int(is_greeted))
-        if (farewell or result.stopped) and not result.finished:
+        if (send_end or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # the scheduler may have stopped already
-                scheduler.farewell(result.ended_at)
+                scheduler.send_end(result.ended_at)
     return result
 
 

@@ -145,17 +145,17 @@ def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
     assert "it requests 8 processors; 4 of 8 are unavailable or asleep" in stuck.stderr
 
 
-@pytest.mark.parametrize("farewell", [False, True])
-def test_a_deadlock_over_the_wire(farewell: bool, inputs: Path) -> None:
+@pytest.mark.parametrize("send_end", [False, True])
+def test_a_deadlock_over_the_wire(send_end: bool, inputs: Path) -> None:
     """Batsim stays silent then, so the scheduler sees its connection close; with --send-end it is told."""
     write_workload(inputs, jobs((2, 5.0)))
     with Server("--policy", f"{PUSHY}:Lazy") as server:
-        flags = ["--send-end"] if farewell else []
+        flags = ["--send-end"] if send_end else []
         stuck = simulate(inputs, "--external", "-s", server.wait_ready(), *flags)
         code = server.finish()
     assert stuck.returncode == 5
     assert "w0!0" in stuck.stderr
-    assert code == (5 if farewell else 4)
+    assert code == (5 if send_end else 4)
 
 
 class Rude(threading.Thread):

@@ -36,7 +36,7 @@ def test_processors_are_kept_and_the_job_starts_at_its_instant() -> None:
     assert (job.state, stage.free, job.expected_end_at) == (JobState.HELD, "0 3", 28.0)
     partition = stage.engine.cluster.partitions["all"]
     assert (partition.running_jobs, job.expected_end_at) == ([job], 28.0)
-    assert "held on 1-2 since 5.0, to start at 8.0" in job.story()
+    assert "held on 1-2 since 5.0, to start at 8.0" in job.history()
     assert stage.engine.jobs.n_running == 0
     reply = stage.step(call(8.0), at=8.0)
     assert kinds(reply) == ["SetJobMetadata", "ExecuteJob"]

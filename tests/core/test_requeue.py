@@ -155,7 +155,7 @@ def test_requeued_again_and_again(stage: Stage) -> None:
     for k in (1, 2, 3):
         with pytest.raises(PolicyError, match=f"the profile name dyn!w0.a.{k} was used before"):
             stage.do(d.RegisterProfile("dyn", f"w0.a.{k}", {"type": "delay", "delay": 1}))
-    assert "continued as dyn!w0.a.3" in job.story()
+    assert "continued as dyn!w0.a.3" in job.history()
 
 
 def test_from_scratch_means_the_whole_job_whatever_was_done_before(stage: Stage) -> None:

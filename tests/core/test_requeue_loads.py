@@ -55,7 +55,7 @@ def test_a_load_in_one_reply(stage: Stage) -> None:
     }
     assert note == "parent=w0!a;segment=1;kind=replace;extra_s=30.5"
     assert (job.load_s, job.walltime, job.estimate, job.expected_end_at) == (30.5, 45.5, 42.5, 49.5)
-    assert "started at 7.0 on 1-2, with 30.5 s before its work (loads its file)" in job.story()
+    assert "started at 7.0 on 1-2, with 30.5 s before its work (loads its file)" in job.history()
 
 
 def test_within_the_walltime_both_stay_as_they_are(stage: Stage) -> None:

@@ -29,7 +29,7 @@ def test_nothing_is_sent_until_the_job_starts_in_its_shape(stage: Stage) -> None
     assert kinds(reply) == []
     assert times(job) == (4, 7.0, 10.5, 8.4)
     assert (job.n_procs_requested, job.scale, job.is_reshaped, job.wire_id) == (2, 0.7, True, "w0!a")
-    assert job.story() == "submitted at 3.0 for 2 processors; now for 4 processors, times x 0.7; waiting"
+    assert job.history() == "submitted at 3.0 for 2 processors; now for 4 processors, times x 0.7; waiting"
     reply = stage.do(start(job, "0-3", reason="its turn"), at=7.0)
     assert kinds(reply) == [
         "SetJobMetadata",

@@ -1,4 +1,4 @@
-"""What a policy must not do: told with the rule that it broke and the story of the job."""
+"""What a policy must not do: told with the rule that it broke and the history of the job."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_illegal_decisions_are_caught_with_rule_and_story(decision: Any, rule: s
     error = refused(stage, decision)
     assert error.rule == rule
     if error.job_id and rule != "job known":
-        assert error.story
+        assert error.history
     assert error.rule in str(error)
 
 
@@ -107,7 +107,7 @@ def test_the_error_has_the_history_of_the_job() -> None:
     error = refused(stage, start(job, "2"))
     assert str(error) == (
         "policy puppet broke the rule 'job waiting': cannot start job w0!a: it is running\n"
-        "the story of job w0!a so far: submitted at 3.0 for 1 processors; started at 3.0 on 1 (because 42)"
+        "history of job w0!a: submitted at 3.0 for 1 processors; started at 3.0 on 1 (because 42)"
     )
 
 

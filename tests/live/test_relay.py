@@ -171,9 +171,9 @@ def test_a_silent_batsim_is_given_up_and_gets_an_error_later(made: Path, monkeyp
     monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)
     is_given_up = threading.Event()
 
-    def refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
+    def refuse(socket: zmq.Socket[bytes], peer: bytes, error_reply: bytes) -> None:
         is_given_up.set()
-        server.await_and_refuse(socket, peer, farewell)
+        server.await_and_refuse(socket, peer, error_reply)
 
     monkeypatch.setattr(relay_module, "await_and_refuse", refuse)
     with far_scheduler(made) as (far, endpoint):

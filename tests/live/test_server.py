@@ -126,9 +126,9 @@ def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path
     with Server(*arguments) as server, Peer(server.wait_ready()) as peer:
         for request in first_messages(stage):
             peer.ask(request)
-        farewell = peer.ask(raw)
+        error_reply = peer.ask(raw)
         assert server.finish() == 3, server.errors
-    assert structure_error(farewell.decode()), "Batsim must not take the farewell for an answer"
+    assert structure_error(error_reply.decode()), "Batsim must not take the error_reply for an answer"
     assert f"message {stage + 1}" in server.errors
     assert expected in server.errors
     assert "Traceback" not in server.errors
@@ -514,14 +514,14 @@ def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str,
     path.write_text(BROKEN_POLICY.format(hook, decide))
     with Server("--policy", f"{path}:Bad") as server, Peer(server.wait_ready()) as peer:
         for request in recording("plain").requests[:3]:
-            farewell = peer.ask(request)
-            if structure_error(farewell.decode()):
+            error_reply = peer.ask(request)
+            if structure_error(error_reply.decode()):
                 break
         assert server.finish() == 6
     assert expected in server.errors
     assert str(path) in server.errors
     assert "Traceback" not in server.errors
-    assert structure_error(farewell.decode())
+    assert structure_error(error_reply.decode())
 
 
 def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path) -> None:

@@ -273,11 +273,11 @@ def test_over_a_real_socket(option: str, file: File, tmp_path: Path) -> None:
         Server("--policy", "redirection", "--journal", journal) as server,
         Peer(server.wait_ready()) as peer,
     ):
-        farewell = json.loads(peer.ask(begin(said)))
+        error_reply = json.loads(peer.ask(begin(said)))
         assert server.finish() == 2
     expected = refused(option, "Batsim's --sched-cfg", file.name)
     assert expected in server.errors
-    assert farewell == {"error": f"UntrustedFileError: {expected}"}
+    assert error_reply == {"error": f"UntrustedFileError: {expected}"}
     assert "Traceback" not in server.errors
     assert run_cli("replay", journal).stdout.endswith("identical: 1 message answered as recorded\n")
     assert not file.was_run()

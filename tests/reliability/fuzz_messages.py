@@ -208,7 +208,7 @@ def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
                     break
             diagnose(session.engine)
         except PybatschedError as error:
-            session.farewell(error)
+            session.error_reply(error)
             raise
         finally:
             session.close("fuzzed")

@@ -32,7 +32,7 @@ def _feed(given: Iterable[bytes]) -> None:
             try:
                 wanted = twin.handle(raw)
             except PybatschedError as problem:
-                error, wanted = problem, twin.farewell(problem)
+                error, wanted = problem, twin.error_reply(problem)
             answer = peer.ask(raw)
             if answer != wanted:
                 raise NotDocumentedError(f"the server says {answer!r:.300}, a session {wanted!r:.300}")

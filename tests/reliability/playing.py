@@ -209,7 +209,7 @@ def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
             played = _conversation(scene, scenario, scheduler, served.session)
             if not played.finished:
                 with suppress(PeerLostError, RemoteProtocolError):  # so that it does not wait; it may be gone already
-                    scheduler.farewell(served.session.engine.now)
+                    scheduler.send_end(served.session.engine.now)
     finally:
         thread.join(PATIENCE_S)
     if served.error is not None and not played.error:
