@@ -71,7 +71,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("cls", OTHERS)
-def test_so_is_every_member_that_is_for_authors(cls: str) -> None:
+def test_every_public_member_is_on_the_page(cls: str) -> None:
     """In a table of their class; hooks and settings of policies have several."""
     text = PROSE if cls == "Policy" else tables_of(cls)
     of_class = inspect.getmembers(getattr(pybatsched, cls))
@@ -99,7 +99,7 @@ def test_the_other_tables_name_parameters_as_the_code_does(cls: str) -> None:
         assert names == [one for one in inspect.signature(function).parameters if one != "self"], f"{cls}.{name}"
 
 
-def test_prose_and_examples_show_nothing() -> None:
+def test_names_count_only_in_code_spans_outside_of_examples() -> None:
     text = "`a` and then `b`\n\n`c`\n"
     assert [is_shown(name, text) for name in ("a", "and", "then", "b", "c")] == [True, False, False, True, True]
     assert "def decide" in PAGE

@@ -133,7 +133,7 @@ def test_there_are_no_import_cycles() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_only_the_ends_of_a_socket_import_zmq(path: Path) -> None:
+def test_only_modules_with_sockets_import_zmq(path: Path) -> None:
     ends = {"server", "connection", "access", "keys", "relay"}
     known = {"pybatsched.simulator.external", *(f"pybatsched.live.{end}" for end in ends)}
     assert name(path) in known or not any(used.split(".")[0] == "zmq" for used in imports(path))
@@ -157,13 +157,13 @@ def test_the_policies_use_only_what_others_may_use() -> None:
         assert ours <= {"pybatsched"}, path
 
 
-def test_no_module_is_called_utilities_or_the_like() -> None:
+def test_no_module_has_a_vague_name() -> None:
     banned = ("util", "helper", "manager", "common", "misc")
     assert not [name(path) for path in MODULES if any(word in path.stem for word in banned)]
 
 
 @pytest.mark.parametrize("module", WHAT_IS_SHOWN)
-def test_what_is_shown_is_known_without_drawing_it(module: str) -> None:
+def test_data_modules_of_reports_import_no_plotting_library(module: str) -> None:
     used = imports(PACKAGE / "report" / f"{module.replace('.', '/')}.py")
     assert not {top.split(".")[0] for top in used} & {"bokeh", "matplotlib", "polars"}
     own = {top.removeprefix("pybatsched.report.") for top in used if top.startswith("pybatsched.report")}

@@ -40,7 +40,7 @@ def row(peers: Any, name: str, scheduler_s: float, simulator_s: float = 0.0, **m
     return peers.Row(case, peers.Taken(scheduler_s, simulator_s, starts), peers.Taken(0.5, 0.0, starts), n_exchanges)
 
 
-def test_all_files_of_the_input_tell_the_same_jobs(peers: Any, tmp_path: Path) -> None:
+def test_all_input_files_have_the_same_jobs(peers: Any, tmp_path: Path) -> None:
     drawn = peers.programs.random_workload(50, 32, 0.9)
     made = peers.programs.write_input(drawn, tmp_path / "input")
     told = [load(path, walltimes="requested-strict") for path in (made.workload, made.log)]
@@ -86,7 +86,7 @@ def test_missing_programs_are_reported(alone: Any) -> None:
     }
 
 
-def test_with_batsim_alone_the_others_are_missed(alone: Any, tmp_path: Path) -> None:
+def test_with_batsim_alone_the_other_programs_are_reported_missing(alone: Any, tmp_path: Path) -> None:
     (tmp_path / "batsim").touch(mode=0o755)
     missing = {case.name: case.missing for case in alone.programs.all_cases(32)}
     assert missing["Batsim + batsched, easy_bf"] == "no batsched on the PATH"
@@ -145,9 +145,7 @@ def test_a_program_that_waits_for_a_failed_one_is_ended(peers: Any, monkeypatch:
     assert len(used) == 2
 
 
-def test_of_two_the_one_that_failed_by_itself_is_named(
-    alone: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_program_that_failed_first_is_named(alone: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(alone, "GRACE_S", 0.0)
     (tmp_path / "batsim").write_text("#!/bin/sh\necho no such platform\nexit 5\n")
     (tmp_path / "batsim").chmod(0o755)
@@ -186,7 +184,7 @@ def test_the_table_of_schedules(peers: Any) -> None:
     )
 
 
-def test_the_control_tells_the_noise(peers: Any) -> None:
+def test_the_control_rows_give_the_noise(peers: Any) -> None:
     rows = [row(peers, "a", 2.0), row(peers, "a, once more", 2.1), row(peers, "b", 1.0)]
     rows += [row(peers, "c", 2.0, 8.0), row(peers, "c, once more", 3.0, 8.0)]
     assert peers.noise(rows) == [
@@ -220,7 +218,7 @@ def test_accasims_table_is_read(peers: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.batsim
-def test_with_all_that_is_on_this_machine(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_all_programs_of_this_machine(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Batsim and whoever is there finish all jobs, and our schedules are the same over the wire and embedded."""
     assert peers.main(["--jobs", "40", "--procs", "32", "--rounds", "1"]) == 0
     said = capsys.readouterr().out

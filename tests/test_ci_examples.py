@@ -61,7 +61,7 @@ def repository(origin: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("read", [github, gitlab])
-def test_the_commands_pass_on_what_has_not_changed(read: Any, repository: Path) -> None:
+def test_the_commands_pass_without_changes(read: Any, repository: Path) -> None:
     variables, commands = read()
     install, *others = commands
     assert install == 'pip install "$PYBATSCHED"'
@@ -87,7 +87,7 @@ def test_the_commands_of_the_page_run(repository: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_each_condition_of_the_page_is_one(repository: Path) -> None:
+def test_each_condition_of_the_page_is_valid(repository: Path) -> None:
     conditions = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "ci.md").read_text(), flags=re.MULTILINE)
     assert len(conditions) == 5
     flags = " ".join(f"--fail-if '{condition}'" for condition in conditions)

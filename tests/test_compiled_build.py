@@ -50,7 +50,7 @@ def test_the_tests_of_this_run_are_of_the_compiled_build(build: Path) -> None:
     assert not engine.__file__.endswith(".py")
 
 
-def test_every_policy_says_the_same_and_starts_the_same_jobs_on_the_same_processors(build: Path) -> None:
+def test_every_policy_gives_the_same_messages_and_schedules(build: Path) -> None:
     said_plain, *plain = fingerprints(ROOT)
     said_compiled, *compiled = fingerprints(build)
     assert (said_plain, said_compiled) == ("# plain", "# compiled")
@@ -87,7 +87,7 @@ def compiled_classes() -> list[ast.ClassDef]:
     return [one for one in classes if any("allow_interpreted_subclasses" in ast.unparse(d) for d in one.decorator_list)]
 
 
-def test_what_authors_may_override_has_no_number_as_a_default() -> None:
+def test_methods_that_may_be_overridden_have_no_numeric_defaults() -> None:
     """Where a subclass is plain Python, mypyc passes 0 for a float or a native integer that the caller left out."""
     classes = compiled_classes()
     assert {"LocalScheduler", "Easy", "DbfScheduler", "Reallocation"} <= {one.name for one in classes}

@@ -61,7 +61,7 @@ def test_the_defaults_in_the_file_and_in_env_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("policy", registry.available())
-def test_every_policy_gets_what_it_needs_and_none_minds_what_others_need(policy: str, tmp_path: Path) -> None:
+def test_every_policy_runs_with_the_batsim_options_of_all(policy: str, tmp_path: Path) -> None:
     platform = "platforms/rackham-128gb-core.xml" if policy == "locality" else "platforms/cluster32.xml"  # nodes
     options = ["-o", "agent=pybatsched.gym:in_queue_order"] if policy == "rl" else []
     more = {"POLICY_OPTIONS": " ".join(options)} if options else {}
@@ -126,7 +126,7 @@ def test_the_stand_in_is_started_as_batsim_is_and_only_when_asked_for() -> None:
     assert targets[-1] == "scheduler", "what is built where no target is named"
 
 
-def test_no_batsim_ever_comes() -> None:
+def test_the_server_ends_if_no_batsim_connects() -> None:
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--first-timeout", "0.5") as server:
         server.wait_ready()
@@ -150,7 +150,7 @@ def test_compose_accepts_the_file() -> None:
     subprocess.run(["docker", "compose", "config", "--quiet"], cwd=ROOT, check=True, timeout=PATIENCE_S)
 
 
-def test_batsim_5_has_words_of_its_own(tmp_path: Path) -> None:
+def test_the_service_for_batsim_5_uses_its_options(tmp_path: Path) -> None:
     """The stand-in for it takes them, and the scheduler is the same."""
     told = services(defaults() | {"BATSIM5_SCHED": '{"order": "sjf"}'})
     assert told["batsim5"]["profiles"] == ["batsim5"]

@@ -81,7 +81,7 @@ def test_the_jobs_are_those_of_a_run_without_containers(policy: str, project: Pr
     assert roots == {"scheduler": "true\n", project.profile: "true\n" if project.profile == "stand-in" else "false\n"}
 
 
-def test_own_policy_files_and_owners_of_written_files(project: Project) -> None:
+def test_policy_files_of_the_user_and_owners_of_written_files(project: Project) -> None:
     shutil.copy(PUSHY, project.place / "mine.py")
     options = {"POLICY_OPTIONS": "--journal /out/run.pbj", "BATSIM_USER": "1234:4321", "PREFIX": "mine"}
     assert project.up(POLICY="mine.py:Ruthless", **options) == 0, project.said
@@ -106,12 +106,12 @@ def test_a_policy_that_is_not_there(project: Project) -> None:
     assert "nosuch" in project.said
 
 
-def test_a_batsim_that_does_not_begin(project: Project) -> None:
+def test_a_batsim_that_fails_to_start(project: Project) -> None:
     assert project.up(WORKLOAD="nosuch.json") == 143, project.said
     assert project.codes() == {"scheduler": 143, project.profile: 2}
 
 
-def test_a_batsim_that_breaks_down(project: Project) -> None:
+def test_a_batsim_that_crashes(project: Project) -> None:
     shutil.copy(WAITING, project.place)
     with project.started(**WAITS) as running:
         wait_until((project.out / "mark").exists, by=running)

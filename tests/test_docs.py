@@ -187,7 +187,7 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
 
 
-def test_what_another_simulator_would_have_to_know_is_so() -> None:
+def test_examples_of_the_page_on_policies_hold() -> None:
     page = (ROOT / "docs" / "policies.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     shared: dict[str, object] = {}
@@ -196,13 +196,13 @@ def test_what_another_simulator_would_have_to_know_is_so() -> None:
     assert len(examples) == 10
 
 
-def test_the_page_on_workloads_tells_the_order_of_one_instant() -> None:
+def test_the_page_on_workloads_describes_the_order_at_one_instant() -> None:
     page = (ROOT / "docs" / "workloads.md").read_text()
     (example,) = re.findall(r"### Jobs of one instant.*?```python\n(.*?)```", page, flags=re.DOTALL)
     exec(compile(example, "docs/workloads.md", "exec"), {})
 
 
-def test_the_wait_of_the_journals_page_is_that_of_the_example(tmp_path: Path) -> None:
+def test_the_page_on_journals_shows_the_output_of_explain(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "journal.md").read_text()
     (shown,) = re.findall(r"```\n(job w0!05: .*?)```", page, flags=re.DOTALL)
     args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "--journal", "run.pbj")
@@ -299,7 +299,7 @@ def test_the_page_on_learning_runs(tmp_path: Path) -> None:
     }
 
 
-def test_the_page_on_predictions_is_so() -> None:
+def test_examples_of_the_page_on_predictions_hold() -> None:
     page = (ROOT / "docs" / "predictions.md").read_text()
     shared: dict[str, object] = {}
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)

@@ -90,7 +90,7 @@ def test_only_marked_tests_find_hidden_programs(options: tuple[str, ...], plante
     assert not [*tmp_path.glob("pybatsched-path-*")]
 
 
-def test_these_tests_themselves_find_none() -> None:
+def test_unmarked_tests_find_no_hidden_program() -> None:
     assert [name for name in HIDDEN if shutil.which(name)] == []
     assert shutil.which("git")
 

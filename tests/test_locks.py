@@ -53,7 +53,7 @@ def files(*prefixes: str) -> set[str]:
     return {f"out/{prefix}{suffix}" for prefix in prefixes for suffix in RESULTS}
 
 
-def test_two_simulations_of_one_prefix(tmp_path: Path) -> None:
+def test_two_simulations_with_one_prefix_are_rejected(tmp_path: Path) -> None:
     with running(tmp_path, "out/a"):
         before = names(tmp_path)
         second = run_cli(*simulate(tmp_path, "out/../out/a"))
@@ -68,7 +68,7 @@ def test_two_simulations_of_one_prefix(tmp_path: Path) -> None:
     assert names(tmp_path) == {"out"} | files("a", "b")
 
 
-def test_two_simulations_of_one_journal(tmp_path: Path) -> None:
+def test_two_simulations_with_one_journal_are_rejected(tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with running(tmp_path, "a", "--journal", str(journal)):
         size = journal.stat().st_size
@@ -87,7 +87,7 @@ def test_a_run_that_does_not_begin_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == set()
 
 
-def test_a_file_is_kept_from_others_and_left_alone(tmp_path: Path) -> None:
+def test_a_locked_file_is_rejected_for_others_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("precious")
     with locks.held(path, "taken"):
@@ -101,7 +101,7 @@ def test_a_file_is_kept_from_others_and_left_alone(tmp_path: Path) -> None:
         pass
 
 
-def test_what_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_writer_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "place" / "a"
     with pytest.raises(KeyboardInterrupt), locks.held(path, "taken"):
         assert path.exists()
@@ -134,7 +134,7 @@ def test_looking_for_a_writer_does_not_block_writers(tmp_path: Path, monkeypatch
         os.close(other)
 
 
-def test_a_file_that_was_taken_away_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_removed_while_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock of a file that has no name any more is worth nothing: the new one is taken."""
     path = tmp_path / "a"
     real, n_calls = locks.take, 0
@@ -151,7 +151,7 @@ def test_a_file_that_was_taken_away_meanwhile(tmp_path: Path, monkeypatch: pytes
         assert (n_calls, path.exists()) == (2, True)
 
 
-def test_what_is_no_file_is_not_locked(tmp_path: Path) -> None:
+def test_devices_and_pipes_are_not_locked(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.symlink_to("/dev/null")
     with locks.held(path, "taken"), locks.held(path, "taken"):

@@ -59,7 +59,7 @@ def times(browser: webdriver.Chrome) -> list[list[float]]:
     return found
 
 
-def test_all_charts_show_one_time_and_zoom_together(page: webdriver.Chrome) -> None:
+def test_all_charts_share_one_time_axis_and_zoom_together(page: webdriver.Chrome) -> None:
     whole = times(page)
     assert len(whole) == 4
     assert whole == [whole[0]] * 4
@@ -79,7 +79,7 @@ def test_all_charts_show_one_time_and_zoom_together(page: webdriver.Chrome) -> N
     assert times(page) == whole
 
 
-def test_the_wheel_needs_a_key(page: webdriver.Chrome) -> None:
+def test_the_mouse_wheel_zooms_only_with_a_modifier_key(page: webdriver.Chrome) -> None:
     before = times(page)
     canvas = page.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
@@ -248,7 +248,7 @@ def test_ticks_are_at_whole_lengths_of_time(
     assert all(span[0] <= at <= span[1] for at, _ in found)
 
 
-def test_what_is_too_small_colours_a_point_by_its_share(page: webdriver.Chrome) -> None:
+def test_rectangles_below_one_pixel_colour_it_by_their_share(page: webdriver.Chrome) -> None:
     """A quarter and a half of black, and red over a whole point and half of the next."""
     found = page.execute_script(
         """const pixels = new Uint32Array(4).fill(0xffffffff), dust = pybatschedDust(pixels, 4, 1);
@@ -260,7 +260,7 @@ def test_what_is_too_small_colours_a_point_by_its_share(page: webdriver.Chrome) 
     assert found == ["ff404040", "ffffffff", "ff0000ff", "ff8080ff"]
 
 
-def test_keys_are_beside_the_charts_where_there_is_room(page: webdriver.Chrome) -> None:
+def test_legends_are_beside_the_charts_if_the_window_is_wide(page: webdriver.Chrome) -> None:
     for width, is_beside in ((1600, True), (1200, False)):
         page.set_window_size(width, 1000)
         side, chart = (page.find_element(By.CSS_SELECTOR, one) for one in ("#board", "#gantt0 canvas"))

@@ -67,7 +67,7 @@ def test_an_incomplete_run_has_a_notice_at_the_top(browser: webdriver.Chrome, pl
     assert browser.find_elements(By.CSS_SELECTOR, "[role=alert]") == []
 
 
-def test_names_are_text(browser: webdriver.Chrome, place: Path) -> None:
+def test_names_are_not_interpreted_as_html(browser: webdriver.Chrome, place: Path) -> None:
     load(browser, place / "both.html")
     assert browser.title == "fcfs, easy"
     told = gantt(browser, "return [...Array(g.n).keys()].map(g.told).join('\\n')")
@@ -90,7 +90,7 @@ def test_zoom_move_and_reset(browser: webdriver.Chrome, place: Path) -> None:
     assert gantt(browser, "return Object.assign({}, g.view)") == whole
 
 
-def test_hovering_over_a_job_tells_its_story(browser: webdriver.Chrome, place: Path) -> None:
+def test_hovering_over_a_job_shows_its_history(browser: webdriver.Chrome, place: Path) -> None:
     load(browser, place / "both.html")
     canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
     tip = browser.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")
@@ -202,7 +202,7 @@ def test_the_legend_explains_what_is_there(browser: webdriver.Chrome, urgent_pag
     assert browser.find_elements(By.CSS_SELECTOR, ".gantt-legend") == []
 
 
-def test_what_began_anew_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_work_lost_by_a_restart_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> None:
     preempted.simulated(tmp_path, "mode=kill_restart")
     assert run_cli("report", "ujfb", "--output", "ujfb.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "ujfb.html")
@@ -212,7 +212,7 @@ def test_what_began_anew_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> N
     assert [entry.text for entry in entries] == ["lost: the job was killed and restarted from scratch", "urgent job"]
 
 
-def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_loads_are_hatched_and_hovering_shows_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:
     loaded.simulated(tmp_path)
     assert run_cli("report", "loads", "--output", "loads.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "loads.html")
@@ -242,7 +242,7 @@ def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.C
     assert tip.find_elements(By.TAG_NAME, "b") == []
 
 
-def test_each_cluster_has_a_band_and_hovering_tells_its_moves(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_each_cluster_has_a_band_and_hovering_shows_moves(browser: webdriver.Chrome, tmp_path: Path) -> None:
     moved.simulated(tmp_path)
     assert run_cli("report", "moved", "--output", "moved.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "moved.html")

@@ -17,7 +17,7 @@ from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 
 
-def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
     spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json"})
     before = Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
     (index,) = tmp_path.glob("*.index.json")
@@ -166,7 +166,7 @@ def test_deadlines(how: dict[str, Any], places: range, tmp_path: Path) -> None:
             assert job["max_stay"] == pytest.approx(max(500, 2 * job["estimate"]))
 
 
-def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
+def test_jobs_with_deadlines_are_chosen_by_the_seed(tmp_path: Path) -> None:
     given = {"name": "w", "file": "workload.json", "deadlines": {"share": 0.5}}
     preparer = Preparer(tmp_path, [ROOT / "examples"])
     spec = WorkloadSpec.model_validate(given)
@@ -186,7 +186,9 @@ def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
         ({"deadlines": {"every": 3}, "moldable": {}}, True),
     ],
 )
-def test_what_is_drawn_is_kept_by_its_seed(how: dict[str, Any], draws: bool, tmp_path: Path) -> None:
+def test_workloads_with_random_changes_are_prepared_once_per_seed(
+    how: dict[str, Any], draws: bool, tmp_path: Path
+) -> None:
     jobs = [{"id": i, "subtime": i, "res": 2, "profile": "p", "walltime": 9, "queue": "a"} for i in range(40)]
     (tmp_path / "w.json").write_text(
         json.dumps({"nb_res": 8, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 5}}})
@@ -243,7 +245,7 @@ def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
         Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
 
 
-def test_an_optional_workload_is_left_out_where_it_is_not(tmp_path: Path) -> None:
+def test_a_missing_optional_workload_is_omitted(tmp_path: Path) -> None:
     missing = WorkloadSpec(name="log", file="log.swf")
     preparer = Preparer(tmp_path / "prepared", [tmp_path])
     with pytest.raises(InputError, match=r"workload file log\.swf: not found"):
@@ -317,7 +319,7 @@ def test_external_jobs_depend_on_the_seed(tmp_path: Path) -> None:
         assert (first == again, first != second) == (True, draws)
 
 
-def test_merged_logs_are_known_by_their_content(tmp_path: Path) -> None:
+def test_merged_logs_are_identified_by_their_content(tmp_path: Path) -> None:
     small_log(tmp_path / "a.swf", 0, 10)
     small_log(tmp_path / "b.swf", 5)
     preparer = Preparer(tmp_path, [tmp_path])

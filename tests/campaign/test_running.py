@@ -91,7 +91,9 @@ def test_a_cell_is_a_run_of_simulate(tmp_path: Path) -> None:
     assert row["utilisation"] == pytest.approx(figures["utilisation"])
 
 
-def test_workers_run_this_package_and_no_other_that_lies_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_ignore_a_package_of_the_same_name_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pybatsched").mkdir()
     (tmp_path / "pybatsched" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
     monkeypatch.chdir(tmp_path)
@@ -193,7 +195,7 @@ def test_a_damaged_result_is_run_again(damage: str, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "results.parquet").read_bytes() == table_before
 
 
-def test_nothing_is_begun_anew_by_accident(tmp_path: Path) -> None:
+def test_an_existing_campaign_is_not_restarted_without_resume(tmp_path: Path) -> None:
     spec = write(tmp_path / "s.toml", seeds=1)
     assert campaign(spec, tmp_path / "out").returncode == 0
     again = campaign(spec, tmp_path / "out")
@@ -245,7 +247,7 @@ def test_a_campaign_without_its_log_leaves_other_files_alone(tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["prepared"]
 
 
-def test_two_at_once_are_refused(tmp_path: Path) -> None:
+def test_two_campaigns_in_one_directory_are_rejected(tmp_path: Path) -> None:
     with Store(tmp_path / "out"):
         done = campaign(write(tmp_path / "s.toml"), tmp_path / "out")
     assert done.returncode == 2
@@ -501,7 +503,7 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
         ),
     ],
 )
-def test_dask_has_time_limits_and_last_words_too(policy: str, said: str, tmp_path: Path) -> None:
+def test_cells_on_dask_have_time_limits_and_report_worker_errors(policy: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     spec = write(tmp_path / "s.toml", seeds=2)
     more = ("campaign", "run", str(spec), "--output", str(tmp_path / "out"), "--dask")
@@ -522,7 +524,7 @@ class EnoughError(Exception):
     """A test has heard enough."""
 
 
-def test_on_dask_the_line_ticks_and_counts_what_runs(tmp_path: Path) -> None:
+def test_the_progress_line_on_dask_counts_running_cells(tmp_path: Path) -> None:
     from pybatsched.campaign.on_dask import DaskWorkers
     from pybatsched.campaign.running import Progress, run_campaign
     from pybatsched.campaign.spec import read_spec
@@ -544,7 +546,7 @@ def test_on_dask_the_line_ticks_and_counts_what_runs(tmp_path: Path) -> None:
     assert {n_running for _, n_running in heard} == {0, 1}  # one thread, however many cells wait
 
 
-def test_a_dask_scheduler_that_goes_takes_nothing_with_it(tmp_path: Path) -> None:
+def test_losing_the_dask_scheduler_keeps_finished_cells(tmp_path: Path) -> None:
     spec = write_gated(tmp_path, seeds=20, jobs=60)
     hold(tmp_path, tmp_path / "dask", 5)
     with dask_cluster(tmp_path, 1) as (address, _):

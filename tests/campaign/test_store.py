@@ -45,7 +45,7 @@ def test_a_full_disk_names_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (done.returncode, "1 of 1 cells done (1 before)" in done.stderr) == (0, True)
 
 
-def test_a_campaign_takes_away_what_a_killed_one_was_writing(tmp_path: Path) -> None:
+def test_a_campaign_removes_partial_files_of_a_killed_campaign(tmp_path: Path) -> None:
     def names() -> set[str]:
         return {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -64,7 +64,7 @@ def test_a_campaign_takes_away_what_a_killed_one_was_writing(tmp_path: Path) -> 
         assert store.result("a") == {"address": "a", "figures": {}}
 
 
-def test_a_campaign_that_cannot_have_its_directory_takes_nothing_away(tmp_path: Path) -> None:
+def test_a_rejected_campaign_removes_no_files(tmp_path: Path) -> None:
     with Store(tmp_path), pytest.raises(InputError, match="another campaign is running in this directory"):
         (tmp_path / "cells" / ".part-1.a.json").touch()
         Store(tmp_path).__enter__()
@@ -113,7 +113,7 @@ def is_dead(pid: int) -> bool:
         return True
 
 
-def test_a_worker_in_the_midst_of_a_cell_dies_with_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_worker_ends_when_its_parent_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("never.py").write_text(NEVER_ENDS)
     command = campaign()
@@ -135,7 +135,7 @@ def test_a_worker_in_the_midst_of_a_cell_dies_with_its_parent(tmp_path: Path, mo
     assert run_cli(*command, "--resume").returncode == 0
 
 
-def test_a_worker_without_a_place_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_a_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = campaign()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))

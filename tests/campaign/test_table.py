@@ -47,7 +47,9 @@ POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "o
         ({"points": [POINT | {"address": "a\n"}]}, "at `$.points[0].address`"),
     ],
 )
-def test_a_campaign_of_a_stranger_names_no_file_elsewhere(manifest: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_an_untrusted_manifest_cannot_name_files_outside_the_campaign(
+    manifest: dict[str, Any], told: str, tmp_path: Path
+) -> None:
     about = {"format": "pybatsched-campaign"} | (
         manifest and {"name": "n", "spec": {"workload": []}, "points": []} | manifest
     )
@@ -57,7 +59,7 @@ def test_a_campaign_of_a_stranger_names_no_file_elsewhere(manifest: dict[str, An
     assert told in done.stderr
 
 
-def test_depths_of_a_strangers_files(tmp_path: Path) -> None:
+def test_deeply_nested_untrusted_files_are_input_errors(tmp_path: Path) -> None:
     (tmp_path / "cells").mkdir()
     for name in ("manifest.json", "cells/a1.json"):
         (tmp_path / name).write_text("[" * 100_000)

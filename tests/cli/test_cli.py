@@ -19,7 +19,7 @@ from pybatsched.policies.availability import AvailabilityProfile, PlainProfile
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["-h"], ["dance"], []])
-def test_what_needs_no_command_loads_none(args: list[str]) -> None:
+def test_version_and_help_import_no_command_module(args: list[str]) -> None:
     """The version is what a container's health check asks for, again and again; and nobody likes to wait for help.
 
     No time is measured here: what is dear is loading what others have written, and none of that is loaded.
@@ -38,13 +38,13 @@ def test_what_needs_no_command_loads_none(args: list[str]) -> None:
     assert foreign - rooms == {"pybatsched", "pybatsched.cli", "pybatsched.errors", "pybatsched.version"}
 
 
-def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
+def test_the_command_list_shows_the_docstring_of_each_command() -> None:
     for name, summary in cli._COMMANDS.items():
         module = cli.module_of(name)
         assert (module.__doc__ or "").splitlines()[0] == summary
 
 
-def test_every_command_is_known_by_itself_as_among_all() -> None:
+def test_every_command_is_in_the_help_and_has_its_own_help() -> None:
     whole = cli.build_parser().format_help()
     for name in cli._COMMANDS:
         assert f"    {name}" in [line[: 4 + len(name)] for line in whole.splitlines()]
@@ -96,7 +96,7 @@ def test_policies() -> None:
         ([], "required: COMMAND"),
     ],
 )
-def test_mistakes_give_code_2_and_one_clear_message(arguments: list[str], message: str, tmp_path: Path) -> None:
+def test_usage_errors_give_code_2_and_one_message(arguments: list[str], message: str, tmp_path: Path) -> None:
     done = run_cli(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
@@ -225,7 +225,7 @@ def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
         "batsim --link {}",
     ],
 )
-def test_a_path_that_cannot_be_followed_is_an_input_error(words: str, tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_opened_is_an_input_error(words: str, tmp_path: Path) -> None:
     """A name that is too long stands for all that keep one from a file: directories that may not be entered, loops."""
     shutil.copy(ROOT / "examples" / "workload.json", tmp_path)
     done = run_cli(*words.format("a" * 300).split(), cwd=tmp_path)
@@ -234,7 +234,7 @@ def test_a_path_that_cannot_be_followed_is_an_input_error(words: str, tmp_path: 
     assert "Traceback" not in done.stderr
 
 
-def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(
+def test_an_internal_error_gives_code_1_and_asks_for_a_report(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(_name: str, **_trust: bool) -> None:
@@ -264,7 +264,7 @@ def test_options_cannot_be_abbreviated(args: tuple[str, ...], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", ["metrics", "report"])
-def test_a_file_of_a_run_gets_the_hint_to_give_the_prefix(command: str, tmp_path: Path) -> None:
+def test_an_output_file_given_instead_of_its_prefix_gets_a_hint(command: str, tmp_path: Path) -> None:
     args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "-e", "runs/out", "-q")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     for suffix in ("_jobs.csv", "_summary.json", "_state.json"):

@@ -35,7 +35,7 @@ def said(place: Path, *args: str, code: int = 2) -> str:
 # --- energy ---
 
 
-def test_equal_processors_have_no_watts(place: Path) -> None:
+def test_energy_needs_a_platform_with_power_values(place: Path) -> None:
     expected = "pybatsched: -E, --energy: expected -p PLATFORM with watts; the processors of --procs N have none\n"
     assert said(place, "--procs", "8", "-E") == expected
 
@@ -86,7 +86,7 @@ def test_a_policy_without_a_queue_is_rejected_before_the_run(place: Path) -> Non
     assert not (place / "out").exists()
 
 
-def test_files_are_named_as_they_were_given(place: Path) -> None:
+def test_errors_name_files_as_the_user_gave_them(place: Path) -> None:
     job: dict[str, Any] = {"id": "a", "subtime": 0, "res": 1, "profile": "p"}
     profiles = {"p": {"type": "delay", "delay": 5}}
     for wrong in ({"walltime": "long"}, {"estimate": -1}):
@@ -107,7 +107,7 @@ def test_files_are_named_as_they_were_given(place: Path) -> None:
         (b'{"error": "red \\u001b[31m\\u0007"}', "red \\x1b[31m\\x07"),
     ],
 )
-def test_what_a_scheduler_says_is_shown_and_orders_nothing(answer: bytes, told: str, place: Path) -> None:
+def test_error_texts_of_a_scheduler_are_shown_and_escaped(answer: bytes, told: str, place: Path) -> None:
     context = zmq.Context()
     socket = context.socket(zmq.REP)
     socket.setsockopt(zmq.LINGER, PATIENCE_MS)
@@ -134,7 +134,7 @@ def test_what_a_scheduler_says_is_shown_and_orders_nothing(answer: bytes, told: 
 # --- numbers and names ---
 
 
-def test_numbers_of_a_table_are_written_out(place: Path) -> None:
+def test_numbers_in_tables_have_no_exponent(place: Path) -> None:
     far = [logs.line(number, 10_000_000_000 + 60 * number, run=50, allocated=5) for number in range(1, 4)]
     (place / "log.swf").write_text(logs.HEADER + "\n".join(far) + "\n")
     said(place, "--procs", "8", "-e", "far", code=0)
@@ -142,7 +142,7 @@ def test_numbers_of_a_table_are_written_out(place: Path) -> None:
     assert rows["makespan_s"][-1] == "10,000,000,230.0"
 
 
-def test_ends_that_differ_by_calls_alone_are_explained(place: Path) -> None:
+def test_compare_explains_a_difference_in_ended_at_alone(place: Path) -> None:
     said(place, "--procs", "8", "-e", "a", code=0)
     told = json.loads((place / "a_summary.json").read_text())
     (place / "b_summary.json").write_text(json.dumps(told | {"ended_at": told["ended_at"] + 10}))
@@ -155,7 +155,7 @@ def test_studies_are_listed_by_an_option_too() -> None:
     assert run_cli("reproduce", "--list").stdout == run_cli("reproduce").stdout != ""
 
 
-def test_an_axis_speaks_of_small_values_where_there_are_some(place: Path) -> None:
+def test_an_axis_label_mentions_small_values_only_if_there_are_any(place: Path) -> None:
     said(place, "--procs", "8", "-e", "a", code=0)
     run = read_run(str(place / "a"))
     labels = [str(charts.cumulative([run], name).xaxis.axis_label) for name in ("wait_s", "bounded_slowdown")]
@@ -262,14 +262,14 @@ def test_a_campaign_lists_all_problems(place: Path) -> None:
     ]
 
 
-def test_readers_of_results_name_what_is_missing(place: Path) -> None:
+def test_missing_results_are_named(place: Path) -> None:
     expected = "pybatsched: no run 'nosuch': nosuch_jobs.csv does not exist; expected PREFIX of `simulate -e PREFIX`\n"
     assert failure(place, "metrics", "nosuch") == expected
     expected = "pybatsched: none: no campaign here (no manifest.json); expected DIR of `campaign run --output DIR`\n"
     assert failure(place, "campaign", "status", "none") == expected
 
 
-def test_a_class_that_no_job_has(place: Path) -> None:
+def test_a_job_class_without_jobs_is_an_error(place: Path) -> None:
     said(place, "--procs", "8", "-e", "ok", code=0)
     text = failure(place, "metrics", "ok", "--by", "colour")
     assert text.startswith("pybatsched: --by colour: no job has this field; expected kind, size, state or one of ")
@@ -318,7 +318,7 @@ def test_a_job_without_processors_is_rejected_with_the_reason(place: Path) -> No
     assert "asks for 0 processors; expected at least 1" in run_cli("explain", "j.pbj", "w0!a", cwd=place).stdout
 
 
-def test_a_run_that_fails_at_once_leaves_no_files_of_jobs(place: Path) -> None:
+def test_a_run_that_fails_at_the_start_leaves_no_partial_files(place: Path) -> None:
     said(place, "--procs", "8", "-e", "fresh", code=0)
     before = (place / "fresh_jobs.csv").read_bytes()
     text = failure(place, "simulate", "--procs", "8", "-w", "log.swf", "--policy", "locality", "-e", "fresh")

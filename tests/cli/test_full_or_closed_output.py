@@ -132,7 +132,7 @@ def called(command: str) -> list[str]:
     return command.replace("inject ", f"inject {WORKLOAD} ").split()
 
 
-def test_every_command_is_tried() -> None:
+def test_every_command_is_in_the_list_of_this_test() -> None:
     assert {*SPEAKING} == {*COMMANDS}
 
 
@@ -148,7 +148,7 @@ def test_the_help_of_every_command_cannot_be_written(command: str, way: str, pla
 @pytest.mark.parametrize(
     ("command", "way"), [(name, [*WAYS][way]) for name, _, way in IN_TURN if SPEAKING[name] is not None]
 )
-def test_what_every_command_has_to_say_cannot_be_written(command: str, way: str, place: Path) -> None:
+def test_every_command_reports_an_unwritable_output(command: str, way: str, place: Path) -> None:
     group, *name = command.split()[:2]  # what `inject` does is told behind its file
     shutil.rmtree(place / "keys", ignore_errors=True)  # which no command writes twice
     code, said = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
@@ -156,12 +156,12 @@ def test_what_every_command_has_to_say_cannot_be_written(command: str, way: str,
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_so_is_a_lot_that_does_not_wait_for_the_end(way: str, place: Path) -> None:
+def test_an_output_larger_than_the_buffer_is_reported_if_unwritable(way: str, place: Path) -> None:
     """More than a buffer holds: the command itself stumbles, not the last flush."""
     assert run_into(way, ("platform", "generate", "curie", "--output", "-"), place) == LOST[way]
 
 
-def test_a_reader_that_has_seen_enough_ends_a_command_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_a_command_without_an_error(tmp_path: Path) -> None:
     """As `| head -1` does, in a process of its own. A table of 400 kB is more than a pipe holds."""
     rows = [campaigns.Row("w", "p" * 80, {"n_jobs": 1} if n == 0 else None, address="a") for n in range(5000)]
     campaigns.keep(tmp_path / "study", rows, ["w"])
@@ -182,13 +182,13 @@ def test_a_run_whose_table_has_no_reader_is_finished(place: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("program", [("-m", "pybatsched"), (str(Path(sys.executable).with_name("pybatsched")),)])
-def test_a_standard_output_that_was_never_there(program: tuple[str, ...], place: Path) -> None:
+def test_a_missing_standard_output_is_reported(program: tuple[str, ...], place: Path) -> None:
     command = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, *program, "policies"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=place, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stderr) == (2, "pybatsched: standard output cannot be written: it is closed\n")
 
 
-def test_a_command_without_a_word_for_it_needs_no_standard_output(place: Path, tmp_path: Path) -> None:
+def test_a_quiet_command_needs_no_standard_output(place: Path, tmp_path: Path) -> None:
     assert run_into("full", ("simulate", *RUN[:-1], str(tmp_path / "a"), "--quiet"), place) == (0, [])
 
 
@@ -203,9 +203,7 @@ def test_a_command_without_a_word_for_it_needs_no_standard_output(place: Path, t
     ids=["plot", "plot of a campaign", "stats", "report"],
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_picture_that_cannot_be_written_whole_leaves_no_file(
-    is_first: bool, args: tuple[str, ...], place: Path, tmp_path: Path
-) -> None:
+def test_an_incomplete_picture_is_removed(is_first: bool, args: tuple[str, ...], place: Path, tmp_path: Path) -> None:
     output = tmp_path / "there" / ("page.html" if args[0] == "report" else "figure.svg")
     earlier = {} if is_first else {output: b"an earlier one"}
     for path, content in earlier.items():
@@ -245,7 +243,7 @@ def test_an_error_on_closed_stderr_keeps_its_exit_code(where: str, tmp_path: Pat
     assert done.returncode == 2
 
 
-def test_the_demo_ends_quietly_when_its_reader_has_gone(tmp_path: Path) -> None:
+def test_the_demo_ends_without_an_error_if_its_pipe_is_closed(tmp_path: Path) -> None:
     """As the commands do: a shell gives 141 for a program that SIGPIPE has ended."""
     with closed_pipe() as stdout:
         done = subprocess.run(

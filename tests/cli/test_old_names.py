@@ -57,7 +57,7 @@ def test_merge_takes_old_names(place: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--farewell", "--send-end"])
-def test_an_end_is_sent_by_both_names(place: Path, option: str) -> None:
+def test_send_end_works_by_its_old_and_new_name(place: Path, option: str) -> None:
     # patience: the event that ends the wait never comes, so any time will do
     args = ("--external", "-s", "tcp://127.0.0.1:1", "--timeout", "0.1", option)
     done = run_cli("simulate", "--procs", "8", "-w", "log.swf", *args, cwd=place)

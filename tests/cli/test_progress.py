@@ -50,7 +50,7 @@ def test_progress_is_shown_until_the_end() -> None:
         assert terminal.is_clear
 
 
-def test_the_line_goes_with_an_error_too() -> None:
+def test_the_progress_line_is_cleared_after_an_error() -> None:
     with redirect_stderr(_Terminal()) as terminal, pytest.raises(ValueError, match="broken"), doing("reading a.swf"):
         raise ValueError("broken")
     assert terminal.is_clear
@@ -62,13 +62,13 @@ def test_no_progress_is_written_to_a_file(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == ""
 
 
-def test_quiet_is_quiet_on_a_terminal() -> None:
+def test_quiet_shows_no_progress_on_a_terminal() -> None:
     with redirect_stderr(_Terminal()) as terminal, doing("reading a.swf", quiet=True), ProgressLine(10, quiet=True):
         pass
     assert terminal.getvalue() == ""
 
 
-def test_the_bar_is_there_before_the_first_message() -> None:
+def test_the_bar_is_shown_before_the_first_message() -> None:
     with redirect_stderr(_Terminal()) as terminal, ProgressLine(1000):
         assert terminal.shown == [f"|{'':30}| 0 of 1,000 jobs, simulated 00:00:00, ? left"]
     assert terminal.is_clear
@@ -86,11 +86,11 @@ def test_the_bar_of_a_run_shows_jobs_and_simulated_time(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("ends_at", "now", "n_over", "share"), [(7200.0, 3600.0, 100, 0.5), (7200.0, 3600.0, 800, 0.8), (0.0, 0.0, 1, 1.0)]
 )
-def test_a_run_ends_with_its_jobs_or_with_its_time(ends_at: float, now: float, n_over: int, share: float) -> None:
+def test_the_share_done_is_by_jobs_or_by_stop_time(ends_at: float, now: float, n_over: int, share: float) -> None:
     assert ProgressLine(1000, ends_at=ends_at).share(now, n_over) == share
 
 
-def test_a_bar_of_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_shows_a_percentage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_EVERY_S", 0.0)
     with redirect_stderr(_Terminal()) as terminal, Bar("reading a.swf") as bar:
         bar.update(0.5)
@@ -108,7 +108,7 @@ def shares_of(path: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", ["swf", "swf.gz", "json"])
-def test_loading_tells_how_far_it_is(kind: str, tmp_path: Path) -> None:
+def test_loading_reports_its_progress(kind: str, tmp_path: Path) -> None:
     path, n = tmp_path / f"a.{kind}", 20_000
     if kind == "json":
         jobs = [{"id": str(i), "subtime": i, "res": 1, "profile": "d"} for i in range(n)]
@@ -136,7 +136,7 @@ def test_progress_without_a_receiver_is_ignored() -> None:
     assert told == []
 
 
-def test_parts_of_parts_take_their_place() -> None:
+def test_progress_of_nested_parts_is_scaled() -> None:
     told: list[float] = []
     with reporting.report_to(told.append), reporting.part(0, 1):
         with reporting.part(0.5, 0.75):
@@ -147,7 +147,7 @@ def test_parts_of_parts_take_their_place() -> None:
     assert told == [0.625, 0.75, 1.0, 0.0]
 
 
-def test_a_journal_tells_how_far_it_is_read(tmp_path: Path) -> None:
+def test_reading_a_journal_reports_its_progress(tmp_path: Path) -> None:
     args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "--journal", "a.pbj")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     told: list[float] = []
@@ -185,7 +185,7 @@ def test_a_log_is_loaded_with_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("more", "is_told"), [((), True), (("--quiet",), False)])
-def test_simulate_says_what_it_reads(tmp_path: Path, more: tuple[str, ...], is_told: bool) -> None:
+def test_simulate_shows_the_file_it_reads(tmp_path: Path, more: tuple[str, ...], is_told: bool) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
     command = [sys.executable, "-P", "-m", "pybatsched", "simulate", "--procs", "32", "-w", "examples/workload.json"]

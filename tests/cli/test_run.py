@@ -106,7 +106,7 @@ def test_batsim_gets_what_the_policy_needs_and_what_the_user_adds(place: Path) -
     assert (place / "args").read_text().splitlines().count("--enable-dynamic-jobs") == 1
 
 
-def test_options_by_way_of_batsim_name_no_files(place: Path) -> None:
+def test_options_passed_through_batsim_cannot_name_policy_files(place: Path) -> None:
     (place / "mine.py").write_text("raise SystemExit('it was run')\n")
     done = run(place, "--", "--sched-cfg", '{"principal": "mine.py:Mine"}', policy="redirection")
     assert done.returncode == 2
@@ -167,14 +167,14 @@ def test_a_deadlock_lists_each_job(how: str, place: Path, monkeypatch: pytest.Mo
     assert (summary["finished"], summary["n_unfinished"]) == (False, 30)
 
 
-def test_a_job_that_batsim_lost_is_missed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_missing_in_batsims_output_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "lose-a-job")
     done = run(place)
     assert done.returncode == 5
     assert "it has no row in out/r_jobs.csv, so Batsim lost it" in done.stderr
 
 
-def test_a_batsim_that_does_not_begin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_that_fails_to_start_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "early")
     done = run(place)
     assert done.returncode == 2
@@ -182,7 +182,7 @@ def test_a_batsim_that_does_not_begin(place: Path, monkeypatch: pytest.MonkeyPat
     assert "Invalid platform file: no master" in done.stderr
 
 
-def test_a_batsim_that_crashes_at_the_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_that_crashes_at_the_end_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "crash-late")
     done = run(place)
     assert done.returncode == 4
@@ -214,7 +214,7 @@ def files(place: Path) -> dict[str, bytes]:
     return {suffix: path.read_bytes() for suffix, path in found.items() if path.exists()}
 
 
-def test_a_finished_run_leaves_nothing_aside(place: Path) -> None:
+def test_a_finished_run_leaves_no_partial_files(place: Path) -> None:
     assert run(place).returncode == 0
     before = files(place)
     results = {
@@ -238,7 +238,7 @@ def test_a_finished_run_leaves_nothing_aside(place: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "code", "n_over"), [("early", 2, 0), ("crash", 4, 0), ("crash-late", 4, 30), ("raise", 6, 5)]
 )
-def test_a_run_that_fails_leaves_earlier_results_alone(
+def test_a_failed_run_keeps_earlier_results(
     how: str, code: int, n_over: int, is_first: bool, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_first:
@@ -266,7 +266,7 @@ def test_a_run_that_fails_leaves_earlier_results_alone(
 
 
 @pytest.mark.parametrize(("signum", "state"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "running")])
-def test_a_run_that_is_stopped_leaves_earlier_results_alone(
+def test_a_stopped_run_keeps_earlier_results(
     signum: int, state: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(place).returncode == 0
@@ -285,7 +285,7 @@ def test_a_run_that_is_stopped_leaves_earlier_results_alone(
     assert_gone(place)
 
 
-def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_with_the_same_prefix_are_rejected(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "hang")
     process = start(place, "-e", "out/r")
     try:
@@ -306,7 +306,7 @@ def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not list((place / "out").glob("*lock*"))
 
 
-def test_a_batsim_that_crashes_in_the_middle(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_that_crashes_during_the_run_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "crash")
     (place / "deadlock.json").write_text(WORKLOAD.read_text())  # a name is no verdict
     done = run(place, "-w", "deadlock.json")
@@ -317,7 +317,9 @@ def test_a_batsim_that_crashes_in_the_middle(place: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("how", ["hang", "stubborn", "wait"])
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_scheduler_and_batsim(
+    how: str, signum: int, code: int, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STAND_IN", how)
     process = start(place)
     process.send_signal(signum)
@@ -327,7 +329,7 @@ def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, m
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
-def test_batsim_dies_even_when_we_are_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batsim_ends_when_pybatsched_is_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "stubborn")
     process = start(place)
     process.kill()
@@ -344,7 +346,7 @@ def test_the_scheduler_ends_when_batsim_is_killed(place: Path, monkeypatch: pyte
     assert "exit code 137 before its first message" in said
 
 
-def test_a_policy_that_raises_takes_batsim_with_it(place: Path) -> None:
+def test_a_policy_that_raises_ends_batsim(place: Path) -> None:
     lines = (
         "from pybatsched.core.policy import Policy",
         "class Bad(Policy):",
@@ -415,14 +417,14 @@ def test_inputs_are_never_overwritten(suffix: str, place: Path) -> None:
         assert path.read_text() == WORKLOAD.read_text()
 
 
-def test_a_directory_in_the_way(place: Path) -> None:
+def test_an_output_path_that_is_a_directory_is_an_error(place: Path) -> None:
     (place / "out" / "r_jobs.csv").mkdir(parents=True)
     done = run(place)
     assert done.returncode == 2
     assert "-e out/r: cannot write out/r_jobs.csv" in done.stderr
 
 
-def test_what_a_wrapper_started_is_ended_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_started_by_a_wrapper_are_ended(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "wait")
     wrapper = place / "wrapper"
     wrapper.write_text(f'#!/bin/sh\n"{sys.executable}" "{STAND_IN}" "$@"\n')  # no exec: two processes
@@ -464,7 +466,7 @@ def test_usage_errors(args: tuple[str, ...], said: str, place: Path) -> None:
     assert said in done.stderr
 
 
-def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_batsim_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run(tmp_path)
     assert done.returncode == 2

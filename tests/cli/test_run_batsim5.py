@@ -42,7 +42,7 @@ def run5(place: Path, *words: str, policy: str = "ujfb") -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_its_files_are_read_as_those_of_batsim_4(place: Path) -> None:
+def test_output_files_of_batsim_5_are_read_as_those_of_batsim_4(place: Path) -> None:
     code, errors = run5(place, "--journal", "five.pbj")
     assert code == 0, errors
     done = run_cli("simulate", "-p", str(PLATFORM), "-w", "w.json", "--policy", "ujfb", "-e", "four", "-q", cwd=place)
@@ -60,7 +60,7 @@ def test_its_files_are_read_as_those_of_batsim_4(place: Path) -> None:
     assert "identical" in done.stdout
 
 
-def test_its_workload_is_in_its_words(place: Path) -> None:
+def test_the_workload_is_written_in_batsim_5s_format(place: Path) -> None:
     assert run5(place)[0] == 0
     written = json.loads((place / "five_w0.json").read_text())
     assert {profile["type"] for profile in written["profiles"].values()} == {"DelayProfile"}
@@ -92,13 +92,13 @@ def test_the_arguments_of_batsim_5(place: Path, monkeypatch: pytest.MonkeyPatch)
         (["-e", "x"], "give -e before the --"),
     ],
 )
-def test_what_is_not_for_batsim_5(place: Path, words: list[str], told: str) -> None:
+def test_options_that_batsim_5_lacks_are_rejected(place: Path, words: list[str], told: str) -> None:
     code, errors = run5(place, "--", *words)
     assert code == 2
     assert told in errors
 
 
-def test_one_that_dies_of_our_hello_has_not_begun(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_5_that_crashes_after_the_hello_has_not_started(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "early")
     code, errors = run5(place)
     assert code == 2
@@ -161,7 +161,7 @@ a.1,dyn,a.1,COMPLETED_SUCCESSFULLY,"parent=w0!a"
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_files_that_end_anywhere_are_settled_as_far_as_they_go(is_whole: bool, tmp_path: Path) -> None:
+def test_truncated_output_files_are_converted_up_to_the_last_whole_row(is_whole: bool, tmp_path: Path) -> None:
     """Whatever a Batsim that was killed has left of its jobs: every whole row is settled, the rest is as it was."""
     jobs = tmp_path / "out_jobs.csv"
     for end in range(len(ROWS) + 1):
@@ -194,14 +194,16 @@ def test_a_batsim_killed_while_writing_is_reported(place: Path, monkeypatch: pyt
     assert "schedule.json" not in errors
 
 
-def test_a_prefix_may_be_the_begin_of_names_in_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefix_may_be_a_directory_or_the_start_of_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert batsim5.prefix_of("out") == str(tmp_path / "out_")
     assert batsim5.prefix_of("out/") == str(tmp_path / "out" / "_")
     assert batsim5.prefix_of("out/five") == str(tmp_path / "out" / "five_")
 
 
-def test_two_values_of_an_option_are_read() -> None:
+def test_options_with_two_values_are_read() -> None:
     words = ["-r", "node1", "storage", "--add-role=node2", "storage", "-Eq", "--mmax=4"]
     assert read_arguments(words, batsim5.OPTIONS, batsim5.OURS) == {
         "--add-role": ["node1:storage", "node2:storage"],

@@ -66,7 +66,7 @@ def texts(directory: Path, prefix: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", f"{PUSHY}:Restarter"])
-def test_in_process_and_over_the_socket_are_the_same_byte_for_byte(policy: str, inputs: Path) -> None:
+def test_embedded_and_socket_runs_write_identical_files(policy: str, inputs: Path) -> None:
     flags = ["--enable-dynamic-jobs", "--enable-profile-reuse"] if "pushy" in policy else []
     inside = simulate(inputs, "--policy", policy, "-e", "in", *flags)
     assert inside.returncode == 0, inside.stderr
@@ -78,7 +78,7 @@ def test_in_process_and_over_the_socket_are_the_same_byte_for_byte(policy: str, 
     assert outside.stdout.splitlines()[:6] == inside.stdout.splitlines()[:6]
 
 
-def test_a_run_twice_gives_the_same_files_and_one_to_repeat_it_by(inputs: Path) -> None:
+def test_repeated_runs_write_identical_files_and_a_command_to_repeat(inputs: Path) -> None:
     args = ("simulate", "-p", "platform.xml", "-w", "w.json", "--policy", "easy", "-o", "order=sjf", "-e")
     assert run_cli(*args, "a", cwd=inputs).returncode == 0
     run_elsewhere([(*args, "b")], cwd=inputs)
@@ -136,7 +136,7 @@ def test_a_call_each_second_of_a_long_job_is_fine(inputs: Path) -> None:
     assert rows(inputs / "restless_jobs.csv")[0]["finish_time"] == "9000.000000"
 
 
-def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
+def test_machines_that_never_come_back_are_named_as_the_reason(inputs: Path) -> None:
     write_workload(inputs, jobs((8, 5.0)))
     event = {"type": "machine_unavailable", "timestamp": 0, "resources": "0-3"}
     (inputs / "events.txt").write_text(json.dumps(event))
@@ -146,7 +146,7 @@ def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
 
 
 @pytest.mark.parametrize("send_end", [False, True])
-def test_a_deadlock_over_the_wire(send_end: bool, inputs: Path) -> None:
+def test_a_deadlock_of_an_external_scheduler_is_reported(send_end: bool, inputs: Path) -> None:
     """Batsim stays silent then, so the scheduler sees its connection close; with --send-end it is told."""
     write_workload(inputs, jobs((2, 5.0)))
     with Server("--policy", f"{PUSHY}:Lazy") as server:
@@ -215,7 +215,7 @@ class Rude(threading.Thread):
         (b'{"error":"","now":"?"}', "message 1, now: "),
     ],
 )
-def test_a_scheduler_that_breaks_the_protocol(answer: bytes, said: str, inputs: Path) -> None:
+def test_a_scheduler_that_breaks_the_protocol_is_reported(answer: bytes, said: str, inputs: Path) -> None:
     code, errors = Rude(answer).play(inputs)
     assert code == 3
     assert said in errors
@@ -251,13 +251,13 @@ def test_an_exception_of_the_external_scheduler_is_printed(inputs: Path) -> None
     )
 
 
-def test_a_scheduler_that_vanishes(inputs: Path) -> None:
+def test_a_scheduler_that_disconnects_is_reported(inputs: Path) -> None:
     code, errors = Rude(None).play(inputs)
     assert code == 4
     assert "closed its connection" in errors
 
 
-def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_stops_replying_is_reported(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes the message, and a long time passes: on the simulator's clock, not on ours."""
     passed = [0.0]
     monkeypatch.setattr(external, "time", SimpleNamespace(monotonic=lambda: passed[-1]))
@@ -267,14 +267,14 @@ def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyP
     assert f" for {LONG_S:.1f} s (--timeout {LONG_S})" in errors
 
 
-def test_no_scheduler_at_all(inputs: Path) -> None:
+def test_a_missing_scheduler_is_reported(inputs: Path) -> None:
     # patience: the event that ends the wait never comes, so any time will do
     done = simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5")
     assert done.returncode == 4
     assert "no scheduler at tcp://127.0.0.1:9" in done.stderr
 
 
-def test_a_refused_workload_leaves_earlier_results_alone(inputs: Path) -> None:
+def test_a_rejected_workload_keeps_earlier_results(inputs: Path) -> None:
     assert simulate(inputs, "--policy", "fcfs", "-e", "keep").returncode == 0
     before = texts(inputs, "keep")
     content = jobs((2, 5.0))
@@ -298,7 +298,7 @@ def test_a_journal_of_a_simulation_can_be_replayed_and_explained(inputs: Path) -
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_what_was_written_stays(signum: int, inputs: Path) -> None:
+def test_a_signal_ends_the_run_and_keeps_written_files(signum: int, inputs: Path) -> None:
     command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
     command += [f"{WAITING}:Waits", "-o", "mark=mark", "-e", "cut"]
     process = subprocess.Popen(command, cwd=inputs, stderr=subprocess.PIPE)
@@ -366,7 +366,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--policy", "easy", "--memory-unit", "MB"], "--memory-unit: expected a log in SWF among the workloads"),
     ],
 )
-def test_usage_errors_name_the_culprit(args: list[str], said: str, inputs: Path) -> None:
+def test_usage_errors_name_the_wrong_option_or_file(args: list[str], said: str, inputs: Path) -> None:
     done = simulate(inputs, *args)
     assert done.returncode == 2
     assert said in done.stderr

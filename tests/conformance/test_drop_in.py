@@ -36,7 +36,7 @@ def told(path: Path) -> object:
 
 
 @pytest.mark.parametrize("source", OWN, ids=lambda r: r.name)
-def test_files_and_exit_codes(source: Recording, tmp_path: Path) -> None:
+def test_files_and_exit_codes_equal_batsims(source: Recording, tmp_path: Path) -> None:
     found = {}
     for name, program in (("mine", DROP_IN), ("theirs", REAL)):
         (tmp_path / name).mkdir()
@@ -90,7 +90,7 @@ def test_files_and_exit_codes(source: Recording, tmp_path: Path) -> None:
         "-p platform.xml -w workload.json -r nobody:storage -q --no-sched -e OUT",
     ],
 )
-def test_command_lines(words: str, tmp_path: Path) -> None:
+def test_command_lines_are_accepted_or_rejected_as_by_batsim(words: str, tmp_path: Path) -> None:
     codes, said = [], []
     place = tmp_path / "inputs"
     shutil.copytree(recording("plain").directory, place)  # some would write where they are

@@ -101,7 +101,7 @@ def play(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("recording", [one for one in ALL if one.exit_code == 0], ids=lambda r: r.name)
-def test_messages_and_jobs_are_batsims(recording: Recording5, tmp_path: Path) -> None:
+def test_messages_and_jobs_equal_batsims(recording: Recording5, tmp_path: Path) -> None:
     said = play(recording, tmp_path / "out")
     heard = [plain(raw) for sender, raw in recording.records[2:] if sender == "batsim"]
     if recording.name in OTHER_MEMBERS:
@@ -118,6 +118,6 @@ def test_messages_and_jobs_are_batsims(recording: Recording5, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("recording", [one for one in ALL if one.exit_code != 0], ids=lambda r: r.name)
-def test_what_batsim_does_not_survive_is_refused(recording: Recording5, tmp_path: Path) -> None:
+def test_decisions_that_abort_batsim_are_rejected(recording: Recording5, tmp_path: Path) -> None:
     with pytest.raises(RemoteProtocolError, match="expected an integer, found 6.5"):
         play(recording, tmp_path / "out")

@@ -36,7 +36,7 @@ NETWORK = {r.name for r in ALL if r.name.startswith(("com-", "wired-")) or r.nam
 
 
 @pytest.mark.parametrize("recording", [r for r in ALL if r.name not in CLOCK_NOISE], ids=lambda r: r.name)
-def test_messages_and_files_are_batsims(recording: Recording, tmp_path: Path) -> None:
+def test_messages_and_files_equal_batsims(recording: Recording, tmp_path: Path) -> None:
     are_batsims(recording, tmp_path, AUTO, HOPS_AT_ZERO.get(recording.name, ()))
 
 
@@ -71,7 +71,9 @@ def without_hops(path: Path) -> str:
 
 @pytest.mark.parametrize("clock", [AUTO, SIMGRID])
 @pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
-def test_one_that_stands_still_at_each_message_says_the_same(recording: Recording, clock: str, tmp_path: Path) -> None:
+def test_a_simulation_paused_at_each_message_gives_the_same_messages(
+    recording: Recording, clock: str, tmp_path: Path
+) -> None:
     by_itself = play(recording, tmp_path / "out", clock=clock)
     (tmp_path / "halting").mkdir()
     assert play(recording, tmp_path / "halting" / "out", halting=True, clock=clock) == by_itself
@@ -150,7 +152,7 @@ def line(recording: Recording) -> str:
     return f"| {name} | {result} | {equal} |"
 
 
-def test_the_page_in_the_docs_is_true() -> None:
+def test_the_conformance_page_is_up_to_date() -> None:
     """Recordings that are not here are believed; those that are must be there with the right result."""
     page = ROOT / "docs" / "conformance.md"
     said = page.read_text().splitlines() if page.exists() else []

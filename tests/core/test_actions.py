@@ -49,7 +49,7 @@ def test_processors_are_kept_and_the_job_starts_at_its_instant() -> None:
     assert stage.free == "0-3"
 
 
-def test_another_message_may_come_first() -> None:
+def test_a_held_job_starts_at_the_first_message_at_or_after_its_time() -> None:
     stage = Stage(Listener)
     job = stage.submit("a", 2, walltime=20)
     stage.do(hold(job, "1-2", 3.0))
@@ -58,7 +58,7 @@ def test_another_message_may_come_first() -> None:
     assert kinds(stage.step(call(3.0), at=3.00001)) == []
 
 
-def test_one_call_for_one_instant_is_enough() -> None:
+def test_jobs_held_until_one_instant_share_one_call() -> None:
     stage = Stage(Listener)
     first, second = stage.submit("a", 1), stage.submit("b", 1)
     assert kinds(stage.do(hold(second, "0", 4.0), hold(first, "1", 4.0))) == ["CallMeLater"]
@@ -66,7 +66,7 @@ def test_one_call_for_one_instant_is_enough() -> None:
     assert [decision.job_id for decision in reply.decisions] == ["w0!a", "w0!a", "w0!b", "w0!b"]  # type: ignore[attr-defined]
 
 
-def test_an_instant_that_has_come_is_a_start() -> None:
+def test_holding_a_job_until_now_starts_it() -> None:
     stage = Stage(Listener)
     job = stage.submit("a", 1, at=2.0)
     assert kinds(stage.do(hold(job, "3", 2.0))) == ["ExecuteJob"]
@@ -84,7 +84,7 @@ def test_a_released_job_waits_again() -> None:
     assert kinds(stage.do(start(job, "2-3"))) == ["ExecuteJob"]
 
 
-def test_a_processor_that_goes_away_releases_the_job_and_the_policy_hears_of_it() -> None:
+def test_a_lost_processor_releases_the_held_job_and_notifies_the_policy() -> None:
     stage = Stage(Listener)
     held, other = stage.submit("a", 2), stage.submit("b", 1)
     stage.do(hold(held, "0-1", 4.0), hold(other, "2", 4.0))
@@ -96,7 +96,7 @@ def test_a_processor_that_goes_away_releases_the_job_and_the_policy_hears_of_it(
     assert [type(decision).__name__ for decision in reply.decisions] == ["SetJobMetadata", "ExecuteJob"]
 
 
-def test_a_processor_that_goes_away_in_that_very_instant_does_too() -> None:
+def test_a_processor_lost_at_the_start_time_releases_the_held_job() -> None:
     stage = Stage(Listener)
     job = stage.submit("a", 2)
     stage.do(hold(job, "0-1", 4.0))
@@ -105,7 +105,7 @@ def test_a_processor_that_goes_away_in_that_very_instant_does_too() -> None:
     assert (job.state, stage.free) == (JobState.WAITING, "1-3")
 
 
-def test_facts_words_and_lineage_share_the_metadata() -> None:
+def test_facts_texts_and_lineage_share_the_metadata() -> None:
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
     job = stage.run("a", "0-1", walltime=20)
     stage.do(d.Requeue(job.id, work="rest", by="w0!urgent"), at=4.0)
@@ -132,7 +132,7 @@ def test_facts_words_and_lineage_share_the_metadata() -> None:
         (d.StartAt("w0!a", "0-1", 4.0), "well-formed", "StartAt.procs is a str"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_refused(decision: d.Decision, rule: str, text: str) -> None:
+def test_invalid_holds_are_rejected(decision: d.Decision, rule: str, text: str) -> None:
     stage = Stage()
     stage.submit("a", 2)
     stage.run("b", "2-3")

@@ -16,7 +16,7 @@ from pybatsched.errors import InputError, RemoteProtocolError
 # --- events -----------------------------------------------------------------------------------------------------
 
 
-def test_a_job_lives_and_the_free_set_follows() -> None:
+def test_free_processors_follow_the_states_of_a_job() -> None:
     stage = Stage()
     job = stage.submit("a", n=2)
     reply = stage.do(start(job, "1-2", reason="why not"))
@@ -66,7 +66,7 @@ def test_reasons_of_any_kind_can_be_shown() -> None:
         assert d.reason_text(reason) == text  # type: ignore[arg-type]
 
 
-def test_other_news_reach_the_policy() -> None:
+def test_other_events_are_passed_to_the_policy() -> None:
     stage = Stage()
     stage.step(
         e.Answer(5.0, timestamp=0),
@@ -177,7 +177,7 @@ def submitted(**fields: Any) -> e.JobSubmitted:
     return e.JobSubmitted("w0!a", {"id": "w0!a", "subtime": 0, "res": 1, "profile": "d10"} | fields, timestamp=0)
 
 
-def test_more_peer_errors() -> None:
+def test_peer_errors_about_jobs() -> None:
     stage = Stage()
     job = stage.submit("a")
     with pytest.raises(RemoteProtocolError, match="was submitted before; expected a new id"):
@@ -203,7 +203,7 @@ def test_a_users_bad_field_is_the_users_error() -> None:
             Stage().step(submitted(estimate=value))
 
 
-def test_older_and_foreign_peers_describe_less() -> None:
+def test_platform_fields_missing_from_older_peers_are_derived() -> None:
     stage = Stage(begin=False)
     stage.step(
         stage.begins(

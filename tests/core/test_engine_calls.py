@@ -82,7 +82,7 @@ def test_no_policy_can_request_calls_for_ever(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def test_calls_that_are_answered_with_nothing_count_too() -> None:
+def test_calls_with_an_empty_reply_count() -> None:
     stage = Stage()
     ticks = [round(nth * TICK, 6) for nth in range(1, 1_002)]
     stage.do(*(d.CallMeLater(at) for at in ticks))
@@ -94,7 +94,7 @@ def test_calls_that_are_answered_with_nothing_count_too() -> None:
         stage.step(e.RequestedCall(timestamp=ticks[-1]), at=ticks[-1])
 
 
-def test_calls_of_one_message_are_one() -> None:
+def test_several_calls_in_one_message_count_once() -> None:
     stage = Stage()
     for _ in range(1_000):
         called(stage, events=[e.RequestedCall(timestamp=stage.now)] * 5)

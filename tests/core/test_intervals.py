@@ -17,7 +17,7 @@ from pybatsched.policies import availability
 members = st.sets(st.integers(0, 60))
 
 
-def test_docstrings_tell_the_truth() -> None:
+def test_examples_in_docstrings_run() -> None:
     for module in (intervals, availability):
         assert doctest.testmod(module) == doctest.TestResults(0, doctest.testmod(module).attempted)
         assert doctest.testmod(module).attempted
@@ -96,7 +96,7 @@ def test_bad_text_is_refused(text: str) -> None:
         IntervalSet.parse(text)
 
 
-def test_small_things() -> None:
+def test_empty_sets_texts_and_negative_numbers() -> None:
     assert IntervalSet.parse("") == EMPTY == IntervalSet.span(3, 3)
     assert str(IntervalSet.span(2, 5)) == "2-4"
     assert repr(IntervalSet([7])) == "IntervalSet('7')"

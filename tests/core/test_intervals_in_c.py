@@ -66,7 +66,7 @@ def test_members_and_lowest_ones(compiled: Any, a: set[int], n: int, asked: int)
                 runs.first(n)
 
 
-def test_what_is_no_set_of_processors_is_refused(compiled: Any) -> None:
+def test_arguments_that_are_not_interval_sets_are_rejected(compiled: Any) -> None:
     with pytest.raises(ValueError, match="never negative: -1"):
         compiled([3, -1])
     with pytest.raises(TypeError):
@@ -113,7 +113,7 @@ def test_subclasses_give_sets_of_their_own_kind(compiled: Any) -> None:
 
 
 @pytest.mark.parametrize("of", ["plain", "compiled"])
-def test_a_subclass_may_be_made_of_something_else(compiled: Any, of: str) -> None:
+def test_a_subclass_may_have_another_constructor(compiled: Any, of: str) -> None:
     runs: Any = PlainRuns if of == "plain" else compiled
 
     class Named(runs):  # type: ignore[misc]
@@ -154,6 +154,6 @@ def test_a_set_can_be_sent_to_another_process() -> None:
 
 
 @pytest.mark.parametrize("text", ["0-99999999999999999999", "99999999999999999999"])
-def test_numbers_beyond_all_machines_are_refused(text: str) -> None:
+def test_numbers_that_are_too_large_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is too large; expected at most 4611686018427387903"):
         IntervalSet.parse(text)

@@ -119,7 +119,7 @@ def test_requeue_from_scratch(stage: Stage) -> None:
         ("arrays", {"walltime": 9}, {"work": "rest"}, 1.0, 0.5, {"cpu": [5e8, 1e9], "com": [0, 0, 0, 0]}, 8.0, 8.0),
     ],
 )
-def test_what_is_left_to_do(
+def test_remaining_work_and_times_of_a_requeued_job(
     stage: Stage,
     profile: str,
     fields: dict[Any, Any],
@@ -201,7 +201,7 @@ def test_a_job_that_ended_by_itself_is_not_requeued(stage: Stage, announced_toge
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
 
-def test_acknowledgements_are_no_submissions() -> None:
+def test_acknowledged_registrations_are_not_reported_as_submissions() -> None:
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True, dynamic_jobs_acknowledged=True)
     job = stage.run("a", "0")
     stage.do(d.Requeue(job.id), at=1.0)
@@ -224,7 +224,7 @@ def test_a_profile_that_cannot_be_copied_is_kept_alive_by_a_job_registered_befor
     assert on_wire(reply) == [("start", "w0!a.1", "1")]
 
 
-def test_a_profile_that_batsim_has_forgotten_cannot_be_used_again(stage: Stage) -> None:
+def test_a_profile_deleted_by_batsim_cannot_be_used_again(stage: Stage) -> None:
     first = stage.run("first", "3", profile="mixed")
     job = stage.run("a", "0", profile="mixed", walltime=99)
     stage.step(stage.completed(first))
@@ -235,7 +235,7 @@ def test_a_profile_that_batsim_has_forgotten_cannot_be_used_again(stage: Stage) 
             stage.do(d.RegisterJob("w0!new", {"subtime": 0, "res": 1, "profile": profile}))
 
 
-def test_with_profile_reuse_nothing_is_forgotten() -> None:
+def test_with_profile_reuse_profiles_stay_usable() -> None:
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True, profile_reuse_enabled=True)
     first = stage.run("first", "3", profile="mixed")
     job = stage.run("a", "0", profile="mixed", walltime=99)
@@ -273,7 +273,7 @@ def test_the_id_of_the_job_registered_in_advance_is_not_free(stage: Stage, is_us
         ("ph", {"extra_s": 1.0}, 0.0, "the speed of the job is not known yet"),
     ],
 )
-def test_what_cannot_be_requeued_says_why(
+def test_jobs_that_cannot_be_requeued_are_rejected_with_a_reason(
     stage: Stage, profile: str, requeue: dict[Any, Any], progress: float | None, text: str
 ) -> None:
     job = stage.run("a", "0", profile=profile)
@@ -306,7 +306,7 @@ def test_a_plain_kill_ends_the_job(stage: Stage) -> None:
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
 
-def test_a_peer_that_says_killed_before_completed(stage: Stage) -> None:
+def test_job_killed_may_arrive_before_job_completed(stage: Stage) -> None:
     job = stage.run("a", "0-3")
     stage.do(d.KillJob((job.id,)), at=2.0)
     completed, killed = stage.killed(job)
@@ -347,7 +347,7 @@ def test_a_replacement_always_has_a_walltime_beyond_its_work(stage: Stage) -> No
     assert parallel.walltime == 3.0
 
 
-def test_metadata_of_a_job_with_a_spare_is_its_own(stage: Stage) -> None:
+def test_metadata_of_a_job_is_not_set_on_its_spare_job(stage: Stage) -> None:
     job = stage.run("a", "0", profile="mixed", walltime=99)
     stage.do(d.Requeue(job.id), at=1.0)
     assert on_wire(stage.do(d.SetJobMetadata(job.id, "mood=bad"))) == [("note", "w0!a", "mood=bad")]
@@ -399,7 +399,7 @@ def test_registration_is_finished_at_once_by_policies_that_never_register() -> N
     assert kinds(Stage(Puppet).first) == []
 
 
-def test_registration_is_finished_when_all_jobs_are_in_and_over(stage: Stage) -> None:
+def test_registration_finishes_when_all_jobs_are_submitted_and_done(stage: Stage) -> None:
     assert kinds(stage.first) == []
     job = stage.submit("a")
     assert on_wire(stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=0))) == []
@@ -450,7 +450,7 @@ def test_a_policy_registers_jobs_of_its_own(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("workload", ["w0", "dyn", "mine"])
-def test_of_the_policys_own_profiles_only_names_are_kept(stage: Stage, workload: str) -> None:
+def test_profiles_registered_by_the_policy_keep_only_their_names(stage: Stage, workload: str) -> None:
     profile = d.RegisterProfile(workload, "nap", {"type": "delay", "delay": 3})
     made = d.RegisterJob(f"{workload}!1", {"subtime": 0.0, "res": 1, "profile": "nap"})
     stage.do(profile, made, start(f"{workload}!1", "2"))
@@ -462,7 +462,7 @@ def test_of_the_policys_own_profiles_only_names_are_kept(stage: Stage, workload:
         stage.do(d.RegisterJob(f"{workload}!2", {"subtime": 0.0, "res": 1, "profile": "nap"}))
 
 
-def test_registering_after_all_goes_on_first() -> None:
+def test_registering_late_first_continues_registration() -> None:
     stage = Stage(Puppet, dynamic_jobs_enabled=True)  # it said registration_finished in its first reply
     reply = stage.do(d.RegisterProfile("mine", "nap", {"type": "delay", "delay": 3}))
     assert on_wire(reply)[0] == ("continue_registration",)
@@ -504,7 +504,7 @@ def test_requeued_jobs_all_end_and_do_their_work(policy: type[Ruthless], acknowl
             assert done == pytest.approx(work + 0.5 * len(killed), abs=1e-5 * len(segments))
 
 
-def test_deadlock_is_seen_by_the_fake(stage: Stage) -> None:
+def test_the_fake_batsim_detects_a_deadlock(stage: Stage) -> None:
     class Lazy(Puppet):
         pass
 

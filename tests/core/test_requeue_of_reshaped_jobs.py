@@ -95,7 +95,7 @@ def test_a_composed_job_of_another_size_alone(stage: Stage) -> None:
     assert kinds(stage.do(start(again, "2"))) == ["ExecuteJob"]
 
 
-def test_a_profile_keeps_what_else_it_says() -> None:
+def test_a_reshaped_profile_keeps_its_other_fields() -> None:
     stage = Stage(DynamicPuppet, begin=False, dynamic_jobs_enabled=True)
     stage.step(stage.begins(profiles={"w0": {"bad": {"type": "delay", "delay": 4, "ret": 3}}}))
     job = stage.submit("a", profile="bad")
@@ -103,7 +103,7 @@ def test_a_profile_keeps_what_else_it_says() -> None:
     assert registered(reply)[0] == {"type": "delay", "delay": 2.0, "ret": 3}
 
 
-def test_without_walltime_and_estimate_there_are_none(stage: Stage) -> None:
+def test_reshaping_adds_no_walltime_or_estimate(stage: Stage) -> None:
     job = stage.submit("a")
     stage.do(d.Reshape(job.id, 2, 0.5))
     assert (*times(job), job.estimate_at(3.0)) == (2, 5.0, None, None, None)
@@ -158,7 +158,7 @@ def test_a_replace_without_changes_of_its_own_takes_the_shape(stage: Stage) -> N
     assert (fields["res"], profile["delay"], fields["walltime"]) == (4, 5.0, 7.5)
 
 
-def test_what_a_replace_has_changed_is_the_job_in_the_shape_it_has(stage: Stage) -> None:
+def test_a_replace_of_a_reshaped_job_keeps_its_margin_and_size(stage: Stage) -> None:
     job = stage.submit("a", n=2, walltime=15)
     stage.do(d.Reshape(job.id, 4, 0.5), d.Replace(job.id, IntervalSet.parse("0-2"), n=3, duration_s=6.0))
     assert times(job) == (3, 6.0, 8.5, 8.5)  # 2.5 s more than its work, as in its shape
@@ -192,7 +192,7 @@ def test_a_held_job_keeps_its_shape(stage: Stage) -> None:
     assert (job.state, job.expected_end_at) == (JobState.RUNNING, 12.8)
 
 
-def test_killed_and_rejected_ones_are_over(stage: Stage) -> None:
+def test_killed_and_rejected_reshaped_jobs_are_finished(stage: Stage) -> None:
     waiting, running = stage.submit("a", walltime=15), stage.submit("b", walltime=15)
     stage.do(d.Reshape(waiting.id, 2, 0.5), d.Reshape(running.id, 3, 0.5), start(running, "0-2"))
     reply = stage.do(d.RejectJob(waiting.id), d.KillJob((running.id,)), at=1.0)
@@ -205,7 +205,7 @@ def test_killed_and_rejected_ones_are_over(stage: Stage) -> None:
     assert stage.free == "0-3"
 
 
-def test_a_kill_that_came_too_late_changes_nothing(stage: Stage) -> None:
+def test_a_kill_after_the_end_changes_nothing(stage: Stage) -> None:
     job = stage.submit("a", walltime=15)
     stage.do(d.Reshape(job.id, 2, 0.5), start(job, "0-1"))
     stage.do(d.Requeue(job.id), at=5.0)

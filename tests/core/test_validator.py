@@ -74,7 +74,7 @@ from pybatsched.errors import PolicyError
         (None, "known decision"),
     ],
 )
-def test_illegal_decisions_are_caught_with_rule_and_story(decision: Any, rule: str) -> None:
+def test_illegal_decisions_are_reported_with_rule_and_history(decision: Any, rule: str) -> None:
     stage = Stage()
     over = stage.run("over", "2")
     stage.step(stage.completed(over))
@@ -132,7 +132,7 @@ def test_partitions_are_kept_apart() -> None:
 
 
 @pytest.mark.parametrize("partitions", [(("a", "0-1"), ("b", "1-2")), (("a", "0"), ("a", "1")), (("a", "3-4"),)])
-def test_bad_partitions_are_the_policys_fault(partitions: tuple[tuple[str, str], ...]) -> None:
+def test_invalid_partitions_are_policy_errors(partitions: tuple[tuple[str, str], ...]) -> None:
     class Bad(Puppet):
         pass
 
@@ -171,7 +171,7 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
         Stage(Exits).submit("a")
 
 
-def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
+def test_a_processor_set_with_non_integers_is_a_policy_error() -> None:
     stage = Stage()
     job = stage.submit("a")
     for members in ([0 / 1], [0.5], [False], ["0"]):
@@ -185,7 +185,7 @@ def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
 
 @pytest.mark.parametrize("hook", ["remarks", "broken_promises"])
 @pytest.mark.parametrize("given", ["one line", b"one line", None, 5])
-def test_lines_of_text_are_more_than_one_text(hook: str, given: Any) -> None:
+def test_hooks_that_return_one_text_instead_of_a_list_are_errors(hook: str, given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {hook: lambda _self: given}))
     found = type(given).__name__
     expected = rf"'well-formed': {hook} must return an iterable of texts such as a list, .*; it returned {found}: "
@@ -194,7 +194,7 @@ def test_lines_of_text_are_more_than_one_text(hook: str, given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [None, 5, ["a"]])
-def test_figures_are_a_mapping(given: Any) -> None:
+def test_figures_must_be_a_mapping(given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {"figures": lambda _self: given}))
     with pytest.raises(
         PolicyError, match="'well-formed': figures must return a mapping of names to numbers, such as a dict"
@@ -211,7 +211,7 @@ def test_a_figure_may_be_a_float_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("given", [d.RejectJob("w0!a"), 5])
-def test_decisions_are_more_than_one_decision(given: Any) -> None:
+def test_a_single_decision_instead_of_a_list_is_an_error(given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {"decide": lambda _self, _now: given if _self.jobs else None}))
     expected = (
         "'well-formed': decide must return an iterable of decisions, such as a list or a generator, or None; it ret"
@@ -267,7 +267,7 @@ def test_none_is_no_decisions() -> None:
     assert stage.step().decisions == ()
 
 
-def test_sizes_that_batsim_lets_through() -> None:
+def test_other_sizes_are_accepted_with_a_mapping_or_total_profiles() -> None:
     stage = Stage(sharing=True)
     mapped = stage.submit("m", n=4, profile="ph")
     stage.do(start(mapped, "0-1", mapping={"0": 0, "1": "0", "2": 1, "3": 1}))
@@ -277,7 +277,7 @@ def test_sizes_that_batsim_lets_through() -> None:
         assert moldable.state is JobState.RUNNING
 
 
-def test_a_busy_scheduler_may_stamp_up_to_its_own_now() -> None:
+def test_timestamps_may_be_up_to_the_end_of_the_decision_delay() -> None:
     stage = Stage()
     job = stage.submit("a")
     stage.puppet.until = 7.0
@@ -299,6 +299,6 @@ def test_a_policy_may_set_how_long_it_is_busy_as_it_begins() -> None:
     assert engine.step(0.0, [Stage(begin=False).begins()]).now == 2.5
 
 
-def test_a_call_within_the_tick_is_moved_behind_batsims_clock() -> None:
+def test_a_call_within_the_current_tick_is_moved_to_the_next_tick() -> None:
     reply = Stage().do(d.CallMeLater(1e-7))
     assert reply.decisions[0].at == 1e-6  # type: ignore[attr-defined]

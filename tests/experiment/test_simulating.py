@@ -535,7 +535,7 @@ def test_a_run_in_a_temporary_directory_is_not_pickled(log: pb.Log, tmp_path: Pa
     assert pickle.loads(pickle.dumps(pb.read_run(tmp_path / "run"))).figures == run.figures
 
 
-def test_classes_are_known_only_to_their_runs(log: pb.Log, tmp_path: Path) -> None:
+def test_policy_classes_are_not_registered_globally(log: pb.Log, tmp_path: Path) -> None:
     """No class stays registered by its name: another class of the same name, or another test, does not see it."""
 
     class Ours(Easy):
@@ -600,7 +600,7 @@ def test_warnings_and_summary_on_a_platform_are_those_of_the_command(tmp_path: P
 
 
 @pytest.mark.parametrize("part", [None, 0.3, 0.5, 0.8])
-def test_there_is_one_utilisation(part: float | None) -> None:
+def test_campaigns_metrics_and_python_have_the_same_utilisation(part: float | None) -> None:
     """Campaigns, `metrics` and Python compute it from the area under the processors in use."""
     for seed in range(6):
         log = pb.generate_workload("lublin", n_jobs=40, n_procs=16, seed=seed, load=0.9)

@@ -209,7 +209,7 @@ def test_a_condition_that_never_holds_is_false_at_the_end() -> None:
     assert sim.run_until(lambda sim: sim.is_over)
 
 
-def test_the_result_is_that_of_a_run_and_before_the_end_what_is_known() -> None:
+def test_the_result_before_the_end_has_the_known_figures() -> None:
     inputs = scenario(four_jobs(), 4)
     sim = Simulation.of(inputs, plan("easy"))
     sim.run(until=10)
@@ -754,7 +754,7 @@ def test_jobs_that_a_policy_registers_go_on_under_another() -> None:
 # --- what is in the way ---
 
 
-def test_a_feature_that_is_off_is_in_the_way() -> None:
+def test_a_policy_that_needs_a_disabled_feature_cannot_take_over() -> None:
     sim = Simulation.of(scenario(four_jobs()), plan("fcfs"))
     sim.step()
     text = "policy ujfb needs dynamic_jobs, which is off in this simulation; expected it on from the start"

@@ -105,7 +105,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize("directory", SCHEDULES, ids=lambda d: d.name)
 @pytest.mark.parametrize("variant", ["fcfs_fast", "easy_bf", "conservative_bf"])
-def test_its_schedules_are_those_with_batsim(variant: str, directory: Path, tmp_path: Path) -> None:
+def test_schedules_of_batsched_equal_those_with_batsim(variant: str, directory: Path, tmp_path: Path) -> None:
     assert BATSCHED is not None
     port = free_port()
     scheduler = [BATSCHED, "-v", variant, "-d", "0", "-s", f"tcp://127.0.0.1:{port}"]

@@ -55,7 +55,7 @@ def counts(table: list[dict[str, str]]) -> dict[str, int]:
     return {state: states.count(state) for state in states}
 
 
-def test_whole_runs(tmp_path: Path) -> None:
+def test_complete_runs_of_all_scenarios(tmp_path: Path) -> None:
     """All in one process of batsim-py, which takes seconds to begin."""
     drive(EXPECTED, tmp_path, with_drop_in(tmp_path))
     for scenario in EXPECTED:
@@ -116,7 +116,7 @@ def content(path: Path) -> list[dict[str, str]]:
     return [{name: value for name, value in row.items() if name not in NOT_OF_THE_RUN} for row in table]
 
 
-def test_its_own_tests_pass_in_its_environment(tmp_path: Path) -> None:
+def test_the_tests_of_batsim_py_pass_in_its_environment(tmp_path: Path) -> None:
     """Those that its package brings along need no Batsim: they make sure that it works with newer packages at all.
 
     Those of its socket put a mock in the place of ZeroMQ's `close`; a newer pyzmq then waits for ever for that close.

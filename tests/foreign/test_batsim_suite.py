@@ -31,7 +31,7 @@ def test_it(more, tmp_path):
 
 @pytest.mark.long
 @needs_environment
-def test_counts_and_reasons(tmp_path: Path) -> None:
+def test_the_summary_has_counts_and_reasons_of_failures(tmp_path: Path) -> None:
     made = write_input(tmp_path)
     tests = tmp_path / "batsim" / "test"
     tests.mkdir(parents=True)

@@ -20,7 +20,7 @@ pytestmark = needs_environment
 QUIET = {"MPLBACKEND": "Agg", "MPLCONFIGDIR": str(ENVIRONMENT / "matplotlib")}
 
 
-def test_its_figures_are_ours(tmp_path: Path) -> None:
+def test_figures_of_evalys_equal_ours(tmp_path: Path) -> None:
     prefix = tmp_path / "out"
     done = run_cli("simulate", *write_input(tmp_path).args, "--policy", "easy", "-q", "-e", str(prefix))
     assert done.returncode == 0, done.stderr
@@ -28,7 +28,7 @@ def test_its_figures_are_ours(tmp_path: Path) -> None:
     check_figures(prefix, summary["figures"])
 
 
-def test_its_figures_of_the_drop_in(tmp_path: Path) -> None:
+def test_figures_of_evalys_for_the_batsim_command_equal_ours(tmp_path: Path) -> None:
     """The files of `pybatsched batsim`, told by evalys and, for its own scheduler, by the one row of _schedule.csv."""
     port = free_port()
     prefix = tmp_path / "out"

@@ -73,7 +73,7 @@ def check_schedule(made: Input, table: list[dict[str, str]], *, returns: Sequenc
 
 
 @pytest.mark.parametrize("scheduler", [*DETERMINISTIC, *FILLERS])
-def test_whole_runs(scheduler: str, tmp_path: Path) -> None:
+def test_complete_runs_of_all_schedulers(scheduler: str, tmp_path: Path) -> None:
     made = write_input(tmp_path)
     port = free_port()
     with_events = scheduler == "fillerSchedWithEvents"
@@ -84,7 +84,7 @@ def test_whole_runs(scheduler: str, tmp_path: Path) -> None:
     check_schedule(made, rows(tmp_path / "out_jobs.csv"), returns=RETURNS if with_events else ())
 
 
-def test_its_first_come_first_served_is_ours(tmp_path: Path) -> None:
+def test_fcfs_of_pybatsim_equals_ours(tmp_path: Path) -> None:
     """Start and end at the same times; which of the free processors a job gets is another matter."""
     made = write_input(tmp_path)
     port = free_port()
@@ -180,7 +180,7 @@ def test_the_same_experiment_with_batsim(tmp_path: Path) -> None:
     assert colour.sub("", ours) == colour.sub("", theirs)
 
 
-def test_a_scheduler_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_decision_of_pybatsim_is_rejected(tmp_path: Path) -> None:
     """randomSched starts every job at once, wherever; without shared processors Batsim aborts, and we say why.
 
     Then pybatsim waits for a word until its patience is at an end, so that is a shorter one.
@@ -194,7 +194,7 @@ def test_a_scheduler_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:
     assert "Batsim is not responding" in outcome.scheduler_said
 
 
-def test_with_shared_processors_it_may(tmp_path: Path) -> None:
+def test_pybatsim_may_overlap_jobs_with_compute_sharing(tmp_path: Path) -> None:
     port = free_port()
     args = [*write_input(tmp_path).args, "--enable-compute-sharing"]
     outcome = run_pair(pybatsim("randomSched", port), our_simulator(args, port, tmp_path / "out"), tmp_path)

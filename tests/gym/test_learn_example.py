@@ -66,7 +66,7 @@ def test_the_same_seed_learns_the_same(log: Path, tmp_path: Path) -> None:
     assert (tmp_path / "one" / "weeks.png").read_bytes() == (tmp_path / "two" / "weeks.png").read_bytes()
 
 
-def test_the_figure_is_all_that_needs_matplotlib(log: Path, tmp_path: Path) -> None:
+def test_only_the_figure_needs_matplotlib(log: Path, tmp_path: Path) -> None:
     lacking = needed_for("plot") - needed_for("rl")
     assert "matplotlib" in lacking
     program = tmp_path / "program.py"

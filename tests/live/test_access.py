@@ -32,11 +32,11 @@ class Mine(Policy):
         ("tcp://eth0:28000", True),
     ],
 )
-def test_which_endpoints_can_be_reached_from_elsewhere(endpoint: str, wide: bool) -> None:
+def test_which_endpoints_are_reachable_from_other_machines(endpoint: str, wide: bool) -> None:
     assert is_wide(endpoint) == wide
 
 
-def test_a_server_that_can_be_reached_from_elsewhere_says_so() -> None:
+def test_a_server_reachable_from_other_machines_warns() -> None:
     with Server("--policy", "easy", endpoint="tcp://0.0.0.0:*") as server:
         server.wait_ready()
         assert "can be reached from other machines, and the first peer is accepted as Batsim" in server.errors
@@ -60,7 +60,7 @@ def test_other_addresses_are_rejected_and_logged() -> None:
         assert server.errors.count("rejected a peer") == 1
 
 
-def test_many_rejected_peers_fill_no_log_and_hide_no_peer_without_a_key() -> None:
+def test_the_log_of_rejected_addresses_is_limited_and_missing_keys_are_still_logged() -> None:
     told: list[str] = []
     guard = Authenticator(["192.0.2.7"], ServerKeys(Pair(b"", b""), {}), told.append)
     for number in [*range(300)] * 2:
@@ -82,13 +82,13 @@ def test_many_rejected_peers_fill_no_log_and_hide_no_peer_without_a_key() -> Non
         (["--allow", "192.0.2.7", "--endpoint", "ipc:///tmp/x"], "--allow: expected a tcp:// endpoint"),
     ],
 )
-def test_addresses_that_are_none(words: list[str], told: str) -> None:
+def test_invalid_addresses_are_rejected(words: list[str], told: str) -> None:
     done = run_cli("--policy", "easy", *words)
     assert done.returncode == 2
     assert told in done.stderr
 
 
-def test_fixed_options_are_the_owners_alone() -> None:
+def test_with_fixed_options_the_peer_cannot_set_options() -> None:
     told = FIRST.replace(b'"sched-config":""', b'"sched-config":"{\\"order\\": \\"sjf\\"}"')
     assert told != FIRST
     with Server("--policy", "easy", "--fixed-options") as server, Peer(server.wait_ready()) as peer:

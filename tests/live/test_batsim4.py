@@ -152,14 +152,14 @@ def test_jobs_requeued_from_scratch_all_end(acknowledge: list[str], tmp_path: Pa
         assert set(words) <= {"COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"}
 
 
-def test_a_forgotten_profile_is_caught_before_batsim_aborts(tmp_path: Path) -> None:
+def test_using_a_deleted_profile_is_an_error_before_batsim_aborts(tmp_path: Path) -> None:
     simulator, scheduler, said = simulate(f"{PUSHY}:Restarter", tmp_path, write_input(tmp_path), tmp_path)
     assert (scheduler, simulator != 0) == (6, True)
     assert "start Batsim with --enable-profile-reuse" in said
 
 
 @pytest.mark.parametrize("policy", ["Gentle", "Stretcher"])
-def test_the_rest_of_a_job_and_another_size(policy: str, tmp_path: Path) -> None:
+def test_jobs_requeued_with_their_rest_or_another_size_complete(policy: str, tmp_path: Path) -> None:
     args = write_input(tmp_path)
     content = json.loads((tmp_path / "workload.json").read_text())
     content["jobs"] = [job for job in content["jobs"] if job["profile"] != "mix"]
@@ -185,7 +185,7 @@ def test_the_rest_of_a_job_and_another_size(policy: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("requeued", ["", "all", "rest"])
-def test_jobs_in_other_shapes(requeued: str, seed: int, tmp_path: Path) -> None:
+def test_reshaped_jobs_complete(requeued: str, seed: int, tmp_path: Path) -> None:
     args = write_input(tmp_path)
     content = json.loads((tmp_path / "workload.json").read_text())
     content["jobs"] = [job for job in content["jobs"] if job["profile"] in {"d", "dd"}]
@@ -214,7 +214,7 @@ def test_batsim_does_not_hang_when_a_policy_fails(tmp_path: Path) -> None:
     assert simulator != 0
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
+def test_a_missing_batsim_option_is_named(tmp_path: Path) -> None:
     simulator, scheduler, said = simulate(f"{PUSHY}:Gentle", tmp_path, write_input(tmp_path)[:4], tmp_path)
     assert (scheduler, simulator != 0) == (2, True)
     assert "--enable-dynamic-jobs" in said

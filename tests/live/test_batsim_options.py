@@ -77,7 +77,7 @@ def test_two_values() -> None:
         (["-p", "a", "--simgrid-version"], "--simgrid-version: expected no other options"),
     ],
 )
-def test_what_is_no_command_line_of_batsim(words: list[str], why: str) -> None:
+def test_invalid_command_lines_are_rejected(words: list[str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         read(words)
 
@@ -109,7 +109,7 @@ def test_numbers_are_read_as_batsim_reads_them(text: str, number: int | None) ->
     assert read(["-p", "a", f"--mmax={text}"]).integer("--mmax") == number
 
 
-def test_sched_cfg_is_an_option_and_the_beginning_of_another() -> None:
+def test_sched_cfg_is_not_an_abbreviation_of_sched_cfg_file() -> None:
     assert read(["-p", "a", "--sched-cfg", "x"]).one("--sched-cfg") == "x"
     assert read(["-p", "a", "--sched-cfg-f", "x"]).one("--sched-cfg-file") == "x"
 
@@ -125,5 +125,5 @@ def test_every_option_is_read_and_in_the_help(option: Option) -> None:
     assert option.name.startswith("--redis-") or not words.isdisjoint(option.names)
 
 
-def test_nothing_given() -> None:
+def test_defaults_without_arguments() -> None:
     assert (Given().one("--export"), Given().one("--sched-cfg"), Given().has("--energy")) == ("out", "", False)

@@ -37,7 +37,7 @@ class Relay(Server):
         super().__init__("relay", "--to", far, "--curve", str(folder), *more)
 
 
-def test_a_batsim_without_keys_comes_in_by_the_relay(made: Path, tmp_path: Path, plain: str) -> None:
+def test_a_batsim_without_keys_can_connect_through_the_relay(made: Path, tmp_path: Path, plain: str) -> None:
     with Server("--policy", "easy", "--curve", str(made)) as server, Relay(server.wait_ready(), made) as relay:
         assert simulate(relay.wait_ready(), cwd=tmp_path) == (0, "")
         assert (server.finish(), relay.finish()) == (0, 0)
@@ -55,7 +55,7 @@ def test_a_waiting_batsim_gets_an_error_when_the_scheduler_is_lost(made: Path) -
         assert relay.finish() == 4
 
 
-def test_a_relay_that_is_not_let_in_says_so(made: Path, tmp_path: Path) -> None:
+def test_a_rejected_relay_reports_it(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "other")
     shutil.copy(made / "server.key", tmp_path / "other")
     with (
@@ -66,7 +66,7 @@ def test_a_relay_that_is_not_let_in_says_so(made: Path, tmp_path: Path) -> None:
         assert "rejected the connection (--curve)" in relay.errors
 
 
-def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path) -> None:
+def test_a_relay_to_a_server_with_other_keys_reports_it(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "other")
     with (
         Server("--policy", "easy", "--curve", str(tmp_path / "other")) as far,
@@ -100,7 +100,7 @@ def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path)
         ),
     ],
 )
-def test_relays_that_never_begin(made: Path, words: list[str], code: int, told: str) -> None:
+def test_a_relay_that_cannot_start_reports_the_reason(made: Path, words: list[str], code: int, told: str) -> None:
     done = run_cli("relay", *words, "--curve", str(made))
     assert done.returncode == code
     assert told in done.stderr
@@ -125,7 +125,7 @@ def far_scheduler(made: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
         yield far, far.getsockopt_string(zmq.LAST_ENDPOINT)
 
 
-def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
+def test_a_batsim_that_disconnects_before_its_reply(made: Path) -> None:
     with far_scheduler(made) as (far, endpoint), Relay(endpoint, made, "--timeout", "0") as relay:
         with Peer(relay.wait_ready()) as peer:
             peer.send(FIRST)
@@ -167,7 +167,7 @@ class Passing:
         return self.error
 
 
-def test_a_silent_batsim_is_given_up_and_gets_an_error_later(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_batsim_times_out_and_gets_an_error_later(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)
     is_given_up = threading.Event()
 

@@ -53,7 +53,7 @@ def same(request: bytes, reply: bytes, recorded: bytes) -> bool:
 
 
 @pytest.mark.parametrize("recording", WHOLE, ids=lambda r: r.name)
-def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_path: Path) -> None:
+def test_a_recorded_conversation_is_replayed_to_its_end(recording: Recording, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with scripted(recording, journal) as server, Peer(server.wait_ready()) as peer:
         for request, recorded in zip(recording.requests, recording.replies, strict=True):
@@ -65,7 +65,7 @@ def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_
 
 
 @pytest.mark.parametrize("recording", BROKEN_OFF, ids=lambda r: r.name)
-def test_what_batsim_did_not_survive_is_caught_before_it_leaves(recording: Recording, tmp_path: Path) -> None:
+def test_replies_that_would_abort_batsim_are_not_sent(recording: Recording, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with scripted(recording, journal) as server, Peer(server.wait_ready()) as peer:
         for request, recorded in zip(recording.requests, recording.replies, strict=True):
@@ -141,7 +141,7 @@ def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path
 
 
 @pytest.mark.parametrize("stage", [0, 1])
-def test_a_message_in_parts_is_refused(stage: int, tmp_path: Path) -> None:
+def test_a_multipart_message_is_rejected(stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
         for request in first_messages(stage):
@@ -163,7 +163,7 @@ def test_a_second_start_does_not_touch_the_journal_of_the_first(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_peer_that_vanishes_is_noticed_without_any_time_limit(stage: int, tmp_path: Path) -> None:
+def test_a_lost_peer_is_detected_without_a_timeout(stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with Server("--policy", "easy", "--timeout", "0", "--journal", str(journal)) as server:
         with Peer(server.wait_ready()) as peer:
@@ -176,7 +176,7 @@ def test_a_peer_that_vanishes_is_noticed_without_any_time_limit(stage: int, tmp_
     assert run_cli("replay", str(journal)).returncode == 0
 
 
-def test_a_peer_that_vanishes_without_waiting_for_its_reply() -> None:
+def test_a_peer_that_disconnects_before_its_reply_is_detected() -> None:
     with Server("--policy", "easy", "--timeout", "0", "-v") as server:
         peer = Peer(server.wait_ready())
         peer.send(recording("plain").requests[0])
@@ -210,7 +210,7 @@ signal.pause()
 
 
 @pytest.mark.parametrize("kind", ["tcp", "ipc"])
-def test_a_peer_that_is_killed_is_noticed_though_strangers_are_connected(kind: str, tmp_path: Path) -> None:
+def test_a_killed_peer_is_detected_while_other_clients_are_connected(kind: str, tmp_path: Path) -> None:
     place = f"ipc://{tmp_path}/socket" if kind == "ipc" else "tcp://127.0.0.1:*"
     with Server("--policy", "easy", "--timeout", "0", endpoint=place) as server, idle(server.wait_ready()):
         command = [sys.executable, "-c", PEER, server.endpoint, first_messages(1)[0].decode()]
@@ -223,7 +223,7 @@ def test_a_peer_that_is_killed_is_noticed_though_strangers_are_connected(kind: s
     assert "closed its connection after message 1" in server.errors
 
 
-def test_a_peer_that_vanishes_is_noticed_though_a_second_batsim_stays() -> None:
+def test_a_lost_peer_is_detected_while_a_second_batsim_is_connected() -> None:
     begin = recording("plain").requests[0]
     with Server("--policy", "easy", "--timeout", "0") as server, Peer(server.wait_ready()) as two:
         with Peer(server.endpoint) as one:
@@ -232,7 +232,7 @@ def test_a_peer_that_vanishes_is_noticed_though_a_second_batsim_stays() -> None:
         assert server.finish() == 4
 
 
-def test_a_connection_that_gets_the_number_of_the_peers_is_not_taken_for_it() -> None:
+def test_a_new_connection_with_the_file_descriptor_of_the_peer_is_not_the_peer() -> None:
     with Server("--policy", "easy", "--timeout", "0") as server:
         with Peer(server.wait_ready()) as peer:
             peer.ask(first_messages(1)[0])
@@ -313,7 +313,7 @@ def said_at_once(endpoint: str, requests: list[bytes]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_peer_that_falls_silent_is_diagnosed(stage: int, tmp_path: Path) -> None:
+def test_a_silent_peer_is_reported(stage: int, tmp_path: Path) -> None:
     conversation = recording("kill-race-same-instant").directory / "conversation.jsonl"
     journal = tmp_path / "run.pbj"
     policy = ("--policy", SCRIPTED, "-o", f"conversation={conversation}") if stage == 3 else ("--policy", "easy")
@@ -331,7 +331,7 @@ def test_a_peer_that_falls_silent_is_diagnosed(stage: int, tmp_path: Path) -> No
         assert "3 running, 0 waiting" in server.errors
 
 
-def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
+def test_the_report_of_a_silent_peer_names_waiting_jobs() -> None:
     jobs = b",".join(
         b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":4,"walltime":60}}}' % i
         for i in range(14)
@@ -344,7 +344,7 @@ def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
     assert "waiting: and 3 more" in server.errors
 
 
-def test_the_first_message_may_take_for_ever() -> None:
+def test_the_timeout_does_not_apply_before_the_first_message() -> None:
     # patience: counted from the first message, which is the last
     with Server("--policy", "easy", "--timeout", "0.1") as server, Peer(server.wait_ready()) as peer:
         # patience: nothing must happen meanwhile; a shorter time proves less
@@ -362,7 +362,7 @@ def test_timeout_0_waits_for_ever() -> None:
 
 @pytest.mark.parametrize("signum", SIGNALS)
 @pytest.mark.parametrize("stage", [0, 1, 2])
-def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, stage: int, tmp_path: Path) -> None:
+def test_signals_end_the_server_and_the_journal_is_complete(signum: signal.Signals, stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
         for request in first_messages(stage):
@@ -380,7 +380,7 @@ def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, 
         assert (replayed.returncode, "identical" in replayed.stdout) == (2, False)  # nothing was compared
 
 
-def test_a_port_in_use_is_said() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -411,7 +411,7 @@ def test_the_default_endpoint_is_this_machine_only() -> None:
     assert DEFAULT_ENDPOINT == "tcp://127.0.0.1:28000"
 
 
-def test_verbose_tells_the_conversation() -> None:
+def test_verbose_shows_the_messages() -> None:
     with Server("--policy", "fcfs", "-v") as server, Peer(server.wait_ready()) as peer:
         for request in recording("requeue-no-ack").requests[:2]:
             peer.ask(request)
@@ -422,7 +422,7 @@ def test_verbose_tells_the_conversation() -> None:
     assert "t=0\n  <- JobSubmitted w0!long\n  -> ExecuteJob w0!long 0-2   # head of the queue\n" in server.errors
 
 
-def test_the_summary_tells_how_jobs_ended_and_why_some_were_rejected() -> None:
+def test_the_summary_shows_how_jobs_ended_and_why_some_were_rejected() -> None:
     job = b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":%d}}}'
     with Server("--policy", "conservative") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])
@@ -464,7 +464,7 @@ def test_a_second_begin_of_the_same_peer_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"GET / HTTP/1.0\r\n\r\n", b"\x01\x00\x05\x00junk", bytes(range(256)), b""])
-def test_stray_bytes_on_the_port_do_no_harm(junk: bytes) -> None:
+def test_bytes_that_are_not_a_message_are_ignored(junk: bytes) -> None:
     def stray(endpoint: str) -> None:
         for _ in range(5):
             with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2]))) as connection:
@@ -509,7 +509,9 @@ class Bad(Policy):
         ("pass", "return [7] if self.jobs else []", "known decision"),
     ],
 )
-def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str, expected: str, tmp_path: Path) -> None:
+def test_a_failing_policy_gives_code_6_and_an_error_reply(
+    hook: str, decide: str, expected: str, tmp_path: Path
+) -> None:
     path = tmp_path / "bad.py"
     path.write_text(BROKEN_POLICY.format(hook, decide))
     with Server("--policy", f"{path}:Bad") as server, Peer(server.wait_ready()) as peer:
@@ -524,7 +526,7 @@ def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str,
     assert structure_error(error_reply.decode())
 
 
-def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path) -> None:
+def test_a_feature_missing_in_batsim_is_reported_with_its_option(tmp_path: Path) -> None:
     path = tmp_path / "needy.py"
     path.write_text(
         "from pybatsched import BatsimFeature, Policy\n"
@@ -548,7 +550,7 @@ def test_options_from_batsim_are_checked_when_they_come() -> None:
 
 
 @pytest.mark.parametrize("has_left", [True, False])
-def test_a_second_peer_that_keeps_asking_does_not_hide_that_the_first_is_lost(has_left: bool) -> None:
+def test_a_lost_peer_is_detected_while_a_second_peer_keeps_sending(has_left: bool) -> None:
     """The second peer leaves no pause of silence. The first one leaves, or stays and sends nothing."""
     begin = recording("plain").requests[0]
     with (

@@ -74,13 +74,13 @@ def test_conditions(text: str, before: float, after: float, holds: bool) -> None
 @pytest.mark.parametrize(
     "text", ["", "m", "m >", "> 5", "m > x", "m => 5", "m > 5%", "m > 5 +", "m > 5%%", "m n > 5", "m > inf"]
 )
-def test_conditions_that_mean_nothing(text: str) -> None:
+def test_invalid_conditions_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="--fail-if"):
         read_condition(text)
 
 
 @given(st.floats(0.001, 1e9), st.floats(0.001, 1e9), st.floats(0, 1000))
-def test_a_rise_by_more_than_x_per_cent_is_just_that(before: float, after: float, percent: float) -> None:
+def test_a_relative_condition_compares_with_the_percentage(before: float, after: float, percent: float) -> None:
     held = read_condition(f"m > +{percent:.6f}%").holds(before, after)
     bound = before * (1 + round(percent, 6) / 100)
     if not math.isclose(after, bound, rel_tol=1e-9):

@@ -90,7 +90,7 @@ def test_batsims_own_files_are_read(tmp_path: Path) -> None:
     assert found.rest_j == found.total_j - found.jobs_j > 0
 
 
-def test_shared_hosts_count_twice_so_there_is_no_rest() -> None:
+def test_with_shared_hosts_there_is_no_rest_energy() -> None:
     assert Energy(100.0, 120.0).rest_j is None
     assert Energy(100.0, 100.0000004).rest_j == 0
     assert Energy(100.0, 120.0).as_dict() == {"energy_j": 100.0, "energy_jobs_j": 120.0, "energy_rest_j": None}
@@ -106,7 +106,7 @@ def test_a_damaged_table_is_an_error(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- convert --cpu-load
 
 
-def test_convert_says_what_becomes_of_delays(place: Path) -> None:
+def test_convert_reports_how_delays_are_changed(place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", "--cpu-load", "--platform", "p.xml", cwd=place)
     assert done.stdout.splitlines() == [
         "3 jobs read, 3 kept, 0 dropped",
@@ -135,7 +135,7 @@ def test_hosts_of_several_speeds_and_cores_are_noted(place: Path) -> None:
         (("--cpu-load", "--platform", "p.xml", "--profile", "delay"), "--cpu-load: expected without --profile"),
     ],
 )
-def test_what_load_needs(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_cpu_load_needs_a_platform_with_speeds(args: tuple[str, ...], said: str, place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", *args, cwd=place)
     assert (done.returncode, said in done.stderr) == (2, True)
 

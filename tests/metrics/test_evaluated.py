@@ -50,7 +50,7 @@ def test_evaluated_must_be_true_or_false(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 0, -1.0, "5", True, float("inf"), float("nan")])
-def test_what_a_job_takes_alone_is_a_time(value: Any) -> None:
+def test_alone_s_must_be_a_time(value: Any) -> None:
     with pytest.raises(InputError, match=r'^my\.json: job "b", field alone_s: expected more than 0 seconds, found '):
         fields_of({"w0": workload(a={"alone_s": 5}, b={"alone_s": value})})
     with pytest.raises(InputError, match=r"^job w0!b, field alone_s: expected more than 0 seconds, found "):
@@ -64,7 +64,7 @@ jobs_of_a_run = st.lists(
 
 
 @given(jobs_of_a_run)
-def test_the_tally_counts_those_that_count_and_the_machine_for_all(drawn: list[Any]) -> None:
+def test_job_figures_use_evaluated_jobs_and_machine_figures_use_all(drawn: list[Any]) -> None:
     rows, fields, n_rows = [], {}, 0
     for number, (at, wait, run, counts, kind) in enumerate(drawn):
         name = f"w0!{number}"
@@ -173,7 +173,7 @@ def test_the_closing_table_and_the_summary(place: Path) -> None:
     assert json.loads((place / "some_state.json").read_text())["n_over"] == 4
 
 
-def test_where_no_job_counts_that_is_said(place: Path) -> None:
+def test_a_run_without_evaluated_jobs_is_reported(place: Path) -> None:
     text = (place / "none.txt").read_text()
     assert "there are no figures of jobs: none has evaluated: true" in text
     assert "nan" not in text
@@ -284,7 +284,9 @@ def test_a_campaign(place: Path) -> None:
     assert "n left out</th>" in (place / "study.html").read_text()
 
 
-def test_of_a_run_that_failed(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_figures_of_a_failed_run_use_evaluated_jobs(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     content = json.loads((place / "some.json").read_text())
     for job, at in zip(content["jobs"], (0, 20, 40, 41), strict=True):
         job |= {"subtime": at, "res": 1, "evaluated": at != 20}

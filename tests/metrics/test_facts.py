@@ -40,7 +40,7 @@ SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJEC
         ("a=b=1", {}),
     ],
 )
-def test_what_is_a_fact(text: str, facts: dict[str, float] | None) -> None:
+def test_facts_are_read_from_metadata(text: str, facts: dict[str, float] | None) -> None:
     wanted = {"load_s": 64.0, "load_wait_s": 0.5, "reused": 1.0, "_x2": -300.0, "y": 0.5, "z": 7.0}
     assert facts_of(text) == (wanted if facts is None else facts)
 
@@ -108,7 +108,7 @@ def test_facts_are_figures_of_campaigns() -> None:
     assert row["mean_wait_s"] == (0 + 25 + 19 + 44) / 4
 
 
-def test_a_fact_never_takes_the_place_of_a_figure() -> None:
+def test_a_fact_never_replaces_a_figure() -> None:
     plain = [Outcome("w0!a", SUCCESS, 0, 10, 5, 1)]
     loud = [plain[0]._replace(metadata="bounded_slowdown=7;makespan=3;n=4;queue_length=5;urgent_wait_s=6;wait=8")]
     before, after = (figures_of(JobTable.of_outcomes(rows), 4, 60.0) for rows in (plain, loud))
@@ -138,7 +138,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_what_the_simulator_writes(place: Path) -> None:
+def test_the_simulator_writes_facts(place: Path) -> None:
     run = read_run(str(place / "load3"))
     assert [(record.id, record.runtime_s, dict(record.facts)) for record in run.records] == [
         (f"w0!{n}", 10, {"load_s": 3}) for n in range(3)

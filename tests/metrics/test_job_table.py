@@ -182,7 +182,7 @@ def test_the_page_shows_the_columns() -> None:
         (b"", False),
     ],
 )
-def test_which_workloads_tell_nothing(content: bytes, nothing: bool) -> None:
+def test_which_workloads_have_no_metric_fields(content: bytes, nothing: bool) -> None:
     assert has_no_metric_fields(content) is nothing
 
 

@@ -50,7 +50,7 @@ def test_another_bound_may_be_given(place: Path) -> None:
     assert (told["mean"], told["tau_s"]) == (pytest.approx(own(place, "usual")), 60.0)
 
 
-def test_side_by_side_needs_one(place: Path) -> None:
+def test_runs_with_different_tau_need_a_common_tau(place: Path) -> None:
     said = "pybatsched: the runs have different --tau: usual 60 s, one 1 s; give one --tau for all of them\n"
     plotted = ("plot", "cdf", "usual", "one", "--output", "x.svg")
     for args in (("metrics", "one", "--against", "usual"), ("report", "usual", "one"), plotted):
@@ -64,7 +64,7 @@ def test_side_by_side_needs_one(place: Path) -> None:
     assert told == ["60 s", "60 s\n(1 s in its own table)"]
 
 
-def test_compare_does_not_judge_what_it_cannot(place: Path) -> None:
+def test_compare_skips_bounded_slowdowns_with_different_tau(place: Path) -> None:
     pair = ("compare", "one_summary.json", "usual_summary.json")
     done = run_cli(*pair, "--fail-if", "mean_wait_s > +5%", "--fail-if", "mean_bounded_slowdown > 1e9", cwd=place)
     why = "the two runs have different --tau (1 s and 60 s): their bounded slowdowns cannot be compared"
@@ -77,7 +77,7 @@ def test_compare_does_not_judge_what_it_cannot(place: Path) -> None:
     assert f"--fail-if 'mean_bounded_slowdown > +5%': {why}\n" in done.stderr
 
 
-def test_runs_that_do_not_say(place: Path) -> None:
+def test_runs_without_a_recorded_tau_use_the_default(place: Path) -> None:
     run = read_run(str(place / "one"))
     (place / "plain_jobs.csv").write_text((place / "one_jobs.csv").read_text())
     plain = read_run(str(place / "plain"))

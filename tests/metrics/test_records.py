@@ -118,7 +118,7 @@ def test_areas_are_those_of_slow_sums(changes: list[tuple[float, float]], one: f
         assert series.binned(edges) == pytest.approx(wanted)
 
 
-def test_before_the_first_step_there_is_nothing() -> None:
+def test_a_step_function_is_zero_before_its_first_step() -> None:
     series = Steps((5.0,), (2.0,))
     assert (series.at(4.9), series.at(5.0), series.maximum, Steps((), ()).maximum) == (0, 2, 2, 0)
     assert series.mean(5.0, 5.0) == 2
@@ -143,7 +143,7 @@ def test_percentiles_lie_between_neighbours(p: float, value: float) -> None:
     assert percentile([1.0, 2.0, 3.0, 4.0], p) == pytest.approx(value)
 
 
-def test_no_values_no_distribution() -> None:
+def test_without_values_there_is_no_distribution() -> None:
     assert distribution([]) is None
     assert JobTable.of_outcomes([Outcome("w0!a", REJECTED, 0.0, 0.0, 0.0, 0)]).distribution() is None
     with pytest.raises(InputError, match="measure 'beauty': expected one of wait_s"):
@@ -309,7 +309,7 @@ def test_fields_come_from_the_workload(prefix: str, tmp_path: Path) -> None:
     assert list(read_run(prefix).jobs.by_class("user")) == ["unknown"]
 
 
-def test_a_unit_of_memory_that_is_none(prefix: str, tmp_path: Path) -> None:
+def test_an_invalid_unit_of_memory_is_rejected(prefix: str, tmp_path: Path) -> None:
     (tmp_path / "b_jobs.csv").write_text(Path(f"{prefix}_jobs.csv").read_text())
     told = json.loads(Path(f"{prefix}_summary.json").read_text()) | {"memory_unit": ["KB"]}
     (tmp_path / "b_summary.json").write_text(json.dumps(told))
@@ -372,7 +372,7 @@ FIELDS = ("submission_time", "starting_time", "execution_time")
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999", "1e31", "1_0", "soon", ""])
 @pytest.mark.parametrize("field", FIELDS)
-def test_times_that_are_none_are_refused(field: str, text: str, prefix: str, tmp_path: Path) -> None:
+def test_invalid_times_are_rejected(field: str, text: str, prefix: str, tmp_path: Path) -> None:
     head, first, *rest = Path(f"{prefix}_jobs.csv").read_text().splitlines()
     values = first.split(",")
     values[head.split(",").index(field)] = text
@@ -385,7 +385,7 @@ def test_times_that_are_none_are_refused(field: str, text: str, prefix: str, tmp
 
 
 @pytest.mark.parametrize("text", ["nan", "inf"])
-def test_commands_refuse_times_that_are_none(text: str, prefix: str, tmp_path: Path) -> None:
+def test_commands_reject_invalid_times(text: str, prefix: str, tmp_path: Path) -> None:
     head, first, *rest = Path(f"{prefix}_jobs.csv").read_text().splitlines()
     values = first.split(",")
     values[head.split(",").index("execution_time")] = text

@@ -66,7 +66,7 @@ def test_a_spare_that_was_not_needed_is_no_job() -> None:
     assert figures.n_by_state == {SUCCESS: 1}
 
 
-def test_figures_can_be_asked_for_in_between() -> None:
+def test_figures_can_be_read_during_a_run() -> None:
     running = tally(Outcome("w0!a", KILLED, 0.0, 0.0, 5.0, 1))
     assert running.figures(1).n_by_state == {KILLED: 1}
     running.add(Outcome("dyn!w0.a.1", SUCCESS, 5.0, 5.0, 5.0, 1, "parent=w0!a;segment=1;kind=requeue"))

@@ -34,12 +34,12 @@ def survives(directory: Path, text: str, *args: str) -> bool:
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_batsim_5_survives_what_we_take(name: str, tmp_path: Path) -> None:
+def test_batsim_5_accepts_the_platforms_that_we_accept(name: str, tmp_path: Path) -> None:
     assert survives(tmp_path, HARMLESS[name])
 
 
 @pytest.mark.parametrize("name", [*DEFECTS, *ONLY_BATSIM_4])
-def test_batsim_5_does_not_survive_what_we_refuse(name: str, tmp_path: Path) -> None:
+def test_batsim_5_fails_on_the_platforms_that_we_reject(name: str, tmp_path: Path) -> None:
     assert not survives(tmp_path, {**DEFECTS, **ONLY_BATSIM_4}[name].text)
 
 

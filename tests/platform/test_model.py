@@ -32,13 +32,13 @@ def test_ids_of_equal_processors_are_their_numbers(n_procs: int) -> None:
 
 
 @pytest.mark.parametrize("n_procs", [0, -1, MAX_HOSTS + 1, 10**18])
-def test_senseless_numbers_of_processors(n_procs: int) -> None:
+def test_invalid_numbers_of_processors_are_rejected(n_procs: int) -> None:
     with pytest.raises(InputError, match="expected 1 to"):
         uniform(n_procs)
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, math.inf, math.nan])
-def test_senseless_speeds(speed: float) -> None:
+def test_invalid_speeds_are_rejected(speed: float) -> None:
     with pytest.raises(InputError, match="expected a processor speed above 0 flop/s"):
         uniform(4, speed)
 
@@ -61,7 +61,7 @@ def test_the_first_hosts_are_kept() -> None:
 
 
 @pytest.mark.parametrize("n_procs", [-1, 9])
-def test_more_than_there_are_cannot_be_kept(n_procs: int) -> None:
+def test_keeping_more_hosts_than_exist_is_an_error(n_procs: int) -> None:
     with pytest.raises(InputError, match=f"8 equal processors: cannot keep {n_procs} compute hosts; expected 1 to 8"):
         limit(uniform(8), n_procs)
 
@@ -150,7 +150,7 @@ def energetic(**changes: Any) -> Platform:
     return Platform((one,), changes.pop("storage", ()), Host("boss", (1.0,)), "p.xml")
 
 
-def test_energy_needs_what_it_needs() -> None:
+def test_energy_needs_power_and_pstates_of_all_hosts() -> None:
     check_energy(energetic(properties={"sleep_pstates": "1:0:0"}, speeds=(1e9, 0.0)))
     with pytest.raises(
         InputError, match=r"^p.xml: host 'n7' \(line 12\), property sleep_pstates: expected each pstate"

@@ -34,7 +34,7 @@ def told(hosts: tuple[model.Host, ...], first_id: int) -> list[dict[str, object]
 
 
 @pytest.mark.parametrize("recording", recordings(), ids=lambda r: r.name)
-def test_hosts_are_those_of_simulation_begins(recording: Recording) -> None:
+def test_hosts_equal_those_of_simulation_begins(recording: Recording) -> None:
     args = recording.args
     platform = xml.read(
         recording.directory / options(args, "-p")[0],
@@ -62,6 +62,6 @@ def test_our_own_and_other_platforms_are_read(path: Path) -> None:
     assert platform.network_note == ""
 
 
-def test_there_is_something_to_compare() -> None:
+def test_there_are_recorded_platforms() -> None:
     names = {recording.name for recording in recordings()}
     assert {"plain", "energy", "machine-events"} <= names

@@ -49,7 +49,7 @@ def test_a_host_reaches_itself_over_the_loopback() -> None:
     assert (loopback.bandwidth, loopback.is_fatpipe) == (LOOPBACK_BANDWIDTH, True)
 
 
-def test_the_way_back_uses_the_other_half_of_a_split_link() -> None:
+def test_the_reverse_route_uses_the_other_direction_of_a_split_link() -> None:
     split = '<link id="d" bandwidth="1kBps" latency="0" sharing_policy="SPLITDUPLEX"/>'
     fat = '<link id="f" bandwidth="1kBps" latency="0" sharing_policy="FATPIPE"/>'
     way = '<route src="p" dst="q"><link_ctn id="d" direction="UP"/><link_ctn id="f"/></route>'

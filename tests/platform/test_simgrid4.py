@@ -36,12 +36,12 @@ def test_elements_for_batsim_4_only_are_reported_with_their_line(name: str) -> N
 
 
 @pytest.mark.parametrize("name", DEFECTS)
-def test_what_batsim_4_refuses_is_refused_the_same(name: str) -> None:
+def test_platforms_that_batsim_4_rejects_are_also_rejected(name: str) -> None:
     assert refused(DEFECTS[name].text) == refused(DEFECTS[name].text, batsim5=False)
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_what_both_take_is_not_refused(name: str) -> None:
+def test_platforms_that_both_accept_are_accepted(name: str) -> None:
     assert refused(HARMLESS[name]) == []
 
 

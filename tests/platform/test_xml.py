@@ -72,7 +72,7 @@ def test_ids_follow_names_as_text_and_storage_comes_last() -> None:
     ("topology", "parameters"),
     [("TORUS", "2,2,2"), ("FAT_TREE", "2;4,2;1,2;1,1"), ("DRAGONFLY", "2,1;2,1;2,1;1")],
 )
-def test_topologies_make_as_many_hosts_as_they_have_places(topology: str, parameters: str) -> None:
+def test_topologies_have_the_number_of_hosts_of_their_parameters(topology: str, parameters: str) -> None:
     attributes = f'topology="{topology}" topo_parameters="{parameters}"'
     prop = '<prop id="colour" value="red"/>'
     platform = parse(CLUSTER.format("0-9", attributes, prop) + FRONT)
@@ -167,7 +167,7 @@ def test_several_clusters_at_the_top() -> None:
     assert names(parse(CLUSTER.format("0-1", "", "") + FRONT, around="")) == ["n0.x", "n1.x"]
 
 
-def test_what_is_known_but_means_nothing_here() -> None:
+def test_known_elements_without_effect_are_ignored() -> None:
     text = """<config id="General"><prop id="network/model" value="CM02"/></config>
       <trace id="t" periodicity="1.0">0 1.0\n2 0.5</trace>
       <zone id="site" routing="Full"><host id="a" speed="1Gf" speed_file="/etc/passwd"><mount storageId="s" name="/"/>
@@ -247,7 +247,7 @@ STAR = """<host id="a" speed="1Gf"/><host id="b" speed="1Gf"/><host id="master_h
   <route src="a" dst="master_host"><link_ctn id="{}"/></route>"""
 
 
-def test_only_links_on_the_way_to_the_master_count() -> None:
+def test_only_links_on_routes_to_the_master_count() -> None:
     assert parse(STAR.format("slow", "free")).hop_s == 0.0
     note = parse(STAR.format("free", "slow")).network_note
     assert "up to 1e-05 s on <link id=slow>, line 5" in note

@@ -73,7 +73,7 @@ def test_without_reservations_only_fitting_jobs_can_be_chosen() -> None:
     assert info["action_mask"].tolist() == [1, 1, 1, 0, 1]
 
 
-def test_nothing_now_is_asked_again_when_something_has_changed() -> None:
+def test_choosing_nothing_asks_again_after_the_next_event() -> None:
     env, info = begun()
     *_, info = env.step(NOTHING)
     assert (info["now"], names(env)) == (10, "bcde")
@@ -82,7 +82,7 @@ def test_nothing_now_is_asked_again_when_something_has_changed() -> None:
     assert names(env) == "cde"
 
 
-def test_what_is_masked_is_nothing_and_what_is_no_choice_is_an_error() -> None:
+def test_a_masked_choice_does_nothing_and_an_invalid_choice_is_an_error() -> None:
     env, _ = begun()
     env.step(0)
     *_, info = env.step(0)  # b is reserved for already
@@ -106,7 +106,7 @@ def test_only_the_window_can_be_chosen_from_and_the_queue_has_its_order() -> Non
     assert info["now"] == 1
 
 
-def test_what_is_seen() -> None:
+def test_the_observation_of_queue_running_jobs_and_machine() -> None:
     env, _ = begun()
     observation, _, _, _, info = env.step(2)
     assert info["now"] == 1

@@ -92,7 +92,7 @@ def play(plan: PolicyPlan, said: Mapping[str, Any] | None = None, journal: Path 
 
 
 @pytest.mark.parametrize("option", ["principal", "redirected"])
-def test_the_peer_may_not_name_a_file_and_the_owner_may(option: str, file: File) -> None:
+def test_a_file_may_be_named_by_the_owner_but_not_by_the_peer(option: str, file: File) -> None:
     with pytest.raises(UntrustedFileError) as caught:
         play(plan_for("redirection", alpha=0.5), {option: file.name})
     assert str(caught.value) == refused(option, "Batsim's --sched-cfg", file.name)
@@ -121,7 +121,7 @@ def test_no_option_of_any_policy_runs_a_file_for_the_peer(policy: str, shape: Ca
         assert not file.was_run(), option
 
 
-def test_both_have_a_say(file: File) -> None:
+def test_options_of_owner_and_peer_are_checked_separately(file: File) -> None:
     other = file.name.replace("Mine", "Other")
     with pytest.raises(UntrustedFileError) as caught:  # each option is somebody's word
         play(plan_for("redirection", alpha=0.5, principal=file.name), {"redirected": other})
@@ -200,7 +200,7 @@ class Careless(Parted):
         self.locals = [registry.local_scheduler(name, {}, partition, files=self.trusted_files)]
 
 
-def test_policies_of_others_are_held_to_it(file: File) -> None:
+def test_plugin_policies_cannot_load_files_named_by_the_peer(file: File) -> None:
     parts = [{"by": file.name}]
     play(plan_for(Parted, parts=parts, note="as in mine.py"), {"note": "see mine.py:Mine"})
     assert file.was_run()
@@ -215,7 +215,7 @@ def test_policies_of_others_are_held_to_it(file: File) -> None:
     assert not file.was_run()
 
 
-def test_what_is_deeply_nested_is_looked_through() -> None:
+def test_deeply_nested_options_are_checked_for_file_names() -> None:
     said = '{"parts": [{"by": ' + "[" * 400 + '"x.py:X"' + "]" * 400 + "}]}"
     begins = e.SimulationBegins(config={"sched-config": said}, timestamp=0.0)
     assert list(plan_for(Parted).trusted_files(begins).others) == ["x.py:X"]
@@ -266,7 +266,7 @@ def begin(said: str) -> bytes:
 
 
 @pytest.mark.parametrize("option", ["principal", "redirected"])
-def test_over_a_real_socket(option: str, file: File, tmp_path: Path) -> None:
+def test_a_file_named_by_the_peer_over_a_socket_is_rejected(option: str, file: File, tmp_path: Path) -> None:
     said = json.dumps({option: file.name, "alpha": 0.5})
     journal = str(tmp_path / "run.pbj")
     with (
@@ -305,7 +305,7 @@ def simulate(place: Path, *more: str, policy: str = "redirection") -> Any:
 
 
 @pytest.mark.parametrize("how", ["--sched-cfg", "--sched-cfg-file"])
-def test_simulate_takes_sched_cfg_as_the_peers_word(how: str, file: File, place: Path) -> None:
+def test_simulate_treats_sched_cfg_as_options_of_the_peer(how: str, file: File, place: Path) -> None:
     text = json.dumps({"principal": file.name})
     (place / "cfg.json").write_text(text)
     done = simulate(place, how, text if how == "--sched-cfg" else "cfg.json")
@@ -316,7 +316,7 @@ def test_simulate_takes_sched_cfg_as_the_peers_word(how: str, file: File, place:
     assert file.was_run()
 
 
-def test_the_owners_files_may_name_files(file: File, place: Path) -> None:
+def test_configuration_files_of_the_owner_may_name_files(file: File, place: Path) -> None:
     (place / "run.toml").write_text(f'[policy.redirection]\nprincipal = "{file.name}"\n')
     assert simulate(place, "--config", "run.toml").returncode == 0
     assert file.was_run()
@@ -421,7 +421,9 @@ def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tm
     ],
 )
 @pytest.mark.parametrize("command", [["replay"], ["explain", "w0!a"]], ids=lambda command: command[0])
-def test_mistakes_of_the_user_are_errors(command: list[str], given: list[str], said: str, tmp_path: Path) -> None:
+def test_wrong_options_of_replay_are_input_errors(
+    command: list[str], given: list[str], said: str, tmp_path: Path
+) -> None:
     journal = tmp_path / "run.pbj"
     play(plan_for("easy"), journal=journal)
     done = run_cli(command[0], str(journal), *command[1:], *given)

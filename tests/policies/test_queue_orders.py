@@ -208,7 +208,7 @@ ALLOWED = "expected numbers, names, functions, + - * / ** and brackets"
         ("(" * 150 + "1" + ")" * 149, "expected at most 40 brackets, found 150"),
     ],
 )
-def test_what_is_wrong_with_an_order(text: str, said: str) -> None:
+def test_invalid_orders_are_rejected_with_a_reason(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_order(text)
 
@@ -221,7 +221,7 @@ def test_what_is_wrong_with_an_order(text: str, said: str) -> None:
         st.sampled_from(["(", ")", "-", "**", "/", "wait", "procs", "max(", ",", "2", "sqrt("]), max_size=60
     ).map(" ".join)
 )
-def test_no_text_does_harm(text: str) -> None:
+def test_any_text_is_an_order_or_an_error(text: str) -> None:
     """It is an order with a value, or an error of the user."""
     try:
         order = parse_order(text)
@@ -465,7 +465,7 @@ def test_a_job_in_front_stays_there_in_an_order_that_varies() -> None:
     assert starts(run_policy(Vips, jobs, 8)) == {"a": 0, "vip": 50, "b": 60, "c": 70}
 
 
-def test_questions_use_the_order_of_their_time() -> None:
+def test_estimates_use_the_order_at_the_time_of_the_question() -> None:
     """At 12, a has waited 12 s of 100 s and b 2 s of 10 s: b is first. At 10 it is a."""
     partition = Partition("all", IntervalSet.span(0, 4))
     for name, order in (("fcfs", "xfactor"), ("easy", "-wait / estimate")):
@@ -484,7 +484,7 @@ def test_questions_use_the_order_of_their_time() -> None:
         local.withdraw(one, 12.0)
 
 
-def test_a_full_machine_is_not_sorted() -> None:
+def test_the_queue_is_not_sorted_while_the_machine_is_full() -> None:
     partition = Partition("all", IntervalSet.span(0, 4))
     local = local_scheduler("easy", {"order": "-wait / estimate"}, partition)
     one, two = Job("a", 4, estimate=100.0), Job("b", 4, estimate=10.0, submitted_at=10.0)
@@ -528,7 +528,7 @@ def test_rules_with_reservations_refuse_orders_that_vary(policy: str, options: d
     assert "expected an order without wait and now, found" in str(caught.value)
 
 
-def test_so_does_a_rule_of_somebody_else() -> None:
+def test_a_custom_scheduler_with_reservations_refuses_orders_that_vary() -> None:
     class Reserving(LocalScheduler):
         reserves = True
 
@@ -540,7 +540,7 @@ def test_so_does_a_rule_of_somebody_else() -> None:
         Reserving(Partition("all", IntervalSet.span(0, 4)), options)
 
 
-def test_reallocation_needs_guarantees_of_fcfs() -> None:
+def test_reallocation_rejects_fcfs_with_a_varying_order() -> None:
     options: dict[str, Any] = {"local": "fcfs", "local_options": {"order": "wfp3"}}
     with pytest.raises(InputError, match="does not guarantee its planned starts"):
         run_policy("reallocation", Workload().job("a", n=1, s=1, walltime=2), 8, **options)
@@ -555,7 +555,7 @@ def test_reallocation_needs_guarantees_of_fcfs() -> None:
         ("conservative", {"order": "f4"}),
     ],
 )
-def test_other_policies_take_orders(policy: str, options: dict[str, Any]) -> None:
+def test_other_policies_accept_orders(policy: str, options: dict[str, Any]) -> None:
     jobs = Workload()
     for index in range(30):
         jobs.job(f"{index:02}", n=1 + index * 5 % 6, s=1 + index * 7 % 9, at=index // 2, walltime=20, estimate=15)
@@ -607,7 +607,7 @@ def test_a_hostile_order_from_batsim_is_an_error(order: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["(", "-", "1+", "2**", "max(", "a,", "not ", "1 if ", "sqrt(-", "*", "a.b.", "~"])
-def test_the_longest_texts_are_refused_at_once(piece: str) -> None:
+def test_texts_of_maximum_length_are_rejected_quickly(piece: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse_order((piece * MAX_LENGTH)[:MAX_LENGTH])
 

@@ -110,7 +110,7 @@ def begins(sched_config: str) -> e.SimulationBegins:
     return e.SimulationBegins(config={"sched-config": sched_config}, timestamp=0.0)
 
 
-def test_precedence(write: Writer) -> None:
+def test_precedence_of_option_sources(write: Writer) -> None:
     source = registry.find(write(GOOD), trusted=True)
     plan = PolicyPlan(source, {"size": 30}, {"size": 10, "name": "file"}, "my.toml")
     assert plan.options_for(None).model_dump() == {"size": 30, "name": "file"}
@@ -139,7 +139,7 @@ def test_bad_options_name_their_source(
         plan.options_for(begins(said))
 
 
-def test_what_is_missing_may_still_come_from_batsim(write: Writer) -> None:
+def test_a_missing_option_may_come_from_batsim(write: Writer) -> None:
     required = GOOD.replace("size: int = Field(3, ge=1", "size: int = Field(ge=1")
     plan = PolicyPlan(registry.find(write(required), trusted=True))
     plan.check_early()

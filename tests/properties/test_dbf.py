@@ -76,7 +76,7 @@ class Run:
 
 @examples(600)
 @given(workloads() | workloads(exact=True) | workloads(unit=0.1), option_sets())
-def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
+def test_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     fast, slow = Run("dbf", workload, **options), Run(SlowDbf, workload, **options)
     assert fast.spans == slow.spans
     missed = {job_id for job_id, at in slow.policy.accepted.items() if slow.end_of(job_id) > at}
@@ -85,7 +85,7 @@ def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
 
 @examples(300)
 @given(workloads(), option_sets())
-def test_without_compression_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
+def test_without_compression_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     fast = Run("dbf", workload, compression=False, **options)
     assert fast.spans == Run(SlowDbf, workload, compression=False, **options).spans
 
@@ -172,7 +172,7 @@ class WatchedDbf(Dbf):
 
 @examples(200)
 @given(workloads() | workloads(exact=True), option_sets(), st.booleans())
-def test_the_books_are_in_order_after_every_round(
+def test_the_plan_is_consistent_after_every_message(
     workload: Workload, options: dict[str, Any], compression: bool
 ) -> None:
     Run(WatchedDbf, workload, compression=compression, **options)
@@ -185,7 +185,7 @@ def test_the_books_are_in_order_after_every_round(
     st.lists(st.integers(1, 30), min_size=16, max_size=16),
     option_sets(),
 )
-def test_whatever_the_machines_and_the_estimates_do(
+def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
     workload: Workload, events: list[tuple[float, str, str]], runs: list[int], options: dict[str, Any]
 ) -> None:
     """Overruns and lost machines may break deadlines, which is told; nothing hangs and nothing is lost."""
@@ -209,7 +209,7 @@ def test_whatever_the_machines_and_the_estimates_do(
 
 @pytest.mark.parametrize("compression", [True, False])
 @given(workload=workloads())
-def test_a_regular_job_is_placed_where_it_was_estimated(workload: Workload, compression: bool) -> None:
+def test_a_regular_job_is_placed_at_its_estimated_start(workload: Workload, compression: bool) -> None:
     """The estimate of a regular job is what the plan gives it, if it comes."""
     answers: list[tuple[float | None, float | None]] = []
 
@@ -243,7 +243,7 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_a_promised_start_comes_though_an_earlier_one_waits(policy: str) -> None:
+def test_a_promised_start_is_kept_while_an_earlier_job_is_delayed(policy: str) -> None:
     """A takes longer than it said, and E1 waits for it; C's place at 100 has come with nobody's end."""
     jobs = (
         Workload()
@@ -255,7 +255,7 @@ def test_a_promised_start_comes_though_an_earlier_one_waits(policy: str) -> None
     assert starts(run_policy(policy, jobs, 8, compression=False))["C"] == 100
 
 
-def test_a_deadline_that_is_lost_holds_up_no_compression() -> None:
+def test_a_missed_deadline_does_not_stop_compression() -> None:
     """D cannot be saved while a machine is away; C uses what B leaves behind all the same."""
     jobs = (
         Workload()
@@ -268,7 +268,7 @@ def test_a_deadline_that_is_lost_holds_up_no_compression() -> None:
     assert starts(run_policy("dbf", jobs, N_PROCS, machine_events=away)) == {"A": 0, "B": 1, "C": 15, "D": 500}
 
 
-def test_a_deadline_that_is_lost_costs_no_other_one() -> None:
+def test_a_missed_deadline_breaks_no_other_deadline() -> None:
     """L takes longer than it said, so D1 is late in any case; D2 need not be."""
     jobs = (
         Workload()

@@ -134,7 +134,9 @@ def test_persistent_nodes_load_no_more_than_once_a_file_where_memory_is_plenty(
 
 @examples(100)
 @given(st.data(), MACHINES, SCORES, st.booleans())
-def test_history_is_on_its_nodes(data: st.DataObject, machine: Machine, score: str, faithful: bool) -> None:
+def test_jobs_of_the_history_start_on_their_logged_nodes(
+    data: st.DataObject, machine: Machine, score: str, faithful: bool
+) -> None:
     """In the order of the logged starts, jobs that find cores on their node start there; others wait for cores."""
     machine = Machine(tuple(node._replace(memory_gb=1024) for node in machine.nodes))
     workload = data.draw(crowds(machine, whole=True))
@@ -157,7 +159,7 @@ def test_history_is_on_its_nodes(data: st.DataObject, machine: Machine, score: s
 )
 @examples(40)
 @given(data=st.data(), machine=MACHINES, options=MODES)
-def test_presets_are_multipliers(
+def test_presets_equal_their_multipliers(
     score: str, multipliers: dict[str, float], data: st.DataObject, machine: Machine, options: dict[str, Any]
 ) -> None:
     workload = data.draw(crowds(machine, whole="faithful" in options))
@@ -193,7 +195,7 @@ def test_the_opportunistic_score_is_eft_where_every_node_is_idle(seed: int, n_jo
 
 @examples(200)
 @given(st.data(), MACHINES, SCORES, MODES, st.booleans())
-def test_nothing_is_lost_whatever_the_machines_do(
+def test_all_jobs_end_with_machine_failures(
     data: st.DataObject, machine: Machine, score: str, options: dict[str, Any], endless: bool
 ) -> None:
     """Machines go and come back, jobs without walltime outlive what was assumed: all jobs end, with few messages."""

@@ -98,7 +98,7 @@ def published_twin_of(workload: Workload, machine: Machine, options: dict[str, A
 
 @examples(300)
 @given(st.data(), MACHINES, OPTIONS)
-def test_the_slow_twin_does_the_same(data: st.DataObject, machine: Machine, options: dict[str, Any]) -> None:
+def test_starts_equal_those_of_the_slow_twin(data: st.DataObject, machine: Machine, options: dict[str, Any]) -> None:
     workload = data.draw(crowds(machine))
     if "areas" in options:
         classes = {f"{node.memory_gb:g}" for node in machine.nodes}
@@ -110,7 +110,7 @@ def test_the_slow_twin_does_the_same(data: st.DataObject, machine: Machine, opti
 
 @examples(300)
 @given(st.data(), PUBLISHED_MACHINES, PUBLISHED_SCORES, st.sampled_from([1, 2, 5, 30]))
-def test_the_published_program_does_the_same(
+def test_starts_equal_those_of_the_twin_of_the_published_program(
     data: st.DataObject, machine: Machine, scores: dict[str, Any], interval_s: int
 ) -> None:
     workload = data.draw(crowds(machine, most=60, whole=True))

@@ -193,7 +193,7 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
     return {job.id.removeprefix("w0!"): job.started_at for job in run.jobs.values()}
 
 
-def test_places_a_few_ticks_ahead_are_no_reason_to_call() -> None:
+def test_starts_within_a_few_ticks_cause_no_extra_calls() -> None:
     """From 222 to 273 job 25 is late: 6, of one tick, is to start at the next tick, and 3 at the tick after it."""
     jobs = (
         Workload()
@@ -224,7 +224,7 @@ def test_jobs_behind_waiters_for_a_late_job_cause_no_call_each_second(policy: st
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_machine_events_beside_a_late_job_make_no_calls(policy: str) -> None:
+def test_machine_events_while_a_job_is_late_cause_no_calls(policy: str) -> None:
     kinds = [e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE]
     events = [(100.0 + i, kinds[i % 2], "8") for i in range(200)]
     run = run_policy(policy, LATE, 9, compression=False, machine_events=events)
@@ -233,7 +233,7 @@ def test_machine_events_beside_a_late_job_make_no_calls(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_a_newcomer_that_ranks_before_those_it_was_placed_behind_is_called(policy: str) -> None:
+def test_a_new_job_that_ranks_before_earlier_jobs_gets_a_call(policy: str) -> None:
     """Short comes at 74 and gets the place after wide's, at 82.000001; but it goes first when the plan is repaired."""
     jobs = (
         Workload()
@@ -246,7 +246,7 @@ def test_a_newcomer_that_ranks_before_those_it_was_placed_behind_is_called(polic
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_a_promise_beside_a_late_job_is_kept_by_a_call(policy: str) -> None:
+def test_a_promise_is_kept_by_a_call_while_another_job_is_late(policy: str) -> None:
     """Late and wide are as they were; beside stays promised for 200, where nothing ends but a call comes."""
     jobs = (
         Workload()

@@ -98,7 +98,9 @@ def sizes_fit(workload: Workload, found: dict[str, Fate], grid: Grid) -> None:
 
 @examples(100)
 @given(st.data(), grids(), VARIANTS)
-def test_promises_of_honest_jobs_are_kept(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
+def test_promises_are_kept_for_jobs_within_their_estimates(
+    data: st.DataObject, grid: Grid, options: dict[str, Any]
+) -> None:
     workload = data.draw(crowds(grid))
     run, policy = watched(grid, workload, options)
     found = fates(run, grid)
@@ -135,7 +137,7 @@ def run_of(workload: Workload, job: dict[str, Any]) -> float:
 
 @examples(60)
 @given(st.data(), grids(), VARIANTS)
-def test_run_times_keep_their_share_of_the_walltime(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
+def test_run_time_and_walltime_keep_their_ratio(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
     workload = data.draw(crowds(grid, unscaled=False))
     submitted = {f"w0!{job['id']}": job for job in workload.jobs}
     for job in grid.run(workload, **options).jobs.values():
@@ -154,7 +156,7 @@ def test_run_times_keep_their_share_of_the_walltime(data: st.DataObject, grid: G
 
 @examples(60)
 @given(st.data(), grids(), VARIANTS)
-def test_without_reallocation_jobs_stay_where_they_were_to_end_first(
+def test_without_reallocation_jobs_stay_on_the_cluster_of_their_earliest_end(
     data: st.DataObject, grid: Grid, options: dict[str, Any]
 ) -> None:
     workload = data.draw(crowds(grid))
@@ -193,7 +195,7 @@ def outages(grid: Grid, *, for_good: bool) -> st.SearchStrategy[list[tuple[float
 
 @examples(100)
 @given(st.data(), ONE_CLUSTER, VARIANTS, st.sampled_from(["none", "regular"]))
-def test_one_cluster_is_its_local_scheduler(
+def test_one_cluster_equals_its_local_scheduler(
     data: st.DataObject, grid: Grid, options: dict[str, Any], algorithm: str
 ) -> None:
     """Start by start and processor by processor, also if machines go and come back."""
@@ -277,7 +279,7 @@ def drawn_sizes(draw: st.DrawFn) -> Drawn:
 
 @examples(300)
 @given(drawn_sizes(), st.sampled_from(["binary", "exhaustive"]), st.integers(0, 200) | st.just(math.inf))
-def test_bounded_searches_find_what_plain_ones_do(sizes: Drawn, sizing: Sizing, beat: float) -> None:
+def test_bounded_searches_equal_plain_searches(sizes: Drawn, sizing: Sizing, beat: float) -> None:
     plain = (by_halves if sizing == "binary" else by_all)(sizes.exact, sizes.n_most)
     assert SEARCHES[sizing](sizes) == plain
     assert sizes.n_asked <= (2 + math.ceil(math.log2(sizes.n_most)) if sizing == "binary" else sizes.n_most)

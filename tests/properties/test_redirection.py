@@ -57,7 +57,7 @@ def redirect(workload: Workload, **options: Any) -> FakeBatsim:
 
 @examples(400)
 @given(workloads(), option_sets())
-def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
+def test_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     slow = run_policy(SlowRedirection, workload, N_PROCS, config=DYNAMIC, **options)
     assert told(redirect(workload, **options)) == told(slow)
 
@@ -85,7 +85,7 @@ class Watched(Redirection):
 
 @examples(300)
 @given(workloads(), option_sets())
-def test_what_always_holds(workload: Workload, options: dict[str, Any]) -> None:
+def test_invariants_hold_on_random_workloads(workload: Workload, options: dict[str, Any]) -> None:
     seen: list[tuple[int, str, int]] = []
     policy = type("WatchedRedirection", (Watched,), {"seen": seen, "arrivals": []})
     run = run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options)
@@ -157,7 +157,9 @@ def test_no_job_is_redirected_to_a_group_too_small(workload: Workload, size: int
 
 @examples(120)
 @given(workloads(exact=True), st.sampled_from(LOCAL), st.sampled_from(LOCAL), st.booleans())
-def test_any_local_scheduler_will_do(workload: Workload, principal: str, redirected: str, compression: bool) -> None:
+def test_all_jobs_end_with_any_local_schedulers(
+    workload: Workload, principal: str, redirected: str, compression: bool
+) -> None:
     options: dict[str, Any] = {"group_size": 2, "theta": 1, "principal": principal, "redirected": redirected}
     if principal in {"conservative", "dbf"}:
         options["principal_options"] = {"compression": compression}
@@ -215,7 +217,7 @@ def test_no_backfilled_job_delays_the_head(workload: Workload) -> None:
 
 @examples(40)
 @given(workloads(), option_sets())
-def test_the_same_bytes_each_time(workload: Workload, options: dict[str, Any]) -> None:
+def test_repeated_runs_give_identical_bytes(workload: Workload, options: dict[str, Any]) -> None:
     def transcript() -> list[bytes]:
         session = Session(plan_for("redirection", **options))
         said: list[bytes] = []
@@ -239,7 +241,7 @@ def test_the_same_bytes_each_time(workload: Workload, options: dict[str, Any]) -
     st.sampled_from(["fcfs", "easy", "conservative", "dbf"]),
     option_sets(),
 )
-def test_whatever_the_machines_and_the_estimates_do(
+def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
     workload: Workload,
     events: list[tuple[float, str, str]],
     runs: list[int],

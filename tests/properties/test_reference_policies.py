@@ -100,7 +100,7 @@ ORDERS = ["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest
     outages(N_PROCS, 4),
     st.booleans(),
 )
-def test_every_job_ends_whatever_the_machines_do(
+def test_every_job_ends_with_machine_failures(
     policy: str, workload: Workload, order: str, events: list[tuple[float, str, str]], compression: bool
 ) -> None:
     """Wrong estimates, endless jobs, machines that go and come back: no illegal decision, no hang, nothing lost."""
@@ -113,7 +113,7 @@ def test_every_job_ends_whatever_the_machines_do(
 
 
 @given(workloads())
-def test_the_conservative_promise_is_kept(workload: Workload) -> None:
+def test_no_job_of_conservative_starts_later_than_promised(workload: Workload) -> None:
     """With exact estimates no job starts later than it could have when it came, whoever comes after it."""
     full = starts(run_policy("conservative", workload, N_PROCS))
     for job in workload.jobs:

@@ -49,7 +49,7 @@ def test_a_job_is_executed() -> None:
     }
 
 
-def test_executors_and_storages_have_places() -> None:
+def test_executor_and_storage_mappings_are_encoded() -> None:
     (event,) = said(d.ExecuteJob("w0!a", IntervalSet.parse("4-5"), {"1": "0", "0": "1", "2": "1"}))
     placed = event["ExecuteJobEvent"]["allocation"]
     assert placed["executor_placement_type"] == "CustomExecutorToHostMapping"
@@ -91,12 +91,12 @@ def test_a_registered_job_carries_the_users_fields_in_one_text() -> None:
     assert written == {"resource_request": 2, "walltime": 60.0, "profile_id": "dyn!p"}
 
 
-def test_a_job_without_walltime_says_nothing_of_one() -> None:
+def test_a_job_without_walltime_has_no_walltime_field() -> None:
     (made,) = said(d.RegisterJob("dyn!1", {"res": 1, "profile": "p", "subtime": 0, "walltime": -1}))
     assert "walltime" not in made["RegisterJobEvent"]["job"]
 
 
-def test_hosts_are_turned_off_and_on_or_change_their_pace() -> None:
+def test_hosts_are_switched_off_and_on_or_change_their_pstate() -> None:
     codec = Codec()
     hosts = [
         {"id": i, "name": f"n{i}", "properties": [{"key": "sleep_pstates", "value": "2:3:4"}] if i < 2 else []}
@@ -116,7 +116,7 @@ def test_hosts_are_turned_off_and_on_or_change_their_pace() -> None:
     ]
 
 
-def test_what_is_prepared_is_said_as_it_is() -> None:
+def test_prepared_decisions_are_encoded_unchanged() -> None:
     """A session prepares a reply for its journal, and the codec is given it then: hosts are not switched twice."""
     codec = Codec()
     hosts = [{"id": 0, "name": "n", "properties": [{"key": "sleep_pstates", "value": "2:3:4"}]}]
@@ -132,7 +132,7 @@ def test_what_is_prepared_is_said_as_it_is() -> None:
     ]
 
 
-def test_notes_are_not_said() -> None:
+def test_job_metadata_is_not_sent() -> None:
     decisions = (d.SetJobMetadata("w0!a", "parent=w0!b"), d.RejectJob("w0!a"))
     assert said(*decisions) == [{"RejectJobEvent": {"job_id": "w0!a"}}]
 
@@ -149,7 +149,7 @@ def test_notes_are_not_said() -> None:
         (d.CallMeLater(1e300), r"CallMeLater at 1e\+300 s"),
     ],
 )
-def test_what_batsim_5_has_no_words_for(decision: d.Decision, name: str) -> None:
+def test_decisions_that_batsim_5_lacks_are_errors(decision: d.Decision, name: str) -> None:
     with pytest.raises(CannotEncodeError, match=name):
         said(decision)
 
@@ -157,7 +157,7 @@ def test_what_batsim_5_has_no_words_for(decision: d.Decision, name: str) -> None
 # --- events -------------------------------------------------------------------------------------------------------
 
 
-def test_the_begin_tells_what_was_agreed() -> None:
+def test_simulation_begins_has_the_agreed_features_and_options() -> None:
     codec = Codec(Features(dynamic_registration=True, profile_reuse=True), '{"seed": 3}')
     profiles = [{"id": "w0!d", "profile_type": "DelayProfile", "profile": {"delay": 5.0}}]
     begins = {"host_number": 1, "computation_hosts": [{"id": 0, "name": "n"}], "profiles": profiles}
@@ -177,7 +177,7 @@ def test_a_job_has_the_fields_of_its_text() -> None:
     assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "estimate": 9}
 
 
-def test_no_walltime_in_batsim_4s_words_does_not_hide_the_other_fields() -> None:
+def test_a_walltime_of_minus_one_in_extra_data_keeps_the_other_fields() -> None:
     """Files that were converted say so of jobs with a walltime of -1."""
     job: dict[str, Any] = {"resource_request": 2, "walltime": None, "profile_id": "w0!d"}
     job["extra_data"] = '{"urgent": true, "walltime": -1}'
@@ -192,14 +192,14 @@ def test_no_walltime_in_batsim_4s_words_does_not_hide_the_other_fields() -> None
     assert event.job["extra_data"] == job["extra_data"]
 
 
-def test_a_text_that_contradicts_batsim_stays_a_text() -> None:
+def test_extra_data_that_contradicts_batsim_stays_a_text() -> None:
     job = {"resource_request": 2, "profile_id": "w0!d", "extra_data": '{"res": 7}'}
     (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
     assert isinstance(event, e.JobSubmitted)
     assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "extra_data": '{"res": 7}'}
 
 
-def test_names_may_be_spelled_in_another_way_and_members_be_missing() -> None:
+def test_other_spellings_and_missing_members_are_accepted() -> None:
     job = {"resourceRequest": 2, "Walltime": 60, "profileId": "w0!d", "extra-data": '{"estimate": 9}', "new": [1]}
     (event,) = heard(("JobSubmittedEvent", {"jobId": "w0!a", "job": job, "profiles": None, "submission_time": None}))
     assert isinstance(event, e.JobSubmitted)
@@ -211,7 +211,7 @@ def test_names_may_be_spelled_in_another_way_and_members_be_missing() -> None:
     assert completed.final_state == e.COMPLETED_SUCCESSFULLY  # the first of its states is left out
 
 
-def test_a_return_code_has_its_sign_again() -> None:
+def test_a_negative_return_code_is_restored() -> None:
     (event,) = heard(("JobCompletedEvent", {"job_id": "w0!a", "state": "COMPLETED_FAILED", "return_code": 2**32 - 1}))
     assert isinstance(event, e.JobCompleted)
     assert event.return_code == -1
@@ -236,12 +236,12 @@ def test_machine_events_come_as_the_text_of_generic_ones() -> None:
     assert notice.extra == {"data": "anything", "id": "ee0!0"}
 
 
-def test_events_that_are_not_ours_are_kept() -> None:
+def test_unknown_events_are_kept() -> None:
     data = {"probe_id": "p", "data_type": "AggregatedProbeData", "data": {"data": 3.5}}
     assert heard(("ProbeDataEmittedEvent", data)) == (e.UnknownEvent("ProbeDataEmittedEvent", data, timestamp=3.0),)
 
 
-def test_times_are_put_on_the_tick_and_given_back_as_they_were() -> None:
+def test_times_are_rounded_to_the_tick_and_written_unchanged() -> None:
     raw = (
         b'{"now":0.333333333333,"events":[{"timestamp":0.333333333333,"event_type":"SimulationEndsEvent","event":{}}]}'
     )
@@ -276,7 +276,7 @@ def test_times_are_put_on_the_tick_and_given_back_as_they_were() -> None:
         (b"[" * 5000, "JSON object"),
     ],
 )
-def test_what_is_no_message_is_refused_by_name(raw: bytes, word: str) -> None:
+def test_invalid_messages_are_rejected_with_the_field(raw: bytes, word: str) -> None:
     with pytest.raises(RemoteProtocolError, match=word):
         Codec().decode_events(raw)
 
@@ -291,7 +291,7 @@ def test_what_is_no_message_is_refused_by_name(raw: bytes, word: str) -> None:
         ("CallMeLaterEvent", {"time": -1}, "when.time: expected a whole number from 0"),
     ],
 )
-def test_what_is_no_decision_is_refused_by_name(kind: str, data: dict[str, Any], word: str) -> None:
+def test_invalid_decisions_are_rejected_with_the_field(kind: str, data: dict[str, Any], word: str) -> None:
     placed = {"executor_placement_type": "CustomExecutorToHostMapping", "executor_placement": data}
     event: dict[str, Any] = {"job_id": "w0!a", "allocation": {"host_allocation": "0", **placed}}
     if kind == "CallMeLaterEvent":
@@ -322,7 +322,7 @@ def test_a_job_is_killed_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["HostsPStateChangedEvent", "HostsTurnedOnOffEvent"])
-def test_stamps_of_an_earlier_message_are_not_believed(name: str) -> None:
+def test_outdated_timestamps_of_host_events_are_replaced_by_now(name: str) -> None:
     data = {"host_ids": "0", "pstate": 1} if name == "HostsPStateChangedEvent" else {"host_ids": "0", "state": 1}
     wire = {"now": 5.0, "events": [{"timestamp": 1.0, "event_type": name, "event": data}]}
     codec = Codec()
@@ -338,7 +338,7 @@ def test_events_of_one_instant_are_in_the_order_of_their_file() -> None:
     assert found == (notices[2], end, notices[0], notices[1])
 
 
-def test_what_a_scheduler_says_is_read_even_if_we_would_not_say_it() -> None:
+def test_decisions_that_we_never_send_are_still_read() -> None:
     """It is refused by who carries it out, by its name."""
     profile = {"id": "dyn!p", "profile_type": "NewProfile", "profile": {"delay": 5.0}}
     never = {"call_me_later_id": "x", "when_type": "OneShot", "when": {"time": 2**63, "time_unit": "Second"}}
@@ -348,7 +348,7 @@ def test_what_a_scheduler_says_is_read_even_if_we_would_not_say_it() -> None:
         assert json.loads(codec.encode_decisions(codec.decode_decisions(raw))) == json.loads(raw)
 
 
-def test_hosts_without_end_take_no_time() -> None:
+def test_very_large_host_ranges_are_encoded_quickly() -> None:
     """They are refused before a policy's decision comes here; whoever else writes one need not wait."""
     (event,) = said(d.SetResourceState(IntervalSet.parse("0-99999999999"), "1"))
     assert event == {"ChangeHostsPStateEvent": {"host_ids": "0-99999999999", "pstate": 1}}

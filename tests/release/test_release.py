@@ -136,7 +136,7 @@ def test_a_pin_that_is_not_installed_is_reported(bill: Any, tmp_path: Path) -> N
         ({}, [], "not said"),
     ],
 )
-def test_what_a_package_says_of_its_licence(
+def test_the_licence_is_read_from_package_metadata(
     bill: Any, about: dict[str, str], classifiers: list[str], licence: str
 ) -> None:
     assert bill.licence_of(about, classifiers) == licence
@@ -169,7 +169,7 @@ def test_an_sdist_has_no_user_names(build: Any) -> None:
     assert int.from_bytes(one[4:8], "little") == 77  # the time in the head of the compressed file
 
 
-def test_a_wheel_does_not_tell_the_umask(build: Any) -> None:
+def test_a_wheel_does_not_depend_on_the_umask(build: Any) -> None:
     made = []
     for mode in (0o100600, 0o100664):
         text = io.BytesIO()
@@ -241,7 +241,7 @@ SKIPPED = {"name": "c", "skip_reason": "not found"}
         ([], 1, 2),
     ],
 )
-def test_an_audit_is_clean_only_if_all_was_looked_up(
+def test_an_audit_passes_only_if_all_packages_were_checked(
     audit: Any, report: list[dict[str, object]], n_pins: int, code: int
 ) -> None:
     found, lines = audit.summary(report, n_pins)
@@ -249,7 +249,7 @@ def test_an_audit_is_clean_only_if_all_was_looked_up(
     assert ("b 2: X-1, fixed in 3" in lines) == (BAD in report)
 
 
-def test_an_audit_without_a_service_is_no_clean_one(tmp_path: Path) -> None:
+def test_an_audit_without_a_service_does_not_pass(tmp_path: Path) -> None:
     program = tmp_path / "pip-audit"
     program.write_text("#!/bin/sh\necho 'no route to the service' >&2\nexit 1\n")
     program.chmod(0o755)

@@ -125,13 +125,13 @@ def test_the_report_of_a_server_that_grows(capsys: pytest.CaptureFixture[str]) -
     assert "open files: 13, 14" in capsys.readouterr().out
 
 
-def test_a_run_of_a_few_ticks_and_messages_is_not_called_dearer() -> None:
+def test_a_short_run_is_not_reported_as_slower() -> None:
     ticks = (0.50, 0.50, 0.51, 0.51, 0.53)
     short = [Reading(62 * n, 40_000, 14, cpu_s, 0.0, 25_000 + 500 * 62 * n) for n, cpu_s in enumerate(ticks)]
     assert judge_journal([*short[:-1], short[-1]._replace(journal_bytes=short[-1].journal_bytes + 4_000)]) == []
 
 
-def test_runs_of_a_few_jobs_are_not_called_dearer() -> None:
+def test_runs_of_a_few_jobs_are_not_reported_as_growing() -> None:
     assert [shares(n) for n in (1, 2, 3, 4, 50_000)] == [[1], [1, 2], [1, 3], [1, 2, 4], [12_500, 25_000, 50_000]]
     assert judge_peaks([(1, 50_000)]) == []
     assert judge_peaks([(1, 50_000), (3, 50_400)]) == []

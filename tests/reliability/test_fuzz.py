@@ -41,7 +41,7 @@ def test_only_documented_errors_come_out(group: str, begins: tuple[str, ...], n:
     assert {tally.target for tally in tallies} == {*targets}
 
 
-def test_every_target_has_its_share() -> None:
+def test_every_target_gets_mutations() -> None:
     assert sum(n for _, _, n in SHARES) == 20_000
     for group, made in fuzz.GROUPS.items():
         begins = tuple(begin for other, some, _ in SHARES for begin in some if other == group)
@@ -155,7 +155,7 @@ def test_every_mutator_changes_something_and_none_fails(mutators: Sequence[objec
         assert any(one not in samples for one in made)
 
 
-def test_the_command_tells_of_findings_and_fails(
+def test_the_command_reports_findings_and_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def feed(pieces: Iterable[bytes]) -> None:

@@ -37,7 +37,7 @@ def test_external_events(tmp_path: Path, line: str, expected: str) -> None:
     assert (done.returncode, done.stderr[: len(expected) + 12]) == (2, f"pybatsched: {expected}")
 
 
-def test_a_type_that_is_no_text_beside_types_of_batsim_5(tmp_path: Path) -> None:
+def test_a_profile_type_that_is_not_a_string(tmp_path: Path) -> None:
     profiles: dict[str, Any] = {
         "p": {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 0},
         "q": {"type": ["composed"], "seq": ["p"]},
@@ -174,7 +174,7 @@ def test_a_cell_with_figures_that_are_no_numbers_is_not_done(tmp_path: Path, val
 
 
 @pytest.mark.parametrize("key", ["policy", "\ud800"])
-def test_half_a_character_among_the_keys_of_a_manifest(tmp_path: Path, key: str) -> None:
+def test_a_lone_surrogate_in_a_key_of_a_manifest(tmp_path: Path, key: str) -> None:
     path = scanned(tmp_path / "c", n_weeks=1) / "manifest.json"
     content = json.loads(path.read_text())
     content["points"][0] = {"\ud800": 1, key: content["points"][0].pop("policy")} | content["points"][0]
@@ -184,7 +184,7 @@ def test_half_a_character_among_the_keys_of_a_manifest(tmp_path: Path, key: str)
         assert (done.returncode, done.stderr.startswith(f"pybatsched: {path}: ")) == (2, True)
 
 
-def test_a_cell_with_half_a_character_among_its_figures_is_not_done(tmp_path: Path) -> None:
+def test_a_cell_with_a_lone_surrogate_in_its_figures_is_not_done(tmp_path: Path) -> None:
     folder = scanned(tmp_path / "c", n_weeks=1)
     path = folder / "cells" / f"{0:064x}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "figures": {"\ud800": 1}}))

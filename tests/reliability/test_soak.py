@@ -31,7 +31,7 @@ N_RUNS = 20
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_runs_with_faults_are_sound(policy: str) -> None:
+def test_runs_with_faults_have_no_problems(policy: str) -> None:
     row = soak.soak(policy, range(N_RUNS))
     assert row.failures == []
     assert row.runs == N_RUNS
@@ -119,14 +119,14 @@ def found(policy: str, cls: type[Policy], n_seeds: int = 300) -> tuple[Scene, li
         ("easy", broken.Moody, "differs: embedded", 1),
     ],
 )
-def test_broken_policies_are_found_and_made_small(policy: str, cls: type[Policy], told: str, n_jobs: int) -> None:
+def test_broken_policies_are_found_and_reduced(policy: str, cls: type[Policy], told: str, n_jobs: int) -> None:
     scene, problems = found(policy, cls)
     assert re.search(told, problems[0]), problems
     assert len(scene.jobs) <= n_jobs, scene.as_code()
     assert len(scene.outages) + len(scene.kills) + len(scene.late) <= 1, scene.as_code()
 
 
-def test_a_server_that_leaves_something_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_omits_decisions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over the wire the last start of every message with two is lost."""
 
     class Lossy(Session):
@@ -153,9 +153,7 @@ def test_a_server_that_leaves_something_out_is_found(monkeypatch: pytest.MonkeyP
         (["reply"], "the journal does not say what came of message 3"),
     ],
 )
-def test_a_journal_that_leaves_something_out_is_found(
-    monkeypatch: pytest.MonkeyPatch, lost: list[str], told: str
-) -> None:
+def test_a_journal_that_omits_records_is_found(monkeypatch: pytest.MonkeyPatch, lost: list[str], told: str) -> None:
     def write(journal: JournalWriter, *, record: str, n: int = 0, **members: Any) -> None:
         if n < 3 or record not in lost:
             whole(journal, record=record, **({"n": n} if n else {}), **members)
@@ -167,7 +165,7 @@ def test_a_journal_that_leaves_something_out_is_found(
     assert problem.startswith(told)
 
 
-def test_what_is_illegal_is_seen_without_the_engine() -> None:
+def test_illegal_decisions_are_detected_without_the_engine() -> None:
     """The ledger knows the rules by itself, whoever has decided."""
     ledger = Ledger(4)
     ledger.waiting = {"a": 2, "b": 1, "c": 1, "d": 1}
@@ -218,7 +216,7 @@ DONE = "COMPLETED_SUCCESSFULLY"
         ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 5, 10, "0", "")}, ""),
     ],
 )
-def test_a_wrong_schedule_is_seen(fates: dict[str, Fate], told: str) -> None:
+def test_a_wrong_schedule_is_detected(fates: dict[str, Fate], told: str) -> None:
     jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
     scene = Scene("easy", 2, jobs, outages=(Outage(10.0, 20.0, "1"),))
     problems = schedule_problems(scene, fates)
@@ -244,7 +242,7 @@ def test_a_wrong_schedule_is_seen(fates: dict[str, Fate], told: str) -> None:
         ),
     ],
 )
-def test_what_a_policy_says_of_itself_is_checked(
+def test_guarantees_of_each_policy_are_checked(
     policy: str, options: dict[str, Any], chains: dict[str, list[tuple[str, float, float, str]]], told: str
 ) -> None:
     jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
@@ -300,7 +298,7 @@ def test_a_failing_seed_is_printed_as_a_test(monkeypatch: pytest.MonkeyPatch) ->
     written["test_fcfs_1"]()
 
 
-def test_what_fails_over_a_socket_only_is_made_small_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_over_a_socket_are_reduced_over_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     def lossy(scene: Scene, plan: registry.PolicyPlan) -> Played:
         played = embedded(scene, plan)
         played.fates.popitem()
@@ -313,7 +311,7 @@ def test_what_fails_over_a_socket_only_is_made_small_there(monkeypatch: pytest.M
     assert "differs: embedded Fate(" in text
 
 
-def test_what_fails_once_and_not_again_is_printed_as_it_was() -> None:
+def test_failures_that_do_not_repeat_are_printed_unchanged() -> None:
     text = soak.ready_test("fcfs", 7, ["TimeoutError in select: it has not ended"])
     assert "TimeoutError in select: it has not ended" in text
     assert text.count(" Job(") == len(drawn("fcfs", 7).jobs)
@@ -334,7 +332,7 @@ def test_one_scene_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.endswith("nothing is wrong with it\n")
 
 
-def test_the_command_tells_a_table_and_fails_with_a_test(
+def test_the_command_prints_a_table_and_a_failing_test(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Here:
@@ -359,5 +357,5 @@ def test_the_command_tells_a_table_and_fails_with_a_test(
     assert "def test_fcfs_" in capsys.readouterr().out
 
 
-def test_problems_of_one_kind() -> None:
+def test_problems_that_differ_only_in_job_ids_are_of_one_kind() -> None:
     assert kind("w0!3 is started on processors of w1!7") == kind("w0!31 is started on processors of other!2")

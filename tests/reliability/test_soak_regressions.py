@@ -10,7 +10,7 @@ from reliability.soak_checks import assert_sound
 _NODE = ({"node": "n0"}, {"node": "n0"}, {"node": "n0"}, {"node": "n0"})
 
 
-def test_the_published_program_is_not_called_for_ever_by_a_late_scheduler() -> None:
+def test_faithful_locality_with_a_decision_delay_stops_requesting_calls() -> None:
     """Each call came between two seconds, and the program only looked at whole ones."""
     assert_sound(
         Scene(
@@ -43,7 +43,7 @@ def test_a_job_behind_an_endless_job_has_a_reservation_after_its_end() -> None:
     )
 
 
-def test_the_published_program_does_not_ask_again_while_machines_are_away() -> None:
+def test_faithful_locality_makes_no_passes_while_machines_are_unavailable() -> None:
     """It made a pass in vain every 30 seconds for as long as they were away."""
     assert_sound(
         Scene(
@@ -58,7 +58,7 @@ def test_the_published_program_does_not_ask_again_while_machines_are_away() -> N
     )
 
 
-def test_a_deadline_is_met_when_the_job_ends_and_not_when_a_busy_scheduler_hears_of_it() -> None:
+def test_a_deadline_is_judged_by_the_end_of_the_job_and_not_by_the_time_of_its_message() -> None:
     """The job ends at its deadline; the scheduler is busy then, hears of it a second later, and told of a promise."""
     assert_sound(
         Scene(
@@ -73,7 +73,7 @@ def test_a_deadline_is_met_when_the_job_ends_and_not_when_a_busy_scheduler_hears
     )
 
 
-def test_parts_that_are_shorter_than_a_tick_make_no_profile_of_nothing() -> None:
+def test_delays_shorter_than_a_tick_make_no_empty_profile() -> None:
     """Batsim tells of delays below half a microsecond as 0.0, and so a job of another size was registered with 0 s."""
     moldable = {"fraction": 0, "limit": 4}
     assert_sound(

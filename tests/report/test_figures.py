@@ -58,7 +58,7 @@ def elsewhere(place: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["e\x1b[31m", "b\udcff"])
-def test_a_name_that_no_xml_can_hold_is_written_out(name: str, place: Path, tmp_path: Path) -> None:
+def test_characters_invalid_in_xml_are_escaped(name: str, place: Path, tmp_path: Path) -> None:
     for file in place.glob("easy_*"):
         shutil.copy(file, tmp_path / f"{name}{file.name.removeprefix('easy')}")
     done = run_cli("plot", "utilisation", name, "--output", "a.svg", cwd=tmp_path)
@@ -104,7 +104,7 @@ def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     assert len(found[0]) > 5000
 
 
-def test_a_figure_of_a_campaign_says_what_it_shows(study: Path, tmp_path: Path) -> None:
+def test_a_figure_of_a_campaign_has_a_description(study: Path, tmp_path: Path) -> None:
     args = ("--measure", "mean_wait_s", "--policy", "redirection", "--output", "x.svg")
     done = run_cli("plot", "ratios", str(study), *args, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -142,7 +142,7 @@ def _waits(folder: Path, *waits: tuple[float, float]) -> Path:
     return campaigns.keep(folder, rows, ["w"])
 
 
-def test_means_are_on_a_logarithmic_axis_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_means_are_on_a_logarithmic_axis_on_request(tmp_path: Path) -> None:
     """A single value of 0 is not drawn, and does not matter."""
     _waits(tmp_path / "study", (0.0, 20.0), (40.0, 60.0))
     args = ("--measure", "wait_s", "--scale", "log", "--output", "x.svg")
@@ -165,7 +165,7 @@ def test_no_logarithmic_axis_can_show_a_zero(kind: str, waits: tuple[tuple[float
     assert not (tmp_path / "x.svg").exists()
 
 
-def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> None:
+def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
     rows = [
         campaigns.Row("w", "$\\frac$", {"mean_wait_s": 1.0}),
         campaigns.Row("w", "p", {"mean_wait_s": 2.0}, {"o$_{": "$x"}),
@@ -186,13 +186,15 @@ def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> No
         (("ratios", "--policy", "conservative"), "ratios: no points to show of conservative"),
     ],
 )
-def test_what_cannot_be_drawn_of_a_campaign(args: tuple[str, ...], said: str, study: Path, tmp_path: Path) -> None:
+def test_invalid_figures_of_a_campaign_are_rejected(
+    args: tuple[str, ...], said: str, study: Path, tmp_path: Path
+) -> None:
     done = run_cli("plot", args[0], str(study), *args[1:], "--output", "x.svg", cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
+def test_figures_of_unfinished_campaigns_are_rejected(tmp_path: Path) -> None:
     none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
     with pytest.raises(InputError, match="the campaign has no finished cell to show"):
         campaign_figures.draw("boxes", none, tmp_path / "x.svg", CampaignFigureOptions("wait_s"))
@@ -250,7 +252,7 @@ def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Pa
         (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: works only with a campaign"),
     ],
 )
-def test_what_cannot_be_drawn(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_invalid_figures_are_rejected(args: tuple[str, ...], said: str, place: Path) -> None:
     done = run_cli("plot", *args, cwd=place)
     assert done.returncode == 2
     assert said in done.stderr
@@ -357,7 +359,7 @@ def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
     assert not set(texts) & set(bars.LEGEND.values())
 
 
-def test_stories_of_all_jobs_are_those_of_each(place: Path) -> None:
+def test_histories_of_all_jobs_equal_those_of_each_job(place: Path) -> None:
     """What explain tells of a job, all at once: its starts, kills and rejections, also under its other names."""
     told = job_histories(JournalReader(str(place / "pushy.pbj")))
     assert len(told) == 30
@@ -370,7 +372,7 @@ def test_stories_of_all_jobs_are_those_of_each(place: Path) -> None:
         assert told[job_id] == wanted
 
 
-def test_more_journals_than_runs(place: Path) -> None:
+def test_more_journals_than_runs_are_rejected(place: Path) -> None:
     done = run_cli("report", "easy", "--journal", "easy.pbj", "--journal", "pushy.pbj", cwd=place)
     assert done.returncode == 2
     assert "--journal: 2 journals for 1 run" in done.stderr

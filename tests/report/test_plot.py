@@ -95,7 +95,7 @@ def test_the_command_describes_figures_of_a_campaign(args: tuple[str, ...], told
     assert texts.count("n = 2") == (12 if "ratios" in told else 16)
 
 
-def test_time_is_in_days_where_there_are_some(place: Path) -> None:
+def test_long_times_are_in_days(place: Path) -> None:
     for kind in ("gantt", "utilisation", "queue"):
         _, texts = plot(place, kind, "days")
         assert "time (days)" in texts
@@ -129,7 +129,7 @@ def test_a_campaigns_durations_have_units_too(tmp_path: Path) -> None:
     assert "mean wait (s)" not in texts
 
 
-def test_boxes_tell_their_n_and_each_run_has_a_panel(place: Path) -> None:
+def test_boxes_show_their_n_and_each_run_has_a_panel(place: Path) -> None:
     _, texts = plot(place, "boxes", "days", "minutes")
     assert [text for text in texts if text.startswith("n = ")] == ["n = 13", "n = 12"]
     _, texts = plot(place, "utilisation", "days", "minutes", "crowd")
@@ -138,9 +138,7 @@ def test_boxes_tell_their_n_and_each_run_has_a_panel(place: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 @pytest.mark.parametrize("args", [("plot", "cdf", "days", "--output"), ("workload", "stats", "days.json", "--plot")])
-def test_a_figure_that_cannot_be_written_whole_leaves_no_file(
-    args: tuple[str, ...], ending: str, place: Path, tmp_path: Path
-) -> None:
+def test_an_incomplete_figure_is_removed(args: tuple[str, ...], ending: str, place: Path, tmp_path: Path) -> None:
     """Of any kind: where the disk is full in the middle of one, each kind has troubles of its own."""
     path = tmp_path / f"figure.{ending}"
     done = run_with_little_room(*args, str(path), cwd=place)
@@ -149,7 +147,7 @@ def test_a_figure_that_cannot_be_written_whole_leaves_no_file(
 
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation"])
-def test_what_has_one_kind_of_axis(kind: str, place: Path) -> None:
+def test_scale_is_rejected_for_figures_without_a_choice_of_axis(kind: str, place: Path) -> None:
     done = run_cli("plot", kind, "days", "--scale", "log", "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--scale: expected one of the figures queue, cdf, boxes" in done.stderr
@@ -167,11 +165,11 @@ def test_what_has_one_kind_of_axis(kind: str, place: Path) -> None:
         (5, 5, "linear"),
     ],
 )
-def test_an_axis_is_logarithmic_where_the_spread_needs_it(low: float, high: float, kind: str) -> None:
+def test_an_axis_is_logarithmic_if_values_are_far_apart(low: float, high: float, kind: str) -> None:
     assert axis_for(low, high) == kind
 
 
-def test_an_axis_is_as_it_is_asked_for() -> None:
+def test_an_axis_has_the_requested_scale() -> None:
     assert [axis_for(1, 2, "log"), axis_for(0, 2, "log"), axis_for(-1, 2, "log")] == ["log", "symlog", "linear"]
     assert [axis_for(low, 1e6, "linear") for low in (-1, 0, 1)] == ["linear"] * 3
 
@@ -211,7 +209,7 @@ def test_axes_of_durations_always_have_marks(low: float, factor: float) -> None:
     assert found == sorted(found)
 
 
-def test_means_are_over_spans_of_time_that_people_like() -> None:
+def test_means_are_over_round_spans_of_time() -> None:
     assert [
         durations.duration_text(durations.span_for(days * DAY_S, 400)) for days in (0.1, 7, 30, 365, 730, 4000)
     ] == [
@@ -225,7 +223,7 @@ def test_means_are_over_spans_of_time_that_people_like() -> None:
 
 
 @pytest.mark.parametrize(("figure", "marks"), [("cdf", {"6 h", "1 d"}), ("boxes", {"1 d"})])
-def test_waits_of_most_of_a_day_have_marks_up_to_it(figure: str, marks: set[str], tmp_path: Path) -> None:
+def test_an_axis_of_waits_near_a_day_has_a_mark_at_one_day(figure: str, marks: set[str], tmp_path: Path) -> None:
     simulated(tmp_path, "day", [(0, 4, 23 * 3600.0), *((k, 4, 1.0) for k in range(1, 20))])
     _, texts = plot(tmp_path, figure, "day", "--measure", "wait_s", "--scale", "log")
     assert marks <= {*texts}

@@ -34,7 +34,7 @@ def told(*runs: Run) -> dict[str, list[str]]:
     return dict(provenance.rows_of(runs, 10.0))
 
 
-def test_nothing_is_said_of_a_workload_that_is_read_as_usual(place: Path) -> None:
+def test_default_reading_options_are_not_shown(place: Path) -> None:
     rows = told(ran(place, "whole", "--procs", "128"))
     assert rows["walltimes"] == ["requested"]
     assert rows.keys().isdisjoint({"jobs chosen", "sizes in", "malformed lines", "memory in"})
@@ -71,7 +71,7 @@ def test_jobs_that_were_moved_or_resized_are_not_the_same(place: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", [{"selection": 7, "units": ["x"]}, {"selection": [], "lenient": "yes"}])
-def test_a_summary_may_say_anything_of_it(odd: dict[str, Any], place: Path) -> None:
+def test_any_value_in_a_summary_is_accepted(odd: dict[str, Any], place: Path) -> None:
     run = ran(place, "odd", "--procs", "128")
     changed = replace(run, summary={**run.summary, **odd})
     assert "jobs chosen" not in told(changed)

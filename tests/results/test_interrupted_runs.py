@@ -107,7 +107,7 @@ def said(*args: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]
     ("signum", "told"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGKILL, "broke off")]
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_run_that_is_stopped(
+def test_a_stopped_run_is_marked_and_keeps_its_files(
     is_first: bool, signum: int, told: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     earlier = {} if is_first else whole_run()
@@ -162,7 +162,7 @@ def test_a_run_that_is_stopped(
     assert (code, err) == (0, "")
 
 
-def test_a_run_that_goes_on_after_all(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_process_finishes_its_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with halted() as process:
         Path("go").touch()
         out, err = process.communicate(timeout=PATIENCE_S)
@@ -173,7 +173,7 @@ def test_a_run_that_goes_on_after_all(place: Path, capsys: pytest.CaptureFixture
     assert json.loads(Path("out/a_state.json").read_text())["state"] == "finished"
 
 
-def test_two_runs_with_one_prefix(place: Path) -> None:
+def test_two_runs_with_one_prefix_are_rejected(place: Path) -> None:
     earlier = whole_run()
     with halted() as process:
         mark, part = Path("out/a_state.json").read_bytes(), Path("out/a.part_jobs.csv").read_bytes()
@@ -223,7 +223,9 @@ def test_replaced_results_are_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_policy_that_raises_in_the_midst(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_that_raises_leaves_a_failed_run(
+    is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     earlier = {} if is_first else whole_run()
     done = run_cli(*simulate("-o", "then=raise", "--journal", "a.pbj"), cwd=place)
     assert done.returncode == 6
@@ -244,7 +246,7 @@ def limit_files(n_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_files_that_cannot_grow(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_leaves_a_failed_run(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that must not grow any more, as on a full disk: what fitted is there, and the run has failed."""
     earlier = {} if is_first else whole_run()
     command = [sys.executable, "-m", "pybatsched", *simulate(policy="fcfs")]
@@ -266,7 +268,7 @@ def test_files_that_cannot_grow(is_first: bool, place: Path, capsys: pytest.Capt
     assert out.splitlines()[1] == "  cannot write the outputs out/a.part_*: File too large"
 
 
-def test_a_deadlock_is_an_end_of_its_own(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_a_deadlock_is_finished(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Such a run has finished; that jobs are left over is told by its exit code and its summary."""
     whole_run()
     done = run_cli(*simulate(policy=f"{PUSHY}:Lazy"), cwd=place)
@@ -279,7 +281,7 @@ def test_a_deadlock_is_an_end_of_its_own(place: Path, capsys: pytest.CaptureFixt
     assert (code, err) == (0, "")
 
 
-def test_a_signal_comes_too_late_for_results_on_their_way(
+def test_a_signal_during_the_final_rename_does_not_stop_it(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real = Path.replace
@@ -336,7 +338,7 @@ def test_the_library_rejects_incomplete_runs_by_default(broken: str) -> None:
     }
 
 
-def test_files_without_a_mark_are_taken_as_they_are(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_without_a_state_file_are_read(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("out/a.part_jobs.csv").replace("batsim_jobs.csv")
     assert len(read_run("batsim").records) == N_OVER
     code, out, err = said("metrics", "batsim", capsys=capsys)
@@ -344,7 +346,9 @@ def test_files_without_a_mark_are_taken_as_they_are(broken: str, capsys: pytest.
 
 
 @pytest.mark.parametrize("partial", [False, True])
-def test_metrics_against_each_other(partial: bool, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_of_a_partial_run_against_a_complete_one(
+    partial: bool, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     flags = ["--partial"] if partial else []
     for runs in (("out/b", "--against", broken), (broken, "--against", "out/b"), ("out/b", broken)):
         code, out, err = said("metrics", *runs, *flags, capsys=capsys)
@@ -352,7 +356,7 @@ def test_metrics_against_each_other(partial: bool, broken: str, capsys: pytest.C
         assert (f"out/a: {NOTICE} (expected" in err) is not partial
 
 
-def test_metrics_as_json(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_of_a_partial_run_as_json(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = said("metrics", broken, "out/b", "--json", capsys=capsys)
     tables = json.loads(out)
     assert code == 7
@@ -363,7 +367,9 @@ def test_metrics_as_json(broken: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("partial", [False, True])
-def test_the_page_says_so_on_top(partial: bool, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_has_a_notice_of_partial_runs_at_the_top(
+    partial: bool, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     flags = ["--partial"] if partial else []
     code, out, _ = said("report", "out/b", broken, "--output", "x.html", *flags, capsys=capsys)
     assert (code, out.splitlines()[0]) == (0 if partial else 7, f"out/a: {NOTICE}")
@@ -377,7 +383,7 @@ def test_the_page_says_so_on_top(partial: bool, broken: str, capsys: pytest.Capt
     assert '<p class="broken"' not in Path("y.html").read_text()
 
 
-def test_names_and_reasons_on_the_page_are_text(broken: str) -> None:
+def test_names_and_reasons_are_escaped_on_the_page(broken: str) -> None:
     state = Path("out/a_state.json")
     state.write_text(json.dumps(json.loads(state.read_text()) | {"reason": "<script>alert(1)</script>"}))
     text = page.of_runs([read_run(broken, partial=True)])
@@ -386,7 +392,9 @@ def test_names_and_reasons_on_the_page_are_text(broken: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation", "queue", "cdf", "boxes"])
-def test_figures_say_so_on_top(kind: str, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_have_a_notice_of_partial_runs_at_the_top(
+    kind: str, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     reason = json.loads(Path("out/a_state.json").read_text())["reason"]
     for run, flags, code in ((broken, (), 7), (broken, ("--partial",), 0), ("out/b", (), 0)):
         found, out, _ = said("plot", kind, run, "--output", "x.svg", *flags, capsys=capsys)
@@ -396,7 +404,7 @@ def test_figures_say_so_on_top(kind: str, broken: str, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("after", ["0", "1"])
-def test_a_run_with_hardly_anything_in_it(after: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_partial_run_with_at_most_one_job(after: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PolicyError):
         run_run("out/a", HALTING, then="raise", after=after)
     line = f"out/a: failed after {after} of 1,200 jobs"
@@ -415,7 +423,7 @@ def test_a_run_with_hardly_anything_in_it(after: str, place: Path, capsys: pytes
     assert (code, out.splitlines()[0]) == (0, "out/a: failed after 0 of 1,200 jobs")
 
 
-def test_compare(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_of_a_partial_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole_run()
     for suffix in ("_jobs.csv", "_summary.json", "_state.json"):
         Path(f"out/a{suffix}").rename(f"out/b{suffix}")
@@ -460,7 +468,7 @@ def test_results_in_two_places_are_read_as_one_run(place: Path, capsys: pytest.C
     assert said("metrics", "out/a", "--json", capsys=capsys)[:2] == (0, expected)
 
 
-def test_a_table_that_ends_anywhere_is_read_up_to_its_last_whole_row(broken: str) -> None:
+def test_a_truncated_table_is_read_up_to_its_last_complete_row(broken: str) -> None:
     path = Path("out/a.part_jobs.csv")
     data = path.read_bytes()
     n_head = data.index(b"\n") + 1
@@ -476,7 +484,7 @@ def test_a_table_that_ends_anywhere_is_read_up_to_its_last_whole_row(broken: str
         read_latest(broken)
 
 
-def test_a_row_with_lines_in_it_that_breaks_off(broken: str) -> None:
+def test_a_truncated_row_with_line_ends_is_skipped(broken: str) -> None:
     path = Path("out/a.part_jobs.csv")
     text = path.read_text()
     path.write_text(text + text.splitlines()[-1].removesuffix('""') + '"a note\nof two')
@@ -485,7 +493,7 @@ def test_a_row_with_lines_in_it_that_breaks_off(broken: str) -> None:
     assert len(read_latest(broken).records) == N_OVER
 
 
-def test_the_states_are_those_of_the_documents() -> None:
+def test_all_states_are_in_the_documentation() -> None:
     pages = "".join((ROOT / "docs" / name).read_text() for name in ("simulator.md", "metrics.md", "reports.md"))
     for state in State:
         assert f"`{state}`" in pages

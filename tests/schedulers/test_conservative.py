@@ -158,7 +158,7 @@ ORDERS = st.sampled_from(["fcfs", "sjf", "widest"])
     seed=st.integers(0, 10**6),
     unruly=st.booleans(),
 )
-def test_answers_are_those_of_a_plan_made_anew(
+def test_estimates_equal_those_of_a_new_plan(
     policy: type[Curious], jobs: Workload, order: str, away: list[Any], seed: int, unruly: bool
 ) -> None:
     run = run_policy(policy, jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order, seed=seed, unruly=unruly)
@@ -167,7 +167,7 @@ def test_answers_are_those_of_a_plan_made_anew(
 
 @examples(60)
 @given(jobs=workloads(), order=ORDERS, away=outages(N_PROCS, 3))
-def test_questions_change_no_schedule(jobs: Workload, order: str, away: list[Any]) -> None:
+def test_asking_for_estimates_changes_no_schedule(jobs: Workload, order: str, away: list[Any]) -> None:
     asked = run_policy(CuriousFcfs, jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order, unruly=False)
     plain = run_policy("fcfs", jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order)
     assert asked.jobs == plain.jobs
@@ -221,7 +221,7 @@ class ImpatientDbf(Impatient):
 
 @pytest.mark.parametrize("policy", [ImpatientConservative, ImpatientDbf])
 @pytest.mark.parametrize("is_curious", [False, True])
-def test_a_question_while_a_kill_is_under_way_changes_nothing(policy: type[Impatient], is_curious: bool) -> None:
+def test_asking_for_an_estimate_during_a_kill_changes_nothing(policy: type[Impatient], is_curious: bool) -> None:
     """B comes at 10, and A is killed for it: B starts at once. A place given before the kill would make it wait."""
     jobs = Workload().job("a", n=N_PROCS, s=100, walltime=101).job("b", n=N_PROCS, s=5, at=10, walltime=6)
     curious = type("Policy", (policy,), {"is_curious": is_curious})
@@ -232,7 +232,7 @@ def test_a_question_while_a_kill_is_under_way_changes_nothing(policy: type[Impat
 @pytest.mark.parametrize("policy", [ImpatientConservative, ImpatientDbf])
 @examples(60)
 @given(jobs=workloads(deadlines=True), away=outages(N_PROCS, 3), compression=st.booleans())
-def test_questions_while_kills_are_under_way_change_no_schedule(
+def test_asking_for_estimates_during_kills_changes_no_schedule(
     policy: type[Impatient], jobs: Workload, away: list[Any], compression: bool
 ) -> None:
     plain, asked = (
@@ -284,13 +284,13 @@ def eventful(off_s: float = 0.0) -> Workload:
         (-2.0, [0.0, 19.5]),  # c is late; nothing happens, and nobody asks, until it ends
     ],
 )
-def test_a_plan_is_kept_as_long_as_all_goes_by_it(n_plans: list[float], off_s: float, expected: list[float]) -> None:
+def test_a_plan_is_kept_while_events_follow_it(n_plans: list[float], off_s: float, expected: list[float]) -> None:
     run = run_policy(Polite, eventful(off_s), N_PROCS, config=DYNAMIC)
     assert [job.started_at for job in run.jobs.values()] == [0, 10, 15, 19.5, 19.5]
     assert n_plans == expected
 
 
-def test_jobs_that_leave_and_come_cost_no_plan(n_plans: list[float]) -> None:
+def test_withdrawn_and_new_jobs_need_no_new_plan(n_plans: list[float]) -> None:
     stage = Stage()
     local = local_scheduler("fcfs", {}, stage.engine.cluster.partitions["all"])
     jobs = [Job(f"w0!{k}", n, walltime=10.0, seq=k) for k, n in enumerate((4, 3, 1, 2, 4))]
@@ -315,13 +315,13 @@ def test_jobs_that_leave_and_come_cost_no_plan(n_plans: list[float]) -> None:
     assert n_plans == [0.0]
 
 
-def test_without_questions_nothing_is_planned(n_plans: list[float]) -> None:
+def test_without_questions_no_plan_is_made(n_plans: list[float]) -> None:
     run_policy("fcfs", eventful(), N_PROCS)
     assert n_plans == []
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
-def test_the_clock_goes_on_while_nothing_happens(name: str) -> None:
+def test_estimates_move_with_the_clock_without_events(name: str) -> None:
     stage = Stage()
     local = local_scheduler(name, {}, stage.engine.cluster.partitions["all"])
     late, waiting = stage.run("late", "0-3", walltime=5), stage.submit("waiting", n=2, walltime=5)
@@ -336,7 +336,7 @@ def test_the_clock_goes_on_while_nothing_happens(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
-def test_a_late_job_may_end_in_the_instant_of_a_question(name: str) -> None:
+def test_a_late_job_may_end_at_the_instant_of_a_question(name: str) -> None:
     stage = Stage()
     local = local_scheduler(name, {}, stage.engine.cluster.partitions["all"])
     late, waiting = stage.run("late", "0-3", walltime=5), stage.submit("waiting", n=2, walltime=5)

@@ -167,7 +167,7 @@ def test_schedulers_without_a_version_return_a_new_one_each_time() -> None:
     assert local.plan_version(0.0) < local.plan_version(0.0)
 
 
-def test_changes_in_another_partition_are_none_in_this_one() -> None:
+def test_changes_in_another_partition_keep_the_version() -> None:
     cluster = Cluster(IntervalSet.span(0, 8))
     low, high = (cluster.add_partition(str(i), IntervalSet.span(i, i + 4)) for i in (0, 4))
     cluster.change_machines(gone=IntervalSet.parse("5"))
@@ -191,7 +191,7 @@ class Counting(ConservativeScheduler):
         return super().estimated_start(n, duration_s, now, latest)
 
 
-def test_what_cannot_end_in_time_is_seen_without_a_search() -> None:
+def test_an_end_bound_that_cannot_be_met_needs_no_search() -> None:
     local = Counting(Partition("all", IntervalSet.span(0, 4)))
     local.submit(Job("w0!a", 4, walltime=10.0), 0.0)
     assert local.estimate(1, 5.0, 0.0, not_after=15.0) == 10.0

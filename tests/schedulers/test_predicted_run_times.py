@@ -148,7 +148,7 @@ CORRECTORS = ["requested", "doubling", "incremental"]
 
 @examples(60)
 @given(twin_jobs(), st.sampled_from(PREDICTORS), st.sampled_from(CORRECTORS), st.booleans())
-def test_the_starts_are_those_of_the_twin(jobs: list[TwinJob], predict: str, correction: str, sjbf: bool) -> None:
+def test_starts_equal_those_of_the_slow_twin(jobs: list[TwinJob], predict: str, correction: str, sjbf: bool) -> None:
     found = run_as_twin(jobs, 8, predict=predict, correction=correction, sjbf=sjbf)
     assert found == twin_starts(jobs, 8, predict=predict, correction=correction, sjbf=sjbf)
 
@@ -340,7 +340,7 @@ def a_log() -> pb.Log:
     )
 
 
-def test_the_quality_is_known_for_each_user(tmp_path: Path) -> None:
+def test_prediction_errors_are_reported_by_user(tmp_path: Path) -> None:
     """Ann's third job is predicted 10 s and takes 50; the others have their requested times."""
     session = Session(plan_for("easy", predict="last2"), checked=True)
     FakeBatsim(learnt(), 4).run(session.handle)
@@ -367,7 +367,7 @@ def test_the_quality_is_known_for_each_user(tmp_path: Path) -> None:
     assert "predict" not in plain.about["policy"]["options"]
 
 
-def test_the_environment_of_agents_predicts() -> None:
+def test_the_gymnasium_environment_uses_predictions() -> None:
     pytest.importorskip("gymnasium", reason="gymnasium is not installed (extra rl)")
     from pybatsched.gym import SchedulingEnv
 
@@ -385,7 +385,7 @@ def test_the_environment_of_agents_predicts() -> None:
         SchedulingEnv(as_workload(jobs, 8), predict="odd")
 
 
-def test_a_class_of_a_notebook_predicts() -> None:
+def test_a_predictor_class_of_a_notebook_is_used() -> None:
     class Fifty(Predictor):
         def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:
             return 50

@@ -147,7 +147,7 @@ JOBS = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wallti
         ("class best:\n    def __init__(self): 1 / 0", "agent '{}' cannot be loaded: ZeroDivisionError"),
     ],
 )
-def test_what_cannot_be_an_agent(code: str, said: str, tmp_path: Path) -> None:
+def test_objects_that_are_not_agents_are_rejected(code: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(code + "\n")
     name = f"{tmp_path}/mine.py:best"
     with pytest.raises(InputError, match=re.escape(said.format(name))):
@@ -165,7 +165,7 @@ def test_what_cannot_be_an_agent(code: str, said: str, tmp_path: Path) -> None:
         ("../x:y", "agent '../x:y': expected module:object or path/to/file.py:object"),
     ],
 )
-def test_names_that_name_no_agent(name: str, said: str) -> None:
+def test_unknown_agent_names_are_rejected(name: str, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         run_policy("rl", JOBS, 4, agent=name)
 
@@ -178,7 +178,7 @@ def test_a_module_name_that_is_a_local_file_has_a_hint(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("choice", ["99", "-1", "None", "0.5", "'a'"])
-def test_an_agent_that_chooses_what_there_is_not(choice: str, tmp_path: Path) -> None:
+def test_an_agent_with_an_invalid_choice_is_a_policy_error(choice: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(f"def best(observation, mask):\n    return {choice}\n")
     with pytest.raises(PolicyError, match="decide raised ValueError: the choice .*: expected a whole number from 0 to"):
         run_policy("rl", JOBS, 4, agent=f"{tmp_path}/mine.py:best")
@@ -193,7 +193,7 @@ def test_an_agent_without_masks_is_reported(tmp_path: Path) -> None:
     assert "the agent made 2 of 2 choices that were masked; see docs/learning.md" in done.stdout + done.stderr
 
 
-def test_an_agent_is_asked_for() -> None:
+def test_a_missing_agent_option_is_an_error() -> None:
     done = run_cli("simulate", "--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "rl")
     assert done.returncode == 2
     assert done.stderr == "pybatsched: policy rl needs the option agent: give it with -o agent=…\n"
@@ -218,7 +218,7 @@ def test_only_the_owner_may_name_an_agent(name: str) -> None:
         assert not play(plan_for("rl", agent=name), agent="os:abort").deadlocked  # the owner's word counts
 
 
-def test_without_numpy_there_is_a_clear_word(tmp_path: Path) -> None:
+def test_without_numpy_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from pybatsched.errors import InputError\nfrom pybatsched.testing import Workload, run_policy\n"

@@ -79,7 +79,7 @@ OVER_A_SOCKET = [
 @pytest.mark.parametrize(
     ("policy", "options"), OVER_A_SOCKET, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_the_same_over_a_real_socket(policy: str, options: dict[str, Any], seed: int) -> None:
+def test_runs_over_a_socket_equal_embedded_runs(policy: str, options: dict[str, Any], seed: int) -> None:
     workload = drawn(seed, urgent=policy == "ujfb")
     with serving(Session(plan_for(policy, **options), checked=True)) as endpoint, Peer(endpoint) as peer:
         run = FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(peer.ask)
@@ -146,7 +146,7 @@ def simulate(workload: Workload, folder: Path, policy: str, *given: str) -> Any:
     return run_cli("simulate", *args, *options)
 
 
-def test_the_defaults_are_written_down_without_a_word(tmp_path: Path) -> None:
+def test_the_summary_has_default_options_and_no_warnings(tmp_path: Path) -> None:
     """No warning of a library's own, and a summary that is JSON, with a threshold of infinity too."""
     jobs = Workload().job("a", n=1, s=1, walltime=2)
     for given, theta in (([], 10), (["theta=inf"], "inf"), (["theta=3"], 3)):
@@ -167,7 +167,7 @@ def overrun() -> Workload:
     )
 
 
-def test_a_missed_deadline_is_said_and_is_exit_code_7(tmp_path: Path) -> None:
+def test_a_missed_deadline_is_reported_with_exit_code_7(tmp_path: Path) -> None:
     done = simulate(overrun(), tmp_path, "dbf")
     assert done.returncode == 7
     assert "the policy broke 1 of its promises" in done.stderr
@@ -270,7 +270,7 @@ def test_a_redirected_job_whose_group_shrinks_for_good_is_refused_with_the_reaso
     assert d.reason_text(reason) == "can never fit: asks for 2 processors, partition redirection has 1"
 
 
-def test_a_job_with_a_promise_is_left_where_it_is() -> None:
+def test_a_job_with_a_promise_is_not_redirected() -> None:
     """It would be redirected, but its deadline was accepted where it runs."""
     jobs = Workload().job("long", n=2, s=100, walltime=101, deadline=101.5).job("wide", n=4, s=5, walltime=6)
     for index in range(4):
@@ -294,7 +294,7 @@ def test_no_job_is_killed_for_a_group_that_would_reject_it() -> None:
 
 
 @pytest.mark.parametrize("reuse", [False, True])
-def test_a_job_that_batsim_cannot_restart_is_left_and_remarked(reuse: bool) -> None:
+def test_a_job_that_batsim_cannot_restart_is_kept_with_a_remark(reuse: bool) -> None:
     """Its profile has parallel parts, and the first job on it has ended."""
     jobs = Workload()
     jobs.profiles = {

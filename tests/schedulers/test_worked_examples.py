@@ -281,7 +281,7 @@ def test_the_plan_after_each_arrival(
     assert seen[-1] == [final, provisional]
 
 
-def test_what_hangs_a_naive_loop() -> None:
+def test_deadlines_without_a_feasible_promotion_keep_their_places() -> None:
     """After an early end no set of promotions saves all deadlines when job 8 comes: the places stay as they are.
 
     Then the early ends go on: 6 starts at 8, long before the place it was promised.

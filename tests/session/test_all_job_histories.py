@@ -70,7 +70,7 @@ def test_a_message_is_decoded_once_however_many_jobs_it_is_about(
     assert n == {"decode_decisions": n_exchanges}
 
 
-def test_only_jobs_that_wait_are_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reasons_are_asked_only_for_waiting_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the others as many may run at each message as the machine has processors."""
     path = record(tmp_path / "run.pbj", crowd(50), 50, "fcfs")
     looked = Counter[str]()
@@ -85,7 +85,7 @@ def test_only_jobs_that_wait_are_asked_about(tmp_path: Path, monkeypatch: pytest
     assert set(looked.values()) == {2}  # with its start, and with its end
 
 
-def test_stories_of_suspended_jobs_are_those_that_explain_tells(tmp_path: Path) -> None:
+def test_histories_of_suspended_jobs_equal_those_of_explain(tmp_path: Path) -> None:
     """They run, are killed, wait and are held, under names of their own, and run again."""
     jobs = Workload().job("a", n=6, s=100, walltime=101, estimate=100).job("b", n=2, s=80, walltime=81, estimate=80)
     jobs.job("u", n=7, s=60, at=10, walltime=61, estimate=60, urgent=True)
@@ -106,7 +106,7 @@ def test_stories_of_suspended_jobs_are_those_that_explain_tells(tmp_path: Path) 
 QUEUE = Workload().job("a", n=4, s=8, walltime=9).job("b", n=4, s=5, at=1, walltime=6).job("c", n=4, s=2, at=2)
 
 
-def test_a_reply_that_was_cut_off_is_no_other_answer(tmp_path: Path) -> None:
+def test_a_truncated_reply_is_not_a_different_reply(tmp_path: Path) -> None:
     """The fourth message is that c came; nobody knows what the policy said to it."""
     path = record(tmp_path / "run.pbj", QUEUE, 4)
     whole = {job_id: explain(JournalReader(path), job_id) for job_id in ("w0!a", "w0!b", "w0!c")}
@@ -134,7 +134,7 @@ def test_the_policy_is_asked_again_after_an_unanswered_message(tmp_path: Path, m
     assert kinds == ["submitted", "not started", "... passed over 2 more times", "started on 0-3", "ended"]
 
 
-def test_how_a_run_failed_is_in_all_stories(tmp_path: Path) -> None:
+def test_all_histories_have_the_reason_of_a_failed_run(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     session = Session(plan_for("easy"), journal=journal)
     answers = iter((*"abc", None))

@@ -72,7 +72,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     assert write(tmp_path / "a").read_bytes() == write(tmp_path / "b").read_bytes()
 
 
-def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journal: Path, tmp_path: Path) -> None:
+def test_a_journal_truncated_at_any_byte_is_readable_up_to_its_last_record(journal: Path, tmp_path: Path) -> None:
     whole = journal.read_bytes()
     ends = record_ends(whole)
     cut = tmp_path / "cut.pbj"
@@ -113,7 +113,7 @@ def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journ
         (b"\xc1", "is not a pybatsched journal"),
     ],
 )
-def test_what_is_no_journal(tmp_path: Path, content: bytes, message: str) -> None:
+def test_files_that_are_not_journals_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
@@ -164,7 +164,7 @@ def test_replay_reports_the_first_difference(tmp_path: Path) -> None:
     assert (result.n_same, result.difference.n) == (3, 4)
 
 
-def test_replay_of_a_cut_journal(journal: Path) -> None:
+def test_replay_of_a_truncated_journal(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) // 2])
     result = replay(JournalReader(journal))
@@ -172,7 +172,7 @@ def test_replay_of_a_cut_journal(journal: Path) -> None:
     assert "is truncated" in result.note
 
 
-def test_replay_of_a_cut_journal_says_so_beside_a_difference(tmp_path: Path) -> None:
+def test_replay_of_a_truncated_journal_reports_both_truncation_and_difference(tmp_path: Path) -> None:
     path = write(tmp_path / "run.pbj", workload=BACKFILL)
     raw = path.read_bytes()
     path.write_bytes(raw[:-3])
@@ -185,7 +185,7 @@ def test_replay_of_a_cut_journal_says_so_beside_a_difference(tmp_path: Path) -> 
     assert "first difference at message 4" in done.stderr
 
 
-def test_damage_behind_a_difference_does_not_hide_it(tmp_path: Path) -> None:
+def test_damage_after_a_difference_does_not_hide_it(tmp_path: Path) -> None:
     path = write(tmp_path / "run.pbj", workload=BACKFILL)
     raw = path.read_bytes()
     path.write_bytes(raw + b"\xc1")
@@ -239,7 +239,7 @@ def test_a_broken_first_message_is_kept_too(tmp_path: Path) -> None:
     assert [exchange.request for exchange in reader.exchanges()] == [b"hello"]
 
 
-def test_an_oversized_message_is_cut_in_the_journal(tmp_path: Path) -> None:
+def test_an_oversized_message_is_truncated_in_the_journal(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "big.pbj")
     with pytest.raises(RemoteProtocolError, match="3000000 bytes; expected at most 1000"):
         Session(plan_for("easy"), journal=journal, max_bytes=1000).handle(b"x" * 3_000_000)
@@ -255,7 +255,7 @@ def told(path: Path, job: str) -> list[str]:
     return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
-def test_the_story_of_a_job_that_waited(journal: Path) -> None:
+def test_the_history_of_a_job_that_waited(journal: Path) -> None:
     assert told(journal, "w0!3") == [
         "1 submitted: 6 processors, walltime 5",
         (
@@ -270,7 +270,7 @@ def test_the_story_of_a_job_that_waited(journal: Path) -> None:
     assert "6 not started: behind w0!5; needs 8 processors, 0 are free" in told(journal, "w0!6")
 
 
-def test_the_story_of_a_rejected_job(journal: Path) -> None:
+def test_the_history_of_a_rejected_job(journal: Path) -> None:
     assert told(journal, "w0!big") == [
         "5 submitted: 9 processors, walltime 3",
         "5 rejected: asks for 9 processors; the platform has 8",
@@ -278,7 +278,7 @@ def test_the_story_of_a_rejected_job(journal: Path) -> None:
     ]
 
 
-def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
+def test_the_history_of_a_requeued_job(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     workload = Workload().job("a", n=2, s=10, walltime=20).job("b", n=2, s=5, at=4, walltime=6)
     session = Session(plan_for(Gentle), journal=journal)
@@ -301,7 +301,7 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
     ]
 
 
-def test_the_story_of_a_job_with_a_load(tmp_path: Path) -> None:
+def test_the_history_of_a_job_with_a_load(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     session = Session(plan_for(Loader, load_s=4), journal=journal)
     FakeBatsim(Workload().job("a", n=1, s=10), 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
@@ -315,7 +315,7 @@ def test_the_story_of_a_job_with_a_load(tmp_path: Path) -> None:
     ]
 
 
-def test_the_story_of_a_reshaped_job(tmp_path: Path) -> None:
+def test_the_history_of_a_reshaped_job(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     policy = f"{PUSHY}:Narrower"
     workload = Workload().job("a", n=2, s=10, walltime=20).job("b", n=4, s=20, at=1, walltime=30)
@@ -339,7 +339,7 @@ def test_unknown_jobs(journal: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [None, "fcfs"])
-def test_a_job_that_is_missing_because_the_journal_is_cut(journal: Path, policy: str | None) -> None:
+def test_a_job_missing_from_a_truncated_journal(journal: Path, policy: str | None) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: record_ends(raw)[4] + 9])  # the header and two exchanges
     with pytest.raises(
@@ -349,13 +349,13 @@ def test_a_job_that_is_missing_because_the_journal_is_cut(journal: Path, policy:
         explain(JournalReader(journal), "w0!6", policy)
 
 
-def test_explain_survives_a_cut(journal: Path) -> None:
+def test_explain_reads_a_truncated_journal(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
     assert any("is truncated" in line for line in told(journal, "w0!3"))
 
 
-def test_explain_tells_what_it_knows_when_the_policy_has_changed(
+def test_explain_shows_the_recorded_part_if_the_policy_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = write(tmp_path / "run.pbj", workload=BACKFILL)
@@ -370,7 +370,7 @@ def test_explain_tells_what_it_knows_when_the_policy_has_changed(
     ]
 
 
-def test_scripted_policies_raise_what_batsim_would_not_survive(tmp_path: Path) -> None:
+def test_scripted_replies_that_would_abort_batsim_are_errors(tmp_path: Path) -> None:
     name = "bad-busy-resource"
     options = {"conversation": recording(name).directory / "conversation.jsonl"}
     session = Session(plan_for(Scripted, **options))
@@ -379,7 +379,7 @@ def test_scripted_policies_raise_what_batsim_would_not_survive(tmp_path: Path) -
             session.handle(request)
 
 
-def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
+def test_the_history_of_a_suspended_job(tmp_path: Path) -> None:
     """It is stopped at 10 for an urgent job, held from 71 on, and goes on at 72."""
     journal = JournalWriter(tmp_path / "run.pbj")
     jobs = Workload().job("a", n=6, s=100, walltime=101, estimate=100)
@@ -416,7 +416,7 @@ def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
         {"record": "reply", "n": 1, "bytes": b"{}", "reasons": 7},
     ],
 )
-def test_records_of_a_stranger_are_checked(record: dict[str, Any], tmp_path: Path) -> None:
+def test_untrusted_records_are_checked(record: dict[str, Any], tmp_path: Path) -> None:
     head = {"record": "header", "format": "pybatsched journal", "version": 1, "policy": "easy"}
     before = [head | {"options": {}, "given": {}, "from_file": {}}, {"record": "request", "n": 1, "bytes": b"{}"}]
     path = tmp_path / "strange.pbj"
@@ -431,7 +431,7 @@ def test_records_of_a_stranger_are_checked(record: dict[str, Any], tmp_path: Pat
 @pytest.mark.parametrize(
     "end", [b"\xc6\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91" * 9000, b"\xd6\xff" * 3]
 )
-def test_sizes_that_a_stranger_announces_are_not_taken_for_granted(end: bytes, tmp_path: Path) -> None:
+def test_sizes_in_an_untrusted_journal_are_checked(end: bytes, tmp_path: Path) -> None:
     head = {"record": "header", "format": "pybatsched journal", "version": 1, "policy": "easy"}
     path = tmp_path / "strange.pbj"
     path.write_bytes(msgpack.packb(head | {"options": {}, "given": {}, "from_file": {}}) + end + bytes(9))
@@ -440,7 +440,7 @@ def test_sizes_that_a_stranger_announces_are_not_taken_for_granted(end: bytes, t
     assert "Traceback" not in done.stderr
 
 
-def test_trust_holds_for_the_id_of_a_part(tmp_path: Path) -> None:
+def test_trust_also_holds_for_the_id_of_a_segment(tmp_path: Path) -> None:
     path = tmp_path / "run.pbj"
     job = {"id": "a", "subtime": 0, "res": 1, "walltime": 20, "profile": "p"}
     content = {"nb_res": 1, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 5}}}

@@ -37,7 +37,7 @@ def journalled(path: Path, policy: str | type[Policy], workload: Workload, **opt
         return FakeBatsim(workload, 4, batsim=5).run(session.handle)
 
 
-def test_the_hello_asks_for_what_the_policy_needs() -> None:
+def test_the_hello_requests_the_features_of_the_policy() -> None:
     hello = read_hello(Session(plan_for("easy")).handle(write_greeting("")))
     assert hello == Hello("pybatsched", pybatsched.__version__, Features(forward_profiles_on_job_submission=True))
     hello = read_hello(Session(plan_for("ujfb")).handle(write_greeting("")))
@@ -121,7 +121,7 @@ class Asks(Policy):
         raise AssertionError
 
 
-def test_what_cannot_be_said_is_the_policys_mistake_by_name(tmp_path: Path) -> None:
+def test_decisions_that_batsim_5_lacks_are_policy_errors(tmp_path: Path) -> None:
     said: list[str] = []
     session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=said.append)
     with pytest.raises(PolicyError, match="Batsim 5 does not support Query"), session.closing_journal():
@@ -145,7 +145,7 @@ def test_features_that_batsim_5_lacks_are_reported_at_the_start() -> None:
 
 
 @pytest.mark.parametrize("batsim", [4, 5])
-def test_a_part_of_a_job_is_explained_by_the_story_of_the_job(batsim: int, tmp_path: Path) -> None:
+def test_a_segment_is_explained_by_the_history_of_its_job(batsim: int, tmp_path: Path) -> None:
     session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / "run.pbj"))
     with session.closing_journal():
         FakeBatsim(CROWDED, 4, {"dynamic-jobs-enabled": True}, batsim=batsim).run(session.handle)
@@ -168,14 +168,14 @@ def test_a_wrong_first_message_names_both_protocols(raw: bytes, tmp_path: Path) 
     assert only.error == ("RemoteProtocolError", text)
 
 
-def test_a_greeting_may_not_be_too_large_nor_of_another_code() -> None:
+def test_a_greeting_that_is_too_large_or_not_utf_8_is_rejected() -> None:
     with pytest.raises(RemoteProtocolError, match="message 1: 1004 bytes; expected at most 100"):
         Session(plan_for("easy"), max_bytes=100).handle(write_greeting("x" * 1000))
     with pytest.raises(RemoteProtocolError, match="message 1: .*UTF-8"):
         Session(plan_for("easy")).handle(b"\x01\0\0\0\xff")
 
 
-def test_a_second_greeting_is_no_message() -> None:
+def test_a_second_greeting_is_rejected() -> None:
     session = Session(plan_for("easy"))
     session.handle(write_greeting(""))
     with pytest.raises(RemoteProtocolError, match="message 2: expected a JSON object"):
@@ -183,7 +183,7 @@ def test_a_second_greeting_is_no_message() -> None:
 
 
 @pytest.mark.parametrize("name", ["basic", "calls", "dynamic", "features-reject", "kill"])
-def test_easy_hears_what_batsim_said_to_another_scheduler(name: str) -> None:
+def test_easy_reads_recorded_messages_to_another_scheduler(name: str) -> None:
     """Until the first job that easy has started and the other has not, or the reverse; all of it is understood."""
     (recording,) = (one for one in recordings5() if one.name == name)
     requests = [raw for sender, raw in recording.records if sender == "batsim"]
@@ -194,7 +194,7 @@ def test_easy_hears_what_batsim_said_to_another_scheduler(name: str) -> None:
     assert session.engine.began
 
 
-def test_a_journal_with_a_garbled_hello_is_explained_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_journal_with_an_invalid_hello_is_explained_up_to_it(tmp_path: Path) -> None:
     session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
     greeting = write_greeting("")
     hello = session.handle(greeting)

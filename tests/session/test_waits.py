@@ -59,7 +59,7 @@ def told(path: Path, job: str) -> list[str]:
 # --- the reservation of EASY's head ---
 
 
-def test_the_head_of_easy_tells_its_reservation(journal: Path) -> None:
+def test_the_first_waiting_job_of_easy_shows_its_reservation(journal: Path) -> None:
     """It comes at 1, when a is expected to end at 10; a ends at 8."""
     assert told(journal, "w0!b") == [
         "1 submitted: 4 processors, walltime 6",
@@ -71,13 +71,13 @@ def test_the_head_of_easy_tells_its_reservation(journal: Path) -> None:
     ]
 
 
-def test_a_reservation_leaves_some_processors_to_others(tmp_path: Path) -> None:
+def test_a_reservation_leaves_extra_processors_to_others(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=4, s=8, walltime=10).job("b", n=3, s=5, at=1, walltime=5)
     record(tmp_path / "run.pbj", jobs, 4)
     assert told(tmp_path / "run.pbj", "w0!b")[1].endswith(" 0 are free; reserved: 3 processors at 10.0, of 4 free then")
 
 
-def test_there_is_no_reservation_behind_a_job_without_an_estimate(tmp_path: Path) -> None:
+def test_there_is_no_reservation_after_a_job_without_an_estimate(tmp_path: Path) -> None:
     record(tmp_path / "run.pbj", Workload().job("a", n=4, s=8).job("b", n=3, s=5, at=1, walltime=5), 4)
     expected = "needs 3 processors, 0 are free; no reservation: no known end gives it enough"
     assert told(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
@@ -88,13 +88,13 @@ def test_there_is_no_reservation_behind_a_job_without_an_estimate(tmp_path: Path
 
 @pytest.mark.parametrize("more", [(), ("--why-not-earlier",)])
 @pytest.mark.parametrize("job", ["b", "w7!b"])
-def test_an_id_without_its_workload_is_offered_with_it(job: str, more: tuple[str, ...], journal: Path) -> None:
+def test_an_id_without_its_workload_gets_a_suggestion(job: str, more: tuple[str, ...], journal: Path) -> None:
     done = run_cli("explain", str(journal), job, *more)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"pybatsched: {journal}: unknown job {job!r}; did you mean 'w0!b'?\n"
 
 
-def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
+def test_all_workloads_with_the_id_are_suggested(tmp_path: Path) -> None:
     for name in ("x.json", "y.json"):
         (tmp_path / name).write_text(
             '{"nb_res": 4, "jobs": [{"id": "23", "subtime": 0, "res": 1, "profile": "d"}],'
@@ -107,7 +107,7 @@ def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ask", [explain, why_not_earlier])
-def test_nothing_is_offered_where_nothing_is_alike(ask: object, journal: Path) -> None:
+def test_there_is_no_suggestion_without_a_similar_id(ask: object, journal: Path) -> None:
     assert callable(ask)
     with pytest.raises(InputError, match=r"unknown job 'w0!bb'; the journal has \d+ jobs, w0!\w+ to w0!\w+$"):
         ask(JournalReader(journal), "w0!bb")
@@ -207,7 +207,7 @@ def test_unused_free_processors_are_reported(journal: Path) -> None:
     ]
 
 
-def test_one_that_did_not_wait_and_one_that_was_rejected(tmp_path: Path) -> None:
+def test_jobs_that_did_not_wait_or_were_rejected(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=3, s=8, walltime=10).job("big", n=9, s=5, at=1, walltime=5)
     record(tmp_path / "run.pbj", jobs, 4)
     path = str(tmp_path / "run.pbj")
@@ -230,7 +230,7 @@ def test_a_truncated_journal_has_a_note(journal: Path) -> None:
     assert [(one.job_id, one.ended_at) for one in wait.holders] == [("w0!a", math.inf), ("w0!c", math.inf)]
 
 
-def test_processors_that_are_away_are_not_free(tmp_path: Path) -> None:
+def test_unavailable_processors_are_not_free(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=1, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
     away = [(1, e.MACHINES_UNAVAILABLE, "2-3"), (9, e.MACHINES_AVAILABLE, "2-3")]
     record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
@@ -238,7 +238,7 @@ def test_processors_that_are_away_are_not_free(tmp_path: Path) -> None:
     assert (wait.free, wait.ended_at) == ([(2, 1)], 9)
 
 
-def test_processors_that_are_away_under_a_job_are_not_free_once(tmp_path: Path) -> None:
+def test_unavailable_processors_of_a_running_job_are_not_counted_twice(tmp_path: Path) -> None:
     """One of the two that a has goes away with another one: of four, one is free until a ends, and then two."""
     jobs = Workload().job("a", n=2, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
     away = [(1, e.MACHINES_UNAVAILABLE, "1-2"), (25, e.MACHINES_AVAILABLE, "1-2")]
@@ -276,7 +276,7 @@ def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: P
     assert (wait.free, wait.ended_at) == ([(2, 1), (10, 2)], 20)
 
 
-def test_a_requeued_job_waits_until_its_first_start_and_holds_under_its_own_name(tmp_path: Path) -> None:
+def test_a_requeued_job_waits_until_its_first_start_and_keeps_its_id(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=2, s=10, walltime=20).job("b", n=2, s=5, at=4, walltime=6)
     jobs.job("c", n=2, s=5, at=5, walltime=6)
     ran = record(tmp_path / "run.pbj", jobs, 2, Gentle, config={"dynamic-jobs-enabled": True}).jobs
@@ -289,7 +289,7 @@ def test_a_requeued_job_waits_until_its_first_start_and_holds_under_its_own_name
     assert last.holders == [Holder("w0!a", IntervalSet.parse("0-1"), 5.0, how, submitted_at=0.0, ended_at=11.5)]
 
 
-def test_many_holders_are_summed_up(tmp_path: Path) -> None:
+def test_many_jobs_that_hold_processors_are_summarised(tmp_path: Path) -> None:
     jobs = Workload()
     for number in range(25):
         jobs.job(number, n=1, s=100 + number, walltime=200)
@@ -299,7 +299,7 @@ def test_many_holders_are_summed_up(tmp_path: Path) -> None:
     assert lines[-2] == f"and 5 more, with {sum(range(99, 104)):,} processor-seconds in all"
 
 
-def test_a_policy_that_answers_otherwise_is_not_believed(journal: Path) -> None:
+def test_reasons_end_where_the_replayed_policy_differs(journal: Path) -> None:
     """FCFS does not start c at 2: from there on it knows nothing."""
     done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier", "--policy", "fcfs")
     assert done.returncode == 0, done.stderr
@@ -319,7 +319,7 @@ def recorded(path: Path, workload: Workload, n_procs: int, policy: str, **option
     return path
 
 
-def test_only_the_partition_counts_that_it_waited_in(tmp_path: Path) -> None:
+def test_only_processors_of_the_partition_of_the_job_count(tmp_path: Path) -> None:
     """Four of eight processors are kept for jobs that hold others up: free as they are, they are not for b."""
     jobs = Workload().job("a", n=3, s=30, walltime=40).job("b", n=2, s=5, at=1, walltime=6)
     path = recorded(tmp_path / "run.pbj", jobs, 8, "redirection", group_size=4)
@@ -341,7 +341,7 @@ URGENT = (
 )
 
 
-def test_what_is_held_for_it_is_not_free_for_it(tmp_path: Path) -> None:
+def test_processors_held_for_the_job_are_not_free(tmp_path: Path) -> None:
     """a is swapped out for u, which takes three seconds: meanwhile its processors are nobody else's."""
     path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
     lines = run_cli("explain", str(path), "w0!u", "--why-not-earlier").stdout.splitlines()

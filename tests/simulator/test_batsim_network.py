@@ -16,7 +16,7 @@ pytestmark = pytest.mark.batsim
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(30))
-def test_random_schedulers_hear_the_same_from_both(kind: str, seed: int, tmp_path: Path) -> None:
+def test_random_schedulers_get_the_same_messages_from_both(kind: str, seed: int, tmp_path: Path) -> None:
     dice = random.Random(f"{kind} {seed}")
     (tmp_path / "platform.xml").write_text(random_platform(dice, kind))
     (tmp_path / "w.json").write_text(json.dumps(communicating_workload(seed, dice.randint(1, 40))))

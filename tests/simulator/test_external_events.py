@@ -102,7 +102,7 @@ def test_other_data_is_no_event(data: Any) -> None:
         optional={"data": st.text(max_size=3) | st.integers(), "é": st.lists(st.none() | st.booleans(), max_size=2)},
     )
 )
-def test_every_event_comes_back(event: dict[str, Any]) -> None:
+def test_every_event_is_unchanged_after_conversion_and_back(event: dict[str, Any]) -> None:
     made = external_events.to_batsim5(event)
     assert made["type"] == "generic"
     assert isinstance(made["data"], str)

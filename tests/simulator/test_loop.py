@@ -40,7 +40,7 @@ def test_notices_are_delivered_first_in_first_out() -> None:
     assert stage.run(stage.says("a1", "a2"), stage.says("b1", "b2")) == ["a1", "b1", "a2", "b2"]
 
 
-def test_what_a_sender_posts_next_is_not_seen_when_the_server_looks() -> None:
+def test_the_server_does_not_yet_see_the_next_notice_of_a_sender() -> None:
     """It looks when the mailbox is empty: between two notices of one sender, not between those of two."""
     stage = Stage()
     stage.run(stage.says("first", "second"))
@@ -63,7 +63,7 @@ def test_all_woken_processes_post_before_any_delivery() -> None:
     assert [now for now, _ in stage.heard] == [5.0, 5.0]
 
 
-def test_instants_a_rounding_error_apart_are_one() -> None:
+def test_instants_that_differ_by_a_rounding_error_are_equal() -> None:
     stage = Stage()
     stage.run(stage.says(0.1 + 0.2, "sum"), stage.says(0.3, "decimal"))
     assert stage.heard == [(0.3, "sum"), (0.3, "decimal")]
@@ -72,13 +72,13 @@ def test_instants_a_rounding_error_apart_are_one() -> None:
     assert [notice for _, notice in stage.heard] == ["sooner", "later"]
 
 
-def test_an_instant_that_is_not_in_the_future_does_not_make_one_wait() -> None:
+def test_waiting_for_a_past_instant_continues_immediately() -> None:
     stage = Stage()
     stage.run(stage.says(4.0, 2.0, 4.0, "now"))
     assert stage.heard == [(4.0, "now")]
 
 
-def test_the_sender_goes_on_before_what_its_notice_started() -> None:
+def test_a_sender_continues_before_the_processes_it_started() -> None:
     """So the decision that follows a kill overtakes the kill's answer."""
     stage = Stage()
 
@@ -88,7 +88,7 @@ def test_the_sender_goes_on_before_what_its_notice_started() -> None:
     assert stage.run(stage.says(start, "next"))[1:] == ["next", "child"]
 
 
-def test_a_sleeper_is_woken_by_an_alarm_in_the_place_its_wait_has() -> None:
+def test_an_alarm_wakes_a_process_in_the_order_of_its_wait() -> None:
     stage = Stage()
     loop = stage.loop
 
@@ -106,7 +106,7 @@ def test_a_sleeper_is_woken_by_an_alarm_in_the_place_its_wait_has() -> None:
     assert stage.heard[0] == (2.0, "awake")
 
 
-def test_a_closed_process_does_nothing_any_more() -> None:
+def test_a_closed_process_does_nothing() -> None:
     stage = Stage()
     victim = stage.says(3.0, "never")
 
@@ -119,7 +119,7 @@ def test_a_closed_process_does_nothing_any_more() -> None:
     assert stage.loop.now == 3.0
 
 
-def test_a_process_may_halt_the_loop_and_go_on_as_if_nothing_had_been() -> None:
+def test_pausing_the_loop_does_not_change_the_order_of_events() -> None:
     def halts(stage: Stage, *words: Any) -> Process:
         yield HALT
         yield from stage.says(*words)

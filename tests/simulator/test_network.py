@@ -112,7 +112,7 @@ HOMOGENEOUS = "parallel_homogeneous"
         ({"type": "composed", "repeat": 2, "seq": ["delay", "com"]}, 2, 2 * (3 + 1.002)),
     ],
 )
-def test_lengths(profile: dict[str, Any], n: int, expected_s: float, tmp_path: Path) -> None:
+def test_durations_of_communicating_jobs(profile: dict[str, Any], n: int, expected_s: float, tmp_path: Path) -> None:
     parts = {"delay": {"type": "delay", "delay": 3}, "com": {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}}
     write(tmp_path, (n, profile), profiles=parts)
     jobs, _ = run(tmp_path, starting(f"0-{n - 1}" if n > 1 else "0"))
@@ -147,7 +147,7 @@ def test_storage(tmp_path: Path) -> None:
         ({"a": 0}, r"maps 'a' to host 0, which is not a storage host"),
     ],
 )
-def test_storage_that_is_none(mapping: dict[str, int] | None, said: str, tmp_path: Path) -> None:
+def test_invalid_storage_mappings_are_rejected(mapping: dict[str, int] | None, said: str, tmp_path: Path) -> None:
     write(tmp_path, (1, {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1, "storage": "a"}))
     with pytest.raises(Refusal, match=said):
         run(tmp_path, starting("0", storage_mapping=mapping))
@@ -159,7 +159,7 @@ def test_a_walltime_ends_a_transfer(tmp_path: Path) -> None:
     assert (jobs["0"]["final_state"], length(jobs["0"])) == ("COMPLETED_WALLTIME_REACHED", 0.5)
 
 
-def test_a_kill_in_the_middle_knows_the_progress(tmp_path: Path) -> None:
+def test_a_kill_during_a_transfer_reports_the_progress(tmp_path: Path) -> None:
     """At 0.502 s, after the latency, half of the bytes have been sent."""
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}))
     start = starting("0-1")
@@ -199,7 +199,7 @@ def test_an_additional_io_job_is_merged(tmp_path: Path) -> None:
         ({"alloc": "0-1", "profile_name": "x", "profile": {"type": "data_staging"}}, "field nb_bytes: expected a"),
     ],
 )
-def test_an_additional_io_job_that_is_none(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_invalid_additional_io_jobs_are_rejected(given: dict[str, Any], said: str, tmp_path: Path) -> None:
     two = {"type": "parallel", "cpu": [0, 0], "com": [0, 1, 1, 0]}
     seq = {"type": "composed", "seq": ["two"]}
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}), profiles={"two": two, "seq": seq})
@@ -219,7 +219,7 @@ def test_an_additional_io_job_that_is_none(given: dict[str, Any], said: str, tmp
         ({"type": "parallel_homogeneous_pfs", "bytes_to_read": "x"}, "field bytes_to_read: expected a number"),
     ],
 )
-def test_profiles_that_are_none_are_refused_before_the_run(profile: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_invalid_profiles_are_rejected_before_the_run(profile: dict[str, Any], said: str, tmp_path: Path) -> None:
     write(tmp_path, (1, profile))
     with pytest.raises(InputError, match=rf"w\.json: profile p0: {said}"):
         run(tmp_path, starting("0"))

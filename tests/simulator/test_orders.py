@@ -110,7 +110,7 @@ def simulated(decided: Sequence[Decided], folder: Path, *options: str) -> bool:
 
 
 @pytest.mark.parametrize(("decided", "said"), ODD)
-def test_what_batsim_survives_and_nothing_else(decided: list[Decided], said: str, tmp_path: Path) -> None:
+def test_decisions_are_accepted_if_batsim_accepts_them(decided: list[Decided], said: str, tmp_path: Path) -> None:
     if not said:
         assert simulated(decided, tmp_path)
         return
@@ -141,7 +141,7 @@ def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], 
 
 @pytest.mark.batsim
 @pytest.mark.parametrize(("decided", "said"), ODD)
-def test_batsim_survives_the_same(decided: list[Decided], said: str, tmp_path: Path) -> None:
+def test_batsim_accepts_the_same_decisions(decided: list[Decided], said: str, tmp_path: Path) -> None:
     assert run(("batsim",), decided, tmp_path) == (ABORTED if said else 0)
 
 

@@ -64,7 +64,7 @@ def summary(place: Path, prefix: str) -> Any:
         ("--from", "900", "--max-jobs", "3"),
     ],
 )
-def test_a_part_is_that_of_convert(cut: tuple[str, ...], file: str, place: Path) -> None:
+def test_a_selection_equals_that_of_convert(cut: tuple[str, ...], file: str, place: Path) -> None:
     assert run_cli("workload", "convert", file, "part.json", *cut, cwd=place).returncode == 0
     assert simulate(place, "-w", "part.json", "-e", "a").returncode == 0
     done = simulate(place, "-w", file, *cut, "-e", "b")
@@ -93,7 +93,7 @@ def test_fields_are_read_back_as_the_run_has_read_them(place: Path, monkeypatch:
         read_run("a")
 
 
-def test_parts_of_several_workloads_stay_in_step(place: Path) -> None:
+def test_selections_of_several_workloads_have_one_time_origin(place: Path) -> None:
     assert (
         simulate(
             place, "-w", "log.swf", "-w", "w.json", "--from", "600", "--submitted-before", "1500", "-e", "a"
@@ -104,7 +104,7 @@ def test_parts_of_several_workloads_stay_in_step(place: Path) -> None:
     assert {name: 600 <= at < 1500 for name, at in times.items()} == {"w0": True, "w1": True}
 
 
-def test_a_part_without_a_job(place: Path) -> None:
+def test_a_selection_without_jobs_is_an_error(place: Path) -> None:
     done = simulate(place, "-w", "log.swf", "--from", "30d")
     assert done.returncode == 2
     assert "log.swf: no job is left: 40 jobs submitted from 100 s to 4000 s, and the selection is: from " in done.stderr
@@ -124,7 +124,7 @@ def test_a_part_without_a_job(place: Path) -> None:
         (("--lenient",), "--lenient: expected a log among the workloads; a Batsim file is read as a whole"),
     ],
 )
-def test_mistakes(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_invalid_selection_arguments_are_rejected(args: tuple[str, ...], said: str, place: Path) -> None:
     done = simulate(place, "-w", "w.json", *args)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
@@ -145,7 +145,7 @@ def test_lenient_skips_bad_lines(place: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "the two runs have different inputs: lenient, workloads" in done.stderr
 
 
-def test_tau(place: Path) -> None:
+def test_tau_is_used_and_recorded(place: Path) -> None:
     done = simulate(place, "-w", "log.swf", "--tau", "10", "-e", "a")
     mean = sum(read_run(str(place / "a")).jobs.values("bounded_slowdown", 10)) / 40
     assert f"mean bounded slowdown (tau 10 s)   {mean:>9,.3f}" in done.stdout
@@ -172,7 +172,7 @@ def jobs_until(place: Path, prefix: str, at: float) -> list[str]:
 
 
 @pytest.mark.parametrize("until", ["0", "100", "250", "1000", "20m", "3999.5"])
-def test_time_ends(until: str, place: Path) -> None:
+def test_jobs_that_end_by_the_stop_time_are_those_of_the_whole_run(until: str, place: Path) -> None:
     """What is over by then is as in the whole run, at the very instant included; the rest is told."""
     assert simulate(place, "-w", "log.swf", "-e", "whole").returncode == 0
     done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
@@ -202,7 +202,7 @@ def test_jobs_left_are_reported(place: Path) -> None:
     assert ["jobs", "still", "to", "come", "34"] in [line.split() for line in done.stdout.splitlines()]
 
 
-def test_it_is_the_same_over_the_wire(place: Path) -> None:
+def test_stop_at_gives_the_same_with_an_external_scheduler(place: Path) -> None:
     with Server("--policy", "easy") as server:
         args = ("simulate", "--procs", "8", "-w", "log.swf", "--stop-at", "600", "-e", "cut", "--send-end")
         done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=place)
@@ -216,7 +216,7 @@ def test_it_is_the_same_over_the_wire(place: Path) -> None:
     assert len(rows(place / "cut_jobs.csv")) == 3
 
 
-def test_a_run_that_is_over_before_does_not_notice(place: Path) -> None:
+def test_a_stop_time_after_the_end_changes_nothing(place: Path) -> None:
     assert simulate(place, "-w", "log.swf", "-e", "a").returncode == 0
     ended_at = summary(place, "a")["ended_at"]
     assert simulate(place, "-w", "log.swf", "--stop-at", f"{ended_at}", "-e", "b").returncode == 0
@@ -226,7 +226,7 @@ def test_a_run_that_is_over_before_does_not_notice(place: Path) -> None:
     assert "cut_at" not in json.loads((place / "b_state.json").read_text())
 
 
-def test_readers_say_that_it_was_cut_and_take_it(place: Path) -> None:
+def test_readers_accept_a_stopped_run_with_a_notice(place: Path) -> None:
     assert simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut").returncode == 5
     done = run_cli("metrics", "cut", cwd=place)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "cut: cut at 600 s after 3 of 40 jobs")
@@ -248,7 +248,7 @@ def machine_seconds(place: Path, prefix: str, until: float) -> float:
 
 
 @pytest.mark.parametrize("until", ["150", "600", "1000"])
-def test_processors_that_jobs_hold_at_the_cut_are_in_use(until: str, place: Path) -> None:
+def test_processors_of_jobs_running_at_the_stop_time_are_in_use(until: str, place: Path) -> None:
     """Table, summary, metrics and page say the same, and what the states of the machines say."""
     done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     at = float(until)
@@ -267,7 +267,7 @@ def test_processors_that_jobs_hold_at_the_cut_are_in_use(until: str, place: Path
     assert run.queue_length.at(at) == 0
 
 
-def test_of_an_older_summary_of_a_cut_the_use_is_not_known(place: Path) -> None:
+def test_the_utilisation_of_an_older_stopped_run_is_unknown(place: Path) -> None:
     simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut")
     told = summary(place, "cut")
     kept = [{"job": one["job"], "why": one["why"]} for one in told["unfinished"]]
@@ -296,7 +296,7 @@ def two(place: Path) -> Path:
     return place
 
 
-def test_a_policy_that_calls_itself_for_ever_with_nothing_left(two: Path) -> None:
+def test_a_policy_that_only_requests_calls_after_the_last_job_is_stopped(two: Path) -> None:
     """A call was asked for at 4140, and comes at 4150 with the last end; the first that comes alone is that of 4160."""
     assert Simulation.MAX_CALLS_AT_REST == 1_000
     done = simulate(two, "-w", "two.swf", "-e", "a", policy=CALLING)
@@ -308,7 +308,7 @@ def test_a_policy_that_calls_itself_for_ever_with_nothing_left(two: Path) -> Non
     assert len(rows(two / "a_jobs.csv")) == 3
 
 
-def test_so_does_one_over_the_wire(two: Path) -> None:
+def test_an_external_policy_that_only_requests_calls_is_stopped(two: Path) -> None:
     with Server("--policy", CALLING) as server:
         args = ("simulate", "--procs", "8", "-w", "two.swf", "-e", "a", "--send-end", "-q")
         done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=two)
@@ -317,7 +317,7 @@ def test_so_does_one_over_the_wire(two: Path) -> None:
 
 
 @pytest.mark.parametrize("calls", [500, 1_300])
-def test_one_that_comes_to_an_end_is_none_of_these(calls: int, two: Path) -> None:
+def test_a_policy_that_stops_requesting_calls_finishes(calls: int, two: Path) -> None:
     """Of 1,300 calls, 405 come before the last job is over."""
     done = simulate(two, "-w", "two.swf", "-o", f"calls={calls}", "-e", "a", policy=CALLING)
     assert (done.returncode, done.stderr) == (0, "")

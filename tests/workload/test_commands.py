@@ -44,7 +44,7 @@ def jobs(path: Path) -> list[Any]:
 # ------------------------------------------------------------------------------------------------------------- convert
 
 
-def test_convert_says_what_it_did(run: Run, tmp_path: Path) -> None:
+def test_convert_reports_what_it_did(run: Run, tmp_path: Path) -> None:
     file, out = log(tmp_path, line(1, 5), line(2, run=0), line(3, 9, requested_s=10)), tmp_path / "w.json"
     code, said = run("convert", file, out, "--walltimes", "exact")
     assert code == 0
@@ -214,7 +214,7 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
         (["--min-runtime", "-3"], "minimum run time: expected more than 0 seconds"),
     ],
 )
-def test_what_convert_refuses(run: Run, tmp_path: Path, options: list[object], told: str) -> None:
+def test_invalid_arguments_of_convert_are_rejected(run: Run, tmp_path: Path, options: list[object], told: str) -> None:
     with pytest.raises(InputError, match=told):
         run("convert", weekly(tmp_path), tmp_path / "w.json", *options)
     assert not list(tmp_path.glob("w*"))
@@ -382,7 +382,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path, name: str, content:
     assert caught.value.exit_code == 2
 
 
-def test_the_package_is_light_to_import() -> None:
+def test_importing_the_package_loads_no_large_library() -> None:
     """`simulate` loads it at each start: nothing that draws, and no arrays of others."""
     code = "import sys, pybatsched.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S)

@@ -169,7 +169,7 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
         (["a=w.json", "--output", "w.json"], "w.json is an input of this command; expected another output file"),
     ],
 )
-def test_what_merge_refuses(tmp_path: Path, given: list[str], said: str) -> None:
+def test_invalid_arguments_of_merge_are_rejected(tmp_path: Path, given: list[str], said: str) -> None:
     log(tmp_path, line(1, 5), header="; MaxProcs: 8\n")
     (tmp_path / "bad.swf").write_text(f"; MaxProcs: 8\n{line(1, 5, run='x')}\n")
     done = run_cli("workload", "merge", "--output", "m.json", *given, cwd=tmp_path)
@@ -236,7 +236,7 @@ def test_ambiguous_names_are_rejected() -> None:
         merged([ClusterLog("a", a), ClusterLog("a", b)])
 
 
-def test_dice_are_not_the_same_for_each_log() -> None:
+def test_each_log_has_its_own_random_numbers() -> None:
     jobs = workload(*({"subtime": at} for at in range(40)))
     whole = merged([ClusterLog("a", jobs), ClusterLog("b", jobs)], 0.5, seed=1)
     drawn = {name: [job.get("external") for job in whole.jobs if job["cluster"] == name] for name in "ab"}

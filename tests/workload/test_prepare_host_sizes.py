@@ -55,7 +55,7 @@ def test_memory_of_a_processor_becomes_that_of_a_host() -> None:
     assert [job["memory_gb"] for job in made.jobs] == [32, 20]  # the whole job needs as much as before
 
 
-def test_what_cannot_be_divided() -> None:
+def test_sizes_already_in_nodes_are_rejected() -> None:
     once, _ = in_hosts(workload(16), "node", 16)
     with pytest.raises(InputError, match="expected sizes in cores, found sizes that were converted to nodes"):
         in_hosts(once, "node", 16)
@@ -176,7 +176,7 @@ def test_simulate_takes_the_cores_of_hosts(tmp_path: Path) -> None:
         ("--procs 8 --units node", "--units node: expected a platform whose hosts have the property cores"),
     ],
 )
-def test_units_that_hosts_are_not(args: str, said: str, tmp_path: Path) -> None:
+def test_units_that_do_not_match_the_hosts_are_rejected(args: str, said: str, tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", *args.split(), cwd=tmp_path)
     assert (done.returncode, said in done.stderr) == (2, True)
@@ -206,7 +206,7 @@ def test_a_platform_on_which_most_jobs_are_rejected_names_the_option(tmp_path: P
     assert "will be rejected" not in some.stderr
 
 
-def test_cores_that_are_none() -> None:
+def test_an_invalid_cores_property_is_rejected() -> None:
     text = names.find("ricc-node@0.01").text.replace('id="cores" value="8"', 'id="cores" value="many"')
     with pytest.raises(InputError, match="property cores: expected a whole number from 1, found 'many'"):
         host_size(parse(text.encode(), "mine.xml"))

@@ -57,7 +57,7 @@ def test_busy_weeks() -> None:
     assert [week.number for week in busy_weeks(weeks, 0.7, 1.0, keep_ends=True)] == [1, 2, 5]
 
 
-def test_ranges() -> None:
+def test_ranges_of_weeks() -> None:
     assert range_of("0.7:1.0") == (0.7, 1.0)
     assert range_of("0.7:") == (0.7, float("inf"))
     assert range_of(":0.5") == (0, 0.5)

@@ -29,7 +29,7 @@ def study(tmp_path: Path) -> Path:
     return keep(tmp_path / "study", rows, ["w"])
 
 
-def test_the_page_tells_what_failed(study: Path) -> None:
+def test_the_page_lists_failed_points(study: Path) -> None:
     text = page.of_campaign(Store(study))
     assert "2 of 5 points are done." in text
     assert "<h2>Failed</h2>" in text
@@ -37,14 +37,14 @@ def test_the_page_tells_what_failed(study: Path) -> None:
     assert "somewhere" not in text
 
 
-def test_without_failures_nothing_is_said_of_them(tmp_path: Path) -> None:
+def test_without_failures_the_page_has_no_section_on_them(tmp_path: Path) -> None:
     folder = keep(tmp_path / "study", [Row("w", "easy", figures()), Row("w", "fcfs", figures())], ["w"])
     text = page.of_campaign(Store(folder))
     assert "<h2>Failed</h2>" not in text
     assert "n rejected" not in text
 
 
-def test_a_policy_without_the_baseline_beside_it_has_no_ratios_and_it_is_said(tmp_path: Path) -> None:
+def test_a_policy_without_baseline_runs_has_no_ratios_and_a_note(tmp_path: Path) -> None:
     rows = [Row("w", "easy", figures())]
     rows += [Row("w", "r", figures(), {"theta": theta}, platform="wider") for theta in (1, 2)]
     text = page.of_campaign(Store(keep(tmp_path / "study", rows, ["w"])))
@@ -88,7 +88,7 @@ options = { order = ["fcfs", "sjf"] }
 """
 
 
-def test_it_says_what_was_run(tmp_path: Path) -> None:
+def test_the_page_shows_what_was_run(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
     assert run_cli("campaign", "run", "study.toml", "--workers", "1", "-q", cwd=tmp_path).returncode == 0
     told = dict(provenance.of_campaign(Store(tmp_path / "out" / "two-orders").manifest()))

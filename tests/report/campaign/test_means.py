@@ -128,7 +128,7 @@ def cells(text: str, name: str) -> list[list[str]]:
     ]
 
 
-def test_a_table_tells_intervals_n_and_what_is_sure(tmp_path: Path) -> None:
+def test_a_table_shows_intervals_n_and_significance(tmp_path: Path) -> None:
     rows = [Row("w", "easy", {"n_jobs": 9, FIGURE: v, "joy": v}, seed=k) for k, v in enumerate([10.0, 20.0, 30.0])]
     joys = (None, 1.0, 3.0)
     rows += [
@@ -151,7 +151,7 @@ def test_a_table_tells_intervals_n_and_what_is_sure(tmp_path: Path) -> None:
     assert f'title="{low:.6g} to {high:.6g}, n = 3 seeds"' in ratios
 
 
-def test_a_table_tells_runs_where_they_are_more_than_n(tmp_path: Path) -> None:
+def test_a_table_shows_the_number_of_runs_if_it_exceeds_n(tmp_path: Path) -> None:
     rows = [row(f"w-week0{k}", "easy", float(k), seed=seed) for k in (1, 2) for seed in (1, 2, 3)]
     (head, line) = cells(means_table.table_html(means_of(points(tmp_path, rows), (FIGURE,)), "t"), "t")
     assert head == ["policy", "runs", "n", "mean wait (s)"]

@@ -59,7 +59,7 @@ def test_a_suspended_job_an_urgent_one_and_what_was_held_for_both() -> None:
     ]
 
 
-def test_what_was_killed_and_began_anew_is_lost() -> None:
+def test_work_before_a_restart_from_scratch_is_lost() -> None:
     bars = bars_of(
         [job(row("w0!j", 0, 10, "0-5", state=KILLED), later(1, 70, 170, ";by=w0!U", is_rest=False, state=SUCCESS))]
     )
@@ -69,7 +69,7 @@ def test_what_was_killed_and_began_anew_is_lost() -> None:
     ]
 
 
-def test_what_was_suspended_before_a_kill_is_lost_as_well() -> None:
+def test_suspended_work_before_a_kill_is_lost() -> None:
     parts = [
         later(1, 20, 30, is_rest=True, state=KILLED),
         later(2, 40, 50, is_rest=False, state=KILLED),
@@ -107,7 +107,7 @@ def test_a_load_is_the_beginning_of_its_job(tmp_path: Path) -> None:
     ]
 
 
-def test_what_comes_before_a_rest_of_work_is_a_load_and_what_is_lost_is_lost_with_it() -> None:
+def test_a_load_before_resumed_work_is_drawn_and_lost_with_it() -> None:
     record = job(
         row("w0!j", 0, 10, "0-5", state=KILLED),
         later(1, 20, 30, ";extra_s=4", is_rest=False, state=KILLED),
@@ -142,7 +142,7 @@ def test_seconds_are_shown_unchanged() -> None:
     assert told == ["held for 0.000001 s", "held for 1.374821 s", "held for 60 s", "held for 1,200 s"]
 
 
-def test_the_legend_explains_what_is_there_and_nothing_more() -> None:
+def test_the_legend_lists_only_the_looks_that_occur() -> None:
     def looks(*of_bars: int) -> list[int]:
         return list(legend_of([Bar(0, 1, 0, look, ()) for look in of_bars]))
 
@@ -155,7 +155,7 @@ def test_the_legend_explains_what_is_there_and_nothing_more() -> None:
     assert set(LEGEND) == {SUSPENDED, LOST, HELD, LOAD, URGENT}
 
 
-def test_neighbours_have_other_colours() -> None:
+def test_neighbouring_jobs_have_different_colours() -> None:
     assert sorted(color_of(number, 18) for number in range(18)) == list(range(18))
     assert all(abs(color_of(number, 18) - color_of(number + 1, 18)) > 1 for number in range(40))
 
@@ -182,7 +182,7 @@ def chains(draw: st.DrawFn) -> JobRecord:
 
 @given(chains())
 @examples(200)
-def test_what_is_not_grey_is_the_run_time(record: JobRecord) -> None:
+def test_bars_that_are_not_grey_add_up_to_the_run_time(record: JobRecord) -> None:
     """The colours say what the measures say: work that counts has the job's colour, and nothing else has."""
     bars = bars_of([record])
     assert sum(bar.end - bar.begin for bar in bars if bar.look in {PLAIN, SUSPENDED}) == record.runtime_s

@@ -103,7 +103,7 @@ def test_every_processor_has_a_row_of_its_own_and_every_cluster_a_band(
 # --- what is told of a job ---
 
 
-def test_hovering_tells_the_cluster_and_the_moves_of_a_job() -> None:
+def test_hovering_shows_the_cluster_and_the_moves_of_a_job() -> None:
     rows = Rows({"a": [(0, 4)], "b": [(4, 6)]}, 6)
     records = [
         job("told", "0-1", "moves=2;resubmitted=5;cluster=b"),  # what the policy says goes before what we see
@@ -132,7 +132,7 @@ def test_hovering_tells_the_cluster_and_the_moves_of_a_job() -> None:
     ]
 
 
-def test_each_segment_tells_where_it_was_and_all_of_them_how_often_the_job_was_moved() -> None:
+def test_each_segment_shows_its_cluster_and_the_number_of_moves() -> None:
     rows = Rows({"a": [(0, 4)], "b": [(4, 6)]}, 6)
     record = job("j", "0-1", "", ("4-5", ";work=rest;by=w0!U;held_s=5;moves=1"))
     assert [bar.note.split("\n") for bar in bars_of([record], rows)] == [
@@ -198,7 +198,7 @@ def test_a_machine_of_one_cluster_has_no_bands(tmp_path: Path) -> None:
     assert "bands" not in chart.data_of(found)
 
 
-def test_a_run_that_broke_off_has_its_bands(tmp_path: Path) -> None:
+def test_a_stopped_run_has_its_bands(tmp_path: Path) -> None:
     moved.simulated(tmp_path)
     halting = f"{Path(moved.__file__).with_name('halting.py')}:Halting"
     args = ("-w", "grid.json", "--policy", halting, "-o", "after=2", "-o", "then=raise", "-e", "broken")
@@ -207,7 +207,7 @@ def test_a_run_that_broke_off_has_its_bands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clusters", [["a"], {"a": 3}, {"a": "0-x"}, "0-3"])
-def test_a_summary_that_cannot_be_meant_is_refused(clusters: object, tmp_path: Path) -> None:
+def test_a_summary_with_invalid_clusters_is_rejected(clusters: object, tmp_path: Path) -> None:
     prefix = moved.simulated(tmp_path)
     path = tmp_path / "moved_summary.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"clusters": clusters}))

@@ -50,7 +50,7 @@ def test_a_truncated_journal_is_shown_with_a_note(tmp_path: Path) -> None:
     assert cut.note in unescape((tmp_path / "x.html").read_text())
 
 
-def test_a_journal_of_a_run_that_was_killed_is_not_whole(tmp_path: Path) -> None:
+def test_a_journal_of_a_killed_run_is_incomplete(tmp_path: Path) -> None:
     prefix = simulate(tmp_path, "run")
     journal = Path(f"{prefix}.pbj")
     raw = journal.read_bytes()
@@ -59,7 +59,7 @@ def test_a_journal_of_a_run_that_was_killed_is_not_whole(tmp_path: Path) -> None
     assert job_history.read_histories(read_run(prefix)).note.endswith(note)
 
 
-def test_a_journal_that_is_cut_before_its_first_job_tells_nothing(tmp_path: Path) -> None:
+def test_a_journal_truncated_before_its_first_job_has_no_histories(tmp_path: Path) -> None:
     """Given, it is an error; found, a note."""
     prefix = simulate(tmp_path, "run")
     cut_before_reply(Path(f"{prefix}.pbj"), 1)

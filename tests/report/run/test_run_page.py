@@ -45,7 +45,7 @@ def cells(text: str, name: str) -> list[list[str]]:
     return [[unescape(one) for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)] for row in rows]
 
 
-def test_it_says_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     runs = [read_run("out/fcfs"), read_run("out/easy")]
     text = page.of_runs(runs, tau_s=60.0)
@@ -78,7 +78,7 @@ def test_a_page_without_a_summary_shows_only_what_is_known(place: Path, tmp_path
     assert rows == [["", "plain"], ["platform", "32 processors"], ["τ of bounded slowdowns", "10 s"]]
 
 
-def test_a_summary_may_say_anything(place: Path, tmp_path: Path) -> None:
+def test_any_summary_gives_a_page(place: Path, tmp_path: Path) -> None:
     (tmp_path / "odd_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
     odd: dict[str, Any] = {"inputs": {"workloads": ["x", {"file": "</td>"}], "platform": 7}, "policy": ["x"]}
     odd |= {"versions": "1", "batsim_options": {"energy": True, "storage-sharing": False}, "command": "<b>&", "seed": 0}
@@ -104,7 +104,7 @@ def test_classes_are_side_by_side(place: Path, monkeypatch: pytest.MonkeyPatch) 
         assert row == [one[0], *(value for pair in zip(one[1:], other[1:], strict=True) for value in pair)]
 
 
-def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
+def test_a_class_that_one_run_lacks(tmp_path: Path) -> None:
     for name, sizes in (("a", (1, 1)), ("b", (16, 2))):
         jobs = [{"id": k, "subtime": 0, "res": n, "walltime": 9, "profile": "d"} for k, n in enumerate(sizes)]
         content = {"nb_res": 16, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}}
@@ -122,7 +122,7 @@ def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
     assert "Runs with other workloads: b. For these, jobs are paired by their ids." in text
 
 
-def test_the_same_workload_makes_jobs_the_same(place: Path, tmp_path: Path) -> None:
+def test_runs_of_the_same_workload_share_their_jobs(place: Path, tmp_path: Path) -> None:
     runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
     assert workload_key(runs[0]) == workload_key(runs[1]) == runs[0].summary["inputs"]["workloads"][0]["sha256"][:16]
     assert "Runs with other workloads: " not in page.of_runs(runs)
@@ -147,7 +147,7 @@ def test_each_run_has_a_panel_of_its_own_with_one_time(place: Path, kin: tuple[s
     assert {top_of(plot) for plot in used} == {1.04}
 
 
-def test_a_stranger_does_not_part_runs_of_one_workload(place: Path) -> None:
+def test_runs_of_one_workload_share_a_scale_beside_runs_of_another(place: Path) -> None:
     """Two runs of one workload have one scale, whatever else is on the page; the third has its own."""
     fcfs, easy = (read_run(str(place / "out" / name)) for name in ("fcfs", "easy"))
     runs = [fcfs, easy, easy]
@@ -269,7 +269,7 @@ def test_a_job_that_one_run_rejected_takes_no_colour_from_others(tmp_path: Path)
     assert hues[1] == {"w0!0": 0, "w0!2": 2, "w0!3": 3}
 
 
-def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
+def test_long_histories_keep_their_begin_and_end(place: Path) -> None:
     run = read_run(str(place / "out" / "easy"))
     lines = [(float(k), f"line {k}") for k in range(30)]
     data = data_of(run, {"w0!05": lines})
@@ -279,7 +279,7 @@ def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
     assert "For more than 20 lines, the first and the last 10 are shown." in page_of_docs
 
 
-def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_runs_have_no_histories(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = read_run(str(place / "out" / "easy"))
     path = str(place / "out" / "easy.pbj")
     monkeypatch.setattr(job_history, "MAX_JOBS", 29)
@@ -307,7 +307,7 @@ def test_with_too_many_waiting_jobs_only_decisions_are_shown(place: Path, monkey
     assert any(text.startswith("started on") for _, text in told.stories["w0!05"])
 
 
-def test_a_journal_of_another_run_is_no_story(place: Path, tmp_path: Path) -> None:
+def test_a_journal_of_another_run_gives_no_histories(place: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
         (tmp_path / f"{name}_summary.json").write_bytes((place / "out" / "easy_summary.json").read_bytes())
@@ -328,7 +328,7 @@ def test_a_journal_of_another_run_is_no_story(place: Path, tmp_path: Path) -> No
         job_history.read_histories(read_run(str(tmp_path / "b")), str(tmp_path / "a.pbj"))
 
 
-def test_no_file_is_run_for_a_story(tmp_path: Path) -> None:
+def test_no_policy_file_is_run_for_a_history(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text((ROOT / "examples" / "workload.json").read_text())
     (tmp_path / "mine.py").write_text(Path(PUSHY).read_text())
     args = ("--procs", "32", "-w", "w.json", "--policy", "mine.py:Ruthless", "-e", "x", "--journal", "x.pbj")

@@ -71,7 +71,7 @@ def test_bad_platforms(hosts: list[dict[str, str]], said: str) -> None:
 
 
 @pytest.mark.parametrize("away", [{}, {"fs_bw_gbps": "0.5"}])
-def test_a_node_without_bandwidth(away: dict[str, str]) -> None:
+def test_a_node_without_bandwidth_is_rejected(away: dict[str, str]) -> None:
     hosts = [{"node": "n0", **away}] * 2 + [{"node": "n1"}] * 4
     name = "n1" if away else "n0"
     said = (

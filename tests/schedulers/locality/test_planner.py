@@ -27,12 +27,14 @@ def busy() -> Workload:
 
 
 @pytest.mark.parametrize(("bigger_nodes", "expected"), [("never", (100, 0)), ("idle", (0, 1))])
-def test_an_idle_bigger_node_is_used_if_it_may_be(bigger_nodes: str, expected: tuple[float, int]) -> None:
+def test_an_idle_larger_node_is_used_only_if_the_option_allows_it(
+    bigger_nodes: str, expected: tuple[float, int]
+) -> None:
     jobs = busy().job("b", n=2, s=10, walltime=50)
     assert played(jobs, bigger_nodes=bigger_nodes)["b"] == expected
 
 
-def test_jobs_that_need_a_bigger_node_go_first() -> None:
+def test_jobs_that_need_a_larger_node_are_first() -> None:
     """B has a reservation on node 0 until the next pass."""
     jobs = busy().job("b", n=2, s=10, walltime=50).job("c", n=2, s=10, walltime=50, node_memory_gb=32)
     assert played(jobs, bigger_nodes="idle") == {"a": (0, 0), "b": (30, 1), "c": (0, 1)}

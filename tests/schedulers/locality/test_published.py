@@ -90,7 +90,7 @@ def test_leo_stays_eft_for_the_nodes_after_one_where_it_could_start() -> None:
     assert played(jobs, swapped, score="leo")["j"] == Fate(30, 99, 2, 64, 0, False)
 
 
-def test_what_is_left_of_a_load_is_counted_from_now() -> None:
+def test_the_rest_of_a_load_is_counted_from_now() -> None:
     """At 62, when node 1 is free, 2 of 64 s would be left; from now on it is 34, and 62 + 34 is more than 30 + 64."""
     machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.0625)))
     jobs = Workload().job("b", n=4, s=99, walltime=62, input_file="f", input_size_gb=4, history_node=1)
@@ -124,7 +124,7 @@ def test_lem_counts_a_node_once() -> None:
 
 
 @pytest.mark.parametrize(("score", "last"), [("fcfs", 60), ("eft", 90)])
-def test_the_scored_ones_stop_at_the_first_job_with_too_many_cores(score: str, last: float) -> None:
+def test_scored_modes_stop_at_the_first_job_with_too_many_cores(score: str, last: float) -> None:
     """At 60, when a ends, 2 cores of each node are idle. FCFS reserves wide, for 90, and goes on to narrow."""
     machine = Machine((Node(8, 128, 0.5), Node(8, 128, 0.5)))
     jobs = Workload().job("a", n=2, s=60, walltime=70, history_node=0).job("b", n=6, s=90, walltime=90, history_node=0)

@@ -58,7 +58,7 @@ def varied(seed: int, options: tuple[str, ...], n_jobs: int = 40) -> Workload:
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
-def test_the_same_over_a_real_socket(options: tuple[str, ...]) -> None:
+def test_a_run_over_a_socket_equals_the_embedded_run(options: tuple[str, ...]) -> None:
     workload = varied(5, options)
     with Server("--policy", "locality", *given(options)) as server, Peer(server.wait_ready()) as peer:
         served = FakeBatsim(workload, MACHINE.n_procs, config=DYNAMIC, hosts=MACHINE.hosts).run(peer.ask)
@@ -71,7 +71,7 @@ def test_the_same_over_a_real_socket(options: tuple[str, ...]) -> None:
 @pytest.mark.batsim
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
-def test_the_same_jobs_beside_the_real_batsim(options: tuple[str, ...], seed: int, tmp_path: Path) -> None:
+def test_jobs_equal_those_with_the_real_batsim(options: tuple[str, ...], seed: int, tmp_path: Path) -> None:
     args = written(varied(seed, options, 60), MACHINE.hosts, tmp_path)
     mine, theirs = beside_batsim(args, "locality", given(options), tmp_path)
     same_jobs(mine, theirs)

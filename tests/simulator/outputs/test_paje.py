@@ -63,7 +63,7 @@ def test_a_small_trace() -> None:
 
 
 @pytest.mark.parametrize("name", ["random-plain-1", "kill-order", "walltime-parallel", "energy", "requeue-ack"])
-def test_it_is_the_schedule_of_the_jobs(name: str, tmp_path: Path) -> None:
+def test_the_trace_has_the_schedule_of_the_jobs(name: str, tmp_path: Path) -> None:
     """Every processor shows every job from its start to its end, and nothing else."""
     play(recording(name), tmp_path / "out", traced=True)
     shown = defaultdict(list)

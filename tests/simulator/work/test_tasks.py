@@ -103,7 +103,7 @@ class Sleeper:
             self.woken.append(self.loop.now)
 
 
-def test_a_task_late_in_a_long_run_ends_when_it_is_due() -> None:
+def test_a_task_late_in_a_long_run_ends_at_the_exact_time() -> None:
     """At a clock of 1e8 a double has no room for 1e-9 s; the end is due when the clock has reached it, not before."""
     sleeper = Sleeper()
     sleeper.loop.now = 123456789.123

@@ -128,7 +128,9 @@ def test_energy_of_traces_after_a_delay(profile: str, joules: float, tmp_path: P
         ({"trace": "all.txt"}, {"all.txt": "r0\n", "r0": "0 m_usage 1 nan\n"}, "expected a usage from 0 to 1"),
     ],
 )
-def test_traces_that_are_none(described: dict[str, Any], files: dict[str, str], told: str, tmp_path: Path) -> None:
+def test_invalid_traces_are_rejected(
+    described: dict[str, Any], files: dict[str, str], told: str, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -193,7 +195,7 @@ def test_a_kill_ends_all_ranks(tmp_path: Path) -> None:
 @pytest.mark.batsim
 @pytest.mark.parametrize("policy", ["fcfs", "easy"])
 @pytest.mark.parametrize("energy", [[], ["-E"]])
-def test_beside_batsim(policy: str, energy: list[str], tmp_path: Path) -> None:
+def test_jobs_with_traces_equal_batsims(policy: str, energy: list[str], tmp_path: Path) -> None:
     late = ({"res": 2, "profile": "late", "subtime": 140}, {"res": 2, "profile": "later", "subtime": 160})
     mine, theirs = beside_batsim([*write(tmp_path, *JOBS, *late), *energy], policy, [], tmp_path)
     same_jobs(mine, theirs)

@@ -88,7 +88,7 @@ def content5(*jobs: dict[str, Any], **profiles: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_profiles_in_batsim_5s_words(profile: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_profiles_are_converted_to_batsim_5(profile: dict[str, Any], expected: dict[str, Any]) -> None:
     assert profile5(profile, 2) == expected
 
 
@@ -113,7 +113,7 @@ def test_a_number_too_large_for_batsims_ids_becomes_a_text() -> None:
 # ------------------------------------------------------------------------------------------------------------- amounts
 
 
-def test_a_spread_communication_is_what_it_was_on_each_pair() -> None:
+def test_total_communication_is_converted_per_pair_of_hosts() -> None:
     """Batsim 4 sends com / n from each to each, Batsim 5 com / (n * (n - 1))."""
     total = {"type": "parallel_homogeneous_total", "cpu": 1e9, "com": 12}
     made = profile5(total, 4)
@@ -129,7 +129,7 @@ def test_a_spread_communication_is_what_it_was_on_each_pair() -> None:
     assert profile5(total)["com"] == profile5(total, 1)["com"] == 12
 
 
-def test_what_is_read_and_written_is_said_so_that_batsim_5_takes_both() -> None:
+def test_storage_profiles_keep_different_amounts_read_and_written() -> None:
     """Its 5.0.0-rc2 writes as much as it reads unless amounts are spread over the processors."""
     pfs = {"type": "parallel_homogeneous_pfs", "bytes_to_read": 5, "host": "nfs"}
     assert profile5(pfs, 3) == {
@@ -210,7 +210,7 @@ def test_an_amount_that_is_too_large_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("kind", ["smpi", "usage_trace"])
-def test_ranks_go_one_after_the_other_or_not_at_all(kind: str) -> None:
+def test_rank_mappings_are_accepted_only_in_round_robin_order(kind: str) -> None:
     profiles = {"d": {"type": kind, "trace": "t"}, "c": {"type": "composed", "seq": ["d"]}}
     for ranks in ([0, 1, 0, 1], []):
         kept = job(smpi_ranks_to_hosts_mapping=ranks)
@@ -244,7 +244,7 @@ def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
         assert (again.jobs, again.profiles, again.n_procs) == (found.jobs, found.profiles, found.n_procs)
 
 
-def test_the_version_of_a_file_is_known(tmp_path: Path) -> None:
+def test_the_version_of_a_file_is_detected(tmp_path: Path) -> None:
     found = read(tmp_path, content5(job(), d={"type": "DelayProfile", "delay": 5}))
     assert found.batsim == 5
     batsim4.write(found, tmp_path / "w4.json")
@@ -289,14 +289,14 @@ def test_extra_data_is_expanded(tmp_path: Path) -> None:
         r'{"a": "\ud83d"}',
     ],
 )
-def test_other_extra_data_stays_in_one_piece(extra: Any, tmp_path: Path) -> None:
+def test_extra_data_that_is_not_an_object_is_kept_unchanged(extra: Any, tmp_path: Path) -> None:
     content = content5(job(extra_data=extra), d={"type": "DelayProfile", "delay": 5})
     found = read(tmp_path, content)
     assert found.jobs == [job(extra_data=extra)]
     assert batsim5.to_batsim5(found).jobs == content["jobs"]
 
 
-def test_extra_data_does_not_say_again_what_batsim_reads(tmp_path: Path) -> None:
+def test_extra_data_does_not_repeat_fields_of_batsim(tmp_path: Path) -> None:
     found = read(
         tmp_path,
         content5(

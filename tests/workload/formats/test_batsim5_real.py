@@ -119,7 +119,7 @@ def test_a_transfer_between_storages_ends_batsim_5(place: Path) -> None:
         assert done.exit_code in exit_codes, done.errors
 
 
-def test_batsim_5_writes_as_much_as_it_reads(place: Path) -> None:
+def test_batsim_5_writes_the_same_amount_as_it_reads(place: Path) -> None:
     """So amounts that differ are spread: this one, said as it was, would write nothing."""
     content = workload({"type": "delay", "delay": 1}, 1)
     kind = "ParallelTaskOnStorageHomogeneousProfile"

@@ -75,7 +75,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 
 @given(workloads())
-def test_a_workload_comes_back_as_it_was(before: Workload) -> None:
+def test_a_workload_is_unchanged_after_conversion_and_back(before: Workload) -> None:
     made = batsim5.to_batsim5(before)
     text = batsim4.text_of(made)
     content = json.loads(text)
@@ -134,7 +134,7 @@ def test_convert_writes_batsim_5s_format_and_simulate_runs_it_the_same(tmp_path:
         assert done.returncode == 0, done.stderr
 
 
-def test_convert_tells_what_it_changed_and_what_it_cannot(tmp_path: Path) -> None:
+def test_convert_reports_what_it_changed_and_what_it_cannot_convert(tmp_path: Path) -> None:
     total = {"type": "parallel_homogeneous_total", "cpu": 8e9, "com": 4}
     batsim4.write(workload({"t": total}, sizes=(4,)), tmp_path / "w.json")
     done = run_cli("workload", "convert", "w.json", "w5.json", "--for", "batsim5", cwd=tmp_path)

@@ -41,7 +41,7 @@ def test_partition_and_application_are_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_is_cut_by_partitions(tmp_path: Path) -> None:
+def test_a_log_can_be_limited_to_partitions(tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("workload", "convert", "log.swf", "w.json", "--partition", "1", "--partition", "gpu", cwd=tmp_path)
     assert done.stdout.splitlines() == [
@@ -115,7 +115,7 @@ def test_weeks_of_a_partition(tmp_path: Path) -> None:
     ]
 
 
-def test_lint_tells_several_partitions(tmp_path: Path) -> None:
+def test_lint_notes_several_partitions(tmp_path: Path) -> None:
     found = lint(log(tmp_path, *LOG)).findings["jobs of 3 partitions, the largest 1"]
     assert (found.level, found.remedy) == ("note", "all are taken (or --partition P)")
     assert not any("partitions" in what for what in lint(log(tmp_path, LOG[0], LOG[2])).findings)
@@ -156,7 +156,7 @@ def test_counts_in_headers(text: str, count: int | None, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("header", ["; MaxProcs: 8\n", ""])
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_byte_order_mark_is_no_field(header: str, packed: bool, tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_a_field(header: str, packed: bool, tmp_path: Path) -> None:
     plain = read_swf(log(tmp_path, line(7, 3), line(8, 4), header=header))
     content = MARK + (tmp_path / "log.swf").read_bytes()
     (tmp_path / "log.swf").write_bytes(gzip.compress(content) if packed else content)
@@ -185,7 +185,7 @@ def test_a_byte_order_mark_in_all_that_is_read(tmp_path: Path) -> None:
     assert run_cli("compare", "a_summary.json", "a_summary.json", cwd=tmp_path).returncode == 0
 
 
-def test_a_log_that_does_not_tell_its_machine_claims_none(tmp_path: Path) -> None:
+def test_a_log_without_a_machine_size_gives_no_size_warning(tmp_path: Path) -> None:
     log(tmp_path, line(1, allocated=2), line(2, 5, allocated=16), header="")
     done = run_cli("simulate", "--procs", "200", "-w", "log.swf", "--policy", "easy", cwd=tmp_path)
     assert done.returncode == 0

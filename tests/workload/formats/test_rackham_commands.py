@@ -137,7 +137,7 @@ def test_a_campaign_takes_it(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------------- lint
 
 
-def test_nothing_odd(tmp_path: Path) -> None:
+def test_lint_of_a_clean_file_has_no_findings(tmp_path: Path) -> None:
     found = lint(rackham_file(tmp_path, *ONE_OF_EACH[:-1]))
     assert (found.format, found.n_jobs, found.n_procs, found.findings) == ("Rackham", 4, 9720, {})
 
@@ -178,7 +178,7 @@ def test_nothing_odd(tmp_path: Path) -> None:
         ([rackham_line(1), "{ id: x }"], {"bad line: field subtime: expected on every line": [2]}, {}),
     ],
 )
-def test_what_is_odd(tmp_path: Path, lines: list[str], odd: dict[str, Any], notes: dict[str, Any]) -> None:
+def test_lint_finds_unusual_lines(tmp_path: Path, lines: list[str], odd: dict[str, Any], notes: dict[str, Any]) -> None:
     found = lint(rackham_file(tmp_path, *lines))
     by_level: dict[str, dict[str, Any]] = {"odd": {}, "note": {}}
     for finding in found.findings.values():

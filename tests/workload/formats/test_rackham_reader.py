@@ -114,7 +114,7 @@ def test_a_bad_line_is_reported_with_file_line_and_field_or_skipped(tmp_path: Pa
 
 
 @given(st.text(max_size=60))
-def test_whatever_stands_there_is_a_job_or_an_error_with_its_line(tmp_path_factory: Any, text: str) -> None:
+def test_any_broken_line_is_an_error_with_its_number(tmp_path_factory: Any, text: str) -> None:
     file = tmp_path_factory.mktemp("any") / "w"
     file.write_bytes(b"{ id: 1 " + text.encode("utf-8", "replace"))
     with pytest.raises(InputError, match=f"^{file}: line [0-9]+: "):

@@ -158,7 +158,7 @@ def test_attempts_of_a_requeued_job_are_jobs(tmp_path: Path) -> None:
         converted(tmp_path, *lines, duplicates="error")
 
 
-def test_limits_that_are_none(tmp_path: Path) -> None:
+def test_jobs_without_a_limit(tmp_path: Path) -> None:
     lines = (sacct_line("1", Timelimit="UNLIMITED"), sacct_line("2", Timelimit="Partition_Limit"))
     jobs, told = converted(tmp_path, *lines, sacct_line("3", Timelimit=""))
     assert [(job["walltime"], job["estimate"]) for job in jobs] == [(61, 60)] * 3

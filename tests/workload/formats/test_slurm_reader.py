@@ -148,7 +148,7 @@ def test_steps_of_a_requeued_job_belong_to_the_attempt_above_them(tmp_path: Path
     assert [job.used_gb for job in read_slurm(sacct(tmp_path, *lines, header=header)).jobs] == [1, 2]
 
 
-def test_copies_are_dropped_and_unfinished_records_too(tmp_path: Path) -> None:
+def test_copies_and_unfinished_records_are_dropped(tmp_path: Path) -> None:
     running = sacct_line("2", End="Unknown", State="RUNNING")
     lines = (sacct_line("1"), running, sacct_line("1"), sacct_line("2"), running, sacct_line("3"))
     trace = read_slurm(sacct(tmp_path, *lines))
@@ -228,7 +228,7 @@ def test_resources_with_commas_need_quotes(tmp_path: Path) -> None:
         read_slurm(sacct(tmp_path, "1,cpu=1,node=1,1704067200,60", header=header))
 
 
-def test_csv_without_quotes_is_not_mended(tmp_path: Path) -> None:
+def test_csv_without_quotes_is_an_error(tmp_path: Path) -> None:
     """Only output of sacct has text with separators and line ends without quotes."""
     header = "JobID,NCPUS,Submit,ElapsedRaw,SubmitLine"
     good = "{},4,1704067200,60,sbatch"

@@ -19,7 +19,7 @@ def test_all_fields_of_a_line(tmp_path: Path) -> None:
     ]
 
 
-def test_jobs_by_index_and_in_turn(tmp_path: Path) -> None:
+def test_jobs_are_read_by_index_and_by_iteration(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1), "", line(2, 5), "; Note: in between", line(3, 6))
     assert len(made) == 3
     assert [job.line for job in made] == [3, 5, 7]

@@ -46,7 +46,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(model: str) 
     st.none() | st.floats(0.1, 2),
     st.sampled_from(["exact", "factor:2", "factor:0.5", "round", "none"]),
 )
-def test_what_is_drawn_is_a_workload(
+def test_generated_workloads_are_valid(
     tmp_path_factory: pytest.TempPathFactory,
     model: str,
     n_procs: int,
@@ -153,7 +153,7 @@ def test_arrivals_follow_the_day() -> None:
     assert hours.most_common(1)[0][0] in range(11, 17)
 
 
-def test_the_clock_of_the_day_is_a_clock() -> None:
+def test_the_time_of_day_is_increasing_and_periodic() -> None:
     for population in (lublin.BATCH, lublin.INTERACTIVE):
         times = [population.time_of_day(minute * 60.0) for minute in range(3 * 1440 + 1)]
         assert all(before < after for before, after in itertools.pairwise(times))
@@ -308,7 +308,7 @@ def test_impossible_recipes(changes: dict[str, Any], told: str) -> None:
         Recipe(**{"model": "poisson", "n_procs": 8, "n_jobs": 5, **changes})
 
 
-def test_days_without_a_load(tmp_path: object) -> None:
+def test_days_set_the_length_without_a_target_load(tmp_path: object) -> None:
     jobs = generate(Recipe("lublin", 128, 3, days=2.5)).jobs
     assert 2.3 * 86_400 < jobs[-1]["subtime"] < 2.5 * 86_400
 

@@ -107,7 +107,7 @@ def test_which_jobs_share_a_file_in_a_worked_example() -> None:
     "step", [Files(), Files(sizes_gb=(0.5, 300)), Files(classes=CLASSES), Files(sizes_gb=(1, 2), classes=CLASSES[:2])]
 )
 @given(jobs=JOBS, seed=st.integers(0, 2**31 - 1))
-def test_nothing_else_changes_and_a_seed_is_a_workload(
+def test_other_fields_stay_and_the_seed_determines_the_workload(
     step: Files, jobs: list[tuple[float, int, Any]], seed: int
 ) -> None:
     before = workload(*jobs)
@@ -175,7 +175,7 @@ def test_old_files_are_replaced() -> None:
     assert job["alone_s"] == 66.4
 
 
-def test_what_a_job_takes_alone_is_known_of_delays_only() -> None:
+def test_alone_s_is_set_only_for_delays() -> None:
     before = workload((0, 2, "ann"), (0, 2, "ann"))
     before.profiles["twice"] = {"type": "composed", "seq": ["60", "60"]}
     before.profiles["task"] = {"type": "parallel_homogeneous", "cpu": 1, "com": 0}
@@ -279,7 +279,7 @@ def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> Non
         (("--bandwidth", "nan"), "files: bandwidth_gbps: expected at most 1,000,000,000, found nan"),
     ],
 )
-def test_what_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
     batsim4.write(many(3), tmp_path / "w.json")
     out = tmp_path / "f.json"
     done = run_cli("workload", "inject", str(tmp_path / "w.json"), "files", *args, "--output", str(out))
