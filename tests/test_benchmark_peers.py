@@ -1,4 +1,4 @@
-"""The benchmark beside others: its inputs, its tables, and that it says what is missing or wrong. No speed."""
+"""The benchmark with other programs: inputs, tables, and reports of missing or failing programs. No speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ready CI jobs: their own commands are executed, on a repository made as docs/ci.md says."""
+"""The ready CI jobs: their commands are run on a repository made as docs/ci.md says."""
 
 from __future__ import annotations
 

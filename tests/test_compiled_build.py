@@ -1,4 +1,4 @@
-"""One source, two builds: the compiled modules do what the plain ones do, message by message."""
+"""One source, two builds: the compiled modules equal the plain ones, message by message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation shows is executed."""
+"""The examples of the documentation are executed."""
 
 from __future__ import annotations
 

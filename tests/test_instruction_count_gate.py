@@ -1,4 +1,4 @@
-"""The gate on instructions: what it lets pass, and what it names."""
+"""The gate on instruction counts: what passes, and what it reports."""
 
 import shutil
 import sys

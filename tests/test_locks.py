@@ -1,4 +1,4 @@
-"""Two runs never write the same files at once, and nothing is left of what keeps them apart."""
+"""Two runs never write the same files at once, and their locks are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make` sets up before it runs something: `make demo` what the demo needs, `make test` the rest, each once."""
+"""What `make` installs before it runs something: for `make demo` and for `make test`, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of campaigns in a browser: means and boxes are drawn as told, and names are text."""
+"""Pages of campaigns in a real browser: means, boxes and escaped names."""
 
 from __future__ import annotations
 

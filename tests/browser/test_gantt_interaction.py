@@ -1,4 +1,4 @@
-"""Looking at runs in a real browser: one time for all charts, colours from a list, a job that is found, its parts."""
+"""Gantt charts in a real browser: common time axis, choice of colours, search for a job, segments of a job."""
 
 from __future__ import annotations
 

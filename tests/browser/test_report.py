@@ -1,4 +1,4 @@
-"""The page in a real browser: no errors, the right numbers, and a chart that can be zoomed, moved and asked."""
+"""The report page in a real browser: no errors, correct numbers, and a chart with zoom, move and hover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures against a baseline: of which jobs, with which run, in the table, in claims and on pages."""
+"""Figures relative to a baseline: which jobs and runs are compared, and where the figures are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The campaign of docs/commands.md, by its own commands."""
+"""The campaign of docs/commands.md, run by its commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads made ready for a campaign: weeks, injections, what depends on a seed, and what is not made twice."""
+"""Workloads prepared for a campaign: weeks, injections, dependence on seeds, and the cache."""
 
 from __future__ import annotations
 

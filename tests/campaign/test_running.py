@@ -1,4 +1,4 @@
-"""Campaigns that run: killed and resumed, with failing cells and dying workers, here and on Dask."""
+"""Running campaigns: killed and resumed, with failing cells and killed workers, on this machine and on Dask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a campaign: what it may say, what is said about a wrong one, and which cells it makes."""
+"""The campaign file: accepted content, errors, and the cells that follow from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Campaigns on a full disk, and what is left of one that was killed while it wrote."""
+"""Campaigns on a full disk, and files left by a campaign that was killed while writing."""
 
 from __future__ import annotations
 

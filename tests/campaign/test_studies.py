@@ -1,4 +1,4 @@
-"""Published studies: claims that are judged, a study that is run, and logs that are downloaded and made sure of."""
+"""Published studies: judged claims, a study that is run, and logs that are downloaded and verified."""
 
 from __future__ import annotations
 

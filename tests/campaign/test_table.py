@@ -1,4 +1,4 @@
-"""Tables for other programs: what a name may do in them."""
+"""Tables of campaigns for other programs: names are escaped, and untrusted files are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pybatsched batsim`: what it does, writes and says, and how it ends, as Batsim would."""
+"""`pybatsched batsim`: behaviour, output files, messages and exit codes equal those of Batsim."""
 
 from __future__ import annotations
 

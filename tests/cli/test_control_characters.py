@@ -1,4 +1,4 @@
-"""What reaches a terminal is text, whoever has written it."""
+"""Control characters are escaped on a terminal, whatever their source."""
 
 from __future__ import annotations
 

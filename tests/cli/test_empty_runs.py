@@ -1,4 +1,4 @@
-"""Runs without a job: an error of the input, unless somebody wants one."""
+"""Runs without a job: an input error, unless --allow-empty is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small words that people stumbled over: errors that name the option, notes that help, numbers that can be read."""
+"""Texts for users: errors name the option, notes help, and numbers are readable."""
 
 from __future__ import annotations
 

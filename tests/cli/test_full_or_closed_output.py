@@ -1,4 +1,4 @@
-"""A standard output that is full or closed, and files that cannot be written whole, for every command there is."""
+"""A full or closed standard output, and files that cannot be written completely, for every command."""
 
 from __future__ import annotations
 

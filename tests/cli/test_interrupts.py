@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: exit code 130 and one line, while modules are loaded as well."""
+"""Ctrl-C at any time, also during imports: exit code 130 and one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Former names of options: they work, and neither the help nor the recorded command shows them."""
+"""Former names of options: they still work, but the help and the recorded command do not show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said on a terminal while something takes its time, and that it is said nowhere else."""
+"""Progress on a terminal during long work, and no progress anywhere else."""
 
 from __future__ import annotations
 

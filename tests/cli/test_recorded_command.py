@@ -1,4 +1,4 @@
-"""The command that a summary keeps: it makes the same run again, and is the same for the same run."""
+"""The command in a summary: it repeats the run, and equal runs have equal commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pybatsched run`: scheduler and Batsim as one command, with a stand-in for Batsim that can misbehave."""
+"""`pybatsched run`: scheduler and Batsim in one command, with a replacement for Batsim that can fail on purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run` with a stand-in for Batsim 5: told in its words, and its files made those that all others read."""
+"""`run` with a replacement for Batsim 5: its arguments and formats, and its files converted to those of Batsim 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pybatsched simulate` as a user runs it: real files, real processes, real sockets."""
+"""`pybatsched simulate` as a user runs it: real files, processes and sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every recorded message of Batsim 5 is read and written again without loss."""
+"""Every recorded message of Batsim 5 is decoded and encoded without loss."""
 
 from __future__ import annotations
 

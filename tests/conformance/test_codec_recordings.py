@@ -1,4 +1,4 @@
-"""Every recorded message is read and written again without loss; what is no message is refused by name."""
+"""Every recorded message is decoded and encoded without loss; invalid messages are rejected with the field."""
 
 from __future__ import annotations
 

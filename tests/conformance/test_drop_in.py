@@ -1,4 +1,4 @@
-"""`pybatsched batsim` beside the real one: the same command lines end the same way and leave the same files."""
+"""`pybatsched batsim` and the real Batsim: the same command lines give the same exit codes and files."""
 
 from __future__ import annotations
 

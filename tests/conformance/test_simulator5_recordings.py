@@ -1,4 +1,4 @@
-"""The simulator in Batsim 5's place: every message as real Batsim 5.0.0-rc2 had it, for each recording."""
+"""The simulator in place of Batsim 5: every message equals that of real Batsim 5.0.0-rc2, for each recording."""
 
 from __future__ import annotations
 

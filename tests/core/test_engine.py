@@ -1,4 +1,4 @@
-"""The engine, step by step: what it tells the policy, what it lets through, and what it refuses."""
+"""The engine, step by step: events passed to the policy, accepted decisions and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy that only keeps requesting calls is stopped; one that does something when it is called is not."""
+"""A policy that only keeps requesting calls is stopped; a policy that decides something in its calls is not."""
 
 from __future__ import annotations
 

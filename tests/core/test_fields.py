@@ -1,4 +1,4 @@
-"""Fields of jobs that somebody reads: what is told of those that are not as they should be."""
+"""Fields of jobs that policies read: faults of invalid fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The class of a job: the least memory that holds its need, whatever way the need is said."""
+"""The memory class of a job: the smallest memory that holds its need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids that are remembered for ever: exactly, and in little room."""
+"""Ids of finished jobs: stored exactly and in little memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers with six decimals: what is written in C gives the same, to the last bit and letter, as plain functions."""
+"""Numbers with six decimals: the C functions equal the plain functions to the last bit and character."""
 
 from __future__ import annotations
 

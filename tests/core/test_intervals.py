@@ -1,4 +1,4 @@
-"""Interval sets against Python's sets and against procset."""
+"""Interval sets compared with Python's sets and with procset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs of processors in C: the same answers as the plain ones, operation by operation."""
+"""Interval sets in C: the same results as the plain ones, operation by operation."""
 
 from __future__ import annotations
 

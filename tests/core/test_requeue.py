@@ -1,4 +1,4 @@
-"""Kill-and-requeue and replace: what Batsim is told, and that for the policy the job stays one job."""
+"""Requeue and replace: messages to Batsim, and one job for the policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A load in front of a job's work: `Replace` with `extra_s`, what Batsim is told, and what a `Requeue` makes of it."""
+"""A load before a job's work: `Replace` with `extra_s`, messages to Batsim, and a later `Requeue`."""
 
 from __future__ import annotations
 

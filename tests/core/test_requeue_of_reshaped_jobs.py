@@ -1,4 +1,4 @@
-"""Reshaped jobs and the other services: requeued, replaced, held, killed, and whole runs of them."""
+"""Reshaped jobs with the other services: requeued, replaced, held, killed, and in complete runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reshape: a waiting job gets another size and other times, and Batsim hears of it when the job starts."""
+"""Reshape: a waiting job gets another size and other times; Batsim is informed when the job starts."""
 
 from __future__ import annotations
 

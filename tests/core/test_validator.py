@@ -1,4 +1,4 @@
-"""What a policy must not do: told with the rule that it broke and the history of the job."""
+"""Illegal decisions of a policy: errors with the broken rule and the history of the job."""
 
 from __future__ import annotations
 

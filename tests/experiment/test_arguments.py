@@ -1,4 +1,4 @@
-"""Arguments of the functions for experiments: wrong types and values are explained, in the words of Python."""
+"""Arguments of the functions for experiments: errors for wrong types and values, in terms of Python."""
 
 from __future__ import annotations
 

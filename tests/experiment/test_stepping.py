@@ -1,4 +1,4 @@
-"""Simulations that run step by step: exact states, copies, and other policies that take over."""
+"""Simulations that run step by step: exact states, copies, and replaced policies."""
 
 from __future__ import annotations
 

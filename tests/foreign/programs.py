@@ -1,4 +1,4 @@
-"""Foreign programs: where they are, and how two of them are run against each other with an end to every wait."""
+"""Programs of other projects: where they are, and how two of them run together, with a time limit for every wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""batsched, the scheduler of Batsim's authors in C++, drives our simulator to the schedules it made with Batsim."""
+"""batsched, the C++ scheduler of Batsim's authors, gives the same schedules with our simulator as with Batsim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""batsim-py, as it is on the package index, starts our simulator for a Batsim, and is told what Batsim tells it."""
+"""batsim-py from the package index starts our simulator as Batsim and gets the same messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that runs Batsim's own tests with our simulator, here on two tests in their manner instead of 301."""
+"""The command that runs Batsim's own tests with our simulator, tried on two small tests instead of 301."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""evalys, as it is on the package index, reads our simulator's files as Batsim's."""
+"""evalys from the package index reads our simulator's files as Batsim's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pybatsim, as it is on the package index, drives whole runs of our simulator, and cannot tell it from Batsim."""
+"""pybatsim from the package index drives complete runs of our simulator as of Batsim."""
 
 from __future__ import annotations
 

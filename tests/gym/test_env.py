@@ -1,4 +1,4 @@
-"""The environment: Gymnasium's own checks, seeds, vectors; episodes; rewards; what is wrong with inputs."""
+"""The Gymnasium environment: Gymnasium's own checks, seeds, vectors, episodes, rewards and input errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example that learns: what it does is the same each time, and what it writes runs as a policy."""
+"""The example of a learning agent: it is deterministic, and its output runs as a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of steps: what is not there is left out and said so, and all find the same schedule."""
+"""The benchmark of steps: missing programs are omitted with a note, and all find the same schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in: addresses, options of the peer, and files that a journal names."""
+"""Access to a server: addresses, options of the peer, and files named by a journal."""
 
 from __future__ import annotations
 

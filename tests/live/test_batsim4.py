@@ -1,4 +1,4 @@
-"""With the real Batsim: every policy on every recorded input, and what happens when something goes wrong."""
+"""With the real Batsim: every policy on every recorded input, and failures on both sides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batsim's command line, read as Batsim reads it."""
+"""Batsim's command line, parsed as Batsim parses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for Docker: none of them is an option, a second mount or a second word."""
+"""Arguments for Docker: image names and mounts cannot become other options."""
 
 from __future__ import annotations
 

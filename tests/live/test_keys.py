@@ -1,4 +1,4 @@
-"""Keys: files that hold them, and servers that ask for them."""
+"""Keys: key files, and servers that require them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relay, for a Batsim that has no keys."""
+"""The relay, which connects a Batsim without keys to a server with keys."""
 
 from __future__ import annotations
 

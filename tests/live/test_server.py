@@ -1,4 +1,4 @@
-"""The real process on a real socket: recorded conversations, broken messages, peers that vanish or fall silent."""
+"""The real server process on a real socket: recorded conversations, invalid messages, lost or silent peers."""
 
 from __future__ import annotations
 

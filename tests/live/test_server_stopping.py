@@ -1,4 +1,4 @@
-"""How a scheduler ends that is stopped from outside when Batsim has ended, as Docker Compose does it."""
+"""A server that is stopped from outside after Batsim has ended, as by Docker Compose."""
 
 from __future__ import annotations
 

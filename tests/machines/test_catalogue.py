@@ -1,4 +1,4 @@
-"""Each machine: how many hosts and cores, of which classes, with which ids; and that it can be simulated on."""
+"""Each machine: its numbers of hosts and cores, classes and ids, and a simulation on it."""
 
 from __future__ import annotations
 

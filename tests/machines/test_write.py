@@ -1,4 +1,4 @@
-"""The variants of a machine: enlarged, scaled, with power, for older versions, with a real network."""
+"""Variants of a machine: enlarged, scaled, with power, for older versions, with a real network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs side by side, and when the second counts as a step back."""
+"""Two runs compared, and when the second is judged worse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The energy of runs: the same in all that shows it, and as Batsim's own files have it."""
+"""The energy of runs: the same in all outputs, and equal to Batsim's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that count and jobs that do not (`evaluated`), and stretches over what jobs take alone (`alone_s`)."""
+"""Jobs that are evaluated or not (`evaluated`), and stretches relative to the time alone (`alone_s`)."""
 
 from __future__ import annotations
 

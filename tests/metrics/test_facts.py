@@ -1,4 +1,4 @@
-"""Facts: numbers that a policy tells of its jobs, as measures of runs, campaigns and pages."""
+"""Facts: numbers that a policy reports for its jobs, as measures of runs, campaigns and pages."""
 
 from __future__ import annotations
 

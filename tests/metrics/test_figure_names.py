@@ -1,4 +1,4 @@
-"""One name per figure: the tables of docs/metrics.md, and names of version 0.2 that are still read."""
+"""One name per figure: the tables of docs/metrics.md, and old names of version 0.2."""
 
 from __future__ import annotations
 

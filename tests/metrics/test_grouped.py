@@ -1,4 +1,4 @@
-"""Tables for papers: means with confidence intervals, from worked numbers, and their texts."""
+"""Tables for papers: means with confidence intervals, by worked examples, and their output formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bound of bounded slowdowns belongs to the run: who reads it later takes it from there, and says so."""
+"""The bound tau of bounded slowdowns is recorded with the run, and readers use it."""
 
 from __future__ import annotations
 

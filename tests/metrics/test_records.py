@@ -1,4 +1,4 @@
-"""Rows of files put together to jobs, described, sorted into classes, followed over time and compared."""
+"""Rows of files combined to jobs: description, classes, series over time, and comparison."""
 
 from __future__ import annotations
 

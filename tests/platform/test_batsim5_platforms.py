@@ -1,4 +1,4 @@
-"""Platform files beside a real Batsim 5: it takes what we say it takes, refuses the rest, and loads every machine."""
+"""Platform files with a real Batsim 5: it accepts what we accept, rejects what we reject, and loads every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Platform files beside the real Batsim: it takes what we take, refuses what we refuse, and runs on every machine."""
+"""Platform files with the real Batsim: it accepts what we accept, rejects what we reject, and runs on every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of cores that no host has."""
+"""Invalid numbers of cores of a host."""
 
 from __future__ import annotations
 

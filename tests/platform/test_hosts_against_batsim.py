@@ -1,4 +1,4 @@
-"""Against the real Batsim: the same hosts, ids and properties, and what it refuses is refused here."""
+"""Compared with the real Batsim: the same hosts, ids and properties, and the same rejected files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Platforms without a file, limits, and what the energy properties say."""
+"""Platforms without a file, limits, and energy properties."""
 
 from __future__ import annotations
 

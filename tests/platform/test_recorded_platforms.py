@@ -1,4 +1,4 @@
-"""Every recorded run of the real Batsim: we read its platform as Batsim read it."""
+"""Platforms of all recordings: hosts equal those that the real Batsim reported."""
 
 from __future__ import annotations
 

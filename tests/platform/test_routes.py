@@ -1,4 +1,4 @@
-"""Routes on platforms that were worked out by hand: links in order, direction, latency, and what has no route."""
+"""Routes on platforms worked out by hand: links in order, direction, latency, and missing routes."""
 
 from __future__ import annotations
 

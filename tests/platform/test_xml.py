@@ -1,4 +1,4 @@
-"""What a platform file means, and what is said about a wrong one."""
+"""The content of platform files, and errors of invalid ones."""
 
 from __future__ import annotations
 

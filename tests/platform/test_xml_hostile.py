@@ -1,4 +1,4 @@
-"""Files that mean harm, or that something happened to: always an InputError, soon, and nothing is opened."""
+"""Malicious or damaged platform files: always an InputError, quickly, and no other file is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profile of free processors against a table with one entry per second."""
+"""The profile of free processors, compared with a table of one entry per second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profile in C: the same answers as the plain one, operation by operation and schedule by schedule."""
+"""The availability profile in C: equal to the plain one, operation by operation and schedule by schedule."""
 
 from __future__ import annotations
 

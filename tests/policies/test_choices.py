@@ -1,4 +1,4 @@
-"""What can be chosen, and what comes of it, on jobs that are few enough to be followed by hand."""
+"""Choices of an agent and their effect, on a few jobs by hand."""
 
 from __future__ import annotations
 

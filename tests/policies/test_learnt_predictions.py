@@ -1,4 +1,4 @@
-"""Predictors that learn: features by hand, no look into the future, and equal results of equal runs."""
+"""Predictors that learn: features by hand, no use of future jobs, and deterministic results."""
 
 from __future__ import annotations
 

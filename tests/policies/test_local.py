@@ -1,4 +1,4 @@
-"""Local schedulers: whose turn it is, and on which processors."""
+"""Local schedulers: the order of jobs and the choice of processors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders of a queue: the value of each name by hand, expressions and their errors, and schedules by a slow twin."""
+"""Queue orders: the value of each name by hand, expressions and their errors, and schedules by a slow twin."""
 
 from __future__ import annotations
 

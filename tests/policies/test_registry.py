@@ -1,4 +1,4 @@
-"""Finding policies, loading them from files, and where their options come from."""
+"""Finding policies, loading them from files, and the sources of their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deadline-based backfilling: exactly as its slow twin, and what it promises, on thousands of workloads."""
+"""Deadline-based backfilling: equal to its slow twin, and its guarantees, on thousands of workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locality on random workloads: what must always be so."""
+"""Locality on random workloads: invariants."""
 
 from __future__ import annotations
 

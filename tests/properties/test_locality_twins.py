@@ -1,4 +1,4 @@
-"""Locality starts every job when and where its slow, obvious twins do, with the same loads."""
+"""Locality starts every job at the time and place of its slow twins, with the same loads."""
 
 from __future__ import annotations
 

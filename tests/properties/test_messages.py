@@ -1,4 +1,4 @@
-"""No policy talks more than it needs: messages stay within ten a job, and one for each machine event."""
+"""Numbers of messages: at most ten per job, and one per machine event, for every policy."""
 
 from __future__ import annotations
 

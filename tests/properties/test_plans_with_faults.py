@@ -1,4 +1,4 @@
-"""Plans under strain: requeues, machines that are away, ends that are a little late, withdrawn jobs, and estimates."""
+"""Plans with faults: requeues, unavailable machines, late ends, withdrawn jobs, and estimates."""
 
 from __future__ import annotations
 

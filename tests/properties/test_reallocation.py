@@ -1,4 +1,4 @@
-"""What holds of reallocation on every grid, whatever comes: moves, reservations, sizes, calls, and nobody lost."""
+"""Invariants of reallocation on random grids: moves, reservations, sizes, calls, and no lost jobs."""
 
 from __future__ import annotations
 

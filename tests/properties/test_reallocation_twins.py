@@ -1,4 +1,4 @@
-"""Reallocation starts every job when and where its slow, obvious twin does, in the same size, after as many moves."""
+"""Reallocation gives every job the start, place, size and moves of its slow twin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redirection: exactly as its slow twin, and the invariants of the published mechanism, on thousands of workloads."""
+"""Redirection: equal to its slow twin, and the invariants of the published mechanism, on thousands of workloads."""
 
 from __future__ import annotations
 

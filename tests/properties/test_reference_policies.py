@@ -1,4 +1,4 @@
-"""The fast policies start every job exactly when their slow, obvious twins do; and no run breaks Batsim's rules."""
+"""The fast policies start every job at the time of their slow twins, and no run breaks Batsim's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Urgent jobs first, on random workloads: what must always be so."""
+"""Urgent jobs first, on random workloads: invariants."""
 
 from __future__ import annotations
 

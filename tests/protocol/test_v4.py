@@ -1,4 +1,4 @@
-"""The codec, case by case: one table for both directions, then what older and foreign peers send, then nonsense."""
+"""The codec of Batsim 4: a table for both directions, messages of older and other peers, and invalid messages."""
 
 from __future__ import annotations
 

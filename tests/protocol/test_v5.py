@@ -1,4 +1,4 @@
-"""Batsim 5's words for our events and decisions, one by one, and what is wrong with others."""
+"""The codec of Batsim 5: events and decisions one by one, and invalid messages."""
 
 from __future__ import annotations
 

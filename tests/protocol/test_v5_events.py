@@ -1,4 +1,4 @@
-"""Every event of Batsim 5's schema, in both directions: what is read is written again as the same JSON value."""
+"""Every event of Batsim 5's schema in both directions: decoded and encoded to the same JSON value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a conversation with Batsim 5 begins, and what begins none."""
+"""The handshake with Batsim 5: greeting and hello, and invalid ones."""
 
 from __future__ import annotations
 

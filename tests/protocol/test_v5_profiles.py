@@ -1,4 +1,4 @@
-"""Profiles and users' fields in Batsim 5's messages, there and back."""
+"""Profiles and users' fields in messages of Batsim 5, in both directions."""
 
 from __future__ import annotations
 

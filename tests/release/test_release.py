@@ -1,4 +1,4 @@
-"""Releases: what is in them, that archives do not depend on who makes them, and that all pins are accounted for."""
+"""Releases: their content, archives that do not depend on the builder, and licences of all pins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies with a fault each, which `make soak` has to find: each is a shipped one with something changed."""
+"""Policies with one fault each, which `make soak` must find: each is a shipped policy with one change."""
 
 from __future__ import annotations
 

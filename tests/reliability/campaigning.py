@@ -1,4 +1,4 @@
-"""Campaigns whose workers or whose parent is killed: what was done stays, and the rest is done afterwards."""
+"""Campaigns whose workers or parent process are killed: finished cells stay, and the rest is run afterwards."""
 
 from __future__ import annotations
 

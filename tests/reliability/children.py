@@ -1,4 +1,4 @@
-"""Processes that are started to be killed: forks of this one, or new interpreters; and who is left of them."""
+"""Processes that are started to be killed: forks or new interpreters; and the search for survivors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenes drawn from a seed: the same policy and seed give the same scene, on every machine."""
+"""Random scenes: the same policy and seed give the same scene on every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files of every kind that pybatsched reads, made here or taken from the heads of real logs."""
+"""Small files of every kind that pybatsched reads, generated or taken from the start of real logs."""
 
 from __future__ import annotations
 

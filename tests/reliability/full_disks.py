@@ -1,4 +1,4 @@
-"""Disks that are full before a run is over: what it says, what it leaves, and that it goes on when there is room."""
+"""Disks that become full during a run: its error, its files, and the next run with space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutated messages over a socket, for a real server process: it answers as a session here does, and ends so."""
+"""Mutated messages to a real server process: its replies and end equal those of a session in this process."""
 
 from __future__ import annotations
 

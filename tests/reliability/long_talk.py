@@ -1,4 +1,4 @@
-"""A conversation without an end, as Batsim would hold it: jobs come and go, and never more than some are alive."""
+"""An endless conversation as of Batsim: jobs come and end, and the number of unfinished jobs is limited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Playing a scene: by the engine alone, through a session over bytes, or over a socket."""
+"""Run a scene: by the engine alone, through a session over bytes, or over a socket."""
 
 from __future__ import annotations
 

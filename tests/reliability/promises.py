@@ -1,4 +1,4 @@
-"""Promises of policies: those who look on write them down, and see whether they are kept, or told as broken."""
+"""Promises of policies: observers record them and check that each is kept or reported as broken."""
 
 from __future__ import annotations
 

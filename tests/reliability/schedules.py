@@ -1,4 +1,4 @@
-"""What must hold of a schedule, by rules that are written here and nowhere else."""
+"""Rules that every schedule must keep, independent of the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server and the simulation that it serves, two processes and a socket: one of the two is killed."""
+"""A server and its simulation, two processes and a socket: one of the two is killed."""
 
 from __future__ import annotations
 

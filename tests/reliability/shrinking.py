@@ -1,4 +1,4 @@
-"""Making a scene that fails as small as it can be, and writing it down as a test that is ready to be kept."""
+"""Reduce a failing scene to a small one, and print it as a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulations that are killed: alone, or while they play Batsim for a server of ours."""
+"""Simulations that are killed: alone, or as Batsim for a server of ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judging a scene: it is played in each way, the runs are compared, and all that must hold is looked at."""
+"""Check a scene: run it in each way, compare the runs, and check all rules."""
 
 from __future__ import annotations
 

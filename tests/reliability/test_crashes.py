@@ -1,4 +1,4 @@
-"""A handful of crashes of each kind, and that what looks at what they leave would see it. `make crashes` has more."""
+"""A few crashes of each kind, and the checks of `make crashes` on known damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that goes on for days: what it keeps does not grow with the jobs that are over. See `make endurance`."""
+"""A server that runs for days: its memory does not grow with finished jobs. See `make endurance`."""
 
 from __future__ import annotations
 

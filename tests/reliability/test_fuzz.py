@@ -1,4 +1,4 @@
-"""20,000 mutations for everybody's every run, and whether the fuzzer would find what there is."""
+"""20,000 mutations in every test run, and the fuzzer on known defects."""
 
 from __future__ import annotations
 

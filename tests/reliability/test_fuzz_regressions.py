@@ -1,4 +1,4 @@
-"""What fuzzing has found, each with what it must be told: it was a traceback once."""
+"""Inputs found by fuzzing that once gave a traceback, with the error that is expected now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated faults: some of every policy hold, and what is broken is found and made small."""
+"""Simulated faults: some runs of every policy pass, and broken policies are found and reduced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What simulated faults have found: each scene failed once."""
+"""Scenes found by simulated faults: each failed once."""
 
 from __future__ import annotations
 

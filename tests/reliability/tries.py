@@ -1,4 +1,4 @@
-"""What all kinds of crashes have in common: a small workload, when to kill, what is compared, and what was found."""
+"""Common parts of all crash tests: a small workload, times to kill, comparisons, and findings."""
 
 from __future__ import annotations
 

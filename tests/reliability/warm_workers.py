@@ -1,4 +1,4 @@
-"""Workers of a campaign that are forks of its parent: a new interpreter needs most of a second to load all modules."""
+"""Campaign workers that are forks of their parent: a new interpreter needs most of a second to load all modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single figures and the page, without a browser: what is written, what is refused, and that it is always the same."""
+"""Single figures and the page, without a browser: output, rejected arguments, and deterministic files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names in a page are text: in cells, in scripts, in what charts show of a job."""
+"""Names on a page are escaped: in cells, in scripts, and in hover texts of charts."""
 
 from __future__ import annotations
 

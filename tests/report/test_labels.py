@@ -1,4 +1,4 @@
-"""What runs are called on a page."""
+"""Labels of runs on a page."""
 
 from __future__ import annotations
 

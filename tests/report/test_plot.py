@@ -1,4 +1,4 @@
-"""Figures of runs: what `plot` says it wrote, on which axes, in which unit of time."""
+"""Figures of runs: the output of `plot`, axes, and units of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a workload was read is part of what was run, and of what makes jobs of several runs the same."""
+"""Reading options of a workload: shown with the run, and part of the identity of its jobs."""
 
 from __future__ import annotations
 

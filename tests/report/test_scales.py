@@ -1,4 +1,4 @@
-"""Axes of values: the same for the same measure, by powers of ten where values are far apart, cut where they must."""
+"""Axes of values: equal for the same measure, logarithmic if values are far apart, truncated if necessary."""
 
 from __future__ import annotations
 

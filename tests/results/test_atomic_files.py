@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, in directories where others may write, too."""
+"""Files that are written completely or not at all, also in directories writable by others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that break off, in real processes: what stays, what is told, and what readers make of it."""
+"""Interrupted runs in real processes: their files, their messages, and their readers."""
 
 from __future__ import annotations
 

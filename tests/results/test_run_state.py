@@ -1,4 +1,4 @@
-"""What the mark of a run says, and which files a reader gets by it."""
+"""The state file of a run, and which files a reader gets by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New results replace old ones when they are complete, wherever their writer is stopped."""
+"""New results replace old ones only when they are complete, wherever the writer is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that are kept from event to event: what they answer, and how long they stand."""
+"""Plans kept between events: their estimates, and how long they are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planned starts that are promises, when answers about them may change, and bounds on what is asked."""
+"""Planned starts that are promises, versions of plans, and bounds on estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published policies beside the real Batsim: the same jobs as on the embedded simulator."""
+"""The published policies with the real Batsim: the same jobs as on the embedded simulator."""
 
 from __future__ import annotations
 

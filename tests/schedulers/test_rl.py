@@ -1,4 +1,4 @@
-"""Agents as policies: the same choices as in training, wherever they run; and who may name one."""
+"""Agents as policies: the same choices as in training in all ways to run, and who may name an agent."""
 
 from __future__ import annotations
 

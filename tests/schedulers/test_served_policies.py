@@ -1,4 +1,4 @@
-"""The published policies as their users meet them: over sockets, with bad options, at the end."""
+"""The published policies over sockets, with invalid options, and at the end of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked examples of the papers, start by start and end by end."""
+"""The worked examples of the papers: every start and end."""
 
 from __future__ import annotations
 

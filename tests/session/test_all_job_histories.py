@@ -1,4 +1,4 @@
-"""The stories of all jobs at once are those of each, and every message is decoded once for them."""
+"""Histories of all jobs at once equal those of each job, and every message is decoded once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same policies, the same schedules, whichever Batsim has called; but that Batsim 5 calls at whole milliseconds."""
+"""Schedules through the protocols of Batsim 4 and 5 are equal, except that Batsim 5 calls at whole milliseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Journals: written record by record, read back from any cut, replayed and explained."""
+"""Journals: written record by record, read after truncation at any byte, replayed and explained."""
 
 from __future__ import annotations
 

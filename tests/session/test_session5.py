@@ -1,4 +1,4 @@
-"""A session with Batsim 5: its journal can be replayed and explained, and what it cannot say is told by name."""
+"""A session with Batsim 5: its journal is replayed and explained, and unsupported decisions are errors."""
 
 from __future__ import annotations
 

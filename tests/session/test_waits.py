@@ -1,4 +1,4 @@
-"""Why a job did not start earlier: its reservation, the jobs that held the processors, and the id that was meant."""
+"""Why a job did not start earlier: its reservation, the jobs that held processors, and suggestions for wrong ids."""
 
 from __future__ import annotations
 

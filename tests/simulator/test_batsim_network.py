@@ -1,4 +1,4 @@
-"""Jobs that communicate beside the real Batsim: the same messages to random schedulers, to the last digit."""
+"""Jobs that communicate, compared with the real Batsim: the same messages to random schedulers, to the last digit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of external events in Batsim 5's words, and back."""
+"""Files of external events converted to Batsim 5's format and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake Batsim of `pybatsched.testing` refuses the jobs that Batsim refuses in a workload file."""
+"""The fake Batsim of `pybatsched.testing` rejects the jobs that Batsim rejects in a workload file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of things at one instant, rule by rule."""
+"""The order of events at one instant, rule by rule."""
 
 from __future__ import annotations
 

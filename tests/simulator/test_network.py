@@ -1,4 +1,4 @@
-"""Jobs that communicate: lengths worked out by hand, kills and walltimes in the middle, and what is refused."""
+"""Jobs that communicate: durations worked out by hand, kills and walltimes during transfers, and errors."""
 
 from __future__ import annotations
 

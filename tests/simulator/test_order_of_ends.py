@@ -1,4 +1,4 @@
-"""Who is told of first when jobs end at one instant, some of them at their walltimes; on real Batsim the same."""
+"""The order of jobs that end at one instant, some at their walltimes; compared with the real Batsim."""
 
 from __future__ import annotations
 

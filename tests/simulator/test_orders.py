@@ -1,4 +1,4 @@
-"""Decisions in odd forms: the embedded simulator survives those that Batsim survives, and no others."""
+"""Decisions in unusual forms: the embedded simulator accepts those that Batsim accepts, and no others."""
 
 from __future__ import annotations
 

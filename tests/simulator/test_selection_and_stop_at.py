@@ -1,4 +1,4 @@
-"""Parts of a workload, and parts of a run: what is cut off before it begins, and where its time ends."""
+"""Selected parts of a workload, and runs that stop at a given time."""
 
 from __future__ import annotations
 

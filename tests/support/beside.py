@@ -1,4 +1,4 @@
-"""A simulator and a scheduler of the tests that talk to the end: the embedded simulator and the real Batsim alike."""
+"""Run a scheduler of the tests with the embedded simulator or with the real Batsim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real browser, to look at pages with."""
+"""A real browser that opens pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy that goes on calling itself when there is nothing left to do, for so many times or for ever."""
+"""A policy that keeps requesting calls after the last job, a given number of times or for ever."""
 
 from __future__ import annotations
 

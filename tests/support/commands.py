@@ -1,4 +1,4 @@
-"""All commands that there are, as the parser knows them: a new one is in every test that goes through them."""
+"""All commands as the parser knows them, so that tests over all commands include new ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Docker Compose on a directory as a user of ours has it: started, asked how it went, and cleared away."""
+"""Docker Compose on a user's directory: start it, read its result, and remove it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawn jobs for environments and agents, and episodes played to their ends."""
+"""Random jobs for environments and agents, and complete episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids of clusters, workloads for them, and what became of the jobs."""
+"""Grids of clusters, workloads for them, and the results of their jobs."""
 
 from __future__ import annotations
 

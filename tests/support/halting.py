@@ -1,4 +1,4 @@
-"""A policy that halts in the midst of a run, at a job that can be told beforehand, until it is told to go on."""
+"""A policy that pauses at a given job of a run until a file tells it to continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy in a file of its own whose local scheduler keeps processors for jobs before it starts them."""
+"""A policy whose local scheduler holds processors for jobs before it starts them."""
 
 from __future__ import annotations
 

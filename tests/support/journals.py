@@ -1,4 +1,4 @@
-"""Journals as they are after a crash."""
+"""Journals as a crash leaves them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations with keys: what is said first in one, and a simulation that has one."""
+"""Conversations with keys: their first messages, and a simulation that uses them."""
 
 from __future__ import annotations
 

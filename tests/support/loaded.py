@@ -1,4 +1,4 @@
-"""A run on two nodes in which jobs load their files, wait for the load of another, or find it: to be looked at."""
+"""A run on two nodes in which jobs load files, wait for loads, or reuse files; for tests of reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines of nodes, workloads with input files, and what became of their jobs, for tests of locality."""
+"""Machines of nodes, workloads with input files, and the results of their jobs, for tests of locality."""
 
 from __future__ import annotations
 

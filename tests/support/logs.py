@@ -1,4 +1,4 @@
-"""Logs for tests: written by hand, or the real ones where they are at hand."""
+"""Logs for tests: written by hand, or real ones if available."""
 
 from __future__ import annotations
 

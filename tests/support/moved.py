@@ -1,4 +1,4 @@
-"""A run on several clusters whose policy tells of jobs that were moved: to be looked at."""
+"""A run on several clusters whose policy reports moved jobs; for tests of reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packages an extra of ours needs, and programs run without some of those that are installed."""
+"""Packages that an extra of ours needs, and programs run without some installed packages."""
 
 from __future__ import annotations
 

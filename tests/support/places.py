@@ -1,4 +1,4 @@
-"""Where things lie: the project, its fixtures, and what may be at hand beside it."""
+"""Paths: the project, its fixtures, and optional data beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy that runs each job on the cluster it names, and tells of it what the job says; loaded by path."""
+"""A policy that runs each job on the cluster it names and reports the job's fields as facts; loaded by path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Platform files with one defect each, as Batsim 4.2.1 does not survive them, and odd ones that it takes."""
+"""Platform files with one defect each, which Batsim 4.2.1 rejects, and unusual ones that it accepts."""
 
 from __future__ import annotations
 

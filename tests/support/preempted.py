@@ -1,4 +1,4 @@
-"""A run in which an urgent job takes processors from a regular one, and another one waits for it: to be looked at."""
+"""A run in which an urgent job preempts a regular one, and another job waits; for tests of reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies that kill and requeue a lot, to exercise the engine's services; loaded by path into the real process."""
+"""Policies that kill and requeue many jobs, to test the engine's services; loaded by path into the real process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded conversations: the project's own few, and all that PYBATSCHED_GOLDEN has."""
+"""Recorded conversations: those of the project, and all in PYBATSCHED_GOLDEN."""
 
 from __future__ import annotations
 

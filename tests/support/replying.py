@@ -1,4 +1,4 @@
-"""Programs with Batsim's command line, run beside a scheduler that says what it once said to Batsim."""
+"""Programs with Batsim's command line, run with a scheduler that sends recorded replies."""
 
 from __future__ import annotations
 

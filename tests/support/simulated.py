@@ -1,4 +1,4 @@
-"""Recordings of real Batsim played again with the simulator in Batsim's place."""
+"""Recordings of the real Batsim replayed with the simulator in Batsim's place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine on a stage: a policy that does what a test says, and short words for what Batsim says."""
+"""An engine for tests: a policy that does what a test says, and short functions for Batsim's messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The archive of logs: what is downloaded, kept and refused."""
+"""The archive of logs: downloads, the local copy, and rejected files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planned areas: by the class of a job's need, over the nodes of the class."""
+"""Planned areas: by the memory class of each job, over the nodes of the class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pybatsched workload …` as people use it."""
+"""`pybatsched workload …` as users run it."""
 
 from __future__ import annotations
 

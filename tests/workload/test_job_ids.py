@@ -1,4 +1,4 @@
-"""Ids that Batsim does not take are told when a workload is loaded, with their place, before a file is touched."""
+"""Ids that Batsim rejects are reported with their place when a workload is loaded, before files are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Oddities: each with its count, its first places and what becomes of it."""
+"""Findings of lint: each with its count, first lines and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several logs as one workload: who is in it, when, under which name, and who is external."""
+"""Several logs as one workload: its jobs, their times and names, and external jobs."""
 
 from __future__ import annotations
 

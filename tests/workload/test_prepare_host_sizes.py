@@ -1,4 +1,4 @@
-"""Sizes in cores made sizes in hosts: rounded up, counted and said, by option or by the platform's name."""
+"""Sizes in cores converted to sizes in hosts: rounded up, counted and reported, by option or by platform name."""
 
 from __future__ import annotations
 

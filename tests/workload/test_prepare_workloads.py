@@ -1,4 +1,4 @@
-"""Cutting Batsim files, and giving them other walltimes."""
+"""Selections of Batsim files, and other walltimes for them."""
 
 from __future__ import annotations
 

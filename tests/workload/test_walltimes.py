@@ -1,4 +1,4 @@
-"""Estimates and walltimes: one table."""
+"""Estimates and walltimes: one table of all rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weeks of a log and how busy they were."""
+"""The weeks of a log and their utilisation."""
 
 from __future__ import annotations
 

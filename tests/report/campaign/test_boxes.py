@@ -1,4 +1,4 @@
-"""Box plots with a dot for each user: what cells keep of users, and what charts make of it."""
+"""Box plots with a dot for each user: figures stored in cells, and their charts."""
 
 from __future__ import annotations
 

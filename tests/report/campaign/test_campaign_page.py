@@ -1,4 +1,4 @@
-"""The page and the table of a campaign say what is missing and what flatters."""
+"""The page and the table of a campaign show what is missing and what may mislead."""
 
 from __future__ import annotations
 

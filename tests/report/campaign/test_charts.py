@@ -1,4 +1,4 @@
-"""Charts that a campaign's file names: which points they show, along what, and how the page has them."""
+"""Charts named in a campaign file: their points, their axes, and their place on the page."""
 
 from __future__ import annotations
 

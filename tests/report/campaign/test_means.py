@@ -1,4 +1,4 @@
-"""Means of a campaign with their intervals: over what they are, and how the page tells them, first of all."""
+"""Means of a campaign with intervals: their samples, and how the page shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pictures of a campaign show, without drawing it: families, axes, samples, pairs and ratios."""
+"""The data of campaign charts, without drawing: families, axes, samples, pairs and ratios."""
 
 from __future__ import annotations
 

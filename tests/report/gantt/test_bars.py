@@ -1,4 +1,4 @@
-"""The bars of a Gantt chart: which work is lost, what is held, who is urgent, and what is told of it."""
+"""The bars of a Gantt chart: lost work, held processors, urgent jobs, and their notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several clusters in one chart: which rows they have, what is told of their jobs, and who was moved most."""
+"""Several clusters in one chart: their rows, notes on their jobs, and the jobs moved most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By what jobs can be coloured: the same classes in all charts of a page, and a key that tells them."""
+"""Colours of jobs: the same classes in all charts of a page, and a legend."""
 
 from __future__ import annotations
 

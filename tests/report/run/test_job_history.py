@@ -1,4 +1,4 @@
-"""What a page tells of a journal: the whole story, what of it is missing, and why a journal is not the run's."""
+"""Job histories of a journal on a page: complete, truncated, or of another run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of runs says what was run, has classes side by side, and tells the stories of jobs from journals."""
+"""The page of runs: what was run, classes side by side, and job histories from journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files on a node: who loads, who waits for the rest of a load, and what is kept when nobody uses it any more."""
+"""Files on a node: loads, waits for the rest of a load, and files kept without users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locality's bad input: platforms, jobs and options, each with words that name what is wrong; and who is refused."""
+"""Invalid input of locality: platforms, jobs and options with exact errors, and rejected jobs."""
 
 from __future__ import annotations
 

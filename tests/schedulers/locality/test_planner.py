@@ -1,4 +1,4 @@
-"""Small jobs on bigger nodes, by hand: where their own class cannot start them, and as far as areas allow."""
+"""Small jobs on larger nodes, by hand: if their own class cannot start them, and as far as areas allow."""
 
 from __future__ import annotations
 

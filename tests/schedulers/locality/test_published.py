@@ -1,4 +1,4 @@
-"""`faithful`: the quirks of the published program one by one, and rows of its own output on the real day."""
+"""`faithful`: each rule of the published program, and rows of its own output on the real day."""
 
 from __future__ import annotations
 

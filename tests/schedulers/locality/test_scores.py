@@ -1,4 +1,4 @@
-"""The scores of locality on small machines, term by term; the worked example of the study, and what it leads to."""
+"""The scores of locality on small machines, term by term, and the worked example of the study."""
 
 from __future__ import annotations
 

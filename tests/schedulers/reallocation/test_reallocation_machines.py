@@ -1,4 +1,4 @@
-"""Reallocation on machines that go for good: who waited for them goes elsewhere, in the order of submission."""
+"""Reallocation when machines fail permanently: their waiting jobs move elsewhere, in order of submission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reallocation says to platforms, options and jobs that it cannot use, word by word; and odd ones that it can."""
+"""Platforms, options and jobs that reallocation rejects, with exact errors; and unusual ones that it accepts."""
 
 from __future__ import annotations
 

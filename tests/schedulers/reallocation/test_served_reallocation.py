@@ -1,4 +1,4 @@
-"""Reallocation as its users meet it: over a socket, beside the real Batsim, explained and replayed."""
+"""Reallocation over a socket, with the real Batsim, explained and replayed."""
 
 from __future__ import annotations
 

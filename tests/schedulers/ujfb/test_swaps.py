@@ -1,4 +1,4 @@
-"""How long swaps take, and what hosts can hold of them."""
+"""The duration of swaps, and the memory of hosts for them."""
 
 from __future__ import annotations
 

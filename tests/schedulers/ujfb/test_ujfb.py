@@ -1,4 +1,4 @@
-"""Urgent jobs first: worked examples, start by start with processors."""
+"""Urgent jobs first: worked examples with every start and its processors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quick book against the slow one that keeps every host."""
+"""The counting book of host states, compared with the slow book of every host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shared processors draw: each load is billed for the time it lasted, whoever reads the meters at which end."""
+"""The power of shared processors: each load is counted for its duration."""
 
 from __future__ import annotations
 

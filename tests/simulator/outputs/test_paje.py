@@ -1,4 +1,4 @@
-"""``_schedule.trace``: line by line as Batsim writes it, and the same schedule as ``_jobs.csv``."""
+"""``_schedule.trace``: equal to Batsim's file line by line, and the same schedule as ``_jobs.csv``."""
 
 from __future__ import annotations
 

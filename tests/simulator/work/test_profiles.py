@@ -1,4 +1,4 @@
-"""Profiles and jobs that must be refused, or run, without a traceback or a hang."""
+"""Profiles and jobs that must be rejected, or run, without a traceback or a hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fair sharing: worked examples, an obvious slow solver, and the properties of any fair share."""
+"""Fair sharing: worked examples, a slow reference solver, and the properties of any fair share."""
 
 from __future__ import annotations
 

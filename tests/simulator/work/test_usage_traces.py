@@ -1,4 +1,4 @@
-"""Usage traces: how long they take, what they draw, and how they end early; on real Batsim the same."""
+"""Usage traces: duration, energy and early ends; compared with the real Batsim."""
 
 from __future__ import annotations
 

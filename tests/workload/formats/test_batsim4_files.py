@@ -1,4 +1,4 @@
-"""Batsim's workload files: what Batsim loads is loaded, what it refuses is refused with the culprit's name."""
+"""Batsim's workload files: accepted and rejected as by Batsim, with the place of the error."""
 
 from __future__ import annotations
 

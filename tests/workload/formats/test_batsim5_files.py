@@ -1,4 +1,4 @@
-"""Workloads in Batsim 5's words: written as its 5.0.0-rc2 reads them, and read back as what they were."""
+"""Workloads in Batsim 5's format: written as 5.0.0-rc2 reads them, and read back unchanged."""
 
 from __future__ import annotations
 

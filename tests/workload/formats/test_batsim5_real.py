@@ -1,4 +1,4 @@
-"""Workloads and events in Batsim 5's words beside a real one: it reads them, and jobs do what they do in Batsim 4."""
+"""Workloads and events in Batsim 5's format with a real Batsim 5: jobs run as in Batsim 4."""
 
 from __future__ import annotations
 

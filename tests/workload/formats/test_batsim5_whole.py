@@ -1,4 +1,4 @@
-"""Whole workloads in Batsim 5's words: drawn ones come back as they were, and what the command makes of them."""
+"""Complete workloads in Batsim 5's format: random ones are unchanged after reading, and the command converts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fast ways of reading and their careful twins: what one gives the other gives, and only the careful one complains."""
+"""Fast reading equals careful reading, and only careful reading reports errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packed files that unpack to more than any log does."""
+"""Compressed files that unpack to more than any log."""
 
 from __future__ import annotations
 

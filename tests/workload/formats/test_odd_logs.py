@@ -1,4 +1,4 @@
-"""Odd logs: several partitions, no waits, byte order marks, no word of the machine, and no requests."""
+"""Unusual logs: several partitions, no waits, byte order marks, no machine size, and no requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public sets of traces, in small files with values of our own."""
+"""Public sets of traces, in small files with our own values."""
 
 from __future__ import annotations
 

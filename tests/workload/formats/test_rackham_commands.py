@@ -1,4 +1,4 @@
-"""Files of the Rackham format as commands and campaigns take them, what lint says of them, and real ones."""
+"""Files of the Rackham format in commands and campaigns, their findings in lint, and real files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a log to a workload: one rule at a time, and every job accounted for."""
+"""Conversion of logs in SWF: one rule at a time, and every job is accounted for."""
 
 from __future__ import annotations
 

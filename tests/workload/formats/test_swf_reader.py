@@ -1,4 +1,4 @@
-"""Reading logs: every field, every header, every broken line with its number."""
+"""Reading logs in SWF: every field, every header, every broken line with its number."""
 
 from __future__ import annotations
 

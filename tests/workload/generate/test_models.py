@@ -1,4 +1,4 @@
-"""Workloads drawn at random: the same from the same seed, and with the figures their models have."""
+"""Random workloads: deterministic for a seed, and with the figures of their models."""
 
 from __future__ import annotations
 

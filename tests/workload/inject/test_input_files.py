@@ -1,4 +1,4 @@
-"""Input files for jobs: who shares one, how large they are, and that dice are seeded."""
+"""Input files for jobs: which jobs share one, their sizes, and seeded random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deadlines, urgent jobs and moldable types: who gets them, that dice are seeded, and that nothing else changes."""
+"""Deadlines, urgent jobs and moldable types: which jobs get them, seeded random numbers, and no other changes."""
 
 from __future__ import annotations
 
