@@ -76,6 +76,9 @@ def test_within_the_walltime_both_stay_as_they_are(stage: Stage) -> None:
         ("d10", {"extra_s": 2.5, "duration_s": 10.0}, 12.5, 52.5),
         ("d10", {"extra_s": 2.5, "duration_s": 5.0, "within_walltime": True}, 7.5, 50.0),
         ("d10", {"duration_s": 5.0, "within_walltime": True}, 5.0, 50.0),
+        ("d10", {"spent_s": 12.5}, 10, 37.5),
+        ("delays", {"spent_s": 60.0}, 40, 1e-6),  # its walltime is over
+        ("d10", {"extra_s": 2.5, "spent_s": 12.5}, 12.5, 40.0),
     ],
 )
 def test_what_is_registered(stage: Stage, profile: str, how: dict[str, Any], delay: float, walltime: float) -> None:
@@ -96,6 +99,19 @@ def test_without_a_walltime_there_is_none(stage: Stage) -> None:
     job = stage.submit("a")
     _, fields, _ = registered(stage.do(replace(job, "0", extra_s=1)))
     assert ("walltime" in fields, job.walltime, job.estimate) == (False, None, None)
+
+
+def test_a_job_without_walltime_is_replaced_after_a_load_too(stage: Stage) -> None:
+    """Its rows are then in order: the load is segment 0."""
+    job = stage.submit("a")
+    profile, fields, note = registered(stage.do(replace(job, "0", spent_s=3.0)))
+    assert (profile["delay"], "walltime" in fields, note) == (10, False, "parent=w0!a;segment=1;kind=replace")
+
+
+def test_a_requeued_job_has_its_whole_walltime_again(stage: Stage) -> None:
+    job = stage.submit("a", walltime=50.0)
+    stage.do(replace(job, "0", spent_s=12.5))
+    assert (job.walltime, job.full_work.walltime) == (37.5, 50.0)
 
 
 @pytest.mark.parametrize("how", [{}, {"within_walltime": True}, {"n": 1, "duration_s": 10, "within_walltime": True}])
@@ -123,6 +139,8 @@ def test_only_delays_can_have_something_in_front_of_them(stage: Stage, profile: 
         ({"extra_s": float("nan")}, "finite numbers"),
         ({"extra_s": float("inf")}, "finite numbers"),
         ({"extra_s": "3"}, "well-formed"),
+        ({"spent_s": -1.0}, "finite numbers"),
+        ({"spent_s": float("inf")}, "finite numbers"),
         ({"extra_s": None}, "well-formed"),
         ({"within_walltime": 1}, "well-formed"),
     ],
