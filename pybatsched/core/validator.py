@@ -192,9 +192,9 @@ class Validator:
         if decision.procs is not None:
             self._resumable(decision.procs, job)
 
-    def _check_extra(self, extra_s: float, job: Job) -> None:
-        if not (math.isfinite(extra_s) and extra_s >= 0):
-            raise Violation("finite numbers", f"extra_s: expected at least 0 seconds, found {extra_s}", job=job)
+    def _check_extra(self, span_s: float, job: Job, name: str = "extra_s") -> None:
+        if not (math.isfinite(span_s) and span_s >= 0):
+            raise Violation("finite numbers", f"{name}: expected at least 0 seconds, found {span_s}", job=job)
 
     def _resumable(self, procs: IntervalSet, job: Job) -> None:
         """Check that a running job could be resumed on these processors, once they are free."""
@@ -232,6 +232,7 @@ class Validator:
         if duration_s is not None and not (math.isfinite(duration_s) and duration_s > 0):
             raise Violation("finite numbers", f"duration_s: expected more than 0 seconds, found {duration_s}", job=job)
         self._check_extra(decision.extra_s, job)
+        self._check_extra(decision.spent_s, job, "spent_s")
         if len(decision.procs) != n:
             raise Violation("right number", f"expected {n} processors, found {len(decision.procs)}", job=job)
         self._usable(decision.procs, job)

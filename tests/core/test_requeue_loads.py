@@ -76,6 +76,9 @@ def test_a_load_within_the_walltime_keeps_walltime_and_estimate(stage: Stage) ->
         ("d10", {"extra_s": 2.5, "duration_s": 10.0}, 12.5, 52.5),
         ("d10", {"extra_s": 2.5, "duration_s": 5.0, "within_walltime": True}, 7.5, 50.0),
         ("d10", {"duration_s": 5.0, "within_walltime": True}, 5.0, 50.0),
+        ("d10", {"spent_s": 12.5}, 10, 37.5),
+        ("delays", {"spent_s": 60.0}, 40, 1e-6),  # its walltime is over
+        ("d10", {"extra_s": 2.5, "spent_s": 12.5}, 12.5, 40.0),
     ],
 )
 def test_profile_and_fields_of_a_registered_job_with_a_load(
@@ -98,6 +101,19 @@ def test_a_load_adds_no_walltime_to_a_job_without_one(stage: Stage) -> None:
     job = stage.submit("a")
     _, fields, _ = registered(stage.do(replace(job, "0", extra_s=1)))
     assert ("walltime" in fields, job.walltime, job.estimate) == (False, None, None)
+
+
+def test_a_job_without_walltime_is_replaced_after_a_load_too(stage: Stage) -> None:
+    """Its rows are then in order: the load is segment 0."""
+    job = stage.submit("a")
+    profile, fields, note = registered(stage.do(replace(job, "0", spent_s=3.0)))
+    assert (profile["delay"], "walltime" in fields, note) == (10, False, "parent=w0!a;segment=1;kind=replace")
+
+
+def test_a_requeued_job_has_its_whole_walltime_again(stage: Stage) -> None:
+    job = stage.submit("a", walltime=50.0)
+    stage.do(replace(job, "0", spent_s=12.5))
+    assert (job.walltime, job.full_work.walltime) == (37.5, 50.0)
 
 
 @pytest.mark.parametrize("how", [{}, {"within_walltime": True}, {"n": 1, "duration_s": 10, "within_walltime": True}])
@@ -125,6 +141,8 @@ def test_only_delays_can_have_a_load(stage: Stage, profile: str) -> None:
         ({"extra_s": float("nan")}, "finite numbers"),
         ({"extra_s": float("inf")}, "finite numbers"),
         ({"extra_s": "3"}, "well-formed"),
+        ({"spent_s": -1.0}, "finite numbers"),
+        ({"spent_s": float("inf")}, "finite numbers"),
         ({"extra_s": None}, "well-formed"),
         ({"within_walltime": 1}, "well-formed"),
     ],

@@ -111,14 +111,17 @@ def embed(directory: Path, args: list[str], policy: str, prefix: Path) -> Path:
     return prefix.with_name(f"{prefix.name}_jobs.csv")
 
 
-def beside_batsim(args: list[str], policy: str, options: list[str], folder: Path) -> tuple[Path, Path]:
+def beside_batsim(
+    args: list[str], policy: str, options: list[str], folder: Path, clock: str = AUTO
+) -> tuple[Path, Path]:
     """Run a policy on the embedded simulator and on the real Batsim, and give both ``_jobs.csv``."""
     with Server("--policy", policy, *options) as server:
         command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(folder / "theirs"), "-q"]
         batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
         assert server.finish() == 0
     assert batsim.returncode == 0
-    assert main(["simulate", *args, "--policy", policy, *options, "-e", str(folder / "mine"), "--quiet"]) == 0
+    own = ["--clock", clock, "-e", str(folder / "mine"), "--quiet"]
+    assert main(["simulate", *args, "--policy", policy, *options, *own]) == 0
     return folder / "mine_jobs.csv", folder / "theirs_jobs.csv"
 
 

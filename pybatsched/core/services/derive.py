@@ -219,6 +219,17 @@ def lineage(job: Job, segment: int, how: Derivation) -> str:
     return f"{note};extra_s={how.extra_s:.12g}" if how.extra_s else note
 
 
+def load_note(job_id: str) -> str:
+    """Return the metadata of a job that loads the input of another one, before that is started by a `Replace`.
+
+    Metrics join both: the load counts as wait.
+
+    >>> load_note("w0!12")
+    'parent=w0!12;segment=0;kind=load'
+    """
+    return f"{_PARENT}{id_in_note(job_id)};segment=0;kind=load"
+
+
 def _scaled(amount: Any, share: float) -> Any:
     if isinstance(amount, list):
         return [_scaled(part, share) for part in amount]

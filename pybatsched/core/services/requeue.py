@@ -273,7 +273,7 @@ class Services:
         n = job.n_procs if decision.n is None else decision.n
         old_s = derive.delay_of(job.profile, self._profiles(job))
         duration_s = None if decision.duration_s == old_s else decision.duration_s
-        if n != job.n_procs or duration_s is not None or decision.extra_s or job.is_reshaped:
+        if n != job.n_procs or duration_s is not None or decision.extra_s or decision.spent_s or job.is_reshaped:
             self._register_replacement(job, n, duration_s, old_s, decision)
         self._reply.carry_out(
             d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=decision.reason)
@@ -301,7 +301,10 @@ class Services:
         wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
         own = JobWork(wire_id.partition("!")[2], work, walltime, estimate)
         grows_s = 0.0 if decision.within_walltime else extra_s
-        work_now = own._replace(profile=profile, walltime=_more(walltime, grows_s), estimate=_more(estimate, grows_s))
+        walltime, estimate = _more(walltime, grows_s), _more(estimate, grows_s)
+        if decision.spent_s:
+            walltime, estimate = _left(walltime, decision.spent_s), _left(estimate, decision.spent_s)
+        work_now = own._replace(profile=profile, walltime=walltime, estimate=estimate)
         self._notes.move_policy_note(job.wire_id, wire_id)
         note = self._notes.add_fact(job.wire_id, f"replaced_by={derive.id_in_note(wire_id)};kind=replace")
         self._reply.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
