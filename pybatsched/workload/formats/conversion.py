@@ -124,7 +124,8 @@ def procs_in_use(spans: Iterable[tuple[float, float, int, int]]) -> Iterator[tup
     """
     changes: list[tuple[float, int, int]] = []
     for started_at, run_s, n, line in spans:
-        changes += [(started_at, n, line), (started_at + run_s, -n, line)]
+        changes.append((started_at, n, line))
+        changes.append((started_at + run_s, -n, line))
     changes.sort()
     used = 0
     for _, n, line in changes:

@@ -234,6 +234,8 @@ class JobId(NamedTuple):
         """Return the id with leading zeros."""
         if self.name:
             return self.name
+        if self.task is None and self.part is None:
+            return str(self.number).zfill(n_digits)
         task = "" if self.task is None else f"_{self.task:0{n_task}}"
         part = "" if self.part is None else f"+{self.part:0{n_part}}"
         return f"{self.number:0{n_digits}}{task}{part}"

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Final, cast
@@ -25,6 +26,7 @@ from pybatsched.workload.formats.tables.mapping import (
     AUTO,
     FIELDS,
     SETS,
+    SIZES,
     TEXTS,
     UNITS,
     Column,
@@ -43,7 +45,10 @@ _MOST_S: Final = 100 * 366 * 86_400  # a century
 _LATEST: Final = 253_402_300_800  # the year 10000
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _ID_NUMBER: Final = re.compile(r"[0-9]{1,15}")
+_MOST_ID: Final = 10**15
 _FORBIDDEN: Final = re.compile(r'[!,"\\\s\0]')
+#: Kinds of columns that repeat few values: each value is read once.
+_OF_FEW_VALUES: Final[frozenset[Kind]] = frozenset({"duration", "count", "memory", "state", "text"})
 _NO_LIMITS: Final = frozenset({*values.NO_LIMIT, "4294967294", "4294967295"})  # numbers of Slurm's database
 
 
@@ -352,15 +357,46 @@ class _Times:
         return (there - _EPOCH).total_seconds()
 
 
-def _plain_seconds(cells: Sequence[Any]) -> list[Any] | None:
-    """Read texts that are all plain numbers of seconds above 0; None if one is not. O(n), a fifth of the usual time."""
-    try:
+def _plain_seconds(cells: Sequence[Any]) -> list[float] | None:
+    """Read cells that are all plain numbers of seconds above 0; None if one is not. O(n), a fifth of the usual time."""
+    kinds = set(map(type, cells))
+    if kinds == {str}:
         if not all(map(str.isdecimal, cells)) or not "".join(cells).isascii():
             return None
-    except TypeError:
+    elif kinds != {int}:
         return None
     numbers = list(map(float, cells))
-    return numbers if numbers and min(numbers) > 0 and max(numbers) < _MOST_S else None
+    return numbers if min(numbers) > 0 and max(numbers) < _MOST_S else None
+
+
+def _plain_ids(cells: Sequence[Any]) -> list[JobId] | None:
+    """Read ids that are all numbers; None if one is not. O(n), a fifth of the usual time."""
+    kinds = set(map(type, cells))
+    if kinds == {str}:
+        if not all(map(str.isdecimal, cells)) or not "".join(cells).isascii():
+            return None
+    elif kinds != {int}:
+        return None
+    numbers = list(map(int, cells))
+    return list(map(JobId, numbers)) if min(numbers) >= 0 and max(numbers) < _MOST_ID else None
+
+
+def _may_be_invalid(found: Mapping[str, list[Any]]) -> bool:
+    """Return whether a row may have to be left out, or be an error, by its values together. O(n), without false noes.
+
+    A negative run time, a job without submission, a job without a size, and a state that is dropped.
+    """
+    starts, ends = found.get("start"), found.get("end")
+    if starts is not None and ends is not None:
+        pairs = zip(starts, ends, strict=True)
+        if any(at is not None and end is not None and end < at for at, end in pairs):
+            return True
+    elif ends is not None:  # the start is the submission and the wait
+        return True
+    states = found.get("state")
+    if None in found["submit"] or (states is not None and DROPPED in states):
+        return True
+    return not any(all(found[name]) for name in SIZES if name in found)
 
 
 DROPPED: Final = "dropped"
@@ -402,6 +438,7 @@ class _Reader:
             and column.unit in {AUTO, "s"}
             and not (mapping.origin or mapping.unknown)
         }
+        self._plain_id = not mapping.unknown
         self._labels: dict[tuple[str | None, ...], Mapping[str, str]] = {}
         self._n_rows = 0
 
@@ -447,6 +484,9 @@ class _Reader:
             else range(before + 1, before + n + 1)
         )
         made = self._jobs(found, lines, n)
+        if not faults and not _may_be_invalid(found):
+            self.log.jobs.extend(made)
+            return
         states = found.get("state")
         for place, job in enumerate(made):
             fault = faults.get(place) if faults else None
@@ -464,7 +504,12 @@ class _Reader:
         read = self._read[what]
         if what in self._plain and (numbers := _plain_seconds(cells)) is not None:
             return numbers
+        if what == "id" and self._plain_id and (ids := _plain_ids(cells)) is not None:
+            return ids
         try:
+            if FIELDS[what] in _OF_FEW_VALUES and len(kinds := set(map(type, cells))) == 1 and kinds <= {str, int}:
+                known = {cell: read(cell) for cell in set(cells)}
+                return list(map(known.__getitem__, cells))
             return [read(cell) for cell in cells]
         except ValueError:
             pass
@@ -520,7 +565,7 @@ class _Reader:
         used = found.get("used_memory")
         priorities = found.get("priority")
         return map(
-            LoggedJob._make,
+            partial(tuple.__new__, LoggedJob),  # as `_make`, in a third of the time
             zip(
                 ids,
                 submitted,
