@@ -1,10 +1,14 @@
-"""CPU time per exchange of the server over real ZeroMQ, compared with a bare echo loop.
+"""CPU time per exchange of the server over real ZeroMQ, and of a message alone with cold and warm caches.
 
-    python benchmarks/exchanges.py [--jobs 10000] [--procs 1024] [--load 0.9] [--policy NAME ...]
+    python benchmarks/exchanges.py [--jobs 10000] [--procs 1024] [--load 0.9] [--policy NAME ...] [--messages-only]
 
 Each policy serves a whole simulation to the fake Batsim, in a separate process. The CPU time is that of the server
-process without its start-up. The lower bound is a process that only receives, parses and answers the same requests,
-with the standard library's json and with msgspec. Prints a table without a verdict.
+process without its start-up. The lower bounds are `benchmarks/smallest_fcfs.py`, a scheduler without any checks, and a
+process that only receives, parses and answers the same requests, with the standard library's json and with msgspec.
+
+The second table has the median CPU time to handle a message of the same simulation in this process, without a socket.
+In between, a cold run reads 8 MB of other memory, as Batsim does while the scheduler waits; a warm run reads none. What
+counts over the wire is the cold time. Prints tables without a verdict.
 """
 
 from __future__ import annotations
@@ -13,14 +17,20 @@ import argparse
 import math
 import random
 import resource
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import zmq
+from smallest_fcfs import SmallestFcfs
 
+from pybatsched.policies.registry import PolicyPlan, find
+from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload
 
 ECHO = """
@@ -101,14 +111,53 @@ def measure(name: str, command: list[str], drive: Callable[[Callable[[bytes], by
     return Row(name, n_exchanges, children_cpu_s() - before - start_s, wall_s)
 
 
+#: Memory that a cold run reads between two messages, one byte of each cache line.
+_OTHER: Final = bytearray(8 << 20)
+_LINE: Final = 64
+
+
+def median_us(jobs: Workload, n_procs: int, handle: Callable[[bytes], bytes], *, cold: bool) -> float:
+    """Return the median CPU time of this thread in `handle`, in microseconds, over a whole simulation."""
+    spans: list[int] = []
+
+    def ask(raw: bytes) -> bytes:
+        if cold:
+            sum(_OTHER[::_LINE])
+        started = time.thread_time_ns()
+        reply = handle(raw)
+        spans.append(time.thread_time_ns() - started)
+        return reply
+
+    FakeBatsim(jobs, n_procs).run(ask)
+    return statistics.median(spans) / 1e3
+
+
+def print_messages(jobs: Workload, n_procs: int, policies: list[str]) -> None:
+    """Print the second table."""
+    makers: dict[str, Callable[[], Callable[[bytes], bytes]]] = {
+        policy: lambda policy=policy: Session(PolicyPlan(find(policy))).handle  # type: ignore[misc]
+        for policy in policies
+    }
+    makers["floor: smallest FCFS"] = lambda: SmallestFcfs().handle
+    print(f"{'':24} {'cold us/message':>16} {'warm us/message':>16}")
+    for name, make in makers.items():
+        cold, warm = (min(median_us(jobs, n_procs, make(), cold=cold) for _ in range(3)) for cold in (True, False))
+        print(f"{name:24} {cold:>16.1f} {warm:>16.1f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--procs", type=int, default=1024)
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--policy", action="append", help="default: fcfs, easy and conservative")
+    parser.add_argument("--messages-only", action="store_true", help="print only the second table")
     args = parser.parse_args()
     jobs = workload(args.jobs, args.procs, args.load)
+    policies = args.policy or ["fcfs", "easy", "conservative"]
+    if args.messages_only:
+        print_messages(jobs, args.procs, policies)
+        return
     requests: list[bytes] = []
 
     def simulate(ask: Callable[[bytes], bytes]) -> int:
@@ -132,9 +181,12 @@ def main() -> None:
         return [sys.executable, "-m", "pybatsched", "--policy", policy, "--endpoint", "tcp://127.0.0.1:*"]
 
     rows = []
-    for policy in args.policy or ["fcfs", "easy", "conservative"]:
+    for policy in policies:
         start_s = measure(policy, server(policy), nothing, 0.0).cpu_s
         rows.append(measure(policy, server(policy), simulate, start_s))
+    smallest = [sys.executable, str(Path(__file__).with_name("smallest_fcfs.py"))]
+    start_s = measure("smallest", smallest, nothing, 0.0).cpu_s
+    rows.append(measure("floor: smallest FCFS", smallest, simulate, start_s))
     for kind in ("msgspec", "json"):
         command = [sys.executable, "-c", ECHO, kind]
         start_s = measure(kind, command, nothing, 0.0).cpu_s
@@ -144,6 +196,8 @@ def main() -> None:
     print(f"{'':24} {'exchanges':>10} {'CPU us/exchange':>16} {'x floor (json)':>15} {'wall s':>8}")
     for row in rows:
         print(f"{row.name:24} {row.n_exchanges:>10} {row.us:>16.1f} {row.us / floor.us:>15.2f} {row.wall_s:>8.1f}")
+    print()
+    print_messages(jobs, args.procs, policies)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.experiment import run_inputs
-from pybatsched.live import batsim, batsim5
-from pybatsched.live.server import DEFAULT_TIMEOUT_S
+from pybatsched.live import DEFAULT_TIMEOUT_S, batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
 from pybatsched.metrics import Tally, energy, summary

@@ -6,13 +6,13 @@ import argparse
 from dataclasses import replace
 from typing import Final
 
-from pybatsched.cli.common import arguments, process, run_end
+from pybatsched.cli.common import arguments, process
 from pybatsched.cli.common.progress import print_exchange
 from pybatsched.core import decisions as d
 from pybatsched.errors import BrokenPromiseError, InputError, Interrupted, quantity
-from pybatsched.live import keys
+from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, keys
 from pybatsched.live.access import is_wide
-from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
+from pybatsched.live.server import ServerOptions, serve
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import MAX_MESSAGE_BYTES, Session
 
@@ -106,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
     arguments.say(_summary(session))
     promises = session.engine.broken_promises
     if promises:
+        from pybatsched.cli.common import run_end  # noqa: PLC0415  rarely needed
+
         raise BrokenPromiseError("\n".join(run_end.broken(promises)))
     return 0
 

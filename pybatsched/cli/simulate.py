@@ -6,28 +6,28 @@ import argparse
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pybatsched.cli.common import arguments, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
-from pybatsched.live import keys
-from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
-from pybatsched.machines import names
+from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.metrics import summary
 from pybatsched.metrics.job_fields import not_evaluated
 from pybatsched.platform import model, roles
 from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.results.writing import Results
-from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import run as runs
-from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
-from pybatsched.simulator.options import AUTO, CLOCKS, Scenario, SimulationOptions
+from pybatsched.simulator.options import AUTO, BATSIM5_VERSION, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
+
+if TYPE_CHECKING:
+    from pybatsched.live.keys import ClientKeys
+    from pybatsched.session.journal import JournalWriter
 
 EPILOG: Final = """\
 examples:
@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> int:
             "-o, --config and --journal: expected with --policy; an external scheduler has its own options"
         )
     elif args.curve is not None:
-        keys.read_client(args.curve)  # before the run starts
+        _keys(args)  # before the run starts
     if args.curve is not None and plan is not None:
         raise InputError("--curve: expected with --external; a policy in this process has no connection")
     _refuse_to_overwrite(args, plan)
@@ -245,7 +245,7 @@ def _simulate(
                 scenario,
                 plan,
                 outputs,
-                journal=JournalWriter(args.journal) if args.journal else None,
+                journal=_journal(args),
                 watch=print_exchange if args.verbose else None,
                 progress=progress.update_run,
                 tau_s=args.tau,
@@ -262,8 +262,26 @@ def _simulate(
             progress=progress.update_run,
             tau_s=args.tau,
             batsim=5 if args.protocol == "v5" else 4,
-            keys=None if args.curve is None else keys.read_client(args.curve),
+            keys=_keys(args),
         )
+
+
+def _journal(args: argparse.Namespace) -> JournalWriter | None:
+    """Create the journal of --journal; None without it."""
+    if not args.journal:
+        return None
+    from pybatsched.session.journal import JournalWriter  # noqa: PLC0415  only for --journal
+
+    return JournalWriter(args.journal)
+
+
+def _keys(args: argparse.Namespace) -> ClientKeys | None:
+    """Read the keys of --curve; None without it."""
+    if args.curve is None:
+        return None
+    from pybatsched.live import keys  # noqa: PLC0415  slow to import, and rarely needed
+
+    return keys.read_client(args.curve)
 
 
 def _options(args: argparse.Namespace) -> SimulationOptions:
@@ -331,6 +349,8 @@ def _platform(args: argparse.Namespace) -> Platform | None:
     if args.platform is None:
         platform = model.uniform(args.procs)
     else:
+        from pybatsched.machines import names  # noqa: PLC0415  only for runs with a platform
+
         roles_given = roles.read_roles(args.add_role_to_hosts)
         platform = names.find(args.platform, energy=args.energy).read(master=args.master_host, roles=roles_given)
     return model.limit(platform, args.mmax) if args.mmax else platform

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from pybatsched.core.fields import JobFields
 from pybatsched.errors import InputError, quantity
-from pybatsched.machines import names
 from pybatsched.metrics import summary
 from pybatsched.metrics.job_fields import check_fields
 from pybatsched.platform.groups import groups, host_size
@@ -46,8 +45,17 @@ class Sizing(NamedTuple):
 
 def unit_by_name(name: str | None) -> str | None:
     """Return the unit that sizes of logs are converted to on this platform by default; None for no conversion."""
-    known = names.unit_of(name) if name is not None else None
+    known = _named_unit(name)
     return None if known is None or known[1] else known[0]
+
+
+def _named_unit(name: str | None) -> tuple[str, bool] | None:
+    """Return the unit of the hosts of a platform, by its name, as `machines.names.unit_of`; None without a name."""
+    if name is None:
+        return None
+    from pybatsched.machines import names  # noqa: PLC0415  only for runs with a platform
+
+    return names.unit_of(name)
 
 
 def sizing(unit: str | None, platform: Platform, name: str | None) -> Sizing | None:
@@ -56,7 +64,7 @@ def sizing(unit: str | None, platform: Platform, name: str | None) -> Sizing | N
     `unit` is the user's choice. If it is None, a known machine whose logs count cores has its own unit. Raises
     InputError if the hosts of the platform are not such units.
     """
-    known = names.unit_of(name) if name is not None else None
+    known = _named_unit(name)
     by_name = unit_by_name(name)
     if unit == "core" or (unit is None and by_name is None):
         return None
@@ -184,7 +192,11 @@ def digests(
     platform: str | None, workload_files: Sequence[str], events: Sequence[str] = (), *, energy: bool = False
 ) -> dict[str, list[dict[str, str]]]:
     """Return the digests of the inputs, by kind. Call it when they are read, not after the run."""
-    platforms = [] if platform is None else [_digest(platform, names.find(platform, energy=energy).data())]
+    platforms = []
+    if platform is not None:
+        from pybatsched.machines import names  # noqa: PLC0415  only for runs with a platform
+
+        platforms = [_digest(platform, names.find(platform, energy=energy).data())]
     return {
         "platform": platforms,
         "workloads": [_digest(path, _content(path)) for path in workload_files],

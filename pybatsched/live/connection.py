@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable
 from typing import Final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from pybatsched.errors import InputError
 
@@ -21,6 +21,8 @@ LINGER_MS: Final = 2000
 _WRONG_KEYS: Final = (0x11000001, 0x11000002)
 #: Not a possible connection number.
 _CLOSED: Final = -1
+#: The first part of a message of a monitor: an event, and its value. (pyzmq's reader imports asyncio.)
+_EVENT: Final = struct.Struct("=hi")
 
 
 def is_port(text: str) -> bool:
@@ -101,17 +103,16 @@ class Watch:
     def _catch_up(self) -> None:
         """Process pending events."""
         while self._events.poll(0):
-            event = recv_monitor_message(self._events)
-            connection = int(event["value"])
-            if event["event"] == zmq.EVENT_DISCONNECTED:
+            event, connection = _EVENT.unpack(self._events.recv_multipart()[0])
+            if event == zmq.EVENT_DISCONNECTED:
                 self._open.discard(connection)
                 if connection == self._peer:
                     self._peer = _CLOSED  # the next connection may get the same number
-            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 self.is_refused = True
-            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
                 self._failed()
-            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 if connection in _WRONG_KEYS:
                     self._failed()
             else:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import zmq
 
 from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError, quantity
-from pybatsched.live import access
+from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, access
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port, receive
 from pybatsched.live.keys import ServerKeys
 from pybatsched.session.diagnosis import diagnose
@@ -25,8 +25,6 @@ from pybatsched.session.diagnosis import diagnose
 if TYPE_CHECKING:
     from pybatsched.session.session import Session
 
-DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:28000"
-DEFAULT_TIMEOUT_S: Final = 300.0
 PATIENCE_S: Final = 1.0
 
 

@@ -16,8 +16,6 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import CannotEncodeError, Codec, Message, v4
-from pybatsched.protocol.v5 import codec_for
-from pybatsched.protocol.v5_handshake import first_message_error
 from pybatsched.version import __version__
 
 if TYPE_CHECKING:
@@ -71,7 +69,7 @@ class Session:
         """Return the reply to a message. Errors of the peer or of the policy are journalled and raised."""
         self.n_messages += 1
         if self.n_messages == 1:
-            self._codec = codec_for(raw, self.plan.source.cls.needs)
+            self._codec = _codec_for(raw, self.plan)
         codec, journal = self._codec, self._journal
         try:
             message = self._receive(raw)
@@ -187,6 +185,8 @@ class Session:
                 received = self._codec.decode_events(raw)
                 begins = _begins(received)
             else:
+                from pybatsched.protocol.v5_handshake import first_message_error  # noqa: PLC0415  see `_codec_for`
+
                 raise RemoteProtocolError(first_message_error(raw))
         except RemoteProtocolError as error:
             failure = error
@@ -208,6 +208,15 @@ class Session:
             return self.plan.options_for(begins).model_dump(mode="json")
         except InputError:
             return dict(self.plan.given)  # the engine reports the same error
+
+
+def _codec_for(raw: bytes, plan: PolicyPlan) -> Codec:
+    """Return the codec for the first message of a conversation. That of Batsim 5 is imported only if it may be one."""
+    if raw.startswith(b"{"):
+        return v4
+    from pybatsched.protocol.v5 import codec_for  # noqa: PLC0415
+
+    return codec_for(raw, plan.source.cls.needs)
 
 
 def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from pybatsched.core import events as e
 from pybatsched.platform.model import Host, Platform
 from pybatsched.protocol.v5_handshake import BATPROTOCOL_VERSION, Features
-from pybatsched.simulator.options import Scenario, SimulationOptions
+from pybatsched.simulator.options import BATSIM5_VERSION, Scenario, SimulationOptions
 from pybatsched.simulator.simulation import Answer, Scheduler
-
-#: The Batsim release whose messages these are.
-BATSIM_VERSION: Final = "5.0.0-rc2"
 
 
 def with_requested_features(options: SimulationOptions, features: Features) -> SimulationOptions:
@@ -60,7 +57,7 @@ def add_batsim5_fields(
         "batsim_execution_context_json": context,
         "external_events": [{"name": f"ee{index}", "filename": ""} for index in range(n_event_lists)],
         "batprotocol_version": BATPROTOCOL_VERSION,
-        "batsim_version": BATSIM_VERSION,
+        "batsim_version": BATSIM5_VERSION,
         "batsim_commit": "",
     }
     return msgspec.structs.replace(

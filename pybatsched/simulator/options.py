@@ -15,6 +15,8 @@ AUTO: Final = "auto"
 EXACT: Final = "exact"
 SIMGRID: Final = "simgrid"
 CLOCKS: Final = (AUTO, EXACT, SIMGRID)
+#: The release of Batsim 5 whose messages the simulator sends.
+BATSIM5_VERSION: Final = "5.0.0-rc2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import TOO_LARGE, Engine, Reply
@@ -13,22 +13,22 @@ from pybatsched.core.fields import JobFields
 from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
-from pybatsched.live.keys import ClientKeys
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.job_fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
 from pybatsched.metrics.truncated import UnfinishedJob
 from pybatsched.policies.registry import PolicyPlan, Reserving
-from pybatsched.protocol import Message, v4
+from pybatsched.protocol import Message
 from pybatsched.session.diagnosis import why_waiting_text
-from pybatsched.session.journal import JournalWriter
-from pybatsched.session.session import Session
-from pybatsched.simulator import batsim5
-from pybatsched.simulator.external import ExternalScheduler, OnMessage
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
+
+if TYPE_CHECKING:
+    from pybatsched.live.keys import ClientKeys
+    from pybatsched.session.journal import JournalWriter
+    from pybatsched.simulator.external import OnMessage
 
 _OPTION_OF: Final[dict[BatsimFeature, str]] = {
     BatsimFeature.DYNAMIC_JOBS: "dynamic_jobs",
@@ -81,6 +81,9 @@ def run_policy(
     if journal is None and watch is None:
         engine = Engine(plan.make, plan.source.name, checked=checked)
         return _run(scenario, engine.step, outputs, progress, engine)
+    from pybatsched.protocol import v4  # noqa: PLC0415  without messages no codec is needed
+    from pybatsched.session.session import Session  # noqa: PLC0415
+
     session = Session(plan, journal=journal, watch=watch, checked=checked)
 
     def through_bytes(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
@@ -112,6 +115,9 @@ def run_external(
     With `batsim` 5 the run starts with the handshake of Batsim 5 and uses its protocol.
     """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
+    from pybatsched.simulator import batsim5  # noqa: PLC0415  only for external schedulers
+    from pybatsched.simulator.external import ExternalScheduler  # noqa: PLC0415  it imports ZeroMQ
+
     with ExternalScheduler(endpoint, timeout_s, on_message, before_last, keys) as scheduler:
         answer: Scheduler = scheduler
         is_greeted = batsim == 5

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from msgspec.structs import replace
 
@@ -24,12 +24,12 @@ from pybatsched.simulator.loop import HALT, Loop, Process
 from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
-from pybatsched.simulator.simgrid import processes
-from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simgrid.numbers import as_read
-from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses
 from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.world import Refusal, World
+
+if TYPE_CHECKING:
+    from pybatsched.simulator.simgrid.kernel import SimgridLoop
 
 #: A message to the scheduler: its time and events.
 Request: TypeAlias = tuple[float, Sequence[e.Event]]
@@ -74,6 +74,9 @@ class Simulation:
         self._at_rest_since = 0.0
         self._simgrid: SimgridLoop | None = None
         if self.world.has_network:
+            from pybatsched.simulator.simgrid.kernel import SimgridLoop  # noqa: PLC0415  see `_begin_on_network`
+            from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses  # noqa: PLC0415
+
             loop = SimgridLoop(self._look, scenario.ends_at, scenario.platform, self._is_ready)
             self.world.loop = self._simgrid = loop
             if scheduler is not None:
@@ -149,6 +152,9 @@ class Simulation:
             loop.post(self._on_no_submitter, None)
 
     def _begin_on_network(self, loop: SimgridLoop, execution: Execution) -> None:
+        from pybatsched.simulator.simgrid import processes  # noqa: PLC0415  only for runs on SimGrid's clock
+        from pybatsched.simulator.simgrid.processes import SimgridExecution  # noqa: PLC0415
+
         assert isinstance(execution, SimgridExecution)
         for name in self.world.scenario.workloads:
             take_jobs = partial(self.world.take_jobs, name)

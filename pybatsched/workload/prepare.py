@@ -15,8 +15,7 @@ from typing import Any, Final
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import is_number, shown
-from pybatsched.workload.formats.conversion import LOOSE, profile_of
-from pybatsched.workload.formats.swf_reader import OTHER_PARTITION
+from pybatsched.workload.formats.conversion import LOOSE, OTHER_PARTITION, profile_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import TOO_MANY, Selection

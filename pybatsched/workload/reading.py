@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pybatsched.errors import InputError
 from pybatsched.workload import prepare, progress
-from pybatsched.workload.formats import batsim4, files, job_log, rackham, swf
-from pybatsched.workload.formats.conversion import LogOptions
-from pybatsched.workload.formats.job_log import JobLog
-from pybatsched.workload.formats.rackham_reader import RackhamTrace
-from pybatsched.workload.formats.slurm_reader import read_slurm
-from pybatsched.workload.formats.swf_reader import SwfTrace
-from pybatsched.workload.formats.tables.reader import read_table
+from pybatsched.workload.formats import batsim4, files
+from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT, LogOptions, MemoryUnit, SizeIn
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
+
+if TYPE_CHECKING:
+    from pybatsched.workload.formats import swf
+    from pybatsched.workload.formats.job_log import JobLog
+    from pybatsched.workload.formats.rackham_reader import RackhamTrace
+    from pybatsched.workload.formats.swf_reader import SwfTrace
+
+# The modules of a format are imported when a file of that format is read.
 
 
 def read_file(
@@ -37,12 +41,20 @@ def read_file(
         case "Batsim JSON":
             return batsim4.read(path)
         case "Rackham":
+            from pybatsched.workload.formats import rackham  # noqa: PLC0415  see above
+
             return rackham.read_rackham(path, lenient=lenient)
         case "SWF":
+            from pybatsched.workload.formats import swf  # noqa: PLC0415  see above
+
             return swf.read_swf(path, lenient=lenient, names=swf.FRONTIER if format == "frontier" else None)
         case "Slurm":
+            from pybatsched.workload.formats.slurm_reader import read_slurm  # noqa: PLC0415  see above
+
             return read_slurm(path, timezone=timezone, lenient=lenient)
         case "table":
+            from pybatsched.workload.formats.tables.reader import read_table  # noqa: PLC0415  see above
+
             return read_table(path, name=format, mapping=mapping, timezone=timezone, lenient=lenient)
 
 
@@ -55,6 +67,11 @@ def read(
     the Rackham format those of `LogOptions`, a log of Slurm or a table all but `memory_unit` and `unknown_runtime_s`.
     Options that are not `job_log.JobLogOptions` leave the unit of sizes and the zone to the log. Raises InputError.
     """
+    from pybatsched.workload.formats import job_log, rackham, swf  # noqa: PLC0415  see above
+    from pybatsched.workload.formats.job_log import JobLog  # noqa: PLC0415  see above
+    from pybatsched.workload.formats.rackham_reader import RackhamTrace  # noqa: PLC0415  see above
+    from pybatsched.workload.formats.swf_reader import SwfTrace  # noqa: PLC0415  see above
+
     zone = options.timezone if isinstance(options, job_log.JobLogOptions) else None
     with progress.part(0, 0.6):
         found = read_file(path, format=options.format, mapping=options.mapping, timezone=zone, lenient=lenient)
@@ -89,8 +106,8 @@ def load(
     unknown_runtime_s: float | None = None,
     n_procs: int | None = None,
     n_procs_else: int | None = None,
-    memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
-    size_in: job_log.SizeIn | None = None,
+    memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT,
+    size_in: SizeIn | None = None,
     timezone: str | None = None,
     selection: Selection | None = None,
     lenient: bool = False,
@@ -109,6 +126,8 @@ def load(
     if kind == "Batsim JSON":
         workload = prepare.with_walltimes(batsim4.read(path), rule)[0]
         return workload if selection is None else prepare.select(workload, selection)[0]
+    from pybatsched.workload.formats import job_log, swf  # noqa: PLC0415  see above
+
     options = swf.SwfOptions(
         rule,
         size=size,

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from pybatsched import DeadlineFields, Options, Order, QueueFields, QueueOptions, parse_order
 
 Promote: TypeAlias = Literal["max", "each"]
+#: Each policy uses one of these models; the others are not built.
+_DEFERRED = ConfigDict(defer_build=True)
 
 
 class EasyOptions(QueueOptions):
     """Options of EASY backfilling."""
+
+    model_config = _DEFERRED
 
     backfill_order: Order | None = Field(
         None,
@@ -24,6 +28,8 @@ class EasyOptions(QueueOptions):
 class PredictsimOptions(Options):
     """Options of `published_predictsim`."""
 
+    model_config = _DEFERRED
+
     backfill_order: Literal["fcfs", "sjf"] = Field(
         "fcfs", description="order in which waiting jobs are tried for backfilling: fcfs, or shortest prediction first"
     )
@@ -31,6 +37,8 @@ class PredictsimOptions(Options):
 
 class ConservativeOptions(QueueOptions):
     """Options of conservative backfilling. The order must not change while jobs wait."""
+
+    model_config = _DEFERRED
 
     compression: bool = Field(
         True,
@@ -63,3 +71,5 @@ class DbfOptions(ConservativeOptions):
 
 class DbfFields(QueueFields, DeadlineFields):
     """The job fields of deadline-based backfilling: the deadline."""
+
+    model_config = _DEFERRED

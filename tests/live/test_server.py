@@ -406,7 +406,7 @@ def test_ipc_works(tmp_path: Path) -> None:
 
 
 def test_the_default_endpoint_is_this_machine_only() -> None:
-    from pybatsched.live.server import DEFAULT_ENDPOINT
+    from pybatsched.live import DEFAULT_ENDPOINT
 
     assert DEFAULT_ENDPOINT == "tcp://127.0.0.1:28000"
 

@@ -8,7 +8,6 @@ import math
 import os
 import shlex
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,19 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import msgspec
 
 from pybatsched.errors import InputError, toml_problem
-from pybatsched.metrics import DEFAULT_TAU_S
-from pybatsched.platform.model import MAX_HOSTS
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 from pybatsched.results import run_state
 from pybatsched.version import __version__
-from pybatsched.workload.formats.files import FORMATS, Format, format_of as file_format
-from pybatsched.workload.formats.job_log import SIZES
-from pybatsched.workload.formats.swf import MEMORY_UNITS
-from pybatsched.workload.selection import seconds_of
 
 if TYPE_CHECKING:
     from pybatsched.metrics.runs import Run
+    from pybatsched.workload.formats.files import Format
 
 
 class Group(Protocol):
@@ -175,6 +169,8 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _table(path: str, name: str) -> Mapping[str, Any]:
+    import tomllib  # noqa: PLC0415  only for --config
+
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -268,12 +264,16 @@ def add_fields_from(parser: argparse.ArgumentParser) -> None:
 
 def add_tau(parser: Group) -> None:
     """Describe the option for the bound of bounded slowdowns."""
+    from pybatsched.metrics import DEFAULT_TAU_S  # noqa: PLC0415  `serve` does not need it
+
     name = "bound of bounded slowdowns (default %(default)g)"
     parser.add_argument("--tau", type=timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help=name)
 
 
 def add_own_tau(parser: Group) -> None:
     """Describe the same option for commands that read runs. The default is the bound of the run."""
+    from pybatsched.metrics import DEFAULT_TAU_S  # noqa: PLC0415  `serve` does not need it
+
     name = f"bound of bounded slowdowns (default: the run's own, or {DEFAULT_TAU_S:g})"
     parser.add_argument("--tau", type=timeout_s, metavar="SECONDS", help=name)
 
@@ -312,6 +312,8 @@ def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
 
 def span(args: argparse.Namespace, end_name: str = "--to") -> tuple[float | None, float | None]:
     """Return the start and the end of a span of time in seconds. Raises InputError; `end_name` names the end."""
+    from pybatsched.workload.selection import seconds_of  # noqa: PLC0415  `serve` does not need it
+
     begin = None if args.from_at is None else seconds_of(args.from_at, "--from")
     end = None if args.to_at is None else seconds_of(args.to_at, end_name)
     if begin is not None and end is not None and begin >= end:
@@ -333,6 +335,8 @@ def add_span(parser: Group) -> None:
 
 def add_memory_unit(parser: Group) -> None:
     """Describe the option for the unit of memory in logs."""
+    from pybatsched.workload.formats.conversion import MEMORY_UNITS  # noqa: PLC0415  `serve` does not need it
+
     text = "unit of memory per processor in logs (default: KB, as in the SWF standard)"
     parser.add_argument("--memory-unit", choices=MEMORY_UNITS, help=text)
 
@@ -345,6 +349,8 @@ def add_partition(parser: Group) -> None:
 
 def add_slurm(parser: Group) -> None:
     """Describe the options for logs of Slurm and tables: what sizes count, and the zone of times."""
+    from pybatsched.workload.formats.conversion import SIZES  # noqa: PLC0415  `serve` does not need it
+
     text = "what sizes of jobs in a log of Slurm or a table count (default: cores, or as in the mapping)"
     parser.add_argument("--size-in", choices=SIZES, help=text)
     add_timezone(parser)
@@ -358,6 +364,8 @@ def add_timezone(parser: Group) -> None:
 
 def add_format(parser: Group) -> None:
     """Describe the options for the format of a file. `format_of` reads them."""
+    from pybatsched.workload.formats.files import FORMATS  # noqa: PLC0415  `serve` does not need it
+
     names = ", ".join(FORMATS)
     add = parser.add_argument
     add("--format", metavar="NAME", choices=tuple(FORMATS), help=f"{names} (default: by the content)")
@@ -366,7 +374,9 @@ def add_format(parser: Group) -> None:
 
 def format_of(path: str, args: argparse.Namespace) -> Format:
     """Return the format of a file by the options, or by its content. Raises InputError."""
-    return file_format(path, args.format, args.mapping)
+    from pybatsched.workload.formats import files  # noqa: PLC0415  `serve` does not need it
+
+    return files.format_of(path, args.format, args.mapping)
 
 
 def n_workers(text: str) -> int:
@@ -402,6 +412,8 @@ def integer(text: str) -> int:
 
 def processors(text: str) -> int:
     """Read the number of processors of a machine."""
+    from pybatsched.platform.model import MAX_HOSTS  # noqa: PLC0415  `serve` does not need it
+
     n = _whole(text, 1)
     if n > MAX_HOSTS:
         raise argparse.ArgumentTypeError(f"expected 1 to {MAX_HOSTS:,} processors, found {text:.40}")

@@ -17,7 +17,7 @@ from pybatsched.experiment import run_inputs
 from pybatsched.experiment.run_inputs import Sizing, sizing, unit_by_name
 from pybatsched.platform.model import Platform
 from pybatsched.workload import load
-from pybatsched.workload.formats import swf
+from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS, n_rounded
 from pybatsched.workload.selection import NoJobsLeftError, Selection
@@ -154,9 +154,9 @@ def workloads(
 
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the options by which workloads were read, for the summary."""
-    unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
+    unit = args.memory_unit or DEFAULT_MEMORY_UNIT
     options: dict[str, Any] = {"walltimes": args.walltimes}
-    options |= {} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
+    options |= {} if unit == DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
     options |= {name: value for name in ("size_in", "timezone") if (value := getattr(args, name)) is not None}
     options |= {} if args.format is None else {"log_format": args.format}
     options |= {} if args.mapping is None else {"mapping": str(Path(args.mapping).resolve())}
@@ -186,7 +186,7 @@ def _selection(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _workload(path: str, args: argparse.Namespace, selection: Selection | None, n_procs: int | None) -> Workload:
-    unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
+    unit = args.memory_unit or DEFAULT_MEMORY_UNIT
     try:
         with loading(f"reading {path}", quiet=args.quiet):
             workload = load(

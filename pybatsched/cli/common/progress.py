@@ -14,7 +14,6 @@ from pybatsched.core.engine import Reply
 from pybatsched.core.instants import seconds_text
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol import Message
-from pybatsched.workload.progress import part, report_to
 
 #: Messages between two updates of the bar of a run.
 _EVERY: Final = 256
@@ -94,6 +93,8 @@ def loading(what: str, *, quiet: bool = False) -> Iterator[None]:
         if not bar.is_shown:
             yield
             return
+        from pybatsched.workload.progress import part, report_to  # noqa: PLC0415  `serve` does not need it
+
         with report_to(bar.update), part(0, 1):
             yield
 

@@ -13,7 +13,6 @@ from pybatsched.cli.common import arguments, process
 from pybatsched.core.instants import seconds_text
 from pybatsched.errors import BrokenPromiseError, UnfinishedError, quantity
 from pybatsched.metrics import summary
-from pybatsched.metrics.compare import comparison
 from pybatsched.results import run_state
 from pybatsched.results.run_state import RunState
 from pybatsched.results.writing import Results
@@ -101,6 +100,8 @@ def _summary_in_place(prefix: str) -> Mapping[str, Any] | None:
 
 def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return what differs between the summaries of two runs."""
+    from pybatsched.metrics.compare import comparison  # noqa: PLC0415  only if a run is replaced
+
     (name, options), (other_name, other_options) = _policy(before), _policy(after)
     different = ["policy"] if name != other_name else ["options"] * (options != other_options)
     different += comparison.different_inputs(comparison.inputs_of(before), comparison.inputs_of(after))

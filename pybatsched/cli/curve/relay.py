@@ -7,9 +7,8 @@ from typing import Final
 
 from pybatsched.cli.common import arguments, process
 from pybatsched.errors import quantity
-from pybatsched.live import keys
+from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, keys
 from pybatsched.live.relay import Relay
-from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 
 EPILOG: Final = """\
 examples:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from pybatsched.errors import InputError
 from pybatsched.workload.model import Workload
@@ -43,6 +43,15 @@ RENUMBERED: Final = "job number given before: renumbered"
 LOOSE: Final = "depends on a job that is not in the workload: dependency removed"
 MOVED: Final = "submitted before the job on the line above: put in order of submission"
 TOO_LARGE: Final = "larger than the machine: kept, schedulers will reject it"
+OTHER_PARTITION: Final = "of another partition: dropped"
+
+MemoryUnit = Literal["KB", "MB", "GB"]
+DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as in the standard of SWF
+#: The units of memory that a log may have.
+MEMORY_UNITS: Final[tuple[MemoryUnit, ...]] = get_args(MemoryUnit)
+SizeIn = Literal["cores", "nodes", "gpus"]
+#: What the size of a job can count.
+SIZES: Final[tuple[SizeIn, ...]] = get_args(SizeIn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from pybatsched.errors import InputError, quantity
@@ -21,22 +21,35 @@ from pybatsched.workload.formats.conversion import (
     LOOSE,
     NO_RUN_TIME,
     NO_SUBMISSION,
+    OTHER_PARTITION,
+    SIZES,
     LogConverter,
     LogLines,
+    SizeIn,
     gc_paused,
     procs_in_use,
 )
 from pybatsched.workload.formats.slurm_values import JobId, Memory
 from pybatsched.workload.formats.swf import CUT, NO_REQUEST, OTHER_SIZE, SwfOptions
-from pybatsched.workload.formats.swf_reader import OTHER_PARTITION
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report, Tally
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import plain, tidy
 
-SizeIn = Literal["cores", "nodes", "gpus"]
-#: What the size of a job can count.
-SIZES: Final[tuple[SizeIn, ...]] = get_args(SizeIn)
+__all__ = [
+    "SIZES",
+    "JobLog",
+    "JobLogOptions",
+    "LoggedJob",
+    "SizeIn",
+    "drop_reason",
+    "peak_use",
+    "size_of",
+    "sizes",
+    "spans_of",
+    "to_workload",
+    "zone_of",
+]
 
 WAITING_TASKS: Final = "tasks of an array that had not started at the end of the log: dropped"
 CANCELLED: Final = "cancelled before it started: dropped"

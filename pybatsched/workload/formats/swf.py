@@ -15,12 +15,15 @@ from typing import Any, Final, Literal
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats.conversion import (
+    DEFAULT_MEMORY_UNIT,
     LOOSE,
+    MEMORY_UNITS,
     NO_RUN_TIME,
     NO_SUBMISSION,
     LogConverter,
     LogLines,
     LogOptions,
+    MemoryUnit,
     gc_paused,
     procs_in_use,
 )
@@ -76,11 +79,7 @@ _LABELS: Final = ("user", "group", "application", "queue", "partition")
 
 Size = Literal["allocated", "requested", "larger"]
 RunTimes = Literal["logged", "cut"]
-MemoryUnit = Literal["KB", "MB", "GB"]
-DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as in the standard
-_IN_A_GB: Final[Mapping[str, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
-#: The units of memory that a log may have.
-MEMORY_UNITS: Final = tuple(_IN_A_GB)
+_IN_A_GB: Final[Mapping[MemoryUnit, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError, quantity
-from pybatsched.workload.formats.conversion import gc_paused
+from pybatsched.workload.formats.conversion import OTHER_PARTITION, gc_paused
 from pybatsched.workload.formats.files import opened
 from pybatsched.workload.report import Tally
 
@@ -89,7 +89,6 @@ _MOST_CACHED: Final = 1 << 16
 _COUNT: Final = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?![\d.]|,\d)")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
-OTHER_PARTITION: Final = "of another partition: dropped"
 
 #: A name in a list of fields: its position, a colon, the name, and perhaps an explanation.
 _NAMED: Final = re.compile(r"([0-9]{1,3})\s*:\s*([A-Za-z][A-Za-z0-9_-]{0,40})(?![^\s(,;])")

@@ -6,13 +6,10 @@ again with the columns of a table, before anything is converted.
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -138,6 +135,8 @@ class TableMapping:
 def similar(name: str, names: Iterable[str]) -> list[str]:
     """Return up to three names that are similar to a name. O(names)."""
     by_key = {_key(one): one for one in names}
+    import difflib  # noqa: PLC0415  rarely needed
+
     return [by_key[key] for key in difflib.get_close_matches(_key(name), by_key, 3, 0.6)]
 
 
@@ -174,6 +173,8 @@ def read_mapping(path: str | Path) -> TableMapping:
 @cache
 def shipped(name: str) -> TableMapping:
     """Return the mapping of a public set."""
+    from importlib import resources  # noqa: PLC0415  rarely needed
+
     file = resources.files("pybatsched.workload.formats").joinpath("tables", f"{name}.toml")
     return replace(mapping_of(file.read_text(encoding="utf-8"), f"the mapping {name}", is_of_set=True), name=name)
 
@@ -186,6 +187,8 @@ def detected(columns: Iterable[str]) -> str | None:
 
 def mapping_of(text: str, source: str, *, is_of_set: bool = False) -> TableMapping:
     """Return the mapping in a TOML text. Raises InputError that names the source and the member."""
+    import tomllib  # noqa: PLC0415  rarely needed
+
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:

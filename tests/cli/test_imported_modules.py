@@ -1,0 +1,67 @@
+"""A command imports only what it uses: imports are most of the time of a short run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from support.places import ROOT
+
+#: Modules of libraries that only connections use, and slow ones that nothing above needs.
+_CONNECTIONS = ("zmq", "asyncio", "http.client", "urllib.request", "ssl", "msgpack", "pybatsched.live.keys")
+_RARE = ("tomllib", "numpy", "polars", "tqdm", "pybatsched.machines", "pybatsched.platform.xml")
+
+
+def imported(code: str) -> set[str]:
+    """Return the modules that a new process has imported after this code."""
+    code += "\nimport sys; print(*sys.modules, sep='\\n', file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stderr.split("\n"))
+
+
+def found(names: tuple[str, ...], modules: set[str]) -> list[str]:
+    """Return those of the names that were imported, themselves or modules below them."""
+    return [name for name in names if any(f"{module}.".startswith(f"{name}.") for module in modules)]
+
+
+def simulating(tmp_path: Path, *more: str) -> set[str]:
+    words = [
+        "simulate",
+        "-w",
+        str(ROOT / "examples" / "workload.json"),
+        "--policy",
+        "easy",
+        "-e",
+        str(tmp_path / "o"),
+        *more,
+    ]
+    return imported(f"from pybatsched import cli; assert cli.main({words!r}) == 0")
+
+
+def test_a_simulation_imports_no_connections_codecs_and_formats_of_logs(tmp_path: Path) -> None:
+    modules = simulating(tmp_path, "-q")
+    assert "pybatsched_schedulers.easy" in modules
+    formats = tuple(f"pybatsched.workload.formats.{name}" for name in ("swf", "job_log", "rackham", "slurm_reader"))
+    codecs = ("pybatsched.protocol.v4", "pybatsched.protocol.v5", "pybatsched.session.session")
+    others = ("pybatsched.simulator.simgrid.kernel", "pybatsched.metrics.runs", "pybatsched.report")
+    assert found((*_CONNECTIONS, *_RARE, *formats, *codecs, *others), modules) == []
+
+
+def test_only_the_named_policy_is_loaded(tmp_path: Path) -> None:
+    modules = simulating(tmp_path, "-q")
+    policies = {name for name in modules if name.startswith("pybatsched_schedulers.")}
+    assert policies == {f"pybatsched_schedulers.{name}" for name in ("easy", "plan_options")}
+
+
+def test_a_journal_needs_only_the_codec_of_batsim_4(tmp_path: Path) -> None:
+    modules = simulating(tmp_path, "-q", "--journal", str(tmp_path / "j.pbj"))
+    assert "pybatsched.protocol.v4" in modules
+    assert found(("zmq", "asyncio", "pybatsched.protocol.v5"), modules) == []
+
+
+def test_a_server_imports_zeromq_but_nothing_of_the_simulator() -> None:
+    modules = imported("import pybatsched.cli.serve; from pybatsched.policies import registry; registry.find('easy')")
+    assert {"zmq", "pybatsched.live.server"} <= modules
+    unused = ("pybatsched.simulator", "pybatsched.workload", "pybatsched.metrics", "pybatsched.platform")
+    assert found(("asyncio", "http.client", "urllib.request", "pybatsched.protocol.v5", *unused, *_RARE), modules) == []
