@@ -34,7 +34,7 @@ ALLOWED: dict[str, str] = {
     "testing": "simulator machines platform session workload protocol policies core errors",
     "gym": "simulator machines platform metrics workload policies core errors",
     "campaign": ("simulator machines platform live metrics workload policies core results text_table errors version"),
-    "report": "campaign session metrics results core errors version",
+    "report": "campaign session metrics workload results core errors version",
     "experiment": ("report campaign simulator machines platform metrics session workload policies core results errors"),
     "pybatsched": "experiment policies core compiling errors version",
     "cli": (

@@ -21,6 +21,7 @@ from pybatsched.workload import merge, prepare, reading
 from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
+from pybatsched.workload.names import ending
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.sequences import sequences_of
 from pybatsched.workload.walltimes import Walltimes
@@ -126,9 +127,20 @@ class Preparer:
 
 def _workloads(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
     """Yield the workloads of a spec, each with the suffix of its name."""
-    for label, workload in _split(spec, _loaded(spec, sources, seed), seed):
+    for label, workload in _scaled(spec, _split(spec, _loaded(spec, sources, seed), seed)):
         workload.source = spec.file or ""  # without its directory: equal content gives equal files
         yield label, reduce(lambda jobs, step: step.applied(jobs, seed), spec.injections, workload)
+
+
+def _scaled(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]]) -> Iterator[tuple[str, Workload]]:
+    """Yield each workload with its load scaled, one for each load of the spec."""
+    for label, workload in workloads:
+        if spec.scale_load is not None:
+            yield label, prepare.scale_load(workload, spec.scale_load)
+        for load in spec.load:
+            yield f"{label}{ending('load', load)}", prepare.with_load(workload, load)
+        if spec.scale_load is None and not spec.load:
+            yield label, workload
 
 
 def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
@@ -139,7 +151,7 @@ def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: 
         return
     for label, workload in workloads:
         for number, sequence in enumerate(sequences_of(workload, wanted.number, wanted.jobs, seed), start=1):
-            yield f"{label}-seq{number:02}", sequence
+            yield f"{label}{ending('seq', number)}", sequence
 
 
 def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
@@ -205,7 +217,7 @@ def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOpti
     if not chosen:
         raise InputError(f"no week of {spec.file} has a utilisation in {list(wanted.utilisation)}")
     for week, workload, _ in workloads_of(trace, chosen, options, replace(spec.window, max_jobs=spec.max_jobs)):
-        yield f"-week{week.number:02}", workload
+        yield ending("week", week.number), workload
 
 
 def _recipe(spec: GeneratedWorkload, walltimes: Walltimes, seed: int) -> Recipe:

@@ -13,6 +13,7 @@ from pybatsched.workload.formats.swf import MemoryUnit, RunTimes, Size
 from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
 from pybatsched.workload.merge import NAME, NAME_IN_WORDS, check_name
+from pybatsched.workload.prepare import as_list
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.walltimes import Walltimes
 
@@ -43,6 +44,8 @@ def _seconds(value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
+#: An offered load, or a factor of it.
+_Load = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
 
 
@@ -111,7 +114,8 @@ class WorkloadSpec(Part):
     that of the files, by default that of their content; `mapping` is the file that says what the columns of tables are,
     and is searched for as a `file`. `seeds` are the seeds of the campaign that the workload runs with, by default all.
     `unknown_runtime` keeps jobs of unknown run time. `sequences` are drawn from the jobs that are left, before the
-    steps that change jobs.
+    steps that change jobs. `scale_load` divides submission times by a factor. `load` scales them to each of these
+    offered loads on the machine of the workload; each load is a separate workload.
     """
 
     name: Name
@@ -128,6 +132,8 @@ class WorkloadSpec(Part):
     to_at: _Seconds | None = Field(default=None, alias="to")
     external: float | None = Field(default=None, ge=0, le=1)
     max_jobs: Positive | None = None
+    load: Annotated[tuple[_Load, ...], BeforeValidator(as_list)] = ()
+    scale_load: _Load | None = None
     seeds: tuple[int, ...] = ()
     procs: Positive | None = None
     size: Size | None = None
@@ -171,8 +177,8 @@ class WorkloadSpec(Part):
 
     @property
     def is_split(self) -> bool:
-        """Whether it becomes several workloads: weeks or sequences."""
-        return self.weeks is not None or self.sequences is not None
+        """Whether it becomes workloads with other names: weeks, sequences or loads."""
+        return self.weeks is not None or self.sequences is not None or bool(self.load)
 
     @property
     def draws(self) -> bool:
@@ -212,6 +218,15 @@ class WorkloadSpec(Part):
         names = [log.name for log in self.merge]
         if twins := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"merge: two are named {twins[0]!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_load(self) -> WorkloadSpec:
+        of_model = self.generate is not None and self.generate.load is not None
+        if self.load and (self.scale_load is not None or of_model):
+            raise ValueError("load: expected without scale_load, and without a load of generate")
+        if len(set(self.load)) < len(self.load):
+            raise ValueError("load: one is given twice")
         return self
 
     @model_validator(mode="after")

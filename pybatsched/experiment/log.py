@@ -210,6 +210,21 @@ class Log:
         return self._changed(prepare.scale_load(self.workload, factor))
 
     @public
+    def with_load(self, load: float, *, n_procs: int | None = None) -> Log:
+        """Return the same jobs with submission times scaled to an offered load, such as 0.9 for 90 %.
+
+        The load is that on `n_procs` processors, by default those of the log: the work of all jobs, divided by the
+        capacity of the machine from the first submission to the last.
+
+        >>> log = generate_workload("lublin", n_jobs=100, n_procs=64, seed=1)
+        >>> round(log.with_load(0.9).figures["offered_load"], 6)
+        0.9
+        """
+        if n_procs is not None:
+            check_count("n_procs", n_procs)
+        return self._changed(prepare.with_load(self.workload, load, n_procs))
+
+    @public
     def with_walltimes(self, rule: str) -> Log:
         """Return the jobs with walltimes by a rule: exact, factor:F, round or none."""
         return self._changed(prepare.with_walltimes(self.workload, Walltimes.parse(rule))[0])

@@ -34,6 +34,7 @@ from pybatsched.results.run_state import (
 )
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
+from pybatsched.workload.prepare import scale_load
 from pybatsched.workload.selection import Selection
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ READ_OPTIONS: Final = {
     "selection": None,
     "lenient": False,
     "units": None,
+    "scale_load": None,
 }
 
 
@@ -308,7 +310,13 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     given = read_options_of(summary)
     names = {"log_format": "format", "mapping": "mapping", "size_in": "size_in", "timezone": "timezone"}
     how |= {to: None if given[name] is None else str(given[name]) for name, to in names.items()}
-    return {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
+    found = {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
+    factor = given["scale_load"]
+    if factor is None:
+        return found
+    if not isinstance(factor, int | float) or not 0 < factor < math.inf:
+        raise InputError(f"{prefix}_summary.json: scale_load is {factor!r:.40}; expected a number above 0")
+    return {name: scale_load(workload, factor) for name, workload in found.items()}
 
 
 def _check_all_evaluated(prefix: str, summary: Mapping[str, Any]) -> None:

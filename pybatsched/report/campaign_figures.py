@@ -13,7 +13,7 @@ from pybatsched.metrics.figure_names import resolved
 from pybatsched.metrics.job_fields import matches
 from pybatsched.report import durations, figure_style, figures
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
-from pybatsched.report.campaign.layout import charts_of
+from pybatsched.report.campaign.layout import charts_of, sweep_charts
 from pybatsched.report.campaign.points import Point, baseline_of
 from pybatsched.report.figure_style import plain
 from pybatsched.report.scales import Scale, ScaleOption, log_ticks, scale_of
@@ -35,6 +35,7 @@ KINDS: Final = {
     "ratios": FigureKind(is_ratio=True, is_mean=False),
     "means": FigureKind(is_ratio=False, is_mean=True),
     "mean-ratios": FigureKind(is_ratio=True, is_mean=True),
+    "sweep": FigureKind(is_ratio=False, is_mean=True),
 }
 _MAX_BOXES: Final = 40  # side by side; more columns are placed below
 _SLOT: Final = 0.26
@@ -67,7 +68,7 @@ class CampaignFigureOptions(NamedTuple):
 
 
 def figure_of(kind: str, points: Sequence[Point], options: CampaignFigureOptions | None = None) -> Figure:
-    """Return a figure of a campaign: boxes, ratios, means or mean-ratios, one chart below the other.
+    """Return a figure of a campaign: boxes, ratios, means, mean-ratios or sweep, one chart below the other.
 
     All charts have the same axis of values. Raises InputError for data that cannot be drawn.
     """
@@ -95,6 +96,8 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignFigureOptions) -
     if options.scale == "log" and not axis.is_log:
         what = f"{kind} of {charts[0].measure_title}"
         raise InputError(f"--scale log: {what} are not all above 0; use --scale linear or --scale auto")
+    if kind == "sweep":
+        return _sweep(charts, axis, options.width or figure_style.TEXT_IN), _described(kind, charts, axis)
     width = options.width or max(_width(chart) for chart in charts)
     heights = [_height(chart, width) for chart in charts]
     with figure_style.style(width):
@@ -102,11 +105,16 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignFigureOptions) -
         parts = figure.subfigures(len(charts), 1, squeeze=False, height_ratios=heights)
         for part, chart in zip(parts[:, 0], charts, strict=True):
             _chart(part, chart, axis, width, as_means=is_mean)
+    return figure, _described(kind, charts, axis)
+
+
+def _described(kind: str, charts: Sequence[Chart], axis: Scale) -> str:
+    """Return the description of a figure."""
     n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
     n_undefined = sum(chart.n_undefined for chart in charts)
     without = f" ({n_undefined:,} without: the baseline is 0)" if n_undefined else ""
     on_axis = ", on a logarithmic axis" if axis.is_log else ""
-    return figure, f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{without}{on_axis}"
+    return f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{without}{on_axis}"
 
 
 def _charts(kind: str, all_points: Sequence[Point], options: CampaignFigureOptions) -> list[Chart]:
@@ -129,7 +137,14 @@ def _charts(kind: str, all_points: Sequence[Point], options: CampaignFigureOptio
     is_ratio = KINDS[kind].is_ratio
     if is_ratio and not baseline:
         raise InputError(f"{kind}: expected a campaign with several policies or settings")
-    charts = charts_of(points, name, baseline, ratios=is_ratio, only=policy, each=each)
+    if kind == "sweep":
+        charts = sweep_charts(points, name, only=policy, each=each)
+        if not charts:
+            raise InputError(
+                "sweep: expected a campaign whose workloads have `load = [...]`, found no point with a load"
+            )
+    else:
+        charts = charts_of(points, name, baseline, ratios=is_ratio, only=policy, each=each)
     if not charts:
         nothing = f"no points to show of {policy or 'any policy'}"
         why = _why_no_ratio(points, name, baseline, policy, each) if is_ratio else ""
@@ -322,3 +337,39 @@ def _draw_means(panel: Any, boxes: Sequence[Box], positions: Sequence[int], axis
         panel.plot([position, position], [whisker.low, whisker.high], "-", color=color, linewidth=1.1)
         panel.plot([position], [whisker.low], "v" if whisker.is_cut_below else "_", color=color, markersize=5)
         panel.plot([position], [whisker.high], "^" if whisker.is_cut_above else "_", color=color, markersize=5)
+
+
+def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
+    """Draw a line for each chart over the offered load, means with their intervals, a panel for each row."""
+    rows = list(dict.fromkeys(row for chart in charts for row in chart.rows))
+    height = _ROW if width > figure_style.WIDTHS["column"] * 1.5 else 1.9
+    loads = sorted({float(box.category) for chart in charts for box in chart.boxes})
+    step = (loads[-1] - loads[0]) / 100 or 0.005
+    with figure_style.style(width):
+        figure = figure_style.new_figure(width, height * len(rows) + 0.5)
+        panels: Any = figure.subplots(len(rows), 1, squeeze=False, sharex=True)[:, 0]
+        handles: dict[str, Any] = {}
+        for panel, row in zip(panels, rows, strict=True):
+            for number, chart in enumerate(charts):
+                boxes = sorted((box for box in chart.boxes if box.row == row), key=lambda box: float(box.category))
+                if not boxes:
+                    continue
+                aside = step * (number - (len(charts) - 1) / 2)  # so that intervals do not cover each other
+                at = [float(box.category) + aside for box in boxes]
+                look = figure_style.line(number)
+                (handle,) = panel.plot(at, [box.mean.mean for box in boxes], marker="o", markersize=3, **look)
+                handles.setdefault(chart.subject, handle)
+                for x, box in zip(at, boxes, strict=True):
+                    if box.mean.half is not None:
+                        whisker = axis.whisker(box.mean)
+                        ends = [whisker.low, whisker.high]
+                        panel.plot([x, x], ends, "-", marker="_", markersize=4, color=look["color"], linewidth=0.8)
+            _set_axis(panel, axis, is_time=_is_time(charts[0]))
+            panel.set_xticks(loads, [f"{load:g}" for load in loads])
+            panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+            panel.set_axisbelow(True)
+            panel.set_ylabel(textwrap.fill(_title(charts[0], axis), _ALONG))
+            figure_style.add_title(panel, row)
+        panels[-1].set_xlabel(charts[0].x_title)
+        figure_style.add_legend(figure, list(handles.items()), "upper left")
+    return figure

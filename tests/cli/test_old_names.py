@@ -40,13 +40,21 @@ def test_old_names_of_simulate_make_the_same_run(place: Path, old: str, new: str
     assert before["figures"] == after["figures"]
 
 
-@pytest.mark.parametrize("options", [("--to", "300"), ("--until", "300"), ("--load", "--platform", "rackham-core")])
-def test_old_names_of_convert_write_the_same_file(place: Path, options: tuple[str, ...]) -> None:
-    new = {"--load": "--cpu-load"}.get(options[0], "--submitted-before")
-    for name, words in (("old.json", options), ("new.json", (new, *options[1:]))):
-        done = run_cli("workload", "convert", "log.swf", name, *words, cwd=place)
+@pytest.mark.parametrize("option", ["--to", "--until"])
+def test_old_names_of_convert_write_the_same_file(place: Path, option: str) -> None:
+    for name, words in (("old.json", option), ("new.json", "--submitted-before")):
+        done = run_cli("workload", "convert", "log.swf", name, words, "300", cwd=place)
         assert done.returncode == 0, done.stderr
     assert (place / "old.json").read_bytes() == (place / "new.json").read_bytes()
+
+
+@pytest.mark.parametrize("words", [("log.swf", "w.json", "--load"), ("log.swf", "--load", "w.json")])
+def test_the_former_meaning_of_load_is_an_error_that_names_the_new_option(place: Path, words: tuple[str, ...]) -> None:
+    done = run_cli("workload", "convert", *words, "--platform", "rackham-core", cwd=place)
+    assert done.returncode == 2
+    assert "expected an offered load such as 0.9" in done.stderr
+    assert "--cpu-load" in done.stderr
+    assert not (place / "w.json").exists()
 
 
 def test_merge_takes_old_names(place: Path) -> None:
@@ -69,7 +77,7 @@ def test_send_end_works_by_its_old_and_new_name(place: Path, option: str) -> Non
     [
         (("simulate",), ("--to", "--until", "--until-time", "--farewell")),
         (("run",), ("--to", "--until")),
-        (("workload", "convert"), ("--to", "--until", "--load")),
+        (("workload", "convert"), ("--to", "--until")),
         (("workload", "merge"), ("--to", "--until")),
     ],
 )

@@ -20,7 +20,7 @@ from pybatsched.metrics import energy
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.runs import read_run
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import LOADED, with_load
+from pybatsched.workload.prepare import LOADED, with_cpu_load
 
 LOG = (
     line(1, 0, run=100, allocated=2, requested_s=120),
@@ -149,7 +149,7 @@ def test_parts_of_composed_profiles_are_loaded_too() -> None:
         "nested": {"type": "composed", "seq": ["ab"]},
     }
     jobs = [{"id": name, "subtime": 0, "res": 1, "profile": name} for name in profiles]
-    made, report = with_load(Workload(jobs, profiles, 1), 2e9)
+    made, report = with_cpu_load(Workload(jobs, profiles, 1), 2e9)
     assert made.profiles == {
         **profiles,
         "a": {"type": "parallel_homogeneous", "cpu": 10_000_000_000, "com": 0, "ret": 1},
@@ -161,7 +161,7 @@ def test_parts_of_composed_profiles_are_loaded_too() -> None:
 @given(st.floats(1e-3, 1e7), st.floats(1e6, 1e12))
 def test_work_takes_as_long_as_the_delay_did(delay_s: float, speed: float) -> None:
     jobs = [{"id": 1, "subtime": 0, "res": 1, "profile": "a"}]
-    made, _ = with_load(Workload(jobs, {"a": {"type": "delay", "delay": delay_s}}, 1), speed)
+    made, _ = with_cpu_load(Workload(jobs, {"a": {"type": "delay", "delay": delay_s}}, 1), speed)
     assert made.profiles["a"]["cpu"] / speed == pytest.approx(delay_s, rel=1e-15 * 4, abs=0)
 
 

@@ -23,6 +23,7 @@ from pybatsched.version import __version__
 if TYPE_CHECKING:
     from pybatsched.metrics.runs import Run
     from pybatsched.workload.formats.files import Format
+    from pybatsched.workload.model import Workload
 
 
 class Group(Protocol):
@@ -331,6 +332,54 @@ def add_span(parser: Group) -> None:
         help="start of the time axis (seconds, or 12h, 3d, 2w); cdf and boxes: only jobs submitted at T or later",
     )
     add("--to", dest="to_at", metavar="T", help="end of the time axis; cdf and boxes: only jobs submitted before T")
+
+
+def add_load(parser: Group) -> None:
+    """Describe the options that scale the load. `load_factor` reads them."""
+    add = parser.add_argument
+    add(
+        "--load",
+        nargs="?",
+        const="",
+        type=_load,
+        metavar="F",
+        help="scale submission times to an offered load of F on the machine, such as 0.9 for 90 %%",
+    )
+    add("--scale-load", type=number, metavar="F", help="divide submission times by F: the offered load is F times that")
+
+
+def _load(text: str) -> float:
+    """Read an offered load. A command that was written for the former option `--load` is told its new name."""
+    try:
+        return float(text)
+    except ValueError:
+        found = f", found {text!r:.60}" if text else ""
+        raise argparse.ArgumentTypeError(
+            f"expected an offered load such as 0.9{found}; work that puts load on hosts is --cpu-load of `workload "
+            "convert`"
+        ) from None
+
+
+def scales_load(args: argparse.Namespace) -> bool:
+    """Return whether the options scale the load."""
+    return args.load is not None or args.scale_load is not None
+
+
+def load_factor(args: argparse.Namespace, workloads: Sequence[Workload], n_procs: int) -> float:
+    """Return the factor by which submission times are divided, 1 for no change. Raises InputError. O(jobs)."""
+    from pybatsched.workload import prepare  # noqa: PLC0415  `serve` does not need it
+
+    if args.load is not None and args.scale_load is not None:
+        raise InputError("--load and --scale-load were both given; expected only one")
+    try:
+        if args.load is not None:
+            return prepare.load_factor(workloads, args.load, n_procs)
+    except InputError as error:
+        raise InputError(f"--load {args.load:g}: {error}") from None
+    factor = 1.0 if args.scale_load is None else float(args.scale_load)
+    if not 0 < factor < math.inf:
+        raise InputError(f"--scale-load {factor:g}: expected a factor above 0")
+    return factor
 
 
 def add_memory_unit(parser: Group) -> None:

@@ -17,7 +17,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.workload import prepare, reading
 from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import with_load
+from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import RULES, Walltimes
@@ -67,9 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
     )
     inputs.add_units(parser)
-    load = "write work of the same duration that puts load on the hosts of the platform, instead of delays"
-    parser.add_argument("--cpu-load", action="store_true", help=load)
-    arguments.add_old_names(parser, "--load", dest="cpu_load", action="store_true")
+    cpu_load = "write work of the same duration that puts load on the hosts of the platform, instead of delays"
+    parser.add_argument("--cpu-load", action="store_true", help=cpu_load)
+    arguments.add_load(parser)
     parser.add_argument("--platform", metavar="FILE|NAME", help="the platform for --units and --cpu-load")
     cut = parser.add_argument_group("what to keep")
     arguments.add_window(cut)
@@ -213,11 +213,23 @@ Change = Callable[[Workload, Report], tuple[Workload, Report]]
 
 
 def _changes(args: argparse.Namespace) -> list[Change]:
-    """Return the changes before a workload is written: sizes, load, and the format of Batsim 5."""
-    return [*_changes_for_platform(args), *([_for_batsim5] if args.batsim == "batsim5" else [])]
+    """Return the changes before a workload is written: sizes, offered load, CPU load, and the format of Batsim 5."""
+    sizes, cpu_load = _changes_for_platform(args)
+    scaled = [partial(_scaled, args)] if arguments.scales_load(args) else []
+    return [*sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
 
 
-def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
+def _scaled(args: argparse.Namespace, workload: Workload, report: Report) -> tuple[Workload, Report]:
+    factor = arguments.load_factor(args, [workload], workload.n_procs)
+    made = prepare.scale_load(workload, factor)
+    what = f"submission times divided by {factor:g}"
+    report.note(what if args.load is None else f"{what}: an offered load of {args.load:g}")
+    made.about["report"] = report.as_json()
+    return made, report
+
+
+def _changes_for_platform(args: argparse.Namespace) -> tuple[list[Change], list[Change]]:
+    """Return the change of sizes, and that of the work of jobs."""
     if args.platform is None:
         for given, name, why in (
             (args.units, "--units", "the cores of a host"),
@@ -225,7 +237,7 @@ def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
         ):
             if given:
                 raise InputError(f"{name}: expected --platform FILE|NAME, which has {why}")
-        return []
+        return [], []
     if args.cpu_load and args.profile is not None:
         raise InputError("--cpu-load: expected without --profile, which sets the type of work as well")
     platform = names.find(args.platform).read()
@@ -235,7 +247,7 @@ def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
     ):  # Batsim files are converted only with --units
         sizing = run_inputs.sizing(args.units, platform, args.platform)
         changes += [sizing.applied] if sizing is not None else []
-    return [*changes, partial(_loaded, platform)] if args.cpu_load else changes
+    return changes, [partial(_loaded, platform)] if args.cpu_load else []
 
 
 def _for_batsim5(workload: Workload, report: Report) -> tuple[Workload, Report]:
@@ -251,7 +263,7 @@ def _for_batsim5(workload: Workload, report: Report) -> tuple[Workload, Report]:
 
 def _loaded(platform: Platform, workload: Workload, report: Report) -> tuple[Workload, Report]:
     usual = usual_host(platform)
-    made, report = with_load(workload, usual.speed, report)
+    made, report = with_cpu_load(workload, usual.speed, report)
     if usual.n_others:
         report.note(
             f"{usual.n_others:,} of {platform.n_procs:,} hosts are not as fast as most ({usual.speed:g} flop/s): there "

@@ -41,8 +41,11 @@ def mean_over(values: Iterable[tuple[Origin, float]]) -> Mean | None:
     """
     found = list(values)
     origins = [origin for origin, _ in found]
-    if len({origin.workload for origin in origins}) > 1:
+    if len({origin.unit for origin in origins}) > 1:
         unit = "week" if all(origin.is_week for origin in origins) else "workload"
+        of_unit = [origin.unit for origin in origins]
+    elif len({origin.workload for origin in origins}) > 1:
+        unit = "shake"
         of_unit = [origin.workload for origin in origins]
     else:
         unit = "run" if any(origin.repeat for origin in origins) else "seed"

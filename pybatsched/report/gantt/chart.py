@@ -70,7 +70,7 @@ _BUTTONS: Final = (
     ("all", "all of it"),
 )
 #: Options of reading that change the jobs of a workload (metrics.runs.READ_OPTIONS).
-_CHANGES_JOBS: Final = ("selection", "units", "log_format", "mapping", "size_in", "timezone")
+_CHANGES_JOBS: Final = ("selection", "units", "log_format", "mapping", "size_in", "timezone", "scale_load")
 Histories = Mapping[str, Sequence[tuple[float, str]]]
 
 

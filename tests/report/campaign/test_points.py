@@ -8,11 +8,11 @@ import pytest
 from support.campaigns import Row, keep, scanned
 
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import family_of
 from pybatsched.errors import InputError
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of
 from pybatsched.report.campaign.points import Point, baseline_of, points_of
+from pybatsched.workload.names import parsed
 
 FIGURE = "mean_wait_s"
 
@@ -43,7 +43,7 @@ def values(chart: Chart) -> dict[tuple[str, str, str], list[float]]:
     ],
 )
 def test_weeks_are_of_the_family_of_their_log(workload: str, names: list[str], family: str) -> None:
-    assert family_of(workload, names) == family
+    assert parsed(workload, names).family == family
 
 
 def test_without_grids_there_is_a_box_for_each_policy_and_family(tmp_path: Path) -> None:
