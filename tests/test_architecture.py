@@ -159,7 +159,7 @@ def test_the_policies_use_only_what_others_may_use() -> None:
 
 def test_no_module_has_a_vague_name() -> None:
     banned = ("util", "helper", "manager", "common", "misc")
-    assert not [name(path) for path in MODULES if any(word in path.stem for word in banned)]
+    assert not [name(path) for path in MODULES if any(text in path.stem for text in banned)]
 
 
 @pytest.mark.parametrize("module", WHAT_IS_SHOWN)

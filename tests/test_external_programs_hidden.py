@@ -85,8 +85,8 @@ def run_tests(text: str, place: Path, path: str, *options: str) -> str:
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_only_marked_tests_find_hidden_programs(options: tuple[str, ...], planted: Path, tmp_path: Path) -> None:
     text = SMALL + "".join(MARKED.format(marker=marker) for marker in MARKERS)
-    said = run_tests(text, tmp_path, f"{planted}{os.pathsep}{os.environ['PATH']}", *options)
-    assert said.startswith(f"{4 + 2 * len(MARKERS)} passed in ")
+    output = run_tests(text, tmp_path, f"{planted}{os.pathsep}{os.environ['PATH']}", *options)
+    assert output.startswith(f"{4 + 2 * len(MARKERS)} passed in ")
     assert not [*tmp_path.glob("pybatsched-path-*")]
 
 

@@ -165,5 +165,5 @@ def test_devices_and_pipes_are_not_locked(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run_cli(*simulate(tmp_path, "file/a"))
-    said = f"-e {tmp_path}/file/a: cannot write {tmp_path}/file: File exists"
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    message = f"-e {tmp_path}/file/a: cannot write {tmp_path}/file: File exists"
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr

@@ -343,7 +343,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
         ("Raises", "PolicyError: policy"),
         ("Never", "UnfinishedError: 20 jobs unfinished; the scheduler has not started it"),
@@ -360,11 +360,13 @@ class Clock:
         ("Sleeps", "TimedOut: more time than timeout_s = 2\n"),
     ],
 )
-def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_cell_stops_no_other(
+    policy: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     more = f'[[policy]]\nname = "{tmp_path}/bad.py:{policy}"\n'
     spec = write(tmp_path / "s.toml", seeds=2, more=more)
-    if "timeout_s" in said:
+    if "timeout_s" in message:
         # patience: measured by the test's own clock
         spec.write_text("timeout_s = 2.0\n" + spec.read_text())
         monkeypatch.setattr(workers, "time", Clock(tmp_path, 6, 2))
@@ -373,10 +375,10 @@ def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path, mo
     assert "6 of 8 cells done (0 before), 2 failed" in done.stderr
     status = run_cli("campaign", "status", str(tmp_path / "out"))
     assert status.returncode == 7
-    assert status.stdout.count(said.splitlines()[-1 if said.startswith("line") else 0]) == 2
+    assert status.stdout.count(message.splitlines()[-1 if message.startswith("line") else 0]) == 2
     results = [json.loads(path.read_text()) for path in (tmp_path / "out" / "cells").iterdir()]
     errors = [result["error"] + "\n" for result in results if "error" in result]
-    assert [said in error for error in errors] == [True, True]
+    assert [message in error for error in errors] == [True, True]
     assert pl.read_parquet(tmp_path / "out" / "results.parquet").shape[0] == 6
     again = campaign(spec, tmp_path / "out", "--resume")
     assert "6 of 8 cells done (6 before), 2 failed" in again.stderr
@@ -487,14 +489,14 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
         wait_until(lambda: n_done(tmp_path / "dask") >= 10, by=process)
         members[0].kill()
         (tmp_path / "gate").unlink()
-        _, said = process.communicate(timeout=PATIENCE_OF_WORK_S)
-    assert process.returncode == 0, said
-    assert "60 of 60 cells done (0 before), 0 failed" in said
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 0, errors
+    assert "60 of 60 cells done (0 before), 0 failed" in errors
     assert (tmp_path / "dask" / "results.parquet").read_bytes() == (tmp_path / "local" / "results.parquet").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
         # patience: the event that ends the wait never comes, so any time will do
         ("Sleeps", "TimedOut: more time than timeout_s = 0.5\n"),
@@ -503,21 +505,21 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
         ),
     ],
 )
-def test_cells_on_dask_have_time_limits_and_report_worker_errors(policy: str, said: str, tmp_path: Path) -> None:
+def test_cells_on_dask_have_time_limits_and_report_worker_errors(policy: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     spec = write(tmp_path / "s.toml", seeds=2)
     more = ("campaign", "run", str(spec), "--output", str(tmp_path / "out"), "--dask")
     with dask_cluster(tmp_path, 1) as (address, members):
         assert run_process(*more, address).returncode == 0  # without a limit, so they have all the time they need
         write(spec, seeds=2, more=f'[[policy]]\nname = "bad.py:{policy}"\n')
-        if "timeout_s" in said:
+        if "timeout_s" in message:
             # patience: the event that ends the wait never comes, so any time will do
             spec.write_text("timeout_s = 0.5\n" + spec.read_text())
         done = run_process(*more, address, "--resume")
         assert [member.poll() for member in members] == [None]  # no worker of Dask was lost
     assert done.returncode == 7, done.stderr
     assert "6 of 8 cells done (6 before), 2 failed" in done.stderr
-    assert run_cli("campaign", "status", str(tmp_path / "out")).stdout.count(said) == 2
+    assert run_cli("campaign", "status", str(tmp_path / "out")).stdout.count(message) == 2
 
 
 class EnoughError(Exception):
@@ -531,11 +533,13 @@ def test_the_progress_line_on_dask_counts_running_cells(tmp_path: Path) -> None:
 
     (tmp_path / "bad.py").write_text(BAD)
     spec = write(tmp_path / "s.toml", seeds=2, more='[[policy]]\nname = "bad.py:Sleeps"\n')
-    heard: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
 
     def note(progress: Progress) -> None:
-        heard.append((progress.n_left, progress.n_running))
-        if heard[-20:] == [heard[-1]] * 20 and progress.n_running:  # no result comes, and it is heard of all the while
+        received.append((progress.n_left, progress.n_running))
+        if (
+            received[-20:] == [received[-1]] * 20 and progress.n_running
+        ):  # no result comes, and it is heard of all the while
             raise EnoughError
 
     with dask_cluster(tmp_path, 1) as (address, _), Store(tmp_path / "out") as store:
@@ -543,7 +547,7 @@ def test_the_progress_line_on_dask_counts_running_cells(tmp_path: Path) -> None:
         crew = functools.partial(DaskWorkers, address, store.run_folder)
         with no_longer_than(PATIENCE_OF_WORK_S), pytest.raises(EnoughError):
             run_campaign(campaign_of, store, [], crew, spec_folder=tmp_path, on_progress=note)
-    assert {n_running for _, n_running in heard} == {0, 1}  # one thread, however many cells wait
+    assert {n_running for _, n_running in received} == {0, 1}  # one thread, however many cells wait
 
 
 def test_losing_the_dask_scheduler_keeps_finished_cells(tmp_path: Path) -> None:
@@ -553,8 +557,8 @@ def test_losing_the_dask_scheduler_keeps_finished_cells(tmp_path: Path) -> None:
         process = start(spec, tmp_path / "dask", "--dask", address)
         wait_until(lambda: n_done(tmp_path / "dask") >= 5, by=process)
     (tmp_path / "gate").unlink()
-    _, said = process.communicate(timeout=PATIENCE_OF_WORK_S)
-    assert process.returncode == 4, said
+    _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 4, errors
     status = run_cli("campaign", "status", str(tmp_path / "dask")).stdout
     assert ", 0 failed, " in status
     assert campaign(spec, tmp_path / "dask", "--resume").returncode == 0

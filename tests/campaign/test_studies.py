@@ -176,7 +176,7 @@ def test_a_claim_with_a_missing_log_is_not_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("best(filter, wait, 'easy')", "an option whose values are numbers"),
         ("best(nope, wait, 'easy')", "no point has this option"),
@@ -185,10 +185,10 @@ def test_a_claim_with_a_missing_log_is_not_measured() -> None:
         ("mean(wait, colour = 1)", "colour: expected one of workload, platform, policy"),
     ],
 )
-def test_measures_with_unknown_names_are_rejected_with_a_reason(text: str, said: str) -> None:
+def test_measures_with_unknown_names_are_rejected_with_a_reason(text: str, message: str) -> None:
     with pytest.raises(InputError) as raised:
         judge(claim(measured=text, below=1), GRID)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert str(raised.value).startswith(f"claim c: {text}: ")
 
 
@@ -414,8 +414,10 @@ def test_logs_merged_by_a_study_are_also_searched_for(tmp_path: Path, monkeypatc
     (tmp_path / "a.swf").touch()
     done = run_cli("reproduce", "backfilling", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
     assert done.returncode == 2
-    said = "1 log missing: b.swf. Use --traces DIR or set PYBATSCHED_TRACES. To download: pybatsched traces get b.swf "
-    assert f"{said}--output DIR. To run without logs: --quick\n" in done.stderr
+    message = (
+        "1 log missing: b.swf. Use --traces DIR or set PYBATSCHED_TRACES. To download: pybatsched traces get b.swf "
+    )
+    assert f"{message}--output DIR. To run without logs: --quick\n" in done.stderr
 
 
 def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:

@@ -138,14 +138,14 @@ def plain(tmp_path: Path) -> Path:
     return Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
 
 
-def refused(*words: str, cwd: Path) -> tuple[int, str]:
-    done = run_forked("batsim", *words, cwd=cwd)
+def refused(*args: str, cwd: Path) -> tuple[int, str]:
+    done = run_forked("batsim", *args, cwd=cwd)
     assert done.stdout == ""
     return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("args", "code", "message"),
     [
         ("-p none.xml", 1, "Platform file 'none.xml' cannot be read."),
         ("-p platform.xml -w none.json", 2, "Workload file 'none.json' cannot be read."),
@@ -184,11 +184,13 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
     ],
 )
 def test_invalid_command_lines_have_batsims_exit_code_and_message(
-    words: str, code: int, told: str, plain: Path
+    args: str, code: int, message: str, plain: Path
 ) -> None:
-    found, errors = refused(*words.split(), cwd=plain)
-    told = told.encode(locale.getencoding(), "backslashreplace").decode(locale.getencoding())  # as it can be written
-    assert (found, told in errors) == (code, True), errors
+    found, errors = refused(*args.split(), cwd=plain)
+    message = message.encode(locale.getencoding(), "backslashreplace").decode(
+        locale.getencoding()
+    )  # as it can be written
+    assert (found, message in errors) == (code, True), errors
 
 
 @pytest.mark.parametrize("number", ["3", "3x", "+3", " 3.9"])
@@ -377,12 +379,12 @@ def test_a_scheduler_that_only_requests_calls_gets_simulation_ends(tmp_path: Pat
             stderr=subprocess.PIPE,
             text=True,
         )
-        heard = b""
-        while b"SIMULATION_ENDS" not in heard:
-            heard = scheduler.hear()
-            now = json.loads(heard)["now"]
+        message = b""
+        while b"SIMULATION_ENDS" not in message:
+            message = scheduler.hear()
+            now = json.loads(message)["now"]
             call = {"timestamp": now, "type": "CALL_ME_LATER", "data": {"timestamp": now + 1}}
-            over = b"SIMULATION_ENDS" in heard
+            over = b"SIMULATION_ENDS" in message
             scheduler.say(json.dumps({"now": now, "events": [] if over else [call]}).encode())
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 5

@@ -43,9 +43,9 @@ def test_energy_needs_a_platform_with_power_values(place: Path) -> None:
 def test_delays_put_no_load_on_hosts_and_what_does_is_named(place: Path) -> None:
     platform = "rackham-128gb-core-energy@0.002"
     hint = "all profiles are delays, which put no load on hosts"
-    told = said(place, "-p", platform, "-E", code=0)
-    assert hint in told
-    assert "use `pybatsched workload convert --cpu-load` to write profiles that do" in told
+    output = said(place, "-p", platform, "-E", code=0)
+    assert hint in output
+    assert "use `pybatsched workload convert --cpu-load` to write profiles that do" in output
     assert hint not in said(place, "-p", platform, code=0)
 
 
@@ -99,7 +99,7 @@ def test_errors_name_files_as_the_user_gave_them(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (b'{"error": 5}', "5"),
         (b'{"error": {}}', "{}"),
@@ -107,7 +107,7 @@ def test_errors_name_files_as_the_user_gave_them(place: Path) -> None:
         (b'{"error": "red \\u001b[31m\\u0007"}', "red \\x1b[31m\\x07"),
     ],
 )
-def test_error_texts_of_a_scheduler_are_shown_and_escaped(answer: bytes, told: str, place: Path) -> None:
+def test_error_texts_of_a_scheduler_are_shown_and_escaped(answer: bytes, message: str, place: Path) -> None:
     context = zmq.Context()
     socket = context.socket(zmq.REP)
     socket.setsockopt(zmq.LINGER, PATIENCE_MS)
@@ -127,7 +127,7 @@ def test_error_texts_of_a_scheduler_are_shown_and_escaped(answer: bytes, told: s
     socket.close()
     context.term()
     assert done.returncode == 3
-    assert f"the scheduler stopped with an error: {told}" in done.stderr
+    assert f"the scheduler stopped with an error: {message}" in done.stderr
     assert "\x1b" not in done.stderr
 
 
@@ -144,8 +144,8 @@ def test_numbers_in_tables_have_no_exponent(place: Path) -> None:
 
 def test_compare_explains_a_difference_in_ended_at_alone(place: Path) -> None:
     said(place, "--procs", "8", "-e", "a", code=0)
-    told = json.loads((place / "a_summary.json").read_text())
-    (place / "b_summary.json").write_text(json.dumps(told | {"ended_at": told["ended_at"] + 10}))
+    summary = json.loads((place / "a_summary.json").read_text())
+    (place / "b_summary.json").write_text(json.dumps(summary | {"ended_at": summary["ended_at"] + 10}))
     why = "ended_at is the last reply of the scheduler, makespan_s the last end of a job"
     assert why in run_cli("compare", "a_summary.json", "b_summary.json", cwd=place).stderr
     assert why not in run_cli("compare", "a_summary.json", "a_summary.json", cwd=place).stderr

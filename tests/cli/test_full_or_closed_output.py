@@ -121,10 +121,10 @@ LOST: dict[str, tuple[int, list[str]]] = {
 
 def run_into(way: str, args: tuple[str, ...], cwd: Path) -> tuple[int, list[str]]:
     """Run a command with such a standard output. Gives its exit code and what it says on standard error."""
-    with tempfile.TemporaryFile() as said, WAYS[way]() as stdout:
-        code = Forked(args, stderr=said, stdout=stdout, cwd=cwd).finish()
-        said.seek(0)
-        return code, said.read().decode().splitlines()
+    with tempfile.TemporaryFile() as errors, WAYS[way]() as stdout:
+        code = Forked(args, stderr=errors, stdout=stdout, cwd=cwd).finish()
+        errors.seek(0)
+        return code, errors.read().decode().splitlines()
 
 
 def called(command: str) -> list[str]:
@@ -151,8 +151,8 @@ def test_the_help_of_every_command_cannot_be_written(command: str, way: str, pla
 def test_every_command_reports_an_unwritable_output(command: str, way: str, place: Path) -> None:
     group, *name = command.split()[:2]  # what `inject` does is told behind its file
     shutil.rmtree(place / "keys", ignore_errors=True)  # which no command writes twice
-    code, said = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
-    assert (code, [line for line in said if not line.startswith("pybatsched 0.")]) == LOST[way]
+    code, output = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
+    assert (code, [line for line in output if not line.startswith("pybatsched 0.")]) == LOST[way]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -220,7 +220,7 @@ def test_a_run_continues_if_stderr_is_closed(where: str, tmp_path: Path) -> None
     assert run_cli("simulate", *RUN, cwd=tmp_path).returncode == 0
     expected = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix == ".csv"}
     (tmp_path / "else").mkdir()
-    command = " ".join([shlex.quote(word) for word in (sys.executable, "-m", "pybatsched", "simulate", *RUN, "-v")])
+    command = " ".join([shlex.quote(text) for text in (sys.executable, "-m", "pybatsched", "simulate", *RUN, "-v")])
     done = subprocess.run(
         ["/bin/sh", "-c", f"{command} {where}"],
         stdout=subprocess.PIPE,
@@ -237,8 +237,8 @@ def test_a_run_continues_if_stderr_is_closed(where: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
 def test_an_error_on_closed_stderr_keeps_its_exit_code(where: str, tmp_path: Path) -> None:
-    words = ("simulate", "--procs", "4", "--policy", "easy", "-w", "nowhere.json")
-    command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *words, where])
+    args = ("simulate", "--procs", "4", "--policy", "easy", "-w", "nowhere.json")
+    command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *args, where])
     done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
 

@@ -43,8 +43,8 @@ def test_old_names_of_simulate_make_the_same_run(place: Path, old: str, new: str
 @pytest.mark.parametrize("options", [("--to", "300"), ("--until", "300"), ("--load", "--platform", "rackham-core")])
 def test_old_names_of_convert_write_the_same_file(place: Path, options: tuple[str, ...]) -> None:
     new = {"--load": "--cpu-load"}.get(options[0], "--submitted-before")
-    for name, words in (("old.json", options), ("new.json", (new, *options[1:]))):
-        done = run_cli("workload", "convert", "log.swf", name, *words, cwd=place)
+    for name, args in (("old.json", options), ("new.json", (new, *options[1:]))):
+        done = run_cli("workload", "convert", "log.swf", name, *args, cwd=place)
         assert done.returncode == 0, done.stderr
     assert (place / "old.json").read_bytes() == (place / "new.json").read_bytes()
 
@@ -74,6 +74,6 @@ def test_send_end_works_by_its_old_and_new_name(place: Path, option: str) -> Non
     ],
 )
 def test_the_help_shows_new_names_only(command: tuple[str, ...], old: tuple[str, ...]) -> None:
-    words = run_cli(*command, "--help").stdout.replace(",", " ").replace("[", " ").replace("]", " ").split()
-    assert "--submitted-before" in words
-    assert set(old).isdisjoint(words)
+    parts = run_cli(*command, "--help").stdout.replace(",", " ").replace("[", " ").replace("]", " ").split()
+    assert "--submitted-before" in parts
+    assert set(old).isdisjoint(parts)

@@ -186,17 +186,17 @@ class Rude(threading.Thread):
         self.socket.close()
         self.context.term()
 
-    def play(self, directory: Path, *words: str) -> tuple[int, str]:
+    def play(self, directory: Path, *args: str) -> tuple[int, str]:
         """Simulate for it, without any time limit that could matter. Gives the exit code and what was said."""
         self.start()
-        done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S), *words)
+        done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S), *args)
         self.has_ended.set()
         self.join(PATIENCE_S)
         return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (b"hello", "message 1"),
         (b'{"events":[]}', "now"),
@@ -215,10 +215,10 @@ class Rude(threading.Thread):
         (b'{"error":"","now":"?"}', "message 1, now: "),
     ],
 )
-def test_a_scheduler_that_breaks_the_protocol_is_reported(answer: bytes, said: str, inputs: Path) -> None:
+def test_a_scheduler_that_breaks_the_protocol_is_reported(answer: bytes, message: str, inputs: Path) -> None:
     code, errors = Rude(answer).play(inputs)
     assert code == 3
-    assert said in errors
+    assert message in errors
     assert "Traceback" not in errors
 
 
@@ -337,7 +337,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ([], "expected either --policy NAME or --external"),
         (["--policy", "easy", "--external"], "--policy and --external were both given; expected only one"),
@@ -366,15 +366,15 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--policy", "easy", "--memory-unit", "MB"], "--memory-unit: expected a log in SWF among the workloads"),
     ],
 )
-def test_usage_errors_name_the_wrong_option_or_file(args: list[str], said: str, inputs: Path) -> None:
+def test_usage_errors_name_the_wrong_option_or_file(args: list[str], message: str, inputs: Path) -> None:
     done = simulate(inputs, *args)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{", "line 2: expected a JSON object"),
         ("[]", "line 2: expected a JSON object"),
@@ -387,13 +387,13 @@ def test_usage_errors_name_the_wrong_option_or_file(args: list[str], said: str, 
         ('{"type": "party", "timestamp": 5}', "other types need --forward-unknown-events"),
     ],
 )
-def test_bad_events_name_file_and_line(line: str, said: str, inputs: Path) -> None:
+def test_bad_events_name_file_and_line(line: str, message: str, inputs: Path) -> None:
     first = '{"type": "machine_unavailable", "timestamp": 0, "resources": "1"}'
     (inputs / "events.txt").write_text(f"{first}\n{line}\n")
     done = simulate(inputs, "--policy", "easy", "--events", "events.txt")
     assert done.returncode == 2
     assert "events.txt" in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_swf_is_read_directly(tmp_path: Path) -> None:

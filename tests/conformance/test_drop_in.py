@@ -49,7 +49,7 @@ def test_files_and_exit_codes_equal_batsims(source: Recording, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         "--version --help",
         "--foo",
@@ -90,13 +90,13 @@ def test_files_and_exit_codes_equal_batsims(source: Recording, tmp_path: Path) -
         "-p platform.xml -w workload.json -r nobody:storage -q --no-sched -e OUT",
     ],
 )
-def test_command_lines_are_accepted_or_rejected_as_by_batsim(words: str, tmp_path: Path) -> None:
-    codes, said = [], []
+def test_command_lines_are_accepted_or_rejected_as_by_batsim(args: str, tmp_path: Path) -> None:
+    codes, outcomes = [], []
     place = tmp_path / "inputs"
     shutil.copytree(recording("plain").directory, place)  # some would write where they are
     for program in (DROP_IN, REAL):
         done = subprocess.run(
-            [*program, *(word.replace("OUT", str(tmp_path / "out")) for word in words.split())],
+            [*program, *(arg.replace("OUT", str(tmp_path / "out")) for arg in args.split())],
             cwd=place,
             capture_output=True,
             text=True,
@@ -104,6 +104,6 @@ def test_command_lines_are_accepted_or_rejected_as_by_batsim(words: str, tmp_pat
             check=False,
         )
         codes.append(done.returncode)
-        said.append(done.stdout if "--dump" in words else "")
+        outcomes.append(done.stdout if "--dump" in args else "")
     assert codes[0] == codes[1]
-    assert said[0] == said[1]
+    assert outcomes[0] == outcomes[1]

@@ -155,9 +155,9 @@ def line(recording: Recording) -> str:
 def test_the_conformance_page_is_up_to_date() -> None:
     """Recordings that are not here are believed; those that are must be there with the right result."""
     page = ROOT / "docs" / "conformance.md"
-    said = page.read_text().splitlines() if page.exists() else []
+    lines = page.read_text().splitlines() if page.exists() else []
     wanted = [line(recording) for recording in sorted(ALL, key=lambda r: r.name)]
-    if "\n".join(said[: HEAD.count("\n")]) + "\n" != HEAD or not set(wanted) <= set(said):
+    if "\n".join(lines[: HEAD.count("\n")]) + "\n" != HEAD or not set(wanted) <= set(lines):
         fresh = ROOT / "build" / "conformance.md"
         fresh.parent.mkdir(exist_ok=True)
         fresh.write_text(HEAD + "\n".join(wanted) + "\n")

@@ -41,8 +41,8 @@ def test_a_requeued_job_goes_on_in_its_shape_and_can_have_another(
     stage.do(d.Reshape(job.id, 3, 0.5), start(job, "0-2"))
     stage.do(d.Requeue(job.id, procs=IntervalSet.parse("0-2"), **requeue), at=2.0)
     reply = stage.step(*stage.killed(job))
-    profile, fields, said = registered(reply)
-    assert said == "parent=w0!a;segment=2;kind=requeue" + note.format("1")
+    profile, fields, shown = registered(reply)
+    assert shown == "parent=w0!a;segment=2;kind=requeue" + note.format("1")
     assert (fields["res"], profile["delay"], fields["walltime"], fields["estimate"]) == times(job) == goes_on
     assert (job.wire_id, str(job.resume_on), job.is_reshaped) == ("dyn!w0.a.2", "0-2", False)
     assert stage.puppet.heard[-1] == ("killed", "w0!a", "waiting")
@@ -55,8 +55,8 @@ def test_a_requeued_job_goes_on_in_its_shape_and_can_have_another(
     assert times(job) == goes_on
     assert not job.is_reshaped, "it could start as it is"
     stage.do(d.Reshape(job.id, 1, 2.0))
-    profile, fields, said = registered(stage.do(start(job, "3"), at=4.0))
-    assert said == "parent=w0!a;segment=3;kind=replace" + note.format("4")
+    profile, fields, shown = registered(stage.do(start(job, "3"), at=4.0))
+    assert shown == "parent=w0!a;segment=3;kind=replace" + note.format("4")
     assert (fields["res"], profile["delay"], fields["walltime"], fields["estimate"]) == reshaped
 
     stage.do(d.Requeue(job.id), at=5.0)  # from scratch: the whole job, in the shape it has now

@@ -62,9 +62,9 @@ def tell(report: Path) -> int:
             passed[file] += 1
             continue
         failed[file] += 1
-        said = [line for line in (case.findtext("system-err") or "").splitlines() if line.startswith("robin: ")]
-        own = [line for line in said if "stopped" not in line]  # who was stopped is not to blame
-        reasons[" | ".join(own or said) or problems[0]].append(f"{file}::{case.get('name')}")
+        lines = [line for line in (case.findtext("system-err") or "").splitlines() if line.startswith("robin: ")]
+        own = [line for line in lines if "stopped" not in line]  # who was stopped is not to blame
+        reasons[" | ".join(own or lines) or problems[0]].append(f"{file}::{case.get('name')}")
     for reason, names in reasons.items():
         print(f"{len(names)} tests: {reason}", *(f"    {name}" for name in names), sep="\n")
     for file in sorted(passed | failed):

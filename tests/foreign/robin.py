@@ -137,9 +137,9 @@ class _Part:
         self._send(signal.SIGKILL)  # what does not heed the first signal, or was left behind
         self.process.wait(PATIENCE_S)
         if self.outcome:
-            said = self.log.read_text(errors="replace").splitlines()[-1:]
+            text = self.log.read_text(errors="replace").splitlines()[-1:]
             how = "stopped" if self._is_stopped else f"exit code {self.process.returncode}"
-            print(f"robin: {self.name}: {how}: {''.join(said)[:500]}", file=sys.stderr)
+            print(f"robin: {self.name}: {how}: {''.join(text)[:500]}", file=sys.stderr)
 
     def _send(self, signum: int) -> None:
         with contextlib.suppress(ProcessLookupError):

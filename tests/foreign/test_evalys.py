@@ -36,15 +36,15 @@ def test_figures_of_evalys_for_the_batsim_command_equal_ours(tmp_path: Path) -> 
     simulator = [sys.executable, "-m", "pybatsched", "batsim", *write_input(tmp_path).args, "-q", "-s", endpoint]
     outcome = run_pair(pybatsim("schedFcfs", port), [*simulator, "-e", str(prefix)], tmp_path)
     assert outcome.codes == (0, 0), outcome.said
-    (told,) = rows(tmp_path / "out_schedule.csv")
+    (expected,) = rows(tmp_path / "out_schedule.csv")
     busy = sum(
         float(row["execution_time"]) * len(IntervalSet.parse(row["allocated_resources"])) for row in jobs(prefix)
     )
     figures = {
-        "n_jobs": int(told["nb_jobs"]),
-        "mean_wait_s": float(told["mean_waiting_time"]),
-        "max_wait_s": float(told["max_waiting_time"]),
-        "makespan_s": float(told["makespan"]),
+        "n_jobs": int(expected["nb_jobs"]),
+        "mean_wait_s": float(expected["mean_waiting_time"]),
+        "max_wait_s": float(expected["max_waiting_time"]),
+        "makespan_s": float(expected["makespan"]),
     }
     first = min(float(row["starting_time"]) for row in jobs(prefix))
     check_figures(prefix, figures | {"utilisation": busy / N_PROCS / (figures["makespan_s"] - first)})

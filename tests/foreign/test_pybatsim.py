@@ -103,14 +103,14 @@ def test_fcfs_of_pybatsim_equals_ours(tmp_path: Path) -> None:
 
 def run_with_both(scheduler: str, args: list[str], out: Path) -> list[list[dict[str, Any]]]:
     """Run a scheduler with our simulator (files ours_*) and with Batsim (batsim_*). Gives the messages of each run."""
-    heard = []
+    received = []
     for name, simulator in (("ours", our_simulator), ("batsim", real_batsim)):
         port = free_port()
         outcome = run_pair(pybatsim(scheduler, port), simulator(args, port, out / name), out)
         assert outcome.codes == (0, 0), outcome.said
-        heard.append(messages(outcome.scheduler_said))
-    assert len(heard[0]) > N_JOBS
-    return heard
+        received.append(messages(outcome.scheduler_said))
+    assert len(received[0]) > N_JOBS
+    return received
 
 
 @pytest.mark.batsim
@@ -152,8 +152,8 @@ def run_experiment(made: Input, out: Path, settings: dict[str, str]) -> None:
     out.mkdir()
     path = out / "experiment.json"
     path.write_text(json.dumps(experiment))
-    said = run_foreign(str(PYBATSIM.with_name("pybatsim-experiment")), str(path), settings=settings, cwd=out)
-    assert "Scheduler return code: 0\nBatsim return code: 0" in said
+    output = run_foreign(str(PYBATSIM.with_name("pybatsim-experiment")), str(path), settings=settings, cwd=out)
+    assert "Scheduler return code: 0\nBatsim return code: 0" in output
 
 
 def test_an_experiment(tmp_path: Path) -> None:

@@ -47,13 +47,13 @@ NOT_RUN = {
 
 def told(args: list[str]) -> list[str] | None:
     """Say what Batsim 4 was told, for either; None if there is something that Batsim 5 has not."""
-    said, words = [], [word for word in args if word not in ASKED_FOR]
-    while words:
-        word = words.pop(0)
-        if word not in SAME:
+    converted, arguments = [], [arg for arg in args if arg not in ASKED_FOR]
+    while arguments:
+        arg = arguments.pop(0)
+        if arg not in SAME:
             return None
-        said += [word, *(words.pop(0) for _ in range(SAME[word]))]
-    return said
+        converted += [arg, *(arguments.pop(0) for _ in range(SAME[arg]))]
+    return converted
 
 
 def inputs() -> dict[str, tuple[Path, list[str]]]:
@@ -96,8 +96,8 @@ def became(path: Path) -> list[dict[str, str]]:
 
 def run5(place: Path, args: list[str], policy: list[str], out: Path) -> Path:
     """Run a policy with Batsim 5, and again from the journal. Gives the file of its jobs."""
-    own = [word.replace("-E", "--energy-host") for word in args if word in {"-E", "--mmax-workload"}]
-    files = [word for word in args if word not in {"-E", "--mmax-workload"}]
+    own = [arg.replace("-E", "--energy-host") for arg in args if arg in {"-E", "--mmax-workload"}]
+    files = [arg for arg in args if arg not in {"-E", "--mmax-workload"}]
     batsim = program("batsim5")
     assert batsim is not None
     given = ["--policy", *policy, "-e", str(out / "five"), "--journal", str(out / "five.pbj"), "--batsim", batsim]
@@ -117,7 +117,7 @@ def test_jobs_are_those_of_the_embedded_simulator(policy: str, name: str, tmp_pa
 
 def beside(workload: Workload, hosts: list[dict[str, str]], policy: list[str], place: Path) -> None:
     """Compare a run with Batsim 5 with one on the embedded simulator, on hosts with properties."""
-    args = [word for word in written(workload, hosts, place) if word not in ASKED_FOR]
+    args = [text for text in written(workload, hosts, place) if text not in ASKED_FOR]
     done = run_cli("simulate", *args, "--policy", *policy, "-e", str(place / "mine"), "-q")
     assert done.returncode == 0, done.stderr
     theirs = became(run5(place, args, policy, place))

@@ -79,7 +79,7 @@ def test_a_relay_to_a_server_with_other_keys_reports_it(made: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("args", "code", "message"),
     [
         (
             ["--endpoint", "tcp://0.0.0.0:*", "--to", "tcp://127.0.0.1:1"],
@@ -100,10 +100,10 @@ def test_a_relay_to_a_server_with_other_keys_reports_it(made: Path, tmp_path: Pa
         ),
     ],
 )
-def test_a_relay_that_cannot_start_reports_the_reason(made: Path, words: list[str], code: int, told: str) -> None:
-    done = run_cli("relay", *words, "--curve", str(made))
+def test_a_relay_that_cannot_start_reports_the_reason(made: Path, args: list[str], code: int, message: str) -> None:
+    done = run_cli("relay", *args, "--curve", str(made))
     assert done.returncode == code
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_a_relay_without_a_scheduler_sends_an_error_to_batsim(made: Path) -> None:
@@ -184,8 +184,8 @@ def test_a_silent_batsim_times_out_and_gets_an_error_later(made: Path, monkeypat
             passing.relay._timeout_s = 0.1
             assert is_given_up.wait(PATIENCE_S)
             assert b"pybatsched relay: no message from Batsim for" in peer.ask(FIRST)
-        told = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
-        assert re.match(told, str(passing.finish()))
+        message = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
+        assert re.match(message, str(passing.finish()))
 
 
 @pytest.mark.parametrize("limit_s", [0, 0.1])

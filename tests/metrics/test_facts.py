@@ -77,9 +77,9 @@ def test_facts_are_those_of_the_last_segment() -> None:
 
 def test_facts_are_measures() -> None:
     assert JOBS.facts == ["load_s", "reused"], "names that are ours stay ours"
-    told = JOBS.distribution("load_s")
-    assert told is not None
-    assert (told.n, told.total, told.mean, told.median, told.maximum) == (2, 14, 7, 7, 10)
+    summary = JOBS.distribution("load_s")
+    assert summary is not None
+    assert (summary.n, summary.total, summary.mean, summary.median, summary.maximum) == (2, 14, 7, 7, 10)
     assert JOBS.column("reused").to_list() == [1, None, None, None, None]
     assert JOBS.column("load_s").to_list() == [4, 10, None, None, None]
     assert JOBS.column("wait_s")[4] == 44
@@ -147,14 +147,14 @@ def test_the_simulator_writes_facts(place: Path) -> None:
 
 
 def test_the_command(place: Path) -> None:
-    told = json.loads(run_cli("metrics", "load3", "--json", cwd=place).stdout)["load3"]
-    assert {name: told["load_s"][name] for name in ("n", "total", "mean", "max")} == {
+    result = json.loads(run_cli("metrics", "load3", "--json", cwd=place).stdout)["load3"]
+    assert {name: result["load_s"][name] for name in ("n", "total", "mean", "max")} == {
         "n": 3,
         "total": 9,
         "mean": 3,
         "max": 3,
     }
-    assert "total" not in told["wait_s"]
+    assert "total" not in result["wait_s"]
     lines = run_cli("metrics", "load3", cwd=place).stdout.splitlines()
     assert lines[0].split()[-1] == "total"
     assert [line.split()[-1] for line in lines if line.startswith("load_s")] == ["9"]

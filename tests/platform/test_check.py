@@ -49,9 +49,9 @@ def test_all_mistakes_in_elements_are_found_at_once() -> None:
 
 def test_defects_of_the_network_are_all_found() -> None:
     text = text_of(GOOD).replace('gw_src="nodenodes_router"', 'gw_src="x"').replace('id="trunk"/', 'id="y"/')
-    told = "\n".join(finding.text for finding in refused(text))
-    assert "attribute gw_src: no host or router 'x' is defined above" in told
-    assert "no link 'y' is defined above" in told
+    message = "\n".join(finding.text for finding in refused(text))
+    assert "attribute gw_src: no host or router 'x' is defined above" in message
+    assert "no link 'y' is defined above" in message
 
 
 def test_notes_do_not_reject_a_platform() -> None:

@@ -28,11 +28,11 @@ def refused(text: str, *, batsim5: bool = True) -> list[Finding]:
 def test_elements_for_batsim_4_only_are_reported_with_their_line(name: str) -> None:
     defect = ONLY_BATSIM_4[name]
     assert refused(defect.text, batsim5=False) == []
-    told = refused(defect.text)
-    assert len(told) == defect.n_found
-    assert defect.said in told[0].text
-    assert told[0].line == defect.line
-    assert told[0].text.startswith(f"p.xml: line {defect.line}: ")
+    errors = refused(defect.text)
+    assert len(errors) == defect.n_found
+    assert defect.said in errors[0].text
+    assert errors[0].line == defect.line
+    assert errors[0].text.startswith(f"p.xml: line {defect.line}: ")
 
 
 @pytest.mark.parametrize("name", DEFECTS)

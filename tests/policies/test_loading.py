@@ -79,11 +79,11 @@ def refused(option: str, by: str, name: str, policy: str = "redirection") -> str
     )
 
 
-def play(plan: PolicyPlan, said: Mapping[str, Any] | None = None, journal: Path | None = None) -> FakeBatsim:
+def play(plan: PolicyPlan, message: Mapping[str, Any] | None = None, journal: Path | None = None) -> FakeBatsim:
     """Run a plan on what the peer says."""
     writer = None if journal is None else JournalWriter(journal)
     session = Session(plan, journal=writer)
-    config = {"dynamic-jobs-enabled": True, "sched-config": json.dumps(said) if said else ""}
+    config = {"dynamic-jobs-enabled": True, "sched-config": json.dumps(message) if message else ""}
     with session.closing_journal():
         return FakeBatsim(WORKLOAD, 4, config=config).run(session.handle)
 
@@ -207,17 +207,17 @@ def test_plugin_policies_cannot_load_files_named_by_the_peer(file: File) -> None
     with pytest.raises(UntrustedFileError) as caught:
         play(plan_for(Parted), {"parts": parts})
     assert str(caught.value) == refused("parts", "Batsim's --sched-cfg", file.name, "Parted")
-    for said in (f" {file.name}", f"{file.name}\n"):  # a name that the policy makes of what it was told
+    for text in (f" {file.name}", f"{file.name}\n"):  # a name that the policy makes of what it was told
         with pytest.raises(UntrustedFileError):
-            play(plan_for(Parted), {"parts": [{"by": said}]})
+            play(plan_for(Parted), {"parts": [{"by": text}]})
     with pytest.raises(UntrustedFileError):
         play(plan_for(Careless), {"by": file.name})
     assert not file.was_run()
 
 
 def test_deeply_nested_options_are_checked_for_file_names() -> None:
-    said = '{"parts": [{"by": ' + "[" * 400 + '"x.py:X"' + "]" * 400 + "}]}"
-    begins = e.SimulationBegins(config={"sched-config": said}, timestamp=0.0)
+    message = '{"parts": [{"by": ' + "[" * 400 + '"x.py:X"' + "]" * 400 + "}]}"
+    begins = e.SimulationBegins(config={"sched-config": message}, timestamp=0.0)
     assert list(plan_for(Parted).trusted_files(begins).others) == ["x.py:X"]
 
 
@@ -233,33 +233,33 @@ OPTIONS = st.dictionaries(st.sampled_from(["x", "y", "z"]), VALUES, max_size=3)
 def test_a_file_is_trusted_only_if_the_user_alone_names_it(
     own: dict[str, Any],
     own_file: dict[str, Any],
-    said: dict[str, Any],
+    peer_options: dict[str, Any],
     recorded: dict[str, Any],
     recorded_file: dict[str, Any],
 ) -> None:
     source = PolicySource("parted", Parted, "a test")
     plan = PolicyPlan(source, own, own_file, trusted=True, recorded=Recorded(recorded, recorded_file))
-    files = plan.trusted_files(e.SimulationBegins(config={"sched-config": json.dumps(said)}, timestamp=0.0))
-    strongest_first = [(own, True), (recorded, False), (said, False), (own_file, True), (recorded_file, False)]
-    words = {True: "", False: ""}
+    files = plan.trusted_files(e.SimulationBegins(config={"sched-config": json.dumps(peer_options)}, timestamp=0.0))
+    strongest_first = [(own, True), (recorded, False), (peer_options, False), (own_file, True), (recorded_file, False)]
+    texts = {True: "", False: ""}
     for key in "xyz":
         for options, is_owners in strongest_first:
             if key in options:
-                words[is_owners] += json.dumps(options[key])
+                texts[is_owners] += json.dumps(options[key])
                 break
-    named_by_others = {name for name in NAMES[1:] if f'"{name}"' in words[False]}
+    named_by_others = {name for name in NAMES[1:] if f'"{name}"' in texts[False]}
     assert set(files.others) == named_by_others
-    assert files.names == {name for name in NAMES[1:] if f'"{name}"' in words[True]} - named_by_others
+    assert files.names == {name for name in NAMES[1:] if f'"{name}"' in texts[True]} - named_by_others
     assert not PolicyPlan(source, own, own_file).trusted_files(None).names
 
 
 # --- commands -----------------------------------------------------------------------------------------------------
 
 
-def begin(said: str) -> bytes:
+def begin(message: str) -> bytes:
     """Write the first message of a Batsim that was started with --sched-cfg."""
     resources = [{"id": i, "name": f"n{i}", "state": "idle", "properties": {}} for i in range(4)]
-    config = {"dynamic-jobs-enabled": True, "sched-config": said, "redis-enabled": False}
+    config = {"dynamic-jobs-enabled": True, "sched-config": message, "redis-enabled": False}
     data = {"nb_resources": 4, "nb_compute_resources": 4, "config": config, "compute_resources": resources}
     event = {"timestamp": 0.0, "type": "SIMULATION_BEGINS", "data": data | {"workloads": {"w0": "w.json"}}}
     return json.dumps({"now": 0.0, "events": [event]}).encode()
@@ -267,13 +267,13 @@ def begin(said: str) -> bytes:
 
 @pytest.mark.parametrize("option", ["principal", "redirected"])
 def test_a_file_named_by_the_peer_over_a_socket_is_rejected(option: str, file: File, tmp_path: Path) -> None:
-    said = json.dumps({option: file.name, "alpha": 0.5})
+    options = json.dumps({option: file.name, "alpha": 0.5})
     journal = str(tmp_path / "run.pbj")
     with (
         Server("--policy", "redirection", "--journal", journal) as server,
         Peer(server.wait_ready()) as peer,
     ):
-        error_reply = json.loads(peer.ask(begin(said)))
+        error_reply = json.loads(peer.ask(begin(options)))
         assert server.finish() == 2
     expected = refused(option, "Batsim's --sched-cfg", file.name)
     assert expected in server.errors
@@ -391,9 +391,9 @@ def test_a_journal_does_not_run_what_its_options_name(where: str, file: File, tm
         with pytest.raises(UntrustedFileError) as caught:
             replay(JournalReader(journal), policy, own)
         assert str(caught.value) == refused("principal", "the journal", file.name)
-    told = [text for _, text in explain(JournalReader(journal), "w0!a")]
-    assert f"(why it waited is not known: {refused('principal', 'the journal', file.name)})" in told
-    assert "started on 0-1: fits" in told
+    history = [text for _, text in explain(JournalReader(journal), "w0!a")]
+    assert f"(why it waited is not known: {refused('principal', 'the journal', file.name)})" in history
+    assert "started on 0-1: fits" in history
     assert not file.was_run()
     assert run_cli("replay", str(journal), "-o", f"principal={file.name}").returncode == 0
     assert file.was_run()
@@ -413,7 +413,7 @@ def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tm
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (["-o", "ordre=sjf"], "policy easy: unknown option 'ordre' (from -o)"),
         (["-o", "order"], "-o 'order': expected KEY=VALUE"),
@@ -422,9 +422,9 @@ def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tm
 )
 @pytest.mark.parametrize("command", [["replay"], ["explain", "w0!a"]], ids=lambda command: command[0])
 def test_wrong_options_of_replay_are_input_errors(
-    command: list[str], given: list[str], said: str, tmp_path: Path
+    command: list[str], given: list[str], message: str, tmp_path: Path
 ) -> None:
     journal = tmp_path / "run.pbj"
     play(plan_for("easy"), journal=journal)
     done = run_cli(command[0], str(journal), *command[1:], *given)
-    assert (done.returncode, said in done.stderr) == (2, True)
+    assert (done.returncode, message in done.stderr) == (2, True)

@@ -197,14 +197,14 @@ def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
     played = FakeBatsim(workload, N_PROCS, machine_events=events).run(session.handle)
     assert not played.deadlocked
     assert {job.final_state for job in played.jobs.values()} <= {e.COMPLETED_SUCCESSFULLY, "REJECTED"}
-    told = {text.split()[1] for text in session.engine.policy.broken_promises()}
+    promises = {text.split()[1] for text in session.engine.policy.broken_promises()}
     if options["infeasible"] == "reject":  # then whoever ran was accepted
         late = {
             job.id
             for job in played.jobs.values()
             if job.ended_at is not None and job.ended_at > job.fields["subtime"] + job.fields.get("max_stay", 1e9)
         }
-        assert told == late
+        assert promises == late
 
 
 @pytest.mark.parametrize("compression", [True, False])
@@ -291,8 +291,8 @@ def test_an_accepted_job_that_is_rejected_is_a_broken_promise() -> None:
     )
     session = Session(plan_for("dbf"), checked=True)
     FakeBatsim(jobs, N_PROCS, machine_events=[(2.0, e.MACHINES_UNAVAILABLE, "3")]).run(session.handle)
-    (said,) = session.engine.policy.broken_promises()
-    assert said.startswith("job w0!D was accepted with the deadline 30.0 and is rejected at")
+    (promises,) = session.engine.policy.broken_promises()
+    assert promises.startswith("job w0!D was accepted with the deadline 30.0 and is rejected at")
 
 
 def test_a_refused_job_can_be_withdrawn() -> None:
@@ -333,5 +333,5 @@ def test_a_promise_to_a_job_that_is_requeued_and_then_rejected_is_broken() -> No
     session = Session(plan_for(Pushes, infeasible="reject"), checked=True)
     run = FakeBatsim(jobs, N_PROCS, config={"dynamic-jobs-enabled": True}).run(session.handle)
     assert run.jobs["dyn!w0.d.1"].final_state == "REJECTED"
-    (said,) = session.engine.broken_promises
-    assert said == "job w0!d was accepted with the deadline 5.0 and is rejected at 1.0"
+    (promises,) = session.engine.broken_promises
+    assert promises == "job w0!d was accepted with the deadline 5.0 and is rejected at 1.0"

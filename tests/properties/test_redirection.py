@@ -220,15 +220,15 @@ def test_no_backfilled_job_delays_the_head(workload: Workload) -> None:
 def test_repeated_runs_give_identical_bytes(workload: Workload, options: dict[str, Any]) -> None:
     def transcript() -> list[bytes]:
         session = Session(plan_for("redirection", **options))
-        said: list[bytes] = []
+        replies: list[bytes] = []
 
         def handle(raw: bytes) -> bytes:
             reply = session.handle(raw)
-            said.extend((raw, reply))
+            replies.extend((raw, reply))
             return reply
 
         FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(handle)
-        return said
+        return replies
 
     assert transcript() == transcript()
 

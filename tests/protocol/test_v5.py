@@ -252,7 +252,7 @@ def test_times_are_rounded_to_the_tick_and_written_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "word"),
+    ("raw", "text"),
     [
         (b"", "JSON object"),
         (b"[]", "JSON object"),
@@ -276,13 +276,13 @@ def test_times_are_rounded_to_the_tick_and_written_unchanged() -> None:
         (b"[" * 5000, "JSON object"),
     ],
 )
-def test_invalid_messages_are_rejected_with_the_field(raw: bytes, word: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=word):
+def test_invalid_messages_are_rejected_with_the_field(raw: bytes, text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
         Codec().decode_events(raw)
 
 
 @pytest.mark.parametrize(
-    ("kind", "data", "word"),
+    ("kind", "data", "text"),
     [
         ("ExecuteJobEvent", {"mapping": 5}, r"executor_placement.mapping: expected an array of integers, found 5"),
         ("ExecuteJobEvent", {"mapping": {"0": 1}}, r"mapping: expected an array of integers"),
@@ -291,13 +291,13 @@ def test_invalid_messages_are_rejected_with_the_field(raw: bytes, word: str) -> 
         ("CallMeLaterEvent", {"time": -1}, "when.time: expected a whole number from 0"),
     ],
 )
-def test_invalid_decisions_are_rejected_with_the_field(kind: str, data: dict[str, Any], word: str) -> None:
+def test_invalid_decisions_are_rejected_with_the_field(kind: str, data: dict[str, Any], text: str) -> None:
     placed = {"executor_placement_type": "CustomExecutorToHostMapping", "executor_placement": data}
     event: dict[str, Any] = {"job_id": "w0!a", "allocation": {"host_allocation": "0", **placed}}
     if kind == "CallMeLaterEvent":
         event = {"call_me_later_id": "c", "when_type": "OneShot", "when": data}
     raw = json.dumps({"now": 1, "events": [{"timestamp": 1, "event_type": kind, "event": event}]}).encode()
-    with pytest.raises(RemoteProtocolError, match=word):
+    with pytest.raises(RemoteProtocolError, match=text):
         Codec().decode_decisions(raw)
 
 
@@ -307,8 +307,8 @@ def test_a_pstate_change_is_one_event_for_any_spelling_of_hosts(hosts: str) -> N
     event = {"timestamp": 1, "event_type": "ChangeHostsPStateEvent", "event": {"host_ids": hosts, "pstate": 1}}
     codec.decode_decisions(json.dumps({"now": 1, "events": [event]}).encode())
     changed = e.ResourceStateChanged(IntervalSet.parse("0-1"), "1", timestamp=1.0)
-    told = json.loads(codec.encode_events(Message(1.0, (changed,))).rstrip(b"\0"))
-    assert [one["event_type"] for one in told["events"]] == ["HostsPStateChangedEvent"]
+    result = json.loads(codec.encode_events(Message(1.0, (changed,))).rstrip(b"\0"))
+    assert [one["event_type"] for one in result["events"]] == ["HostsPStateChangedEvent"]
 
 
 def test_a_job_is_killed_once() -> None:

@@ -158,9 +158,9 @@ class Worker:
         parent = children.start(command(n_workers), place, environ=children.hooked(plan), before=before)
         code = parent.ended()
         parent.kill()
-        told = children.noted_in(note)
+        noted = children.noted_in(note)
         which = "new" if is_new else "forked"
-        found = Found(str(told.get("stage", "")), f"{keep}, {len(tokens)} {which} workers, {moment.how}")
+        found = Found(str(noted.get("stage", "")), f"{keep}, {len(tokens)} {which} workers, {moment.how}")
         found.problems += children.strays()
         left = [path.name for path in children.scratch_of(place).iterdir()]
         found.expect(not left, f"workers have left {', '.join(left)}")

@@ -70,10 +70,10 @@ class Child:
         comes(lambda: self.poll() is not None)
         return self.code
 
-    def says(self, word: str) -> bool:
+    def says(self, text: str) -> bool:
         """Wait until it has said something; False if it ends without."""
-        comes(lambda: word in self.words or self.poll() is not None)
-        return word in self.words
+        comes(lambda: text in self.words or self.poll() is not None)
+        return text in self.words
 
     def kill(self) -> None:
         """Kill it from outside, if it still runs."""
@@ -86,8 +86,8 @@ class Child:
         """All it has said so far on standard error."""
         if self.pipe is not None:
             with contextlib.suppress(BlockingIOError), self.said.open("ab") as file:
-                while heard := os.read(self.pipe, 65536):
-                    file.write(heard)
+                while lines := os.read(self.pipe, 65536):
+                    file.write(lines)
         return self.said.read_text(errors="replace") if self.said.exists() else ""
 
     @property
@@ -121,23 +121,23 @@ def start(
     Its words go to files beside `cwd`, its notes too. With `room` none of its files may have more bytes than that:
     then its words come by a pipe, which is no file. A fork does what `before` says first.
     """
-    said, note = (cwd.with_name(f"{cwd.name}.{name}.{what}") for what in ("err", "note"))
-    for path in (said, note):
+    message, note = (cwd.with_name(f"{cwd.name}.{name}.{what}") for what in ("err", "note"))
+    for path in (message, note):
         path.unlink(missing_ok=True)
-    said.touch()
+    message.touch()
     scratch_of(cwd).mkdir(exist_ok=True)
     own: Plan | None = None if plan is None else {"note": str(note), **plan}
-    ours, theirs = os.pipe() if room is not None else (None, os.open(said, os.O_WRONLY | os.O_APPEND))
+    ours, theirs = os.pipe() if room is not None else (None, os.open(message, os.O_WRONLY | os.O_APPEND))
     pid = os.fork()
     if pid:
         os.close(theirs)
         if ours is not None:
             os.set_blocking(ours, False)
-        return Child(pid, said, note, pipe=ours)
+        return Child(pid, message, note, pipe=ours)
     code = 70
     try:
         os.dup2(theirs, 2)
-        _become(cwd, said, room)
+        _become(cwd, message, room)
         os.environ.update({"TMPDIR": str(scratch_of(cwd)), **(environ or {})})
         tempfile.tempdir = None
         if is_new:
@@ -184,10 +184,10 @@ def scratch_of(cwd: Path) -> Path:
     return cwd.with_name(f"{cwd.name}.tmp")
 
 
-def _become(cwd: Path, said: Path, room: int | None) -> None:
+def _become(cwd: Path, message: Path, room: int | None) -> None:
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    os.dup2(os.open(said.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    os.dup2(os.open(message.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
     sys.stdout = os.fdopen(1, "w")  # pytest may have put another here
     os.chdir(cwd)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -34,7 +34,7 @@ MASK: Final = 0o077
 _INSIDE: Final = 'ip link set lo up && mount -t tmpfs -o ro,size=4k none "$HOME" && exec "$@"'
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give pytest's exit code, or 2 if this machine cannot be made another."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -43,7 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--cores", type=positive, metavar="N", help="how many of this machine's cores there are (all)")
     parser.add_argument("--load", type=natural, default=0, metavar="N", help="processes that only run beside it")
     parser.add_argument("told", nargs="*", metavar="WORD", help="for pytest: options and files, after --")
-    args = parser.parse_args(words)
+    args = parser.parse_args(arguments)
     missing = [program for program in ("unshare", "ip", "mount") if shutil.which(program) is None]
     if missing:
         print(f"elsewhere: this needs {', '.join(missing)}", file=sys.stderr)
@@ -52,8 +52,10 @@ def main(words: Sequence[str] | None = None) -> int:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
     with tempfile.TemporaryDirectory() as home, loaded(args.load):
         environment = surroundings(Path(home))
-        said = f"LC_ALL={environment['LC_ALL']}, TZ={TIME_ZONE}, umask {MASK:03o}, a home of nothing, loopback alone"
-        print(f"elsewhere: {args.python}: {said}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True)
+        message = f"LC_ALL={environment['LC_ALL']}, TZ={TIME_ZONE}, umask {MASK:03o}, a home of nothing, loopback alone"
+        print(
+            f"elsewhere: {args.python}: {message}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True
+        )
         command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.told]
         with subprocess.Popen(command, env=environment, umask=MASK) as tests:
             # patience: the tests have their own limits

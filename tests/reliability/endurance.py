@@ -77,12 +77,12 @@ def served(policy: str, place: Path, *more: str) -> Iterator[tuple[subprocess.Po
     """Start a server, and give it and a conversation with it: a small one with a policy that registers jobs."""
     endpoint = f"ipc://{place / 'door'}"
     command = [sys.executable, "-m", "pybatsched", "--policy", policy, "--endpoint", endpoint, *more]
-    command += [word for option in REGISTERING.get(policy, ()) for word in ("-o", option)]
+    command += [text for option in REGISTERING.get(policy, ()) for text in ("-o", option)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as server:
         assert server.stderr is not None
-        said = server.stderr.readline()
-        if b"waiting for Batsim" not in said:
-            raise SystemExit(f"the server did not start: {(said + server.stderr.read()).decode()}")
+        errors = server.stderr.readline()
+        if b"waiting for Batsim" not in errors:
+            raise SystemExit(f"the server did not start: {(errors + server.stderr.read()).decode()}")
         try:
             with Peer(endpoint) as peer:
                 if policy in REGISTERING:
@@ -112,9 +112,9 @@ def converse(policy: str, n: int, n_readings: int, *, has_journal: bool = False)
                 print(_line(readings[-1]), flush=True)
             talk.end()
             assert server.stderr is not None
-            said = server.stderr.read().decode()
-            if server.wait(PATIENCE_S) != 0 or quantity(talk.n_submitted, "job") not in said:
-                raise SystemExit(f"the server did not end well: {said}")
+            errors = server.stderr.read().decode()
+            if server.wait(PATIENCE_S) != 0 or quantity(talk.n_submitted, "job") not in errors:
+                raise SystemExit(f"the server did not end well: {errors}")
             print(
                 f"ended: {talk.n_ended:,} jobs in {talk.n_exchanges:,} exchanges, "
                 f"with {talk.n_registered:,} registered and {talk.n_killed:,} killed"

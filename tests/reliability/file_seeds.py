@@ -225,14 +225,14 @@ def platform() -> list[bytes]:
 
 def events() -> list[bytes]:
     """External events of both Batsims."""
-    told: list[dict[str, Any]] = [
+    listed: list[dict[str, Any]] = [
         {"type": "machine_unavailable", "timestamp": 5, "resources": "0-2 4"},
         {"type": "machine_available", "timestamp": 10.5, "resources": "0-2"},
         {"type": "machine_available", "timestamp": 11, "resources": "4"},
         {"type": "alarm", "timestamp": 12, "what": {"a": [1, 2]}},
     ]
-    four = "".join(f"{json.dumps(one)}\n" for one in told)
-    five = "".join(f"{json.dumps(external_events.to_batsim5(one))}\n" for one in told)
+    four = "".join(f"{json.dumps(one)}\n" for one in listed)
+    five = "".join(f"{json.dumps(external_events.to_batsim5(one))}\n" for one in listed)
     return [four.encode(), five.encode()]
 
 
@@ -362,8 +362,8 @@ def _run() -> dict[str, bytes]:
         content = {"nb_res": 4, "jobs": workload.jobs[:8], "profiles": workload.profiles}
         (folder / "w.json").write_text(json.dumps(content))
         energy = ROOT / "tests" / "conformance" / "recordings" / "v4" / "energy" / "platform.xml"
-        words = ("-p", str(energy), "-w", "w.json", "--policy", "ujfb", "-E", "-e", "run", "--quiet")
-        done = run_cli("simulate", *words, cwd=folder)
+        args = ("-p", str(energy), "-w", "w.json", "--policy", "ujfb", "-E", "-e", "run", "--quiet")
+        done = run_cli("simulate", *args, cwd=folder)
         if done.returncode:
             raise ValueError(done.stderr)
         return {path.name.removeprefix("run"): path.read_bytes() for path in sorted(folder.glob("run_*"))}

@@ -190,12 +190,12 @@ def _check_told(found: Found, child: children.Child, place: Path) -> None:
     """Check that a command has ended with 2 and named what cannot be written, or has had room enough."""
     if child.code == 0:
         return
-    words = child.words
+    output = child.words
     written = [path for path in place.rglob("*") if path.is_file() and path.stat().st_size]
     found.stage = RUNNING if any(path.parent.name == "cells" or ".p" in path.name for path in written) else BEFORE
-    if "summary" in words or "results.parquet" in words:
+    if "summary" in output or "results.parquet" in output:
         found.stage = MOVING
-    found.expect(child.code == 2, f"it ended with {child.code}: {words[-400:]}")
-    is_told = re.search(r"(out|pbj|\.lock).*(No space left|File too large|disk is full)", words)
-    found.expect(is_told, f"it does not say what cannot be written: {words[-400:]}")
-    found.expect("Traceback" not in words and "Exception" not in words, f"it says: {words[-600:]}")
+    found.expect(child.code == 2, f"it ended with {child.code}: {output[-400:]}")
+    is_told = re.search(r"(out|pbj|\.lock).*(No space left|File too large|disk is full)", output)
+    found.expect(is_told, f"it does not say what cannot be written: {output[-400:]}")
+    found.expect("Traceback" not in output and "Exception" not in output, f"it says: {output[-600:]}")

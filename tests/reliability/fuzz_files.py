@@ -35,12 +35,12 @@ def _parser(command: str) -> argparse.ArgumentParser:
     return cli.build_parser([command])
 
 
-def command(words: Sequence[str]) -> None:
+def command(args: Sequence[str]) -> None:
     """Run a command to its end, without the border that makes exit codes of errors."""
     try:
-        options = _parser(words[0]).parse_args(words)
+        options = _parser(args[0]).parse_args(args)
     except SystemExit as stop:
-        raise NotDocumentedError(f"{words}: the command line was refused") from stop
+        raise NotDocumentedError(f"{args}: the command line was refused") from stop
     options.for_batsim = []
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         options.run(options)
@@ -91,14 +91,14 @@ def _files(
         if callable(reader):
             reader(path())
             return
-        words = [
-            word.replace("FILE", str(path())).replace("HERE", f"{scratch()}/{name}").replace("OUT", f"{scratch()}/out")
-            for word in reader
+        args = [
+            arg.replace("FILE", str(path())).replace("HERE", f"{scratch()}/{name}").replace("OUT", f"{scratch()}/out")
+            for arg in reader
         ]
         if not reading.startswith(_WHOLE):
-            command(words)
+            command(args)
             return
-        done = run_cli(*words)
+        done = run_cli(*args)
         if done.returncode not in _DOCUMENTED or "Traceback" in done.stderr:
             raise NotDocumentedError(f"exit code {done.returncode}: {done.stderr[-2000:]}")
 

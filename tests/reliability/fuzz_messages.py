@@ -77,7 +77,7 @@ def _talk(policy: str, batsim: int, number: int) -> Talk:
         return FakeBatsim(workload, n_procs, config, events, hosts, batsim=batsim)
 
     fake().run(noted)
-    given = [word for key, value in options.items() for word in ("-o", f"{key}={json.dumps(value)}")]
+    given = [arg for key, value in options.items() for arg in ("-o", f"{key}={json.dumps(value)}")]
     return Talk(tuple(requests), tuple(replies), lambda: Session(plan), fake, ("--policy", policy, *given))
 
 
@@ -112,20 +112,22 @@ def recorded(batsim: int) -> tuple[Talk, ...]:
         found += [_echoed(one.name, one.requests, one.replies, v4) for one in readable]
     else:
         for one5 in recordings5():
-            said = one5.records
-            requests, replies = ([raw for sender, raw in said if (sender == "batsim") is own] for own in (True, False))
+            messages = one5.records
+            requests, replies = (
+                [raw for sender, raw in messages if (sender == "batsim") is own] for own in (True, False)
+            )
             found.append(_echoed(one5.name, requests, replies, v5.Codec()))
     return tuple(talk for talk in found if max(map(len, talk.requests)) < _MAX_BYTES)
 
 
 def _echoed(name: str, requests: Sequence[bytes], replies: Sequence[bytes], codec: Codec) -> Talk:
-    said = []
+    messages = []
     for raw in replies[is_greeting(requests[0]) :]:
         try:
-            said.append(codec.decode_decisions(raw))
+            messages.append(codec.decode_decisions(raw))
         except RemoteProtocolError:
             break
-    echo = type(f"Echo-{name}", (Echo,), {"said": tuple(said)})
+    echo = type(f"Echo-{name}", (Echo,), {"said": tuple(messages)})
     return Talk(tuple(requests), tuple(replies), lambda: Session(plan_for(echo)))
 
 
@@ -178,9 +180,9 @@ def lead_and_mutated(
 ) -> tuple[Sequence[bytes], Iterator[bytes]]:
     """Make a case: the number of a conversation, its first messages, and from there on mutated ones."""
     number = dice.randrange(len(every))
-    said, others = getattr(every[number], side), getattr(dice.choice(every), side)
-    at = int(min(len(said), max_lead) * dice.random() ** 3)
-    return (b"%d" % number, *said[:at]), mutated_conversation(dice, said, others, at)
+    messages, others = getattr(every[number], side), getattr(dice.choice(every), side)
+    at = int(min(len(messages), max_lead) * dice.random() ** 3)
+    return (b"%d" % number, *messages[:at]), mutated_conversation(dice, messages, others, at)
 
 
 @functools.cache

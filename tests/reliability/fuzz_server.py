@@ -41,9 +41,9 @@ def _feed(given: Iterable[bytes]) -> None:
         if error is None and twin.engine.jobs.alive:
             error = UnfinishedError("the simulation ended with jobs unfinished")
         code = server.finish()
-        said = server.errors
-    if code != (0 if error is None else error.exit_code) or "Traceback" in said:
-        raise NotDocumentedError(f"exit code {code} after {error!r}: {said[-2000:]}")
+        errors = server.errors
+    if code != (0 if error is None else error.exit_code) or "Traceback" in errors:
+        raise NotDocumentedError(f"exit code {code} after {error!r}: {errors[-2000:]}")
     if error is not None:
         raise error
 

@@ -124,20 +124,20 @@ class Counter:
         self.n_calls += 1
         if event[0] == "c":
             if event == "call":
-                word = self._word(frame.f_code)
-                if word == _REQUEST:
+                name = self._word(frame.f_code)
+                if name == _REQUEST:
                     self.n_requests += 1
-                elif word and word != _END:
-                    self._see(word)
+                elif name and name != _END:
+                    self._see(name)
             elif _touches_files(arg):
                 self.n_files += 1
                 if self._by_files and self.n_files == self._at:
                     self._die(frame, arg)
         elif event == "return":
-            word = self._word(frame.f_code)
-            if word == _END:
-                self._see(word)
-            elif word == _CELL and self._at < 0:
+            name = self._word(frame.f_code)
+            if name == _END:
+                self._see(name)
+            elif name == _CELL and self._at < 0:
                 self._count()  # a worker does not come to its end: it is killed when there is no more to do
         if not self._by_files and self.n_calls == self._at:
             self._die(frame, arg)
@@ -148,19 +148,19 @@ class Counter:
         if self._at < 0:
             self._count()
 
-    def _see(self, word: str) -> None:
-        self._seen.setdefault(word, (self.n_calls, self.n_files))
+    def _see(self, name: str) -> None:
+        self._seen.setdefault(name, (self.n_calls, self.n_files))
 
     def _count(self) -> None:
         stages = sorted({*self._seen.values(), (self.n_calls, self.n_files)})
         self._write({"calls": [n_calls for n_calls, _ in stages], "files": [n_files for _, n_files in stages]})
 
     def _word(self, code: CodeType) -> str:
-        word = self._told.get(code)
-        if word is None:
+        token = self._told.get(code)
+        if token is None:
             name = "/".join(code.co_filename.split("/")[-2:])
-            word = self._told[code] = PROGRESS_CALLS.get((name, code.co_name), "")
-        return word
+            token = self._told[code] = PROGRESS_CALLS.get((name, code.co_name), "")
+        return token
 
     def _die(self, frame: FrameType, arg: Any) -> None:
         sys.setprofile(None)

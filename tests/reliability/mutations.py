@@ -151,8 +151,8 @@ BYTES: Final[tuple[Mutator, ...]] = (_flip, _cut, _behead, _drop, _double, _inse
 # --- words of a text -------------------------------------------------------------------------------------------------
 
 
-def _put(raw: bytes, span: tuple[int, int], word: bytes) -> bytes:
-    return raw[: span[0]] + word + raw[span[1] :]
+def _put(raw: bytes, span: tuple[int, int], token: bytes) -> bytes:
+    return raw[: span[0]] + token + raw[span[1] :]
 
 
 def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -163,17 +163,17 @@ def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     how = dice.random()
     is_text = raw[span[0]] == 0x22
     if how < 0.45:
-        word = b'"' + dice.choice(TEXTS) + b'"' if is_text else dice.choice(NUMBERS)
+        token = b'"' + dice.choice(TEXTS) + b'"' if is_text else dice.choice(NUMBERS)
     elif how < 0.65:  # a name of another job, say
-        word = _another(dice, raw, other)
+        token = _another(dice, raw, other)
     elif how < 0.75:
-        word = dice.choice(NUMBERS)
+        token = dice.choice(NUMBERS)
     elif how < 0.97:
-        word = dice.choice(VALUES)
+        token = dice.choice(VALUES)
     else:
         depth = dice.choice(DEEP)
-        word = b"[" * depth + b"]" * depth if dice.random() < 0.5 else b'{"a":' * depth + b"1" + b"}" * depth
-    return _put(raw, span, word)
+        token = b"[" * depth + b"]" * depth if dice.random() < 0.5 else b'{"a":' * depth + b"1" + b"}" * depth
+    return _put(raw, span, token)
 
 
 def _another(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -187,15 +187,15 @@ def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
     if not _n_words(_TOKEN, raw):
         return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)
-    word = raw[span[0] : span[1]]
+    token = raw[span[0] : span[1]]
     for _ in range(8):  # to find one of the same kind
         found = _another(dice, raw, other)
-        if (found[:1] == b'"') is (word[:1] == b'"') and found != word:
-            word = found
+        if (found[:1] == b'"') is (token[:1] == b'"') and found != token:
+            token = found
             break
-    if word[:1] != b'"' and dice.random() < 0.5 and word.isdigit():
-        word = b"%d" % (int(word[:15]) + dice.choice((-1, 1, 7)))
-    return _put(raw, span, word)
+    if token[:1] != b'"' and dice.random() < 0.5 and token.isdigit():
+        token = b"%d" % (int(token[:15]) + dice.choice((-1, 1, 7)))
+    return _put(raw, span, token)
 
 
 def _word(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -204,13 +204,13 @@ def _word(dice: Dice, raw: bytes, other: bytes) -> bytes:
         return _flip(dice, raw, other)
     how = dice.random()
     if how < 0.5:
-        word = dice.choice(NUMBERS)
+        token = dice.choice(NUMBERS)
     elif how < 0.7:
         begin, end = _span(dice, _WORD, raw)
-        word = raw[begin:end]
+        token = raw[begin:end]
     else:
-        word = dice.choice(TEXTS)
-    return _put(raw, _span(dice, _WORD, raw), word)
+        token = dice.choice(TEXTS)
+    return _put(raw, _span(dice, _WORD, raw), token)
 
 
 def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -227,8 +227,8 @@ def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
         case 3:
             lines[first : first + 2] = [b" ".join(lines[first : first + 2])]
         case 4:
-            words = lines[first].split()
-            lines[first] = b" ".join(words[: dice.randrange(len(words) + 1)])
+            fields = lines[first].split()
+            lines[first] = b" ".join(fields[: dice.randrange(len(fields) + 1)])
         case 5:
             lines.insert(first, dice.choice(other.split(b"\n")))
         case _:

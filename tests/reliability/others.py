@@ -120,7 +120,7 @@ class Others:
     def __call__(self, now: float, events: Sequence[e.Event]) -> Answer:
         """Pass a message on, if it is one for the scheduler, and add to the reply what the others want."""
         ledger = self._ledger
-        heard = self._without_own_calls(events)
+        known = self._without_own_calls(events)
         before: list[d.Decision] = []
         has_begun = type(events[0]) is not e.SimulationBegins
         while has_begun and self._to_register and self._to_register[0].at <= now:
@@ -129,23 +129,23 @@ class Others:
             if not self._acknowledged:
                 described = {**job.described(), "id": job.id}
                 profile = job.profiles[job.profile] if self._scene.forward else None
-                heard.append(e.JobSubmitted(job.id, described, profile, timestamp=now))
-        if not heard:
-            reply_now, said = now, list[d.Decision]()
+                known.append(e.JobSubmitted(job.id, described, profile, timestamp=now))
+        if not known:
+            reply_now, reply = now, list[d.Decision]()
         else:
-            ledger.hear(heard)
-            reply_now, decisions = self._scheduler(now, heard)
-            said = self._with_registration_open(decisions)
-            ledger.obey(said)
-            if self._scene.late and type(heard[-1]) is not e.SimulationEnds:
+            ledger.hear(known)
+            reply_now, decisions = self._scheduler(now, known)
+            reply = self._with_registration_open(decisions)
+            ledger.obey(reply)
+            if self._scene.late and type(known[-1]) is not e.SimulationEnds:
                 reply_now = max(reply_now, round(now + self._late_s(), 6))
-        said = before + said + self._kills(now)
+        reply = before + reply + self._kills(now)
         if not self._to_register and self._is_finished_held:
             self._is_finished_held = False
-            said.append(d.Notify(d.REGISTRATION_FINISHED, timestamp=now))
+            reply.append(d.Notify(d.REGISTRATION_FINISHED, timestamp=now))
         if not has_begun:
-            said += self._wanted_calls(now)
-        return reply_now, said
+            reply += self._wanted_calls(now)
+        return reply_now, reply
 
     def _late_s(self) -> float:
         late = self._scene.late
@@ -161,13 +161,13 @@ class Others:
         return [d.CallMeLater(at, timestamp=now) for at in self._calls]
 
     def _without_own_calls(self, events: Sequence[e.Event]) -> list[e.Event]:
-        heard = []
+        kept = []
         for event in events:
             if type(event) is e.RequestedCall and self._calls and self._calls[0] <= event.timestamp + 1e-9:
                 self._calls.pop(0)
             else:
-                heard.append(event)
-        return heard
+                kept.append(event)
+        return kept
 
     # --- registration ---
 
@@ -180,13 +180,13 @@ class Others:
 
     def _with_registration_open(self, decisions: Sequence[d.Decision]) -> list[d.Decision]:
         """Leave out what would end the registration while somebody else is not through with it."""
-        said = []
+        reply = []
         for decision in decisions:
             if isinstance(decision, d.Notify) and (self._to_register or self._is_finished_held):
                 self._is_finished_held = decision.kind == d.REGISTRATION_FINISHED
             else:
-                said.append(decision)
-        return said
+                reply.append(decision)
+        return reply
 
     # --- kills ---
 

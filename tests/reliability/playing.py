@@ -127,9 +127,9 @@ def _in_words_of_5(engine: Engine, ours: v5.Codec, theirs: v5.Codec) -> Schedule
     def scheduler(now: float, events: Sequence[e.Event]) -> Answer:
         reply = engine.step(now, ours.order(tuple(events)))
         decisions = ours.prepare(reply.decisions)
-        said = iter(theirs.decode_decisions(ours.encode_decisions(Message(reply.now, decisions))).items)
+        messages = iter(theirs.decode_decisions(ours.encode_decisions(Message(reply.now, decisions))).items)
         # Notes are kept, and all others go as they are on the wire.
-        return reply.now, [one if type(one) is d.SetJobMetadata else next(said) for one in decisions]
+        return reply.now, [one if type(one) is d.SetJobMetadata else next(messages) for one in decisions]
 
     return scheduler
 
@@ -219,5 +219,5 @@ def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
 
 def jobs_of(played: Played) -> dict[str, Any]:
     """Give what two runs of a scene have to agree on."""
-    told = () if played.engine is None else played.engine.broken_promises
-    return {"error": played.error, "finished": played.finished, "what is told": told, **played.fates}
+    message = () if played.engine is None else played.engine.broken_promises
+    return {"error": played.error, "finished": played.finished, "what is told": message, **played.fates}

@@ -70,41 +70,41 @@ class Promises:
         self._shadows[head.id] = min(shadow_at, self._shadows.get(head.id, math.inf))
 
     def _look_at_starts(self, local: Any, now: float) -> None:
-        name, told = local.partition.name, self._told
+        name, promised = local.partition.name, self._told
         waiting = {job.id: job for job in local.waiting()}
-        for key in [key for key in told if key[0] == name and key[1] not in waiting]:
-            at = told.pop(key)
+        for key in [key for key in promised if key[0] == name and key[1] not in waiting]:
+            at = promised.pop(key)
             if now > at + self._slack_s + inexact(now):
                 self._moved.append(f"{key[1]} was to start at {at}, and waited until {now}")
         for job_id, job in waiting.items():
-            start, before = local.planned_start(job, now), told.get((name, job_id))
+            start, before = local.planned_start(job, now), promised.get((name, job_id))
             if before is not None and (start is None or start > before + self._slack_s + inexact(now)):
                 self._moved.append(f"{job_id} was to start at {before}, and is to start at {start} now")
             if start is not None:
-                told[name, job_id] = start if before is None else min(start, before)
+                promised[name, job_id] = start if before is None else min(start, before)
 
     def problems(self, played: Played) -> Iterator[str]:
         """Say which promises were broken without a word, and which words are not true."""
         if played.error or not played.finished or played.engine is None:
             return
         yield from self._moved[:1]
-        said = list(played.engine.broken_promises)
+        promises = list(played.engine.broken_promises)
         if self._scene.is_predicted:
-            yield from (f"nothing is promised with predictions, but: {text}" for text in said[:1])
+            yield from (f"nothing is promised with predictions, but: {text}" for text in promises[:1])
             return
         rows, _ = lineages(self._scene, played.fates)
         for job_id, deadline_at in self._deadlines.items():
             last = rows[job_id][-1]
             too_late_s = math.inf if last.state == e.REJECTED else last.end - deadline_at - GRACE_S
-            is_told = any(f"job {job_id} " in text for text in said)
+            is_told = any(f"job {job_id} " in text for text in promises)
             if too_late_s > inexact(last.end) and not is_told:
                 yield f"{job_id} was accepted with the deadline {deadline_at}, ended at {last.end}, and nobody told"
             if too_late_s < -inexact(last.end) and is_told:
                 yield f"{job_id} has met its deadline {deadline_at} at {last.end}, and is told to have missed it"
-        yield from _untrue(said, self._deadlines)
+        yield from _untrue(promises, self._deadlines)
 
 
-def _untrue(said: Iterable[str], deadlines: dict[str, float]) -> Iterator[str]:
-    for text in said:
+def _untrue(message: Iterable[str], deadlines: dict[str, float]) -> Iterator[str]:
+    for text in message:
         if not any(f"job {job_id} " in text for job_id in deadlines):
             yield f"a broken promise is told that was never given: {text}"

@@ -47,14 +47,14 @@ def lineages(scene: Scene, fates: dict[str, Fate]) -> tuple[Rows, list[str]]:
     found: dict[str, list[tuple[int, Fate]]] = {job.id: [] for job in scene.jobs}
     problems = []
     for name, fate in fates.items():
-        said = words(fate.note)
-        if "unused_spare_of" in said:
+        fields = words(fate.note)
+        if "unused_spare_of" in fields:
             continue
-        parent = said.get("parent", name)
+        parent = fields.get("parent", name)
         if parent not in found:
             problems.append(f"{name} belongs to no job that was submitted")
         else:
-            found[parent].append((int(said.get("segment", "0")), fate))
+            found[parent].append((int(fields.get("segment", "0")), fate))
     for name, parts in found.items():
         parts.sort()
         numbers = [number for number, _ in parts]
@@ -122,9 +122,9 @@ def _work_done(ran: list[Fate]) -> float:
     """Give the seconds of work that count: those of all parts that went on with the rest, without swaps and loads."""
     did = 0.0
     for fate in reversed(ran):
-        said = words(fate.note)
-        did += max(fate.end - fate.start - float(said.get("extra_s", 0)), 0.0)
-        if said.get("work") != "rest":
+        fields = words(fate.note)
+        did += max(fate.end - fate.start - float(fields.get("extra_s", 0)), 0.0)
+        if fields.get("work") != "rest":
             break
     return did
 

@@ -131,7 +131,7 @@ def _smaller_machines(scene: Scene) -> Iterator[Scene]:
 
 def as_test(scene: Scene, seed: int, problems: list[str]) -> str:
     """Write a scene as a whole test."""
-    told = "\n    ".join(problem.replace("\\", "/").replace('"""', "'''") for problem in problems[:3])
+    message = "\n    ".join(problem.replace("\\", "/").replace('"""', "'''") for problem in problems[:3])
     code = scene.as_code("        ")
     names = [name for name in ("Job", "Kill", "Outage", "Scene") if f"{name}(" in code]
     return f'''\
@@ -142,7 +142,7 @@ from reliability.soak_checks import assert_sound
 def test_{scene.policy}_{seed}() -> None:
     """It was found by `make soak`, as seed {seed}, and made smaller:
 
-    {told}
+    {message}
     """
     assert_sound(
 {code}

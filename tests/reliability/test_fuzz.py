@@ -165,9 +165,9 @@ def test_the_command_reports_findings_and_fails(
     made = {"made-up": (_target(feed), 1.0)}
     monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: made})
     assert fuzz.main(["--messages", "3", "--seed", "5"]) == 1
-    assert "| made-up | 3 | 3 | 0 | FOUND 3 |" in (said := capsys.readouterr().out)
-    assert "def test_found_made_up_5_0() -> None:" in said
-    assert "kept in build/fuzz/made-up-5-0.json" in said
+    assert "| made-up | 3 | 3 | 0 | FOUND 3 |" in (output := capsys.readouterr().out)
+    assert "def test_found_made_up_5_0() -> None:" in output
+    assert "kept in build/fuzz/made-up-5-0.json" in output
     monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: {"made-up": (_target(list), 1.0)}})
     assert fuzz.main(["--messages", "3"]) == 0
     assert "| made-up | 3 | 3 | 3 | none |" in capsys.readouterr().out

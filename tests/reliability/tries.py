@@ -91,9 +91,9 @@ def span_of(args: Sequence[str], cwd: Path, **how: Any) -> Span:
     return counted(child.told)
 
 
-def counted(told: Mapping[str, Any]) -> Span:
+def counted(message: Mapping[str, Any]) -> Span:
     """Give what a process has counted that was not hit, by what it told."""
-    return Span(told["calls"], told["files"])
+    return Span(message["calls"], message["files"])
 
 
 def ended_well(args: Sequence[str], cwd: Path, found: Found, name: str = "next", **how: Any) -> None:
@@ -186,12 +186,12 @@ def check_reading(found: Found, path: Path) -> int:
         found.expect(is_told, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.200}")
         return 0
     n_answered = sum(exchange.is_answered for exchange in exchanges)
-    said = again.stdout + again.stderr
-    found.expect(again.returncode == (0 if n_answered else 2), f"replay: {again.returncode} {said:.200}")
-    found.expect(not n_answered or "identical" in said, f"replay: {said:.200}")
+    errors = again.stdout + again.stderr
+    found.expect(again.returncode == (0 if n_answered else 2), f"replay: {again.returncode} {errors:.200}")
+    found.expect(not n_answered or "identical" in errors, f"replay: {errors:.200}")
     if not reader.is_whole and n_answered:
-        is_told = "truncated" in said or "no end" in said
-        found.expect(is_told, f"replay does not say that the journal is truncated: {said:.200}")
+        is_told = "truncated" in errors or "no end" in errors
+        found.expect(is_told, f"replay does not say that the journal is truncated: {errors:.200}")
     return n_answered
 
 

@@ -104,11 +104,12 @@ def said(*args: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]
 
 
 @pytest.mark.parametrize(
-    ("signum", "told"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGKILL, "broke off")]
+    ("signum", "message"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGKILL, "broke off")],
 )
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_stopped_run_is_marked_and_keeps_its_files(
-    is_first: bool, signum: int, told: str, place: Path, capsys: pytest.CaptureFixture[str]
+    is_first: bool, signum: int, message: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     earlier = {} if is_first else whole_run()
     with halted() as process:
@@ -126,7 +127,7 @@ def test_a_stopped_run_is_marked_and_keeps_its_files(
             assert (code, "still running" in out) == (0, False)
             assert "out/a: results of an earlier run; the last one: still running (out/a.part_*, shown by" in err
         process.send_signal(signum)
-        _, words = process.communicate(timeout=PATIENCE_S)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == (-signum if signum == signal.SIGKILL else 128 + signum)
     assert results() == earlier
     assert names() == ({*WHOLE} if earlier else {"a_state.json"}) | {"a.part_jobs.csv", "a.part_machine_states.csv"}
@@ -138,14 +139,14 @@ def test_a_stopped_run_is_marked_and_keeps_its_files(
         assert n_rows() == N_OVER
         where = ", the results of an earlier run stay in out/a_*" if earlier else ""
         how = f"interrupted by signal {signum}; interrupted after 40 of 1,200 jobs"
-        assert words == f"pybatsched: {how}; its files are out/a.part_*{where} (pybatsched metrics out/a --partial)\n"
-    notice = f"{told} after {n_over} of 1,200 jobs"
+        assert errors == f"pybatsched: {how}; its files are out/a.part_*{where} (pybatsched metrics out/a --partial)\n"
+    notice = f"{message} after {n_over} of 1,200 jobs"
     code, out, err = said("metrics", "out/a", capsys=capsys)
     if is_first:
         assert (code, out.splitlines()[0]) == (7, f"out/a: {notice}")
     else:
         assert (code, out.splitlines()[1].split()[:2]) == (0, ["wait_s", "1200"])
-        assert f"out/a: results of an earlier run; the last one: {told}" in err
+        assert f"out/a: results of an earlier run; the last one: {message}" in err
     code, out, err = said("metrics", "out/a", "--partial", capsys=capsys)
     assert (code, out.splitlines()[0], err) == (0, f"out/a: {notice}", "")
     assert out.splitlines()[2].split()[:2] == ["wait_s", str(n_over)]
@@ -196,8 +197,8 @@ def test_replaced_results_are_reported(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
 
     def told(*args: str, procs: str = "4", file: str = "a.json", policy: str = "easy", code: int = 0) -> str:
-        words = ("--procs", procs, "-w", file, "--policy", policy, "-e", "out/x", *args)
-        done = run_cli("simulate", *words, cwd=tmp_path)
+        arguments = ("--procs", procs, "-w", file, "--policy", policy, "-e", "out/x", *args)
+        done = run_cli("simulate", *arguments, cwd=tmp_path)
         assert done.returncode == code, done.stderr
         return "".join(line for line in done.stderr.splitlines(keepends=True) if "replaced" in line)
 
@@ -374,9 +375,9 @@ def test_the_page_has_a_notice_of_partial_runs_at_the_top(
     code, out, _ = said("report", "out/b", broken, "--output", "x.html", *flags, capsys=capsys)
     assert (code, out.splitlines()[0]) == (0 if partial else 7, f"out/a: {NOTICE}")
     text = Path("x.html").read_text()
-    told = re.findall(r'<p class="broken" role="alert">(.*?)</p>', text)
-    assert len(told) == 1
-    assert re.fullmatch(rf"a: {NOTICE}<small>policy .*halting.py:Halting broke the rule &#x27;no.*</small>", told[0])
+    shown = re.findall(r'<p class="broken" role="alert">(.*?)</p>', text)
+    assert len(shown) == 1
+    assert re.fullmatch(rf"a: {NOTICE}<small>policy .*halting.py:Halting broke the rule &#x27;no.*</small>", shown[0])
     assert text.index("<h1>") < text.index('<p class="broken"') < text.index("<h2>Summary")
     code, out, _ = said("report", "out/b", "--output", "y.html", capsys=capsys)
     assert code == 0

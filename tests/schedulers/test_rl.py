@@ -80,8 +80,8 @@ def test_on_the_embedded_simulator(week: tuple[Path, Played], tmp_path: Path) ->
     assert refused.returncode == 2
     assert f"option agent (from the journal): {BY_NUMBERS!r} is Python code" in refused.stderr
     assert run_cli("replay", "run.pbj", "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).returncode == 0
-    told = run_cli("explain", "run.pbj", next(iter(week[1].starts)), "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).stdout
-    assert ": chosen" in told
+    output = run_cli("explain", "run.pbj", next(iter(week[1].starts)), "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).stdout
+    assert ": chosen" in output
 
 
 def test_over_a_socket(week: tuple[Path, Played]) -> None:
@@ -139,7 +139,7 @@ JOBS = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wallti
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("best = 5", "agent '{}' is a int; expected a function of an observation and its mask"),
         ("other = len", "agent '{}': the file or module has no object best"),
@@ -147,15 +147,15 @@ JOBS = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wallti
         ("class best:\n    def __init__(self): 1 / 0", "agent '{}' cannot be loaded: ZeroDivisionError"),
     ],
 )
-def test_objects_that_are_not_agents_are_rejected(code: str, said: str, tmp_path: Path) -> None:
+def test_objects_that_are_not_agents_are_rejected(code: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(code + "\n")
     name = f"{tmp_path}/mine.py:best"
-    with pytest.raises(InputError, match=re.escape(said.format(name))):
+    with pytest.raises(InputError, match=re.escape(message.format(name))):
         run_policy("rl", JOBS, 4, agent=name)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("gone.py:best", "agent 'gone.py:best': file gone.py not found"),
         ("no_such_module:best", "agent 'no_such_module:best' cannot be loaded: ModuleNotFoundError"),
@@ -165,8 +165,8 @@ def test_objects_that_are_not_agents_are_rejected(code: str, said: str, tmp_path
         ("../x:y", "agent '../x:y': expected module:object or path/to/file.py:object"),
     ],
 )
-def test_unknown_agent_names_are_rejected(name: str, said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_unknown_agent_names_are_rejected(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         run_policy("rl", JOBS, 4, agent=name)
 
 
@@ -201,8 +201,8 @@ def test_a_missing_agent_option_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", [IN_ORDER, "os:abort", BY_NUMBERS])
 def test_only_the_owner_may_name_an_agent(name: str) -> None:
-    def play(plan: PolicyPlan, **said: str) -> FakeBatsim:
-        config = {"sched-config": json.dumps(said) if said else ""}
+    def play(plan: PolicyPlan, **message: str) -> FakeBatsim:
+        config = {"sched-config": json.dumps(message) if message else ""}
         return FakeBatsim(JOBS, 4, config=config).run(Session(plan).handle)
 
     source = find("rl")

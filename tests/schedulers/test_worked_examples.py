@@ -129,14 +129,14 @@ BY_FILTER = {
 
 def redirected(run: FakeBatsim) -> dict[str, tuple[float | None, float | None]]:
     """Give the spans of all jobs; the second run of a redirected one under a name that says so."""
-    told = {}
+    moved = {}
     for job in run.jobs.values():
         name = job.id.partition("!")[2]
         if job.id.startswith("dyn!"):
             assert job.metadata == f"parent=w0!{name[3:-2]};segment=1;kind=requeue"
             name = f"{name[3:-2]} redirected"
-        told[name] = (job.started_at, job.ended_at)
-    return told
+        moved[name] = (job.started_at, job.ended_at)
+    return moved
 
 
 def e3() -> Workload:

@@ -446,8 +446,8 @@ def test_trust_also_holds_for_the_id_of_a_segment(tmp_path: Path) -> None:
     content = {"nb_res": 1, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 5}}}
     (tmp_path / "w.json").write_text(json.dumps(content))
     policy = f"{PUSHY}:Loader"
-    words = ("--procs", "1", "-w", "w.json", "--policy", policy, "--journal", str(path), "-q")
-    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    args = ("--procs", "1", "-w", "w.json", "--policy", policy, "--journal", str(path), "-q")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     whole = run_cli("explain", str(path), "w0!a", "--trust")
     part = run_cli("explain", str(path), "dyn!w0.a.1", "--trust")
     assert (whole.returncode, part.returncode) == (0, 0)

@@ -261,14 +261,14 @@ def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: P
     def starts(at: float, job_id: str, procs: str) -> d.ExecuteJob:
         return d.ExecuteJob(job_id, IntervalSet.parse(procs), timestamp=at)
 
-    said: list[tuple[float, list[e.Event], list[d.Decision]]] = [
+    messages: list[tuple[float, list[e.Event], list[d.Decision]]] = [
         (0, [e.SimulationBegins(n_compute=4, timestamp=0)], []),
         (1, [came(1, "w0!a", 2), came(1, "w0!b", 2)], [starts(1, "w0!a", "0-1"), starts(1, "w0!b", "1-2")]),
         (2, [came(2, "w0!c", 4)], []),
         (10, [ends(10, "w0!b")], []),
         (20, [ends(20, "w0!a")], [starts(20, "w0!c", "0-3")]),
     ]
-    for n, (now, events, decisions) in enumerate(said, 1):
+    for n, (now, events, decisions) in enumerate(messages, 1):
         journal.request(n, v4.encode_events(Message(now, tuple(events))), 2**20)
         journal.reply(n, v4.encode_decisions(Message(now, tuple(decisions))), [""] * len(decisions))
     journal.close()

@@ -23,10 +23,10 @@ class Stage:
     def look(self) -> None:
         self.looks.append(self.heard[-1][1])
 
-    def says(self, *words: Any) -> Process:
+    def says(self, *items: Any) -> Process:
         """Sleep until floats, post anything else."""
-        for word in words:
-            yield word if isinstance(word, float) else (self.handle, word)
+        for item in items:
+            yield item if isinstance(item, float) else (self.handle, item)
 
     def run(self, *processes: Process) -> list[Any]:
         for process in processes:
@@ -120,9 +120,9 @@ def test_a_closed_process_does_nothing() -> None:
 
 
 def test_pausing_the_loop_does_not_change_the_order_of_events() -> None:
-    def halts(stage: Stage, *words: Any) -> Process:
+    def halts(stage: Stage, *items: Any) -> Process:
         yield HALT
-        yield from stage.says(*words)
+        yield from stage.says(*items)
 
     def all_of(stage: Stage, is_halting: bool) -> list[Process]:
         late = halts(stage, "late") if is_halting else stage.says("late")
@@ -132,12 +132,12 @@ def test_pausing_the_loop_does_not_change_the_order_of_events() -> None:
     plain, halting = Stage(), Stage()
     plain.run(*all_of(plain, is_halting=False))
     halting.run(*all_of(halting, is_halting=True))
-    words = [word for _, word in halting.heard]
-    assert words == []  # b halted it, and c has not begun before b has gone on
+    items = [item for _, item in halting.heard]
+    assert items == []  # b halted it, and c has not begun before b has gone on
     halting.loop.run()
-    assert [word for _, word in halting.heard if isinstance(word, str)] == ["a1", "b1", "c1"]
+    assert [item for _, item in halting.heard if isinstance(item, str)] == ["a1", "b1", "c1"]
     halting.loop.run()
-    told = [(at, word) for at, word in halting.heard if isinstance(word, str)]
-    assert told == [(at, word) for at, word in plain.heard if isinstance(word, str)]
-    assert [word for _, word in told] == ["a1", "b1", "c1", "b2", "late", "c2", "a2"]
+    shown = [(at, item) for at, item in halting.heard if isinstance(item, str)]
+    assert shown == [(at, item) for at, item in plain.heard if isinstance(item, str)]
+    assert [item for _, item in shown] == ["a1", "b1", "c1", "b2", "late", "c2", "a2"]
     assert [look for look in halting.looks if isinstance(look, str)] == [w for w in plain.looks if isinstance(w, str)]

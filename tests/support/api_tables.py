@@ -67,13 +67,13 @@ def _signature(method: ast.FunctionDef) -> str:
 
 
 def _row(signature: str, node: ast.ClassDef | ast.FunctionDef) -> str:
-    told = (ast.get_docstring(node) or "").splitlines()[0].replace("``", "`")
-    cells = (text.replace("|", r"\|") for text in (f"`{signature}`", told))
+    message = (ast.get_docstring(node) or "").splitlines()[0].replace("``", "`")
+    cells = (text.replace("|", r"\|") for text in (f"`{signature}`", message))
     return f"| {' | '.join(cells)} |"
 
 
-def _table(name: str, told: str, rows: list[str]) -> str:
-    return "\n".join((f"| {name} | {told} |", "|---|---|", *rows, ""))
+def _table(name: str, message: str, rows: list[str]) -> str:
+    return "\n".join((f"| {name} | {message} |", "|---|---|", *rows, ""))
 
 
 if __name__ == "__main__":

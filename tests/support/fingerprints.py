@@ -95,22 +95,22 @@ def fingerprint(policy: str, seed: int) -> str:
     dice = random.Random(f"{policy} {seed}")
     workload, n_procs, hosts, options = setting(policy, dice)
     events = outages(dice) if policy in {"fcfs", "easy", "conservative", "dbf", "published_predictsim"} else []
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     session = Session(plan_for(policy, **options), checked=True)
 
     def exchange(message: bytes) -> bytes:
         reply = session.handle(message)
-        told.update(message + b"\n" + reply + b"\n")
+        digest.update(message + b"\n" + reply + b"\n")
         return reply
 
     fake = FakeBatsim(workload, n_procs, config=DYNAMIC, machine_events=events, hosts=hosts)
     try:
         fake.run(exchange)
     except Exception as error:  # noqa: BLE001  both builds must say the same
-        told.update(f"{type(error).__name__}: {error}".encode())
+        digest.update(f"{type(error).__name__}: {error}".encode())
     for job in fake.jobs.values():
-        told.update(f"{job}".encode())
-    return told.hexdigest()[:16]
+        digest.update(f"{job}".encode())
+    return digest.hexdigest()[:16]
 
 
 def lines(n: int) -> Iterator[str]:

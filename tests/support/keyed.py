@@ -13,9 +13,9 @@ FIRST = recording("plain").requests[0]
 WORKLOAD = ("-w", str(ROOT / "examples" / "workload.json"), "--procs", "32")
 
 
-def simulate(endpoint: str, *words: str, cwd: Path, export: str = "out") -> tuple[int, str]:
+def simulate(endpoint: str, *args: str, cwd: Path, export: str = "out") -> tuple[int, str]:
     """Simulate with the scheduler at an endpoint. Gives the exit code, and what was said on standard error."""
-    done = run_cli("simulate", *WORKLOAD, "--external", "-s", endpoint, "-e", export, "-q", *words, cwd=cwd)
+    done = run_cli("simulate", *WORKLOAD, "--external", "-s", endpoint, "-e", export, "-q", *args, cwd=cwd)
     return done.returncode, done.stderr
 
 

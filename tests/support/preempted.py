@@ -20,7 +20,7 @@ def simulated(folder: Path, *options: str) -> Path:
     ]
     profiles = {name: {"type": "delay", "delay": s} for name, _, _, s in JOBS}
     (folder / "urgent.json").write_text(json.dumps({"nb_res": 8, "jobs": jobs, "profiles": profiles}))
-    given = [word for option in options for word in ("-o", option)]
+    given = [text for option in options for text in ("-o", option)]
     args = ("--procs", "8", "-w", "urgent.json", "--policy", "ujfb", *given, "-e", "ujfb")
     done = run_cli("simulate", *args, cwd=folder)
     assert done.returncode == 0, done.stderr

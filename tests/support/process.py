@@ -117,10 +117,10 @@ def run_forked(
     *args: str, cwd: Path, largest_file: int | None = None, loads: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end in a process of its own that begins with all modules loaded, and more if told."""
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
-        process = Forked(args, stderr=errors, stdout=said.fileno(), cwd=cwd, largest_file=largest_file, loads=loads)
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = Forked(args, stderr=errors, stdout=output.fileno(), cwd=cwd, largest_file=largest_file, loads=loads)
         code = process.finish(PATIENCE_OF_WORK_S)
-        both = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (said, errors)]
+        both = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (output, errors)]
     return subprocess.CompletedProcess(args, code, *both)
 
 
@@ -139,8 +139,8 @@ sys.exit(max(cli.main(args) for args in json.load(sys.stdin)))
 def run_elsewhere(commands: Sequence[Sequence[str]], cwd: Path) -> None:
     """Run commands one after another in one other interpreter: it hashes text in another way, and makes the same."""
     program = [sys.executable, "-c", _ONE_AFTER_ANOTHER]
-    told = json.dumps(commands)
-    subprocess.run(program, input=told, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=True)
+    commands_json = json.dumps(commands)
+    subprocess.run(program, input=commands_json, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=True)
 
 
 def run_cli(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -73,5 +73,5 @@ def run_beside(
             command, cwd=source.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         scheduler.answer(process)
-        said, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
-    return subprocess.CompletedProcess(command, process.returncode, said, errors), scheduler
+        error_output, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    return subprocess.CompletedProcess(command, process.returncode, error_output, errors), scheduler

@@ -78,9 +78,9 @@ def play(
         if halting:
             exchanges = simulation.exchanges()
             with contextlib.closing(exchanges), contextlib.suppress(StopIteration):
-                told = next(exchanges)
+                exchange = next(exchanges)
                 while True:
-                    told = exchanges.send(scheduler(*told))
+                    exchange = exchanges.send(scheduler(*exchange))
             played.finished = simulation.finished
         else:
             played.finished = simulation.run()

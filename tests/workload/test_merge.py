@@ -139,7 +139,7 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (["log.swf"], "log.swf: expected NAME=FILE, such as ctc=CTC-SP2.swf.gz"),
         (["=log.swf"], "=log.swf: expected NAME=FILE"),
@@ -169,12 +169,12 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
         (["a=w.json", "--output", "w.json"], "w.json is an input of this command; expected another output file"),
     ],
 )
-def test_invalid_arguments_of_merge_are_rejected(tmp_path: Path, given: list[str], said: str) -> None:
+def test_invalid_arguments_of_merge_are_rejected(tmp_path: Path, given: list[str], message: str) -> None:
     log(tmp_path, line(1, 5), header="; MaxProcs: 8\n")
     (tmp_path / "bad.swf").write_text(f"; MaxProcs: 8\n{line(1, 5, run='x')}\n")
     done = run_cli("workload", "merge", "--output", "m.json", *given, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "m.json").exists()
 
 

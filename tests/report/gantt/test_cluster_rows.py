@@ -27,7 +27,7 @@ def job(name: str, procs: str, note: str = "", *later: tuple[str, str], state: s
     """A job on some processors with something in its metadata; `later` are segments that follow, a minute each."""
     parts = [
         (procs, note),
-        *((where, f"parent=w0!{name};segment={k};kind=requeue{words}") for k, (where, words) in enumerate(later, 1)),
+        *((where, f"parent=w0!{name};segment={k};kind=requeue{texts}") for k, (where, texts) in enumerate(later, 1)),
     ]
     rows = [
         Outcome(
@@ -37,10 +37,10 @@ def job(name: str, procs: str, note: str = "", *later: tuple[str, str], state: s
             60.0 * k,
             60.0,
             len(IntervalSet.parse(where)),
-            words,
+            texts,
             IntervalSet.parse(where),
         )
-        for k, (where, words) in enumerate(parts)
+        for k, (where, texts) in enumerate(parts)
     ]
     (record,) = joined(rows)
     return record

@@ -47,7 +47,7 @@ NO_NODES = " (use a platform of cores such as -p rackham-core instead of --procs
 
 
 @pytest.mark.parametrize(
-    ("hosts", "said"),
+    ("hosts", "message"),
     [
         ([{}] * 6, "host node0 has no property node; policy locality expects it on all hosts" + NO_NODES),
         (
@@ -66,18 +66,18 @@ NO_NODES = " (use a platform of cores such as -p rackham-core instead of --procs
         ),
     ],
 )
-def test_bad_platforms(hosts: list[dict[str, str]], said: str) -> None:
-    assert error_of(one(), hosts) == said
+def test_bad_platforms(hosts: list[dict[str, str]], message: str) -> None:
+    assert error_of(one(), hosts) == message
 
 
 @pytest.mark.parametrize("away", [{}, {"fs_bw_gbps": "0.5"}])
 def test_a_node_without_bandwidth_is_rejected(away: dict[str, str]) -> None:
     hosts = [{"node": "n0", **away}] * 2 + [{"node": "n1"}] * 4
     name = "n1" if away else "n0"
-    said = (
+    message = (
         f"job w0!x has an input file, but node {name} has no property fs_bw_gbps; expected it, or the option bandwidth"
     )
-    assert error_of(one(**FILE), hosts) == said
+    assert error_of(one(**FILE), hosts) == message
     run = run_policy("locality", one(**FILE), 6, hosts=hosts, config=DYNAMIC, bandwidth=0.25)
     (loaded,) = (facts(job)["load_s"] for job in run.jobs.values() if "load_s" in facts(job))
     assert loaded == ("8" if away else "16")  # the platform's word goes before the option
@@ -86,7 +86,7 @@ def test_a_node_without_bandwidth_is_rejected(away: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"input_file": "f", "input_size_gb": -1}, "field input_size_gb: expected GB from 0, found -1"),
         ({"input_size_gb": -1}, "field input_size_gb: expected GB from 0, found -1"),
@@ -110,12 +110,12 @@ def test_a_node_without_bandwidth_is_rejected(away: dict[str, str]) -> None:
     ],
 )
 @pytest.mark.parametrize("faithful", [False, True])
-def test_bad_jobs(fields: dict[str, Any], said: str, faithful: bool) -> None:
-    assert error_of(one(**fields), faithful=faithful) == f"job w0!x, {said}"
+def test_bad_jobs(fields: dict[str, Any], message: str, faithful: bool) -> None:
+    assert error_of(one(**fields), faithful=faithful) == f"job w0!x, {message}"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"score": "lea", "x1": 1}, "score lea sets x1 already; expected only one of them"),
         ({"score": "fcfs", "x2": 0}, "score fcfs sets x2 already; expected only one of them"),
@@ -160,20 +160,20 @@ def test_bad_jobs(fields: dict[str, Any], said: str, faithful: bool) -> None:
         ({"assume_walltime": 0}, "option assume_walltime (from -o): expected more than 0, found 0"),
     ],
 )
-def test_bad_options(options: dict[str, Any], said: str) -> None:
-    assert error_of(one(), **options) == f"policy locality: {said}"
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    assert error_of(one(), **options) == f"policy locality: {message}"
 
 
 def test_areas_of_another_machine() -> None:
-    said = "option areas: no node has 77 GB; the platform has nodes of 16, 32 GB"
-    assert error_of(one(), bigger_nodes="area", areas={"16": 5, "77": 1}) == said
+    message = "option areas: no node has 77 GB; the platform has nodes of 16, 32 GB"
+    assert error_of(one(), bigger_nodes="area", areas={"16": 5, "77": 1}) == message
 
 
 NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
 
 
 @pytest.mark.parametrize(
-    ("fields", "options", "said"),
+    ("fields", "options", "message"),
     [
         ({"n": 5}, {}, NEVER_ENOUGH_CORES.format(5, 2)),
         ({"n": 3}, {}, NEVER_ENOUGH_CORES.format(3, 2)),
@@ -212,11 +212,11 @@ NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
         ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),  # fields that nobody knows
     ],
 )
-def test_which_jobs_are_rejected(fields: dict[str, Any], options: dict[str, Any], said: str) -> None:
+def test_which_jobs_are_rejected(fields: dict[str, Any], options: dict[str, Any], message: str) -> None:
     workload = one(**fields)
     workload.profiles |= {"task": TASK, "delays": {"type": "composed", "repeat": 2, "seq": ["d5", "d5"]}}
-    said = said.replace("{}", "which is not known to be made of delays")
-    assert outcome(workload, **options) == ("REJECTED" if said else "COMPLETED_SUCCESSFULLY", said)
+    message = message.replace("{}", "which is not known to be made of delays")
+    assert outcome(workload, **options) == ("REJECTED" if message else "COMPLETED_SUCCESSFULLY", message)
 
 
 def test_dynamic_jobs_are_needed() -> None:

@@ -32,7 +32,7 @@ VARIANTS = [
 
 
 def given(options: tuple[str, ...]) -> list[str]:
-    return [word for option in options for word in ("-o", option)]
+    return [text for option in options for text in ("-o", option)]
 
 
 def values(options: tuple[str, ...]) -> dict[str, Any]:

@@ -333,7 +333,7 @@ def test_a_job_that_could_start_now_may_still_move(algorithm: str, local: str) -
 
 
 @pytest.mark.parametrize(
-    ("machine", "cluster", "said"),
+    ("machine", "cluster", "message"),
     [
         ("grid", "c3", 'expected one of the machine\'s, c1, c2, found "c3"'),
         ("uniform", "c1", 'expected all: the machine has no clusters, found "c1"'),
@@ -341,7 +341,9 @@ def test_a_job_that_could_start_now_may_still_move(algorithm: str, local: str) -
         ("uniform", "all", ""),
     ],
 )
-def test_an_unknown_cluster_is_reported_before_the_run(machine: str, cluster: str, said: str, tmp_path: Path) -> None:
+def test_an_unknown_cluster_is_reported_before_the_run(
+    machine: str, cluster: str, message: str, tmp_path: Path
+) -> None:
     """The platform is known when the workload is read; a served scheduler can only reject the job."""
     grid = Grid({"c1": (2, None), "c2": (2, None)})
     jobs = Workload().job("1", n=1, s=5, walltime=6, external=True, cluster=cluster)
@@ -349,9 +351,9 @@ def test_an_unknown_cluster_is_reported_before_the_run(machine: str, cluster: st
     workload = args[args.index("-w") + 1]
     given = args if machine == "grid" else ["--procs", "4", "-w", workload]
     done = run_cli("simulate", *given, "--policy", "reallocation", "-e", str(tmp_path / "out"), "-q")
-    if said:
+    if message:
         assert (done.returncode, done.stdout) == (2, "")
-        assert f'job "1", field cluster: {said}\n' in done.stderr
+        assert f'job "1", field cluster: {message}\n' in done.stderr
         assert not (tmp_path / "out_jobs.csv").exists()
     else:
         assert done.returncode == 0, done.stderr

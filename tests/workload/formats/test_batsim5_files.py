@@ -230,15 +230,15 @@ def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
     if not recorded:
         pytest.skip("no recordings of Batsim 5")
     for file in recorded:
-        said = json.loads(file.read_text())
+        result = json.loads(file.read_text())
         found = batsim4.read(file)
-        delays = {name: one["delay"] for name, one in said["profiles"].items() if one["type"] == "DelayProfile"}
+        delays = {name: one["delay"] for name, one in result["profiles"].items() if one["type"] == "DelayProfile"}
         assert delays == {name: one["delay"] for name, one in found.profiles.items() if one["type"] == "delay"}
-        assert found.jobs == said["jobs"]
+        assert found.jobs == result["jobs"]
         made = batsim5.to_batsim5(found)
         if file.parent.name != "features-reject":  # where fields stand beside Batsim's own, which does not forward them
-            assert made.jobs == said["jobs"]
-            assert made.profiles == said["profiles"]
+            assert made.jobs == result["jobs"]
+            assert made.profiles == result["profiles"]
         batsim4.write(made, tmp_path / "again.json")
         again = batsim4.read(tmp_path / "again.json")
         assert (again.jobs, again.profiles, again.n_procs) == (found.jobs, found.profiles, found.n_procs)

@@ -288,7 +288,7 @@ def test_other_sizes_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"model": "lublin99"}, "model: expected one of lublin"),
         ({"n_jobs": None}, "expected either a number of jobs or a number of days"),
@@ -303,8 +303,8 @@ def test_other_sizes_are_refused(text: str) -> None:
         ({"walltimes": Walltimes("requested")}, "walltimes: expected exact"),
     ],
 )
-def test_impossible_recipes(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_impossible_recipes(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Recipe(**{"model": "poisson", "n_procs": 8, "n_jobs": 5, **changes})
 
 

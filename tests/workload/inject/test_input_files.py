@@ -148,8 +148,8 @@ def test_classes_have_their_shares() -> None:
     found = [job["node_memory_gb"] for job in made.jobs]
     shares = {memory: found.count(memory) / 5000 for memory in (128, 256, 1024)}
     assert shares == pytest.approx({128: 0.9, 256: 0.08, 1024: 0.02}, abs=0.01)
-    told = made.about["files"]["classes"]
-    assert [(kind["memory_gb"], kind["n"]) for kind in told] == [(memory, found.count(memory)) for memory in shares]
+    classes = made.about["files"]["classes"]
+    assert [(kind["memory_gb"], kind["n"]) for kind in classes] == [(memory, found.count(memory)) for memory in shares]
     assert made.about["files"]["seed"] == 1
     half = Files(classes=((128, 0.5),)).applied(before, 1)
     assert 2300 < sum("node_memory_gb" in job for job in half.jobs) < 2700
@@ -196,7 +196,7 @@ def test_jobs_without_a_user(user: Any, found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "said"),
+    ("given_", "message"),
     [
         ({"per_core_gb": 1, "sizes_gb": [1, 2]}, "expected either per_core_gb or sizes_gb"),
         ({"sizes_gb": [2, 1]}, "sizes_gb: expected the smallest size first"),
@@ -211,10 +211,10 @@ def test_jobs_without_a_user(user: Any, found: str) -> None:
         ({"bandwidth": 1}, "unknown key 'bandwidth'; did you mean 'bandwidth_gbps'?"),
     ],
 )
-def test_parameters_that_are_refused(given_: dict[str, Any], said: str) -> None:
+def test_parameters_that_are_refused(given_: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         step_of(Files, given_)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--sizes", "5"), "files: --sizes 5: expected LO:HI, such as 1:100"),
         (("--sizes", "5:x"), "files: sizes_gb 2: expected a number"),
@@ -279,8 +279,8 @@ def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> Non
         (("--bandwidth", "nan"), "files: bandwidth_gbps: expected at most 1,000,000,000, found nan"),
     ],
 )
-def test_invalid_arguments_are_rejected(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     batsim4.write(many(3), tmp_path / "w.json")
     out = tmp_path / "f.json"
     done = run_cli("workload", "inject", str(tmp_path / "w.json"), "files", *args, "--output", str(out))
-    assert (done.returncode, said in done.stderr, out.exists()) == (2, True, False), done.stderr
+    assert (done.returncode, message in done.stderr, out.exists()) == (2, True, False), done.stderr
