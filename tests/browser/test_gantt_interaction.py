@@ -210,7 +210,7 @@ def test_parts_of_a_job_have_one_colour_and_are_joined(browser: webdriver.Chrome
 
 
 @pytest.mark.parametrize(
-    ("seconds", "args"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (0.25, "0.25 s"),
@@ -223,8 +223,8 @@ def test_parts_of_a_job_have_one_colour_and_are_joined(browser: webdriver.Chrome
         (-90, "-1 min 30 s"),
     ],
 )
-def test_time_is_shown_in_days_and_hours(seconds: float, args: str, page: webdriver.Chrome) -> None:
-    assert page.execute_script("return pybatschedClock.text(arguments[0])", seconds) == args
+def test_time_is_shown_in_days_and_hours(seconds: float, text: str, page: webdriver.Chrome) -> None:
+    assert page.execute_script("return pybatschedClock.text(arguments[0])", seconds) == text
 
 
 @pytest.mark.parametrize(

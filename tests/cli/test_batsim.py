@@ -337,7 +337,7 @@ def test_a_signal_after_the_last_message_keeps_the_output_files(tmp_path: Path) 
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory)
         scheduler.answer(process)
-        last = scheduler.hear()
+        last = scheduler.receive()
         assert b"SIMULATION_ENDS" in last
         process.send_signal(signal.SIGTERM)
         scheduler.say(source.replies[-1])
@@ -353,7 +353,7 @@ def test_the_second_signal_ends_the_wait_for_the_final_reply(tmp_path: Path) -> 
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
         scheduler.answer(process)
-        assert b"SIMULATION_ENDS" in scheduler.hear()
+        assert b"SIMULATION_ENDS" in scheduler.receive()
 
         def has_ended() -> bool:
             process.send_signal(signal.SIGINT)  # two that come at once are one
@@ -381,7 +381,7 @@ def test_a_scheduler_that_only_requests_calls_gets_simulation_ends(tmp_path: Pat
         )
         message = b""
         while b"SIMULATION_ENDS" not in message:
-            message = scheduler.hear()
+            message = scheduler.receive()
             now = json.loads(message)["now"]
             call = {"timestamp": now, "type": "CALL_ME_LATER", "data": {"timestamp": now + 1}}
             over = b"SIMULATION_ENDS" in message
@@ -405,6 +405,6 @@ def test_simulation_ends_in_a_job_field_does_not_disable_signals(tmp_path: Path)
             stderr=subprocess.DEVNULL,
         )
         scheduler.answer(process)
-        assert b'"SIMULATION_ENDS"' in scheduler.hear()
+        assert b'"SIMULATION_ENDS"' in scheduler.receive()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_OF_WORK_S) == 128 + signal.SIGTERM

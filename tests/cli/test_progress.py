@@ -184,8 +184,8 @@ def test_a_log_is_loaded_with_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert terminal.is_clear
 
 
-@pytest.mark.parametrize(("more", "is_told"), [((), True), (("--quiet",), False)])
-def test_simulate_shows_the_file_it_reads(tmp_path: Path, more: tuple[str, ...], is_told: bool) -> None:
+@pytest.mark.parametrize(("more", "is_shown"), [((), True), (("--quiet",), False)])
+def test_simulate_shows_the_file_it_reads(tmp_path: Path, more: tuple[str, ...], is_shown: bool) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
     command = [sys.executable, "-P", "-m", "pybatsched", "simulate", "--procs", "32", "-w", "examples/workload.json"]
@@ -197,7 +197,7 @@ def test_simulate_shows_the_file_it_reads(tmp_path: Path, more: tuple[str, ...],
     finally:
         os.close(ours)
         os.close(theirs)
-    if is_told:
+    if is_shown:
         assert output.lstrip("\r").startswith("reading examples/workload.json |")
         assert f"|{'':30}| 0 of 30 jobs, simulated 00:00:00" in output
     else:

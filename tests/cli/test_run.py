@@ -123,8 +123,8 @@ def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
     (job,) = json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"]
     assert (job["walltime"], job["memory_gb"]) == (11, 1.5)
     assert json.loads((place / "deep" / "er" / "x_summary.json").read_text())["memory_unit"] == "MB"
-    args_told = (place / "args").read_text().splitlines()
-    assert args_told[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
+    args_of_batsim = (place / "args").read_text().splitlines()
+    assert args_of_batsim[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
 
 
 def test_a_part_of_a_batsim_file_becomes_a_file_for_batsim(place: Path) -> None:
@@ -514,8 +514,8 @@ def test_the_image_is_started_with_the_files_under_their_own_names(place: Path) 
     assert "--network host" in text
     args = (place / "args").read_text().splitlines()
     assert args[args.index("-e") + 1] == f"{place}/out/r.part"
-    text = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
-    assert text[text.index("-e") + 1] == f"{place}/out/r"
+    recorded = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert recorded[recorded.index("-e") + 1] == f"{place}/out/r"
     assert args[args.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
 
 

@@ -289,8 +289,8 @@ def test_a_rejected_workload_keeps_earlier_results(inputs: Path) -> None:
 
 def test_a_journal_of_a_simulation_can_be_replayed_and_explained(inputs: Path) -> None:
     assert simulate(inputs, "--policy", "easy", "-e", "plain").returncode == 0
-    assert simulate(inputs, "--policy", "easy", "-e", "told", "--journal", "run.pbj").returncode == 0
-    assert texts(inputs, "plain") == texts(inputs, "told")
+    assert simulate(inputs, "--policy", "easy", "-e", "journaled", "--journal", "run.pbj").returncode == 0
+    assert texts(inputs, "plain") == texts(inputs, "journaled")
     assert replay(JournalReader(str(inputs / "run.pbj"))).difference is None
     story = run_cli("explain", "run.pbj", "w0!3", cwd=inputs)
     assert story.returncode == 0

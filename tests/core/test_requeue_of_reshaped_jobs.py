@@ -45,7 +45,7 @@ def test_a_requeued_job_goes_on_in_its_shape_and_can_have_another(
     assert shown == "parent=w0!a;segment=2;kind=requeue" + note.format("1")
     assert (fields["res"], profile["delay"], fields["walltime"], fields["estimate"]) == times(job) == goes_on
     assert (job.wire_id, str(job.resume_on), job.is_reshaped) == ("dyn!w0.a.2", "0-2", False)
-    assert stage.puppet.heard[-1] == ("killed", "w0!a", "waiting")
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "waiting")
 
     stage.do(d.Reshape(job.id, 3, 0.25), d.Reshape(job.id, 1, 2.0))
     assert times(job) == reshaped
@@ -210,7 +210,7 @@ def test_a_kill_after_the_end_changes_nothing(stage: Stage) -> None:
     stage.do(d.Reshape(job.id, 2, 0.5), start(job, "0-1"))
     stage.do(d.Requeue(job.id), at=5.0)
     stage.step(stage.completed(job), e.JobKilled((job.wire_id,), {}, timestamp=5.0))
-    assert stage.puppet.heard[-1] == ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")
+    assert stage.puppet.received[-1] == ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")
 
 
 SCALES = st.sampled_from([1 / 7, 0.25, 0.7, 1, 1.0, 4 / 3, 1e-3, 150.0]) | st.floats(1e-3, 1e3)

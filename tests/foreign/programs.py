@@ -46,8 +46,8 @@ class Outcome:
 
     scheduler_code: int
     simulator_code: int
-    scheduler_said: str
-    simulator_said: str
+    scheduler_output: str
+    simulator_output: str
 
     @property
     def codes(self) -> tuple[int, int]:
@@ -55,8 +55,8 @@ class Outcome:
         return self.scheduler_code, self.simulator_code
 
     @property
-    def said(self) -> str:
-        return f"scheduler:\n{self.scheduler_said[-3000:]}\nsimulator:\n{self.simulator_said[-3000:]}"
+    def output(self) -> str:
+        return f"scheduler:\n{self.scheduler_output[-3000:]}\nsimulator:\n{self.simulator_output[-3000:]}"
 
 
 def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Outcome:

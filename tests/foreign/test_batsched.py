@@ -111,7 +111,7 @@ def test_schedules_of_batsched_equal_those_with_batsim(variant: str, directory: 
     scheduler = [BATSCHED, "-v", variant, "-d", "0", "-s", f"tcp://127.0.0.1:{port}"]
     args = ["-p", str(directory / "platform.xml"), "-w", str(directory / "workload.json")]
     outcome = run_pair(scheduler, our_simulator(args, port, tmp_path / "out"), tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
+    assert outcome.codes == (0, 0), outcome.output
     # Where a start in Batsim missed the submission by a last bit, its wait is -0.000000; our clock has no such noise.
     expected = (directory / f"{variant}_jobs.csv").read_bytes().replace(b",-0.000000,", b",0.000000,")
     assert (tmp_path / "out_jobs.csv").read_bytes() == expected
@@ -131,7 +131,7 @@ def test_the_same_run_with_batsim(variant: Variant, tmp_path: Path) -> None:
         scheduler = [str(BATSCHED), "-v", variant.name, "--variant_options_filepath", str(options), "-s", endpoint]
         simulator = [*batsim, *made.args, *variant.batsim, "-s", endpoint, "-e", str(out / "run"), "-q"]
         outcome = run_pair(scheduler, simulator, tmp_path)
-        assert outcome.codes == (0, 0), outcome.said
+        assert outcome.codes == (0, 0), outcome.output
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     assert len(rows(theirs / "run_jobs.csv")) >= len(json.loads(made.workload.read_text())["jobs"])
     names = {path.name for path in theirs.glob("run_*.csv")}

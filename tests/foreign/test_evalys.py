@@ -35,7 +35,7 @@ def test_figures_of_evalys_for_the_batsim_command_equal_ours(tmp_path: Path) -> 
     endpoint = f"tcp://127.0.0.1:{port}"
     simulator = [sys.executable, "-m", "pybatsched", "batsim", *write_input(tmp_path).args, "-q", "-s", endpoint]
     outcome = run_pair(pybatsim("schedFcfs", port), [*simulator, "-e", str(prefix)], tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
+    assert outcome.codes == (0, 0), outcome.output
     (expected,) = rows(tmp_path / "out_schedule.csv")
     busy = sum(
         float(row["execution_time"]) * len(IntervalSet.parse(row["allocated_resources"])) for row in jobs(prefix)

@@ -79,8 +79,8 @@ def test_complete_runs_of_all_schedulers(scheduler: str, tmp_path: Path) -> None
     with_events = scheduler == "fillerSchedWithEvents"
     args = made.args_with_events if with_events else made.args
     outcome = run_pair(pybatsim(scheduler, port), our_simulator(args, port, tmp_path / "out"), tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
-    assert f"success {N_JOBS} , complete: {N_JOBS}" in outcome.scheduler_said
+    assert outcome.codes == (0, 0), outcome.output
+    assert f"success {N_JOBS} , complete: {N_JOBS}" in outcome.scheduler_output
     check_schedule(made, rows(tmp_path / "out_jobs.csv"), returns=RETURNS if with_events else ())
 
 
@@ -89,7 +89,7 @@ def test_fcfs_of_pybatsim_equals_ours(tmp_path: Path) -> None:
     made = write_input(tmp_path)
     port = free_port()
     outcome = run_pair(pybatsim(ANYHOSTS, port), our_simulator(made.args, port, tmp_path / "theirs"), tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
+    assert outcome.codes == (0, 0), outcome.output
     ours = run_cli("simulate", *made.args, "--policy", "fcfs", "-q", "-e", str(tmp_path / "ours"))
     assert ours.returncode == 0, ours.stderr
     theirs_table, our_table = rows(tmp_path / "theirs_jobs.csv"), rows(tmp_path / "ours_jobs.csv")
@@ -107,8 +107,8 @@ def run_with_both(scheduler: str, args: list[str], out: Path) -> list[list[dict[
     for name, simulator in (("ours", our_simulator), ("batsim", real_batsim)):
         port = free_port()
         outcome = run_pair(pybatsim(scheduler, port), simulator(args, port, out / name), out)
-        assert outcome.codes == (0, 0), outcome.said
-        received.append(messages(outcome.scheduler_said))
+        assert outcome.codes == (0, 0), outcome.output
+        received.append(messages(outcome.scheduler_output))
     assert len(received[0]) > N_JOBS
     return received
 
@@ -188,17 +188,17 @@ def test_an_invalid_decision_of_pybatsim_is_rejected(tmp_path: Path) -> None:
     port = free_port()
     simulator = our_simulator(write_input(tmp_path).args, port, tmp_path / "out")
     outcome = run_pair(pybatsim("randomSched", port, patience_s=PATIENCE_S / 6), simulator, tmp_path)
-    assert outcome.codes == (1, 3), outcome.said
-    assert re.search(r"w0!\d+", outcome.simulator_said), outcome.said
-    assert "Traceback" not in outcome.simulator_said
-    assert "Batsim is not responding" in outcome.scheduler_said
+    assert outcome.codes == (1, 3), outcome.output
+    assert re.search(r"w0!\d+", outcome.simulator_output), outcome.output
+    assert "Traceback" not in outcome.simulator_output
+    assert "Batsim is not responding" in outcome.scheduler_output
 
 
 def test_pybatsim_may_overlap_jobs_with_compute_sharing(tmp_path: Path) -> None:
     port = free_port()
     args = [*write_input(tmp_path).args, "--enable-compute-sharing"]
     outcome = run_pair(pybatsim("randomSched", port), our_simulator(args, port, tmp_path / "out"), tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
+    assert outcome.codes == (0, 0), outcome.output
     table = rows(tmp_path / "out_jobs.csv")
     assert len(table) == N_JOBS
     assert {row["waiting_time"] for row in table} == {"0.000000"}
@@ -210,6 +210,6 @@ def test_a_scheduler_that_dies_is_noticed(tmp_path: Path) -> None:
     port = free_port()
     args = [*write_input(tmp_path, energy=True).args, "-E"]
     outcome = run_pair(pybatsim("fcfsSchedSleep", port), our_simulator(args, port, tmp_path / "out"), tmp_path)
-    assert outcome.codes == (1, 4), outcome.said
-    assert "Switched to an unhandled pstate: 3" in outcome.scheduler_said
-    assert re.search(r"closed its connection [\d.]+ s ago without a reply to message \d+", outcome.simulator_said)
+    assert outcome.codes == (1, 4), outcome.output
+    assert "Switched to an unhandled pstate: 3" in outcome.scheduler_output
+    assert re.search(r"closed its connection [\d.]+ s ago without a reply to message \d+", outcome.simulator_output)

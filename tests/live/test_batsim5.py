@@ -45,8 +45,8 @@ NOT_RUN = {
 }
 
 
-def told(args: list[str]) -> list[str] | None:
-    """Say what Batsim 4 was told, for either; None if there is something that Batsim 5 has not."""
+def converted_args(args: list[str]) -> list[str] | None:
+    """Convert the arguments of Batsim 4 to those for both; None if Batsim 5 lacks one of them."""
     converted, arguments = [], [arg for arg in args if arg not in ASKED_FOR]
     while arguments:
         arg = arguments.pop(0)
@@ -58,7 +58,7 @@ def told(args: list[str]) -> list[str] | None:
 
 def inputs() -> dict[str, tuple[Path, list[str]]]:
     """Give all inputs by name: where they are, and the arguments."""
-    found = {one.name: (one.directory, told(one.args)) for one in recordings() if one.name not in NOT_RUN}
+    found = {one.name: (one.directory, converted_args(one.args)) for one in recordings() if one.name not in NOT_RUN}
     for path in sorted((GOLDEN / "schedules").glob("*/workload.json")):
         found[f"schedule {path.parent.name}"] = (path.parent, ["-p", "platform.xml", "-w", "workload.json"])
     return {

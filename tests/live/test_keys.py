@@ -214,8 +214,8 @@ def test_peers_without_a_key_are_rejected_and_the_server_keeps_waiting(made: Pat
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(made), "--first-timeout", "600") as server:
         endpoint = server.wait_ready()
-        with Peer(endpoint) as stranger:
-            stranger.send(FIRST)
+        with Peer(endpoint) as other:
+            other.send(FIRST)
             server.wait_until_it_says(r"rejected a peer without a key or with the key of another server \(--curve\)")
         # patience: the event that ends the wait never comes, so any time will do
         code, output = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up

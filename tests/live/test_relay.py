@@ -159,7 +159,7 @@ class Passing:
         peer.send(FIRST)
         self._far.recv()
         self._far.send(b"{}")
-        assert peer.hear() == b"{}"
+        assert peer.receive() == b"{}"
 
     def finish(self) -> PeerLostError | None:
         self._thread.join(PATIENCE_S)
@@ -194,10 +194,10 @@ def test_a_lost_batsim_is_noticed_while_another_connection_is_open(made: Path, l
         passing = Passing(made, far, endpoint)
         with Peer(passing.endpoint) as peer:
             passing.exchange(peer)
-            stranger = Peer(passing.endpoint)
-            assert b"busy with another Batsim" in stranger.ask(FIRST)
-        with stranger:
+            other = Peer(passing.endpoint)
+            assert b"busy with another Batsim" in other.ask(FIRST)
+        with other:
             wait_until(lambda: len(passing.relay._near_watch._open) == 1)
-            assert b"busy with another Batsim" in stranger.ask(FIRST)  # so ZeroMQ has done with the other one
+            assert b"busy with another Batsim" in other.ask(FIRST)  # so ZeroMQ has done with the other one
             passing.relay._timeout_s = limit_s
             assert passing.finish() is None

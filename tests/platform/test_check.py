@@ -28,7 +28,7 @@ def test_defects_are_found_with_their_line(name: str) -> None:
     defect = DEFECTS[name]
     found = refused(defect.text)
     assert len(found) == defect.n_found
-    assert defect.said in found[0].text
+    assert defect.message in found[0].text
     assert found[0].line == defect.line
     assert (f"line {defect.line}" in found[0].text) == (defect.line > 0)
 

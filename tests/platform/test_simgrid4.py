@@ -30,7 +30,7 @@ def test_elements_for_batsim_4_only_are_reported_with_their_line(name: str) -> N
     assert refused(defect.text, batsim5=False) == []
     errors = refused(defect.text)
     assert len(errors) == defect.n_found
-    assert defect.said in errors[0].text
+    assert defect.message in errors[0].text
     assert errors[0].line == defect.line
     assert errors[0].text.startswith(f"p.xml: line {defect.line}: ")
 
@@ -77,7 +77,7 @@ def test_the_command_prints_the_checked_version_of_batsim(tmp_path: Path) -> Non
     done = run_cli(*args, "--for", "batsim5", cwd=tmp_path)
     assert done.returncode == 7
     assert done.stdout.splitlines() == [
-        f"p.xml: line {defect.line}: {defect.said} (rejected)",
+        f"p.xml: line {defect.line}: {defect.message} (rejected)",
         "p.xml: 1 error, Batsim 5 rejects it",
     ]
     done = run_cli("platform", "check", "--for", "batsim5", str(ROOT / "platforms" / "cluster32.xml"))

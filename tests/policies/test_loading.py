@@ -79,11 +79,11 @@ def refused(option: str, by: str, name: str, policy: str = "redirection") -> str
     )
 
 
-def play(plan: PolicyPlan, message: Mapping[str, Any] | None = None, journal: Path | None = None) -> FakeBatsim:
-    """Run a plan on what the peer says."""
+def play(plan: PolicyPlan, peer_options: Mapping[str, Any] | None = None, journal: Path | None = None) -> FakeBatsim:
+    """Run a plan with options of the peer."""
     writer = None if journal is None else JournalWriter(journal)
     session = Session(plan, journal=writer)
-    config = {"dynamic-jobs-enabled": True, "sched-config": json.dumps(message) if message else ""}
+    config = {"dynamic-jobs-enabled": True, "sched-config": json.dumps(peer_options) if peer_options else ""}
     with session.closing_journal():
         return FakeBatsim(WORKLOAD, 4, config=config).run(session.handle)
 
@@ -256,10 +256,10 @@ def test_a_file_is_trusted_only_if_the_user_alone_names_it(
 # --- commands -----------------------------------------------------------------------------------------------------
 
 
-def begin(message: str) -> bytes:
+def begin(peer_options: str) -> bytes:
     """Write the first message of a Batsim that was started with --sched-cfg."""
     resources = [{"id": i, "name": f"n{i}", "state": "idle", "properties": {}} for i in range(4)]
-    config = {"dynamic-jobs-enabled": True, "sched-config": message, "redis-enabled": False}
+    config = {"dynamic-jobs-enabled": True, "sched-config": peer_options, "redis-enabled": False}
     data = {"nb_resources": 4, "nb_compute_resources": 4, "config": config, "compute_resources": resources}
     event = {"timestamp": 0.0, "type": "SIMULATION_BEGINS", "data": data | {"workloads": {"w0": "w.json"}}}
     return json.dumps({"now": 0.0, "events": [event]}).encode()

@@ -109,11 +109,11 @@ def test_no_accepted_deadline_is_missed(workload: Workload, options: dict[str, A
 @examples(300)
 @given(workloads(deadlines=False) | workloads(deadlines=False, unit=0.1), option_sets(), st.booleans())
 def test_without_deadlines_it_is_conservative(workload: Workload, options: dict[str, Any], compression: bool) -> None:
-    def told(run: FakeBatsim) -> dict[str, tuple[float | None, str]]:
+    def results_of(run: FakeBatsim) -> dict[str, tuple[float | None, str]]:
         return {job.id: (job.started_at, str(job.procs)) for job in run.jobs.values()}
 
     plain = run_policy("conservative", workload, N_PROCS, compression=compression, order=options["order"])
-    assert told(run_policy("dbf", workload, N_PROCS, compression=compression, **options)) == told(plain)
+    assert results_of(run_policy("dbf", workload, N_PROCS, compression=compression, **options)) == results_of(plain)
 
 
 @examples(200)

@@ -71,16 +71,16 @@ class Study:
             child = children.start(
                 command(1), place, "whole", {}, environ=children.hooked(plan), before=warm_workers.use
             )
-            assert child.ended() == 0, child.words
+            assert child.ended() == 0, child.errors
             self.whole[keep] = content(place / FOLDER)
-            self.parent[keep] = tries.counted(child.told)
+            self.parent[keep] = tries.counted(child.notes)
             self.worker[keep] = tries.counted(children.noted_in(note))
         # The same with a worker that is a new interpreter, which has to load all modules first.
         place = written(folder / "new", "figures")
         (place / "token").touch()
         plan = {"note": str(place / "note"), "tokens": [str(place / "token")]}
         child = children.start(command(1), place, "new", environ=children.hooked(plan))
-        assert child.ended() == 0, child.words
+        assert child.ended() == 0, child.errors
         self.new_worker = tries.counted(children.noted_in(place / "note"))
 
     def check_kept(self, found: Found, folder: Path, keep: str) -> None:
@@ -128,7 +128,7 @@ class Parent:
             moment.await_death(parent)
             found.stage = found.stage or tries.stage_by(parent)
             found.how = f"{keep}, {moment.how}"
-            found.expect(parent.code in {0, -9}, f"it ended with {parent.code}: {parent.words[-300:]}")
+            found.expect(parent.code in {0, -9}, f"it ended with {parent.code}: {parent.errors[-300:]}")
             found.problems += children.strays()
             study.check_kept(found, place / FOLDER, keep)
         study.resumed(found, place, keep)
@@ -169,7 +169,7 @@ class Worker:
             return found
         # The same cell has lost two workers: it has failed, which is told, and may be tried again.
         status = children.run("campaign", "status", str(place / FOLDER))
-        is_told = code == 7 and len(tokens) == 2 and "WorkerDied: its process ended with SIGKILL" in status.stdout
-        found.expect(is_told, f"it ended with {code}: {parent.words[-300:]} {status.stdout}")
+        is_reported = code == 7 and len(tokens) == 2 and "WorkerDied: its process ended with SIGKILL" in status.stdout
+        found.expect(is_reported, f"it ended with {code}: {parent.errors[-300:]} {status.stdout}")
         study.resumed(found, place, keep, "--retry-failed")
         return found

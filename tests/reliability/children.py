@@ -49,10 +49,10 @@ def comes(happened: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
 
 @dataclass(slots=True)
 class Child:
-    """A process of ours that runs a pybatsched command in a directory. `said` is where its words go."""
+    """A process that runs a pybatsched command in a directory. `errors_path` is the file of its standard error."""
 
     pid: int
-    said: Path
+    errors_path: Path
     note: Path
     code: int | None = None
     pipe: int | None = None
@@ -70,10 +70,10 @@ class Child:
         comes(lambda: self.poll() is not None)
         return self.code
 
-    def says(self, text: str) -> bool:
-        """Wait until it has said something; False if it ends without."""
-        comes(lambda: text in self.words or self.poll() is not None)
-        return text in self.words
+    def waits_until_printed(self, text: str) -> bool:
+        """Wait until it has printed a text; return False if it ends without."""
+        comes(lambda: text in self.errors or self.poll() is not None)
+        return text in self.errors
 
     def kill(self) -> None:
         """Kill it from outside, if it still runs."""
@@ -82,17 +82,17 @@ class Child:
             self.ended()
 
     @property
-    def words(self) -> str:
-        """All it has said so far on standard error."""
+    def errors(self) -> str:
+        """All of its standard error so far."""
         if self.pipe is not None:
-            with contextlib.suppress(BlockingIOError), self.said.open("ab") as file:
+            with contextlib.suppress(BlockingIOError), self.errors_path.open("ab") as file:
                 while lines := os.read(self.pipe, 65536):
                     file.write(lines)
-        return self.said.read_text(errors="replace") if self.said.exists() else ""
+        return self.errors_path.read_text(errors="replace") if self.errors_path.exists() else ""
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What it has noted of its death, or of what it counted; nothing if it was killed from outside."""
+    def notes(self) -> dict[str, Any]:
+        """Its notes on its end or its counts; empty if it was killed from outside."""
         return noted_in(self.note)
 
 
@@ -118,26 +118,26 @@ def start(
 ) -> Child:
     """Start a pybatsched command, as a fork of this process or as a new interpreter (`is_new`).
 
-    Its words go to files beside `cwd`, its notes too. With `room` none of its files may have more bytes than that:
-    then its words come by a pipe, which is no file. A fork does what `before` says first.
+    Its output goes to files beside `cwd`, and so do its notes. With `room` no file of it may have more bytes than that:
+    then its errors go to a pipe, which is not a file. A fork calls `before` first.
     """
-    message, note = (cwd.with_name(f"{cwd.name}.{name}.{what}") for what in ("err", "note"))
-    for path in (message, note):
+    errors_path, note = (cwd.with_name(f"{cwd.name}.{name}.{what}") for what in ("err", "note"))
+    for path in (errors_path, note):
         path.unlink(missing_ok=True)
-    message.touch()
+    errors_path.touch()
     scratch_of(cwd).mkdir(exist_ok=True)
     own: Plan | None = None if plan is None else {"note": str(note), **plan}
-    ours, theirs = os.pipe() if room is not None else (None, os.open(message, os.O_WRONLY | os.O_APPEND))
+    ours, theirs = os.pipe() if room is not None else (None, os.open(errors_path, os.O_WRONLY | os.O_APPEND))
     pid = os.fork()
     if pid:
         os.close(theirs)
         if ours is not None:
             os.set_blocking(ours, False)
-        return Child(pid, message, note, pipe=ours)
+        return Child(pid, errors_path, note, pipe=ours)
     code = 70
     try:
         os.dup2(theirs, 2)
-        _become(cwd, message, room)
+        _become(cwd, errors_path, room)
         os.environ.update({"TMPDIR": str(scratch_of(cwd)), **(environ or {})})
         tempfile.tempdir = None
         if is_new:
@@ -150,7 +150,7 @@ def start(
         sys.stdout.flush()
         sys.stderr.flush()
         if counter is not None:
-            counter.tell()
+            counter.finish()
     except BaseException:  # noqa: BLE001  whatever it is, this process ends here
         sys.setprofile(None)
         traceback.print_exc()
@@ -175,8 +175,8 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
         child = start(args, place, is_new=has_threads())
         code = child.ended()
         child.kill()
-        output = child.said.with_suffix(".out").read_text(errors="replace")
-        return subprocess.CompletedProcess(args, 1 if code is None else code, output, child.words)
+        output = child.errors_path.with_suffix(".out").read_text(errors="replace")
+        return subprocess.CompletedProcess(args, 1 if code is None else code, output, child.errors)
 
 
 def scratch_of(cwd: Path) -> Path:
@@ -184,10 +184,10 @@ def scratch_of(cwd: Path) -> Path:
     return cwd.with_name(f"{cwd.name}.tmp")
 
 
-def _become(cwd: Path, message: Path, room: int | None) -> None:
+def _become(cwd: Path, errors_path: Path, room: int | None) -> None:
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    os.dup2(os.open(message.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    os.dup2(os.open(errors_path.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
     sys.stdout = os.fdopen(1, "w")  # pytest may have put another here
     os.chdir(cwd)
     signal.signal(signal.SIGINT, signal.default_int_handler)

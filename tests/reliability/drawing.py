@@ -116,8 +116,8 @@ def _ground(policy: str, dice: Dice) -> _Ground:
     if policy == "reallocation":
         sizes = dice.choice([[4, 4], [dice.randint(1, 8) for _ in range(dice.randint(1, 3))]])
         speed = dice.choice([1, 2.5e9])
-        is_told = dice.random() < 0.5
-        speeds = [speed * dice.choice([1, 1, 1.2, 1.4, 2]) if is_told else None for _ in sizes]
+        is_reported = dice.random() < 0.5
+        speeds = [speed * dice.choice([1, 1, 1.2, 1.4, 2]) if is_reported else None for _ in sizes]
         grid = Grid({f"c{nth}": (n, speeds[nth]) for nth, n in enumerate(sizes)})
         clusters = tuple(grid.clusters)
         return _Ground(grid.n_procs, tuple(grid.hosts), max(sizes), unit, begin, clusters)

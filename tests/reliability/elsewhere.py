@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cores", type=positive, metavar="N", help="how many of this machine's cores there are (all)")
     parser.add_argument("--load", type=natural, default=0, metavar="N", help="processes that only run beside it")
-    parser.add_argument("told", nargs="*", metavar="WORD", help="for pytest: options and files, after --")
+    parser.add_argument("pytest_args", nargs="*", metavar="ARG", help="for pytest: options and files, after --")
     args = parser.parse_args(arguments)
     missing = [program for program in ("unshare", "ip", "mount") if shutil.which(program) is None]
     if missing:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(
             f"elsewhere: {args.python}: {message}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True
         )
-        command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.told]
+        command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.pytest_args]
         with subprocess.Popen(command, env=environment, umask=MASK) as tests:
             # patience: the tests have their own limits
             return tests.wait()

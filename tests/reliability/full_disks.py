@@ -118,7 +118,7 @@ class FullDisk:
             child = children.start(self._alone.command(), place, room=disk.room)
             child.ended()
             disk.make_room()
-            _check_told(found, child, place)
+            _check_reported(found, child, place)
             if child.code == 0:
                 found.expect(tries.results_at(place / simulating.PREFIX) == new, "it ended with 0 without its results")
                 found.expect(
@@ -143,15 +143,15 @@ class FullDisk:
             (place / "out").mkdir()
             disk.fill()
             server = children.start(serving.serve(endpoint), place, "server", room=disk.room)
-            if server.says(serving.READY):
+            if server.waits_until_printed(serving.READY):
                 peer = children.start(serving.simulate(pair.inputs, endpoint), away, "peer")
                 code = peer.ended()
                 peer.kill()
-                found.expect(code in {0, 3}, f"the simulation ended with {code}: {peer.words[-300:]}")
+                found.expect(code in {0, 3}, f"the simulation ended with {code}: {peer.errors[-300:]}")
             server.ended()
             server.kill()
             disk.make_room()
-            _check_told(found, server, place)
+            _check_reported(found, server, place)
             if server.code == 0:
                 found.expect(
                     (place / serving.JOURNAL).read_bytes() == pair.journal, "it ended with 0 without its journal"
@@ -175,10 +175,10 @@ class FullDisk:
             if code == 7:  # cells that could not keep their files have failed, and say so
                 found.stage = RUNNING
                 status = children.run("campaign", "status", str(place / campaigning.FOLDER))
-                is_told = re.search("InputError: .*(No space left|File too large|disk is full)", status.stdout)
-                found.expect(is_told, f"status does not say why cells failed: {status.stdout:.300}")
+                is_reported = re.search("InputError: .*(No space left|File too large|disk is full)", status.stdout)
+                found.expect(is_reported, f"status does not say why cells failed: {status.stdout:.300}")
             else:
-                _check_told(found, child, place)
+                _check_reported(found, child, place)
             if code == 0:
                 study.check_whole(found, place / campaigning.FOLDER, keep)
             study.check_kept(found, place / campaigning.FOLDER, keep)
@@ -186,16 +186,16 @@ class FullDisk:
         return found
 
 
-def _check_told(found: Found, child: children.Child, place: Path) -> None:
+def _check_reported(found: Found, child: children.Child, place: Path) -> None:
     """Check that a command has ended with 2 and named what cannot be written, or has had room enough."""
     if child.code == 0:
         return
-    output = child.words
+    output = child.errors
     written = [path for path in place.rglob("*") if path.is_file() and path.stat().st_size]
     found.stage = RUNNING if any(path.parent.name == "cells" or ".p" in path.name for path in written) else BEFORE
     if "summary" in output or "results.parquet" in output:
         found.stage = MOVING
     found.expect(child.code == 2, f"it ended with {child.code}: {output[-400:]}")
-    is_told = re.search(r"(out|pbj|\.lock).*(No space left|File too large|disk is full)", output)
-    found.expect(is_told, f"it does not say what cannot be written: {output[-400:]}")
+    is_reported = re.search(r"(out|pbj|\.lock).*(No space left|File too large|disk is full)", output)
+    found.expect(is_reported, f"it does not say what cannot be written: {output[-400:]}")
     found.expect("Traceback" not in output and "Exception" not in output, f"it says: {output[-600:]}")

@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{target.name}: {time.process_time() - begun:.1f} s of work", file=sys.stderr, flush=True)
     findings = [finding for tally in tallies for finding in tally.findings]
     for finding in findings:
-        print(f"\n{finding.told()}\n{finding.as_test()}\nkept in {finding.keep()}")
+        print(f"\n{finding.description()}\n{finding.as_test()}\nkept in {finding.keep()}")
     return 1 if findings else 0
 
 

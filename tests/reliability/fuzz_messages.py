@@ -87,11 +87,11 @@ class Echo(Policy):
     reads_sched_config = True
     handles_oversized = True
     manages_registration = True
-    said: tuple[Message[d.Decision], ...] = ()
+    recorded: tuple[Message[d.Decision], ...] = ()
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._replies = iter(self.said)
+        self._replies = iter(self.errors_path)
         self._now = 0.0
 
     def decide(self, now: float) -> Iterable[d.Decision]:
@@ -127,7 +127,7 @@ def _echoed(name: str, requests: Sequence[bytes], replies: Sequence[bytes], code
             messages.append(codec.decode_decisions(raw))
         except RemoteProtocolError:
             break
-    echo = type(f"Echo-{name}", (Echo,), {"said": tuple(messages)})
+    echo = type(f"Echo-{name}", (Echo,), {"recorded": tuple(messages)})
     return Talk(tuple(requests), tuple(replies), lambda: Session(plan_for(echo)))
 
 

@@ -75,7 +75,7 @@ class Finding:
     def place(self) -> tuple[str, ...]:
         return _place(self.error)
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Say what was found."""
         lines = traceback.format_exception(self.error, limit=-6)
         return f"FOUND: {self.target}, --seed {self.seed}, case {self.index}\n{''.join(lines)}"
@@ -102,7 +102,7 @@ def test_found_{name}() -> None:
         """Write the pieces to a file, from which `pieces_in` reads them."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         pieces = [base64.b64encode(piece).decode() for piece in self.pieces]
-        content = {"target": self.target, "pieces": pieces, "told": self.told()[:20_000]}
+        content = {"target": self.target, "pieces": pieces, "description": self.description()[:20_000]}
         self.path.write_text(json.dumps(content, indent=1))
         return self.path
 

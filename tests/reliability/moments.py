@@ -89,7 +89,7 @@ def arm(plan: Plan) -> Counter | None:
     if "tokens" in plan and not any(_taken(token) for token in plan["tokens"]):
         return None
     counter = Counter(plan)
-    sys.setprofile(counter.heard)
+    sys.setprofile(counter.count_event)
     return counter
 
 
@@ -97,7 +97,7 @@ def arm_by_environment(environ: Mapping[str, str] = os.environ) -> None:
     """Arm this process if the environment says so."""
     counter = arm(json.loads(environ[VARIABLE])) if VARIABLE in environ else None
     if counter is not None:
-        atexit.register(counter.tell)
+        atexit.register(counter.finish)
 
 
 def _taken(token: str) -> bool:
@@ -116,15 +116,15 @@ class Counter:
         self._at = plan.get("at", -1)
         self._note = plan["note"]
         self.n_calls = self.n_files = self.n_requests = 0
-        self._told: dict[CodeType, str] = {}
+        self._names: dict[CodeType, str] = {}
         self._seen: dict[str, tuple[int, int]] = {}
 
-    def heard(self, frame: FrameType, event: str, arg: Any) -> None:
+    def count_event(self, frame: FrameType, event: str, arg: Any) -> None:
         """Count an event, and die at the one that was drawn."""
         self.n_calls += 1
         if event[0] == "c":
             if event == "call":
-                name = self._word(frame.f_code)
+                name = self._name_of(frame.f_code)
                 if name == _REQUEST:
                     self.n_requests += 1
                 elif name and name != _END:
@@ -134,7 +134,7 @@ class Counter:
                 if self._by_files and self.n_files == self._at:
                     self._die(frame, arg)
         elif event == "return":
-            name = self._word(frame.f_code)
+            name = self._name_of(frame.f_code)
             if name == _END:
                 self._see(name)
             elif name == _CELL and self._at < 0:
@@ -142,8 +142,8 @@ class Counter:
         if not self._by_files and self.n_calls == self._at:
             self._die(frame, arg)
 
-    def tell(self) -> None:
-        """Say how much was counted, at the end of a process that was not hit."""
+    def finish(self) -> None:
+        """Write the counts at the end of a process that was not killed."""
         sys.setprofile(None)
         if self._at < 0:
             self._count()
@@ -155,12 +155,12 @@ class Counter:
         stages = sorted({*self._seen.values(), (self.n_calls, self.n_files)})
         self._write({"calls": [n_calls for n_calls, _ in stages], "files": [n_files for _, n_files in stages]})
 
-    def _word(self, code: CodeType) -> str:
-        token = self._told.get(code)
-        if token is None:
+    def _name_of(self, code: CodeType) -> str:
+        found = self._names.get(code)
+        if found is None:
             name = "/".join(code.co_filename.split("/")[-2:])
-            token = self._told[code] = PROGRESS_CALLS.get((name, code.co_name), "")
-        return token
+            found = self._names[code] = PROGRESS_CALLS.get((name, code.co_name), "")
+        return found
 
     def _die(self, frame: FrameType, arg: Any) -> None:
         sys.setprofile(None)
@@ -174,7 +174,7 @@ class Counter:
             return AFTER
         inner: FrameType | None = frame
         while inner is not None:
-            if self._word(inner.f_code) == _MOVE:
+            if self._name_of(inner.f_code) == _MOVE:
                 return MOVING
             inner = inner.f_back
         if _touches_files(arg) and arg.__name__ in _MOVES:

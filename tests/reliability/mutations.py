@@ -198,7 +198,7 @@ def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
     return _put(raw, span, token)
 
 
-def _word(dice: Dice, raw: bytes, other: bytes) -> bytes:
+def _replace_token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Put something else in place of a word or a number of a text."""
     if not _n_words(_WORD, raw):
         return _flip(dice, raw, other)
@@ -303,7 +303,7 @@ def _twice(dice: Dice, raw: bytes, _: bytes) -> bytes:
 
 
 JSON: Final[tuple[Mutator, ...]] = (*BYTES, *(_token,) * 9, *(_tree,) * 5, *(_mild,) * 9, _twice)
-TEXT: Final[tuple[Mutator, ...]] = (*BYTES, *(_word,) * 9, *(_line,) * 4)
+TEXT: Final[tuple[Mutator, ...]] = (*BYTES, *(_replace_token,) * 9, *(_line,) * 4)
 
 
 def mutated(dice: Dice, raw: bytes, other: bytes, mutators: Sequence[Mutator] = JSON) -> bytes:

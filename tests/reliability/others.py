@@ -34,8 +34,8 @@ class Ledger:
         self._n_procs = n_procs
         self._registered: set[str] = set()
 
-    def hear(self, events: Sequence[e.Event]) -> None:
-        """Take down what the scheduler is told."""
+    def observe(self, events: Sequence[e.Event]) -> None:
+        """Record the events sent to the scheduler."""
         self.n_messages += 1
         for event in events:
             self.n_events += type(event) is not e.RequestedCall
@@ -133,7 +133,7 @@ class Others:
         if not known:
             reply_now, reply = now, list[d.Decision]()
         else:
-            ledger.hear(known)
+            ledger.observe(known)
             reply_now, decisions = self._scheduler(now, known)
             reply = self._with_registration_open(decisions)
             ledger.obey(reply)

@@ -27,7 +27,7 @@ class Promises:
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._deadlines: dict[str, float] = {}
-        self._told: dict[tuple[str, str], float] = {}
+        self._promised: dict[tuple[str, str], float] = {}
         self._moved: list[str] = []
         #: Calls come a little late: in Batsim 4 not before ten ticks have passed, in Batsim 5 at whole milliseconds.
         self._slack_s = TICK + len(scene.jobs) * (1e-5 if scene.batsim == 4 else 1e-3)
@@ -70,7 +70,7 @@ class Promises:
         self._shadows[head.id] = min(shadow_at, self._shadows.get(head.id, math.inf))
 
     def _look_at_starts(self, local: Any, now: float) -> None:
-        name, promised = local.partition.name, self._told
+        name, promised = local.partition.name, self._promised
         waiting = {job.id: job for job in local.waiting()}
         for key in [key for key in promised if key[0] == name and key[1] not in waiting]:
             at = promised.pop(key)
@@ -96,10 +96,10 @@ class Promises:
         for job_id, deadline_at in self._deadlines.items():
             last = rows[job_id][-1]
             too_late_s = math.inf if last.state == e.REJECTED else last.end - deadline_at - GRACE_S
-            is_told = any(f"job {job_id} " in text for text in promises)
-            if too_late_s > inexact(last.end) and not is_told:
+            is_reported = any(f"job {job_id} " in text for text in promises)
+            if too_late_s > inexact(last.end) and not is_reported:
                 yield f"{job_id} was accepted with the deadline {deadline_at}, ended at {last.end}, and nobody told"
-            if too_late_s < -inexact(last.end) and is_told:
+            if too_late_s < -inexact(last.end) and is_reported:
                 yield f"{job_id} has met its deadline {deadline_at} at {last.end}, and is told to have missed it"
         yield from _untrue(promises, self._deadlines)
 

@@ -34,8 +34,8 @@ def schedule_problems(scene: Scene, fates: dict[str, Fate]) -> list[str]:
     return problems
 
 
-def words(note: str) -> dict[str, str]:
-    """Read a note on a job."""
+def fields_of(note: str) -> dict[str, str]:
+    """Return the fields of a note on a job."""
     return dict(part.partition("=")[::2] for part in note.split(";") if part)
 
 
@@ -47,7 +47,7 @@ def lineages(scene: Scene, fates: dict[str, Fate]) -> tuple[Rows, list[str]]:
     found: dict[str, list[tuple[int, Fate]]] = {job.id: [] for job in scene.jobs}
     problems = []
     for name, fate in fates.items():
-        fields = words(fate.note)
+        fields = fields_of(fate.note)
         if "unused_spare_of" in fields:
             continue
         parent = fields.get("parent", name)
@@ -122,7 +122,7 @@ def _work_done(ran: list[Fate]) -> float:
     """Give the seconds of work that count: those of all parts that went on with the rest, without swaps and loads."""
     did = 0.0
     for fate in reversed(ran):
-        fields = words(fate.note)
+        fields = fields_of(fate.note)
         did += max(fate.end - fate.start - float(fields.get("extra_s", 0)), 0.0)
         if fields.get("work") != "rest":
             break

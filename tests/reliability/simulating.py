@@ -75,9 +75,9 @@ class Simulator:
         child = moment.start(alone.command(), place)
         moment.await_death(child)
         found.stage, found.how = tries.stage_by(child, self._stage(place, has_earlier)), moment.how
-        found.expect(child.code in {0, -9}, f"it ended with {child.code}: {child.words[-300:]}")
+        found.expect(child.code in {0, -9}, f"it ended with {child.code}: {child.errors[-300:]}")
         tries.check_results(found, place / PREFIX, alone.new, alone.old if has_earlier else None)
-        tries.check_journal(found, place / "j.pbj", alone.journal, child.told.get("n_requests", 0))
+        tries.check_journal(found, place / "j.pbj", alone.journal, child.notes.get("n_requests", 0))
         tries.ended_well(alone.command(), place, found)
         tries.check_next_results(found, place / PREFIX, alone.new)
         found.expect((place / "j.pbj").read_bytes() == alone.journal, "the next journal is not an undisturbed one")

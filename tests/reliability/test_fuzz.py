@@ -36,7 +36,7 @@ def test_only_documented_errors_come_out(group: str, begins: tuple[str, ...], n:
     with little_memory():
         for target, share in fuzz.shared(targets, n):
             tallies.append(run(target, share, seed=20))
-    assert [finding.told() + finding.as_test() for tally in tallies for finding in tally.findings] == []
+    assert [finding.description() + finding.as_test() for tally in tallies for finding in tally.findings] == []
     assert sum(tally.n_mutations for tally in tallies) == n
     assert {tally.target for tally in tallies} == {*targets}
 
@@ -73,7 +73,7 @@ def test_a_finding_is_shrunk_printed_and_kept(n: int, monkeypatch: pytest.Monkey
     assert (len(finding.pieces), len(finding.pieces[0])) == (1, max(n, 2))
     assert tally.outcomes["FOUND"] > 1  # the others are the same one
     assert tally.n_mutations == tally.n_cases == 500
-    assert f"made-up, --seed 1, case {finding.index}" in finding.told()
+    assert f"made-up, --seed 1, case {finding.index}" in finding.description()
     assert fuzzing.pieces_in(finding.keep()) == finding.pieces
     # The test is a whole one, and fails as long as this is found.
     assert ("pieces_in(" in finding.as_test().partition("def ")[2]) is (n > 1000)

@@ -87,8 +87,8 @@ class Moment:
 def span_of(args: Sequence[str], cwd: Path, **how: Any) -> Span:
     """Measure a command that ends by itself, in a fork. Raises AssertionError if it does not end well."""
     child = children.start(args, cwd, "span", {}, **how)
-    assert child.ended() == 0, child.words
-    return counted(child.told)
+    assert child.ended() == 0, child.errors
+    return counted(child.notes)
 
 
 def counted(message: Mapping[str, Any]) -> Span:
@@ -101,7 +101,7 @@ def ended_well(args: Sequence[str], cwd: Path, found: Found, name: str = "next",
     child = children.start(args, cwd, name, **how)
     code = child.ended()
     child.kill()
-    found.expect(code == 0, f"{args[0]} afterwards ended with {code}: {child.words[-300:]}")
+    found.expect(code == 0, f"{args[0]} afterwards ended with {code}: {child.errors[-300:]}")
 
 
 def write_inputs(folder: Path) -> None:
@@ -181,17 +181,19 @@ def check_reading(found: Found, path: Path) -> int:
         reader = JournalReader(path)
         exchanges = list(reader.exchanges())
     except Exception as error:  # noqa: BLE001  whatever it is, it is told
-        is_told = "contains no complete record" in str(error) and "no complete record" in again.stderr
-        is_told = is_told and again.returncode == 2
-        found.expect(is_told, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.200}")
+        is_reported = "contains no complete record" in str(error) and "no complete record" in again.stderr
+        is_reported = is_reported and again.returncode == 2
+        found.expect(
+            is_reported, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.200}"
+        )
         return 0
     n_answered = sum(exchange.is_answered for exchange in exchanges)
     errors = again.stdout + again.stderr
     found.expect(again.returncode == (0 if n_answered else 2), f"replay: {again.returncode} {errors:.200}")
     found.expect(not n_answered or "identical" in errors, f"replay: {errors:.200}")
     if not reader.is_whole and n_answered:
-        is_told = "truncated" in errors or "no end" in errors
-        found.expect(is_told, f"replay does not say that the journal is truncated: {errors:.200}")
+        is_reported = "truncated" in errors or "no end" in errors
+        found.expect(is_reported, f"replay does not say that the journal is truncated: {errors:.200}")
     return n_answered
 
 
@@ -199,4 +201,4 @@ def stage_by(child: Child, default: str = BEFORE) -> str:
     """Say when a process was hit, by its own note; empty if it was not."""
     if child.code != -9:
         return ""
-    return str(child.told.get("stage", default))
+    return str(child.notes.get("stage", default))

@@ -52,7 +52,7 @@ class Curious(LocalPolicy):
         self.dice = random.Random(self.options.seed)
         self.jobs = cluster.jobs
         self.loose: list[Job] = []
-        self.told: dict[tuple[float, int], list[Any]] = {}
+        self.answers: dict[tuple[float, int], list[Any]] = {}
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         super().on_job_submitted(job, now)
@@ -113,7 +113,7 @@ class Curious(LocalPolicy):
         found: list[Any] = [local.estimate(n, s, now) for n in range(1, N_PROCS + 2) for s in spans]
         found += [local.planned_start(job, now) for job in local.waiting()]
         assert local.plan_version(now) == version, "questions change nothing"
-        assert self.told.setdefault((now, version), found) == found, "an old version has its old answers"
+        assert self.answers.setdefault((now, version), found) == found, "an old version has its old answers"
         self.check_estimates(now)
         n, span_s = self.dice.randint(1, N_PROCS), self.dice.choice(spans)
         start = local.estimate(n, span_s, now)

@@ -40,7 +40,7 @@ def drawn(seed: int, n_jobs: int = 60, *, urgent: bool = False) -> Workload:
     return workload
 
 
-def told(run: FakeBatsim) -> dict[str, tuple[Any, ...]]:
+def results_of(run: FakeBatsim) -> dict[str, tuple[Any, ...]]:
     assert not run.deadlocked
     return {job.id: (job.started_at, job.ended_at, str(job.procs), job.metadata) for job in run.jobs.values()}
 
@@ -83,7 +83,7 @@ def test_runs_over_a_socket_equal_embedded_runs(policy: str, options: dict[str, 
     workload = drawn(seed, urgent=policy == "ujfb")
     with serving(Session(plan_for(policy, **options), checked=True)) as endpoint, Peer(endpoint) as peer:
         run = FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(peer.ask)
-    assert told(run) == told(run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options))
+    assert results_of(run) == results_of(run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path / "run.pbj"
 
 
-def told(path: Path, job: str) -> list[str]:
+def explained(path: Path, job: str) -> list[str]:
     return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
@@ -61,7 +61,7 @@ def told(path: Path, job: str) -> list[str]:
 
 def test_the_first_waiting_job_of_easy_shows_its_reservation(journal: Path) -> None:
     """It comes at 1, when a is expected to end at 10; a ends at 8."""
-    assert told(journal, "w0!b") == [
+    assert explained(journal, "w0!b") == [
         "1 submitted: 4 processors, walltime 6",
         f"1 not started: {HEAD}, 1 are free; reserved: 4 processors at 10.0, of 4 free then",
         "6 ... passed over 4 more times",
@@ -74,13 +74,15 @@ def test_the_first_waiting_job_of_easy_shows_its_reservation(journal: Path) -> N
 def test_a_reservation_leaves_extra_processors_to_others(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=4, s=8, walltime=10).job("b", n=3, s=5, at=1, walltime=5)
     record(tmp_path / "run.pbj", jobs, 4)
-    assert told(tmp_path / "run.pbj", "w0!b")[1].endswith(" 0 are free; reserved: 3 processors at 10.0, of 4 free then")
+    assert explained(tmp_path / "run.pbj", "w0!b")[1].endswith(
+        " 0 are free; reserved: 3 processors at 10.0, of 4 free then"
+    )
 
 
 def test_there_is_no_reservation_after_a_job_without_an_estimate(tmp_path: Path) -> None:
     record(tmp_path / "run.pbj", Workload().job("a", n=4, s=8).job("b", n=3, s=5, at=1, walltime=5), 4)
     expected = "needs 3 processors, 0 are free; no reservation: no known end gives it enough"
-    assert told(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
+    assert explained(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
 
 
 # --- the id that was meant ---

@@ -105,7 +105,7 @@ class Project:
         return running.wait(PATIENCE_OF_WORK_S)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """All that Compose and the services have said."""
         return self._log.read_text(errors="replace")
 

@@ -44,7 +44,7 @@ def simulated(folder: Path) -> Path:
     """Run the jobs above. Gives the prefix of the run's files."""
     jobs = [
         {"id": name, "subtime": at, "res": n, "walltime": s + 1, "profile": str(s), "cluster": where}
-        | ({"told": text} if text else {"external": True})
+        | ({"facts": text} if text else {"external": True})
         for name, at, n, s, where, text in JOBS
     ]
     return run(folder, "grid-pwa@0.05", jobs)

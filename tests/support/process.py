@@ -93,7 +93,7 @@ class Peer:
     def send(self, raw: bytes) -> None:
         self._socket.send(raw)
 
-    def hear(self) -> bytes:
+    def receive(self) -> bytes:
         return self._socket.recv()
 
     def vanish(self) -> None:

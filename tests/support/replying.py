@@ -43,7 +43,7 @@ class Scheduler:
         """Tell whether there is a message, or will be at once."""
         return bool(self._socket.poll(LOOK_MS))
 
-    def hear(self) -> bytes:
+    def receive(self) -> bytes:
         """Wait for a message, and answer nothing."""
         assert self._socket.poll(PATIENCE_MS)
         return bytes(self._socket.recv())

@@ -106,7 +106,7 @@ def test_every_processor_has_a_row_of_its_own_and_every_cluster_a_band(
 def test_hovering_shows_the_cluster_and_the_moves_of_a_job() -> None:
     rows = Rows({"a": [(0, 4)], "b": [(4, 6)]}, 6)
     records = [
-        job("told", "0-1", "moves=2;resubmitted=5;cluster=b"),  # what the policy says goes before what we see
+        job("facts", "0-1", "moves=2;resubmitted=5;cluster=b"),  # what the policy says goes before what we see
         job("once", "0-1", "moves=1;resubmitted=1;cluster=a"),
         job("still", "4", "moves=0;cluster=b"),
         job("silent", "4-5"),
@@ -233,16 +233,16 @@ def test_the_page_lists_the_jobs_moved_most(tmp_path: Path) -> None:
 
 def test_at_most_twenty_moved_jobs_are_listed(tmp_path: Path) -> None:
     usual = {"res": 1, "profile": "9", "walltime": 10, "cluster": "ctc"}
-    jobs = [{"id": k, "subtime": k, "told": f"moves={k}", **usual} for k in range(30)]
+    jobs = [{"id": k, "subtime": k, "facts": f"moves={k}", **usual} for k in range(30)]
     moved.run(tmp_path, "grid-pwa@0.05", [dict(job) for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     page = (tmp_path / "p.html").read_text()
     assert "29 of 30 jobs were moved, 435 times in all; the 20 moved most:" in page
     assert page.partition('id="moved0"')[2].partition("</table>")[0].count("<tr>") == 21
-    moved.run(tmp_path, "grid-pwa@0.05", [job | {"told": "moves=0"} for job in jobs])
+    moved.run(tmp_path, "grid-pwa@0.05", [job | {"facts": "moves=0"} for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     assert "0 of 30 jobs were moved, 0 times in all.</p>" in (tmp_path / "p.html").read_text()
-    moved.run(tmp_path, "grid-pwa@0.05", [job | {"told": "load_s=0"} for job in jobs])
+    moved.run(tmp_path, "grid-pwa@0.05", [job | {"facts": "load_s=0"} for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     assert "moved most" not in (tmp_path / "p.html").read_text()
 
