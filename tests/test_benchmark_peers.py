@@ -33,7 +33,7 @@ def alone(peers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def row(peers: Any, name: str, scheduler_s: float, simulator_s: float = 0.0, **more: Any) -> Any:
-    """Make a row of two jobs by hand: `a` starts at 0, `b` at 10 or as told; half a second of it is the start."""
+    """Make a row of two jobs by hand: `a` starts at 0, `b` at 10 or as given; half a second of it is the start."""
     starts = {"a": 0.0, "b": more.pop("b", 10.0)}
     n_exchanges = more.pop("n_exchanges", 0)
     case = peers.Case(name, list, more.pop("policy", "easy"), wired=bool(n_exchanges), **more)
@@ -219,7 +219,7 @@ def test_accasims_table_is_read(peers: Any, tmp_path: Path) -> None:
 
 @pytest.mark.batsim
 def test_with_all_programs_of_this_machine(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Batsim and whoever is there finish all jobs, and our schedules are the same over the wire and embedded."""
+    """Batsim and all present programs finish all jobs, and our schedules are the same over a socket and embedded."""
     assert peers.main(["--jobs", "40", "--procs", "32", "--rounds", "1"]) == 0
     output = capsys.readouterr().out
     assert "| Batsim + pybatsched, easy, pure Python | 40 | " in output

@@ -36,7 +36,7 @@ def services(env: dict[str, str]) -> Any:
 
 
 def run(tmp_path: Path, **changes: str) -> tuple[int, int, str]:
-    """Start both services' commands here. Gives the exit codes of scheduler and Batsim, and what the scheduler said."""
+    """Start both services' commands here. Return the exit codes of scheduler and Batsim, and the scheduler's errors."""
     configuration = services(defaults() | changes)
     args = shlex.split(configuration["scheduler"]["command"])
     at = args.index("--endpoint")
@@ -151,7 +151,7 @@ def test_compose_accepts_the_file() -> None:
 
 
 def test_the_service_for_batsim_5_uses_its_options(tmp_path: Path) -> None:
-    """The stand-in for it takes them, and the scheduler is the same."""
+    """Its stand-in accepts them, and the scheduler is the same."""
     configuration = services(defaults() | {"BATSIM5_SCHED": '{"order": "sjf"}'})
     assert configuration["batsim5"]["profiles"] == ["batsim5"]
     with Server("--policy", "easy", cwd=ROOT) as server:

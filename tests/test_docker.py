@@ -48,14 +48,14 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]
 
 
 def simulated(project: Project, policy: str) -> list[dict[str, str]]:
-    """Run the same here, in this process. Gives the rows of its jobs."""
+    """Run the same here, in this process. Return the rows of its jobs."""
     prefix = str(project.place.parent / "here")
     assert run_cli("simulate", *INPUTS, "--policy", policy, "-e", prefix, cwd=project.place).returncode == 0
     return rows(Path(f"{prefix}_jobs.csv"))
 
 
 def schedule(jobs: list[dict[str, str]]) -> list[tuple[str, str, str, object]]:
-    """Tell when and where each job ran. Batsim 4.0 is some microseconds late at each message."""
+    """Return when and where each job ran. Batsim 4.0 is some microseconds late at each message."""
     found = sorted(jobs, key=lambda job: job["job_id"])
     return [
         (
@@ -98,7 +98,7 @@ def test_a_policy_that_raises(project: Project) -> None:
     assert "of my own making" in project.output
     codes = project.codes()
     assert codes["scheduler"] == 6
-    assert codes[project.profile] not in {0, 137}  # told of it, not killed
+    assert codes[project.profile] not in {0, 137}  # it got an error reply, and was not killed
 
 
 def test_a_policy_that_is_not_there(project: Project) -> None:

@@ -56,7 +56,7 @@ def test_commands_are_all_on_their_page() -> None:
 
 
 def shown_commands(page: Path) -> list[str]:
-    """Give the pybatsched commands in the code blocks of a page, without their comments."""
+    """Return the pybatsched commands in the code blocks of a page, without their comments."""
     blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     lines = "".join(block for language, block in blocks if language in {"", "sh"}).replace("\\\n", " ")
     return [

@@ -140,7 +140,7 @@ def marked(browser: webdriver.Chrome) -> list[str | None]:
 
 
 def find(browser: webdriver.Chrome, text: str) -> str:
-    """Look for a job, and give what is said."""
+    """Search for a job, and return the message."""
     field = browser.find_element(By.CSS_SELECTOR, "#board input")
     field.clear()
     field.send_keys(text, Keys.ENTER)

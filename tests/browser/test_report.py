@@ -144,7 +144,7 @@ return arguments[0].map(([t, p]) => [...pen.getImageData(
 
 
 def seen(browser: webdriver.Chrome, *places: tuple[float, float], width: int = 984) -> list[tuple[int, ...]]:
-    """Give the colours at instants and processors; a chart with the names of clusters is narrower than others."""
+    """Return the colours at instants and processors; a chart with the names of clusters is narrower than others."""
     found = browser.execute_script(f"const g = window.gantts.gantt0; {SEEN.replace('984', str(width))}", places)
     return [tuple(color) for color in found]
 
@@ -238,7 +238,7 @@ def test_loads_are_hatched_and_hovering_shows_file_and_node(browser: webdriver.C
     canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
     ActionChains(browser).move_to_element_with_offset(canvas, -400, 150).perform()
     tip = browser.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")
-    assert there in tip.text  # the words, not what they would mean as HTML
+    assert there in tip.text  # as text, not as HTML
     assert tip.find_elements(By.TAG_NAME, "b") == []
 
 

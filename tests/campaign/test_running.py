@@ -49,7 +49,7 @@ def write(path: Path, *, seeds: int = 3, jobs: int = 20, keep: str = "figures", 
 
 
 def campaign(spec: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run a campaign, with one worker if nothing else is said: a handful of cells is not worth two."""
+    """Run a campaign, by default with one worker: a few cells do not need two."""
     workers = () if "--workers" in more else ("--workers", "1")
     return run_cli("campaign", "run", str(spec), "--output", str(folder), *workers, *more)
 
@@ -325,9 +325,9 @@ def has_begun():
 
 
 class Clock:
-    """The clock that cells are timed by: it stands still until only those are left that never end, and they have begun.
+    """The clock of the time limit of cells: it stops until only cells that never end are left and have started.
 
-    Then each look at it is half a second later.
+    Then each reading is half a second later.
     """
 
     def __init__(self, place: Path, n_that_end: int, n_that_never_end: int) -> None:
@@ -451,7 +451,7 @@ def test_wrong_columns_list_those_there_are(finished: Path) -> None:
 
 
 def told_address(file: Path) -> str:
-    """Give the address in a scheduler's file; empty as long as the file is not there, or not whole."""
+    """Return the address in a scheduler's file; empty as long as the file is not there, or not whole."""
     try:
         return str(json.loads(file.read_text())["address"])
     except (FileNotFoundError, ValueError):
@@ -523,7 +523,7 @@ def test_cells_on_dask_have_time_limits_and_report_worker_errors(policy: str, me
 
 
 class EnoughError(Exception):
-    """A test has heard enough."""
+    """A test has received enough."""
 
 
 def test_the_progress_line_on_dask_counts_running_cells(tmp_path: Path) -> None:
@@ -539,7 +539,7 @@ def test_the_progress_line_on_dask_counts_running_cells(tmp_path: Path) -> None:
         received.append((progress.n_left, progress.n_running))
         if (
             received[-20:] == [received[-1]] * 20 and progress.n_running
-        ):  # no result comes, and it is heard of all the while
+        ):  # no result arrives, but progress is still reported
             raise EnoughError
 
     with dask_cluster(tmp_path, 1) as (address, _), Store(tmp_path / "out") as store:

@@ -106,7 +106,7 @@ class NeverEnds(Fcfs):
 
 
 def is_dead(pid: int) -> bool:
-    """Tell whether a process is gone, or would be if somebody had waited for it."""
+    """Return whether a process has ended, or is a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -130,7 +130,7 @@ def test_a_busy_worker_ends_when_its_parent_is_killed(tmp_path: Path, monkeypatc
     finally:
         if not is_dead(pid):
             os.kill(pid, signal.SIGKILL)
-    # Nobody has the lock any more: the next one begins.
+    # The lock is free: the next campaign starts.
     Path("s.toml").write_text(SPEC)
     assert run_cli(*command, "--resume").returncode == 0
 

@@ -69,7 +69,7 @@ def test_existing_files_are_overwritten_as_by_batsim(tmp_path: Path) -> None:
 def test_the_verbosity_level_selects_logged_messages(
     level: str, has_network: bool, has_more: bool, tmp_path: Path
 ) -> None:
-    """In the words of Batsim's log, which people's scripts look through."""
+    """In the format of Batsim's log, because scripts search it."""
     source = recording("plain")
     done, scheduler = run_beside(source, tmp_path / "out", "-v", level)
     lines = done.stderr.splitlines()
@@ -195,7 +195,7 @@ def test_invalid_command_lines_have_batsims_exit_code_and_message(
 
 @pytest.mark.parametrize("number", ["3", "3x", "+3", " 3.9"])
 def test_numbers_are_read_as_batsim_reads_them(number: str, plain: Path) -> None:
-    """What stands behind a number does not count. Three machines are too few for a job of four."""
+    """Text after a number is ignored. Three machines are too few for a job of four."""
     done = run_forked("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
     assert done.returncode == ABORTED
     assert "job w0!cid requests 4 processors; the platform has 3" in done.stderr
@@ -330,7 +330,7 @@ def test_a_signal_ends_a_waiting_simulation(signum: signal.Signals, tmp_path: Pa
 
 
 def test_a_signal_after_the_last_message_keeps_the_output_files(tmp_path: Path) -> None:
-    """The scheduler may be through, and everything told to stop, before they are written."""
+    """The scheduler may have finished, and all processes may get a signal, before the files are written."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:-1])
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
@@ -346,7 +346,7 @@ def test_a_signal_after_the_last_message_keeps_the_output_files(tmp_path: Path) 
 
 
 def test_the_second_signal_ends_the_wait_for_the_final_reply(tmp_path: Path) -> None:
-    """A scheduler may hear of the end and say nothing."""
+    """A scheduler may receive the end and send no reply."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:-1])
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
@@ -368,7 +368,7 @@ def test_the_second_signal_ends_the_wait_for_the_final_reply(tmp_path: Path) -> 
 
 
 def test_a_scheduler_that_only_requests_calls_gets_simulation_ends(tmp_path: Path) -> None:
-    """Batsim would go on. It has no job left, and the answer to each call asks for the next one."""
+    """Batsim would continue. No job is left, and each reply requests the next call."""
     place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
     (place / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
     scheduler = Scheduler([])

@@ -20,9 +20,9 @@ from pybatsched.policies.availability import AvailabilityProfile, PlainProfile
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["-h"], ["dance"], []])
 def test_version_and_help_import_no_command_module(args: list[str]) -> None:
-    """The version is what a container's health check asks for, again and again; and nobody likes to wait for help.
+    """The health check of a container asks for the version often, and help should be fast.
 
-    No time is measured here: what is dear is loading what others have written, and none of that is loaded.
+    No time is measured: importing other packages is slow, and none of them is imported.
     """
     script = (
         "import sys; before = {*sys.modules}; from pybatsched import cli\n"
@@ -69,7 +69,7 @@ def test_policies() -> None:
     assert [line.split()[0] for line in listed.splitlines()] == shipped
     shown = run_cli("policies", "conservative").stdout
     assert "compression = true" in shown
-    assert " 0x" not in shown + run_cli("policies", "easy").stdout  # types are words, without objects of Python
+    assert " 0x" not in shown + run_cli("policies", "easy").stdout  # types are shown as words, not as Python objects
     assert 'order = "fcfs"' in shown
 
 
@@ -226,7 +226,7 @@ def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
     ],
 )
 def test_a_path_that_cannot_be_opened_is_an_input_error(args: str, tmp_path: Path) -> None:
-    """A name that is too long stands for all that keep one from a file: directories that may not be entered, loops."""
+    """A name that is too long is an example of all paths that cannot be opened: forbidden directories, loops."""
     shutil.copy(ROOT / "examples" / "workload.json", tmp_path)
     done = run_cli(*args.format("a" * 300).split(), cwd=tmp_path)
     assert done.returncode == 2

@@ -97,7 +97,7 @@ def test_errors_name_files_as_the_user_gave_them(place: Path) -> None:
         assert (done.returncode, done.stderr.startswith("pybatsched: w.json: ")) == (2, True), done.stderr
 
 
-# --- the other side's last words ---
+# --- error replies of a scheduler ---
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_bar_shows_a_percentage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shares_of(path: Path) -> list[float]:
-    """Load a workload and give the shares that are told."""
+    """Load a workload and return the reported shares."""
     shares: list[float] = []
     with reporting.report_to(shares.append), reporting.part(0, 1):
         load(path)

@@ -43,7 +43,7 @@ def run(place: Path, *more: str, policy: str = "easy") -> subprocess.CompletedPr
 
 
 def is_running(place: Path) -> bool:
-    """Tell whether the stand-in is still there; a zombie is not."""
+    """Return whether the stand-in still runs; a zombie does not."""
     try:
         status = Path(f"/proc/{(place / 'pid').read_text()}/status").read_text()
     except FileNotFoundError:
@@ -157,7 +157,7 @@ def test_a_journal_can_be_replayed(place: Path) -> None:
 
 @pytest.mark.parametrize("how", ["", "deadlock-abort", "slow-end"])
 def test_a_deadlock_lists_each_job(how: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batsim 4.2 exits with 0 and no word; with SimGrid 3.25 it aborts."""
+    """Batsim 4.2 exits with 0 and prints nothing; with SimGrid 3.25 it aborts."""
     monkeypatch.setenv("STAND_IN", how)
     done = run(place, policy=f"{PUSHY}:Lazy")
     assert done.returncode == 5, done.stderr
@@ -209,7 +209,7 @@ def start(place: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def files(place: Path) -> dict[str, bytes]:
-    """Give the results that are in their places, with Batsim's log."""
+    """Return the results that are in their places, with Batsim's log."""
     found = {suffix: place / "out" / f"r{suffix}" for suffix in SUFFIXES}
     return {suffix: path.read_bytes() for suffix, path in found.items() if path.exists()}
 

@@ -162,7 +162,7 @@ a.1,dyn,a.1,COMPLETED_SUCCESSFULLY,"parent=w0!a"
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_truncated_output_files_are_converted_up_to_the_last_whole_row(is_whole: bool, tmp_path: Path) -> None:
-    """Whatever a Batsim that was killed has left of its jobs: every whole row is settled, the rest is as it was."""
+    """For any truncation of the file of jobs: every complete row is converted, the rest is unchanged."""
     jobs = tmp_path / "out_jobs.csv"
     for end in range(len(ROWS) + 1):
         jobs.write_bytes(ROWS[:end])
@@ -170,7 +170,7 @@ def test_truncated_output_files_are_converted_up_to_the_last_whole_row(is_whole:
         n_whole = ROWS[:end].count(b"\n")
         rest = ROWS[:end].rpartition(b"\n")[2]
         assert jobs.read_bytes() == b"".join(SETTLED.splitlines(keepends=True)[:n_whole]) + rest
-    jobs.write_bytes(b"job_id,workload_name\na,w0\n")  # of another Batsim: who reads it tells of what is missing
+    jobs.write_bytes(b"job_id,workload_name\na,w0\n")  # of another Batsim: its reader reports what is missing
     batsim5.settle_files(str(tmp_path / "out"), {}, is_whole=is_whole)
     assert jobs.read_bytes() == b"job_id,workload_name\na,w0\n"
     assert [path.name for path in tmp_path.iterdir()] == ["out_jobs.csv"]

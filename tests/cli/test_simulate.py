@@ -35,7 +35,7 @@ OUTPUTS = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """Give a directory with a platform of eight hosts and a workload of forty jobs."""
+    """Return a directory with a platform of eight hosts and a workload of forty jobs."""
     (tmp_path / "platform.xml").write_text((FIXTURE / "platform.xml").read_text())
     write_workload(tmp_path, random_workload(7, 40, 8))
     return tmp_path
@@ -129,7 +129,7 @@ def test_a_policy_that_only_requests_calls_is_stopped(inputs: Path) -> None:
 
 
 def test_a_call_each_second_of_a_long_job_is_fine(inputs: Path) -> None:
-    """It ends with exit code 5 only because it goes on after the last job."""
+    """It ends with exit code 5 only because it continues after the last job."""
     write_workload(inputs, jobs((2, 9000.0), walltime=9999))
     done = simulate(inputs, "--policy", f"{PUSHY}:Restless", "-e", "restless")
     assert (done.returncode, "0 jobs unfinished" in done.stderr) == (5, True)
@@ -147,7 +147,7 @@ def test_machines_that_never_come_back_are_named_as_the_reason(inputs: Path) -> 
 
 @pytest.mark.parametrize("send_end", [False, True])
 def test_a_deadlock_of_an_external_scheduler_is_reported(send_end: bool, inputs: Path) -> None:
-    """Batsim stays silent then, so the scheduler sees its connection close; with --send-end it is told."""
+    """Batsim sends nothing then, so the scheduler sees a closed connection; with --send-end it gets an end message."""
     write_workload(inputs, jobs((2, 5.0)))
     with Server("--policy", f"{PUSHY}:Lazy") as server:
         flags = ["--send-end"] if send_end else []
@@ -159,7 +159,7 @@ def test_a_deadlock_of_an_external_scheduler_is_reported(send_end: bool, inputs:
 
 
 class Rude(threading.Thread):
-    """A REP socket that hears one message and then does as a test says, and nothing more until the simulator has ended.
+    """A REP socket that receives one message, does what a test says, and then nothing until the simulator has ended.
 
     It answers, or closes its connection (answer None), or does something else (a function).
     """
@@ -187,7 +187,7 @@ class Rude(threading.Thread):
         self.context.term()
 
     def play(self, directory: Path, *args: str) -> tuple[int, str]:
-        """Simulate for it, without any time limit that could matter. Gives the exit code and what was said."""
+        """Simulate with it, with a time limit that is never reached. Return the exit code and the errors."""
         self.start()
         done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S), *args)
         self.has_ended.set()

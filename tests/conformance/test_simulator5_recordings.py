@@ -81,7 +81,7 @@ def without_extra_data(value: Any) -> Any:
 
 
 def play(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
-    """Answer the simulator with what the scheduler once said to Batsim 5. Gives the simulator's messages."""
+    """Reply to the simulator with the replies recorded with Batsim 5. Return the simulator's messages."""
     (_, greeting), (_, hello), *rest = recording.records
     features = read_hello(hello).features
     codec = Codec(features, read_greeting(greeting))

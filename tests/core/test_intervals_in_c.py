@@ -35,7 +35,7 @@ RELATE = (operator.eq, operator.ne)
 
 
 def properties_of(runs: Any) -> tuple[object, ...]:
-    """Give all that a set says of itself."""
+    """Return all properties of a set."""
     return str(runs), len(runs), bool(runs), runs.lowest, runs.highest, [*runs.intervals()], hash(runs)
 
 

@@ -23,7 +23,7 @@ def stage() -> Stage:
 
 
 def on_wire(reply: Any) -> list[tuple[Any, ...]]:
-    """Give the reply in short."""
+    """Return the reply in short."""
     short: list[tuple[Any, ...]] = []
     for item in reply.decisions:
         match item:
@@ -302,7 +302,7 @@ def test_bad_requeues(stage: Stage) -> None:
 def test_a_plain_kill_ends_the_job(stage: Stage) -> None:
     job = stage.run("a", "0-3")
     assert on_wire(stage.do(d.KillJob((job.id,)), at=2.0)) == [("kill", "w0!a")]
-    stage.do(d.KillJob((job.id,)))  # Batsim does not mind, and answers once
+    stage.do(d.KillJob((job.id,)))  # Batsim accepts this, and replies once
     stage.step(*stage.killed(job))
     assert stage.puppet.received[-1] == ("killed", "w0!a", "killed")
     assert stage.engine.jobs.n_over[JobState.KILLED] == 1

@@ -207,7 +207,7 @@ def test_loaded_again_after_a_requeue(stage: Stage) -> None:
     assert (job.profile, job.walltime) == ({"type": "delay", "delay": 10}, 15.0), "the whole job, as ever"
 
 
-# --- what the policy says -----------------------------------------------------------------------------------------
+# --- metadata of the policy -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", [True, False])

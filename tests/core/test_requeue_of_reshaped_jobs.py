@@ -119,7 +119,7 @@ def test_an_unknown_profile_has_no_times(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("walltime", "scale", "expected"),
     [
-        (10.000001, 0.01, (0.1, 0.100001)),  # both would be 0.1, and Batsim would say that it was killed
+        (10.000001, 0.01, (0.1, 0.100001)),  # both would be 0.1, and Batsim would report a kill
         (10.5, 1e-9, (1e-6, 2e-6)),
         (10, 1e-9, (1e-6, 1e-6)),  # it would have been killed before
         (7, 1 / 3, (3.333333, 2.333333)),
@@ -225,7 +225,7 @@ SCALES = st.sampled_from([1 / 7, 0.25, 0.7, 1, 1.0, 4 / 3, 1e-3, 150.0]) | st.fl
     )
 )
 def test_any_sequence_of_shapes_and_requeues(steps: list[tuple[str, Any, Any]]) -> None:
-    """Beside an obvious model: the size and the scale said last, and how much of the whole job is left."""
+    """Compared with a simple model: the last size and scale, and the share of the job that is left."""
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
     job = stage.submit("a", n=2, walltime=15.25, estimate=12)
     n, scale, done_s, off_s = 2, 1.0, 0.0, 0.0  # done, and off by rounding: in seconds of the job as it was submitted
@@ -295,7 +295,7 @@ def test_every_job_does_its_work_whatever_its_shapes(
         lengths = [max(one.runtime_s - extra_of(one), 0.0) for one in counted]
         scales = [facts_of(one.metadata)["scale"] for one in counted]
         done = sum(length / scale for length, scale in zip(lengths, scales, strict=True))
-        # A kill is told with the time of the message, and happens a little later.
+        # A kill has the time of the message, and happens a little later.
         assert done == pytest.approx(work, abs=sum(1.2e-5 / scale for scale in scales))
         assert record.runtime_s == pytest.approx(sum(lengths), abs=1e-6), "the time it took in the shapes it ran in"
         assert record.n_procs == run.jobs[last.id].fields["res"]

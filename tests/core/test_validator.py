@@ -227,7 +227,7 @@ class Text(str):
 
 
 def numpy_decisions(job_id: str) -> list[d.Decision]:
-    """Give decisions with numbers of numpy, one for each job."""
+    """Return decisions with numbers of numpy, one for each job."""
     five, name = np.float64(5), Text(job_id)
     return [
         d.StartAt(name, IntervalSet([0]), five),

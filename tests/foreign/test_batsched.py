@@ -19,7 +19,7 @@ from foreign.programs import free_port, our_simulator, rows, run_pair
 
 
 def find_batsched() -> str | None:
-    """Give batsched on the PATH, or beside the real file of a batsim that is there."""
+    """Return batsched on the PATH, or beside the real file of a batsim that is there."""
     batsim = find("batsim")
     beside = None if batsim is None else str(Path(batsim).resolve().parent)
     return find("batsched") or shutil.which("batsched", path=beside)
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(BATSCHED is None, reason="no batsched on the PATH or beside batsim"),
 ]
 
-#: The machines of inputs.py, as batsched's schedulers that switch them want to be told; times are those of its pstates.
+#: The machines of inputs.py, in the form that batsched's schedulers need to switch them; times are those of pstates.
 MACHINES = {
     "power_sleep": 5,
     "power_idle": 50,
@@ -119,7 +119,7 @@ def test_schedules_of_batsched_equal_those_with_batsim(variant: str, directory: 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_the_same_run_with_batsim(variant: Variant, tmp_path: Path) -> None:
-    """All its schedulers but random, crasher and energy_bf_monitoring, which asks to be called for ever."""
+    """All its schedulers but random, crasher and energy_bf_monitoring, which requests calls for ever."""
     made = write_input(tmp_path, energy=True)
     for name, batsim in (("ours", [sys.executable, "-m", "pybatsched", "batsim"]), ("theirs", ["batsim"])):
         out = tmp_path / name

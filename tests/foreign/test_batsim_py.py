@@ -16,7 +16,7 @@ from foreign.programs import ENVIRONMENT, needs_environment, rows, run_foreign, 
 pytestmark = needs_environment
 
 SUCCESS, WALLTIME, KILLED = "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED"
-#: What its monitors tell of each scenario, with Batsim 4.2.1: final states, and figures of the schedule and the hosts.
+#: Its monitors for each scenario, with Batsim 4.2.1: final states, and figures of the schedule and the hosts.
 EXPECTED: dict[str, tuple[dict[str, int], dict[str, float]]] = {
     "queue": ({SUCCESS: 60}, {"makespan": 148, "max_waiting_time": 75, "time_idle": 249, "consumed_joules": 152700}),
     "energy": (

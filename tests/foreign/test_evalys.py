@@ -29,7 +29,7 @@ def test_figures_of_evalys_equal_ours(tmp_path: Path) -> None:
 
 
 def test_figures_of_evalys_for_the_batsim_command_equal_ours(tmp_path: Path) -> None:
-    """The files of `pybatsched batsim`, told by evalys and, for its own scheduler, by the one row of _schedule.csv."""
+    """The files of `pybatsched batsim`, read by evalys, compared with the row of _schedule.csv."""
     port = free_port()
     prefix = tmp_path / "out"
     endpoint = f"tcp://127.0.0.1:{port}"
@@ -79,7 +79,7 @@ def check_figures(prefix: Path, ours: dict[str, Any]) -> None:
         asked[float(row["starting_time"])] -= size
     assert theirs["load"] == running_sum(held)
     assert theirs["queue"] == running_sum(asked)
-    # The machines' file tells the same story: evalys keeps its last line of each instant.
+    # The file of machine states agrees: evalys keeps its last line of each instant.
     assert theirs["computing"] == theirs["load"]
 
 

@@ -39,7 +39,7 @@ SCHEDULING_S = 0.1
 
 
 def messages(log: str) -> list[dict[str, Any]]:
-    """Give all messages in pybatsim's log, received and sent."""
+    """Return all messages in pybatsim's log, received and sent."""
     return [ast.literal_eval(text) for text in re.findall(r"Message (?:Received from|Sent to) Batsim: (.*)", log)]
 
 
@@ -102,7 +102,7 @@ def test_fcfs_of_pybatsim_equals_ours(tmp_path: Path) -> None:
 
 
 def run_with_both(scheduler: str, args: list[str], out: Path) -> list[list[dict[str, Any]]]:
-    """Run a scheduler with our simulator (files ours_*) and with Batsim (batsim_*). Gives the messages of each run."""
+    """Run a scheduler with our simulator (files ours_*) and with Batsim (batsim_*). Return the messages of each run."""
     received = []
     for name, simulator in (("ours", our_simulator), ("batsim", real_batsim)):
         port = free_port()
@@ -125,7 +125,7 @@ def test_the_same_run_with_batsim(scheduler: str, tmp_path: Path) -> None:
 
 @pytest.mark.batsim
 def test_the_same_run_with_batsim_and_energy(tmp_path: Path) -> None:
-    """The same with -E and its two files: energy meters change who is quicker at one instant."""
+    """The same with -E and its two files: energy meters change the order at one instant."""
     args = [*write_input(tmp_path, energy=True).args, "-E"]
     ours, theirs = run_with_both("schedFcfs", args, tmp_path)
     assert ours == theirs
@@ -173,7 +173,7 @@ def test_the_same_experiment_with_batsim(tmp_path: Path) -> None:
     run_experiment(made, tmp_path / "batsim", {"PATH": f"{PYBATSIM.parent}:{os.environ['PATH']}"})
     for name in ("run_jobs.csv", "run_machine_states.csv", "run_events.csv"):
         assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "batsim" / name).read_bytes(), name
-    # Batsim draws the colours of jobs anew each time.
+    # Batsim chooses random colours of jobs each time.
     ours, theirs = ((tmp_path / name / "run_schedule.trace").read_text() for name in ("ours", "batsim"))
     colour = re.compile(r'(?<=")[\d.]+ [\d.]+ [\d.]+(?="\n)')
     assert len(colour.findall(theirs)) > N_JOBS
@@ -181,9 +181,9 @@ def test_the_same_experiment_with_batsim(tmp_path: Path) -> None:
 
 
 def test_an_invalid_decision_of_pybatsim_is_rejected(tmp_path: Path) -> None:
-    """randomSched starts every job at once, wherever; without shared processors Batsim aborts, and we say why.
+    """randomSched starts every job immediately on any processors; without sharing Batsim aborts, and we report why.
 
-    Then pybatsim waits for a word until its patience is at an end, so that is a shorter one.
+    Then pybatsim waits for a message until its timeout, so the test sets a short one.
     """
     port = free_port()
     simulator = our_simulator(write_input(tmp_path).args, port, tmp_path / "out")

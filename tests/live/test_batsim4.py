@@ -40,7 +40,7 @@ def batsim(directory: Path, args: list[str], endpoint: str, prefix: Path) -> sub
 
 
 def simulate(policy: str, directory: Path, args: list[str], out: Path, *options: str) -> tuple[int, int, str]:
-    """Run a policy against Batsim. Gives both exit codes and what the scheduler said."""
+    """Run a policy with Batsim. Return both exit codes and the errors of the scheduler."""
     journal = str(out / "run.pbj")
     with Server("--policy", policy, *options, "--journal", journal) as server:
         simulator = batsim(directory, args, server.wait_ready(), out / "out")
@@ -56,7 +56,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def static_jobs(recording: Recording) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """Give each job of the input with its profile."""
+    """Return each job of the input with its profile."""
     args = recording.args
     files = [args[i + 1] for i, arg in enumerate(args) if arg == "-w"]
     jobs = {}

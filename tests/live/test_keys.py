@@ -39,7 +39,7 @@ def own(made: Path, tmp_path: Path) -> Path:
 
 
 def test_keys_that_cannot_be_written_leave_no_files(tmp_path: Path) -> None:
-    done = run_forked("keys", "keys", cwd=tmp_path, largest_file=100)  # enough for what is said of it
+    done = run_forked("keys", "keys", cwd=tmp_path, largest_file=100)  # enough for its output
     assert (done.returncode, done.stderr) == (
         2,
         "pybatsched: keys/server.key_secret: cannot be written: File too large\n",
@@ -199,7 +199,7 @@ def test_a_peer_needs_only_its_secret_and_the_server_key(made: Path, tmp_path: P
 
 
 def test_sending_without_a_connection_ends_with_an_error() -> None:
-    """ZeroMQ takes the connection away from who was turned away; to send something there would wait for ever."""
+    """ZeroMQ closes the connection of a rejected peer; sending on it would wait for ever."""
     # patience: the event that ends the wait never comes, so any time will do
     with ExternalScheduler("ipc:///nobody/is/there", timeout_s=0.1) as scheduler:
         scheduler._socket.disconnect(scheduler.endpoint)
@@ -210,7 +210,7 @@ def test_sending_without_a_connection_ends_with_an_error() -> None:
 def test_peers_without_a_key_are_rejected_and_the_server_keeps_waiting(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "foreign")
     foreign = tmp_path / "foreign"
-    shutil.copy(made / "server.key", foreign)  # knows the server, but not by a key that the server knows
+    shutil.copy(made / "server.key", foreign)  # it knows the server key, but the server does not know its key
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(made), "--first-timeout", "600") as server:
         endpoint = server.wait_ready()
@@ -218,7 +218,9 @@ def test_peers_without_a_key_are_rejected_and_the_server_keeps_waiting(made: Pat
             other.send(FIRST)
             server.wait_until_it_says(r"rejected a peer without a key or with the key of another server \(--curve\)")
         # patience: the event that ends the wait never comes, so any time will do
-        code, output = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up
+        code, output = simulate(
+            endpoint, "--timeout", "0.5", cwd=tmp_path
+        )  # either side may close the connection first
         # patience: the event that ends the wait never comes, so any time will do
         assert (code, "rejected the connection (it may need keys" in output or "--timeout 0.5" in output) == (4, True)
         code, output = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)

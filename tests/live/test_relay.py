@@ -115,7 +115,7 @@ def test_a_relay_without_a_scheduler_sends_an_error_to_batsim(made: Path) -> Non
 
 @contextlib.contextmanager
 def far_scheduler(made: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
-    """A socket with the keys of a server, and its endpoint: a scheduler that says what a test says."""
+    """A socket with the keys of a server, and its endpoint: a scheduler whose replies a test gives."""
     with zmq.Context() as context, context.socket(zmq.REP) as far:
         far.setsockopt(zmq.LINGER, 0)
         far.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
@@ -135,7 +135,7 @@ def test_a_batsim_that_disconnects_before_its_reply(made: Path) -> None:
 
 
 class Passing:
-    """A relay to a scheduler that says what a test says, in a thread: a test sets its time-out when all has been said.
+    """A relay in a thread, to a scheduler whose replies a test gives: the test sets its timeout after the last message.
 
     So no machine is too slow for it. `error` is what ended it, if it did not end well.
     """

@@ -28,7 +28,7 @@ ALL = recordings()
 WHOLE = [r for r in ALL if r.ends and r.exit_code == 0]
 BROKEN_OFF = [r for r in ALL if r not in WHOLE and r.is_readable]
 
-# What a scheduler cannot know, or is not asked: Batsim's own abort is the first to tell.
+# What a scheduler cannot know: only Batsim's abort shows it.
 UNSEEN = {
     "bad-query-without-energy": "whether -E was given is not in SIMULATION_BEGINS",
     "bad-state-without-energy": "the same",
@@ -241,7 +241,7 @@ def test_a_new_connection_with_the_file_descriptor_of_the_peer_is_not_the_peer()
 
 
 def test_a_peer_with_an_old_zeromq_is_watched_too() -> None:
-    """In ZMTP 1.0 nobody can tell by which connection a message came: all are watched."""
+    """In ZMTP 1.0 the connection of a message is unknown: all connections are watched."""
     request = first_messages(1)[0]
     with Server("--policy", "easy", "--timeout", "0") as server:
         port = int(server.wait_ready().rpartition(":")[2])
@@ -297,7 +297,7 @@ def test_which_connection_is_watched(has_keys: bool) -> None:
 
 @contextmanager
 def messages_sent_at_once(endpoint: str, requests: list[bytes]) -> Iterator[None]:
-    """A peer whose messages are all under way before the first reply, and who then is silent.
+    """A peer that sends all its messages before the first reply, and then is silent.
 
     So there is no pause between them that the server could take for silence, however slow this machine is.
     """

@@ -174,7 +174,7 @@ def test_work_takes_as_long_as_the_delay_did(delay_s: float, speed: float) -> No
     ],
 )
 def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, watts: float, tmp_path: Path) -> None:
-    """As docs/platforms.md says: of a host of several cores, one is kept busy."""
+    """As in docs/platforms.md: of a host with several cores, one is busy."""
     log(tmp_path, line(1, 0, run=100, allocated=16), header="; MaxProcs: 64\n")
     convert = ("workload", "convert", "log.swf", "w.json", "--cpu-load", "--platform", f"{platform}-energy")
     assert run_cli(*convert, cwd=tmp_path).returncode == 0

@@ -135,7 +135,7 @@ def test_stretches_are_figures_of_campaigns() -> None:
 
 
 def write(path: Path, counts: str) -> None:
-    """Four jobs of 10 s one after the other on the whole machine; those count whose letter is t."""
+    """Four jobs of 10 s one after the other on the whole machine; jobs with the letter t are evaluated."""
     fields = {"t": {"evaluated": True}, "f": {"evaluated": False}, "-": {}}
     jobs = [
         {"id": str(n), "subtime": n, "res": 4, "walltime": 50, "profile": "d", "alone_s": 5, "user": "xy"[n % 2]}

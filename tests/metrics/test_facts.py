@@ -32,7 +32,7 @@ SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJEC
         ("note", {}),
         ("load_s=64", {"load_s": 64.0}),
         ("load_s=64;load_wait_s=0.5; reused=1 ;_x2=-3e2;y=+.5;z=7.", None),
-        ("load_s=64;load_s=65", {"load_s": 65.0}),  # what was said last
+        ("load_s=64;load_s=65", {"load_s": 65.0}),  # the last value counts
         ("parent=w0!1;segment=2;kind=requeue;work=rest;by=7;extra_s=3;held_s=2;reused=0", {"reused": 0.0}),
         ("replaced_by=3;unused_spare_of=4", {}),
         *((f"x={wrong}", {}) for wrong in ("", "nan", "inf", "1e999", "0x10", "1_000", "ten", "1,5", "5 s", "--1")),
@@ -121,7 +121,7 @@ def test_a_fact_never_replaces_a_figure() -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of a policy that tells of loads: 3 s and 5 s for each of three jobs."""
+    """Two runs of a policy that reports loads: 3 s and 5 s for each of three jobs."""
     place = tmp_path_factory.mktemp("facts")
     jobs = [
         {"id": str(n), "subtime": n, "res": 2, "walltime": 100, "profile": "d", "user": "xy"[n % 2]} for n in range(3)

@@ -170,6 +170,6 @@ def test_energy_of_a_file() -> None:
     text = """<!DOCTYPE platform SYSTEM "simgrid.dtd"><platform version="4.1"><zone id="s" routing="Full">
       <host id="a" speed="1Gf,2f"><prop id="wattage_per_state" value="1:2:3"/></host>
       <host id="master_host" speed="1Gf"/></zone></platform>"""
-    platform = xml.parse(text.encode(), "p.xml")  # wrong, but nobody asked for energy
+    platform = xml.parse(text.encode(), "p.xml")  # wrong, but energy is off
     with pytest.raises(InputError, match=r"^p.xml: host 'a' \(line 2\), property wattage_per_state: expected one"):
         check_energy(platform)

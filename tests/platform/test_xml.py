@@ -50,7 +50,7 @@ def complaint(body: str, **options: str) -> str:
     ("radical", "numbers"),
     [
         ("0-3,7,10-12", [0, 1, 10, 11, 12, 2, 3, 7]),  # ids follow names as text
-        ("000-003", [0, 1, 2, 3]),  # SimGrid forgets zeros in front
+        ("000-003", [0, 1, 2, 3]),  # SimGrid drops leading zeros
         ("5", [5]),
         (" 0 - 1 , 9", [0, 1, 9]),
         ("98-101", [100, 101, 98, 99]),

@@ -1,6 +1,6 @@
-"""Whose word runs code: Python files are run for the owner, never for the peer, a journal, a workload or a summary.
+"""Policy files run only if the owner names them, never for the peer, a journal, a workload or a summary.
 
-The file in question leaves a mark when it is run.
+The policy file of these tests leaves a mark when it is run.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ WORKLOAD = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wa
 
 
 class File(NamedTuple):
-    """A policy in a file that tells whether it was run."""
+    """A policy in a file, which records whether it was run."""
 
     name: str
     mark: Path
 
     def was_run(self) -> bool:
-        """Tell whether it was run since this was asked last."""
+        """Return whether it was run since the last call."""
         was_run = self.mark.exists()
         self.mark.unlink(missing_ok=True)
         return was_run
@@ -116,14 +116,14 @@ SHAPES: list[Callable[[str], Any]] = [
 def test_no_option_of_any_policy_runs_a_file_for_the_peer(policy: str, shape: Callable[[str], Any], file: File) -> None:
     source = registry.find(policy)
     for option in (*source.option_fields, "policy", "no_such_option"):
-        with suppress(InputError):  # that it was said is no mistake where nobody makes anything of it
+        with suppress(InputError):  # an option that the policy ignores is not an error
             play(PolicyPlan(source), {option: shape(file.name)})
         assert not file.was_run(), option
 
 
 def test_options_of_owner_and_peer_are_checked_separately(file: File) -> None:
     other = file.name.replace("Mine", "Other")
-    with pytest.raises(UntrustedFileError) as caught:  # each option is somebody's word
+    with pytest.raises(UntrustedFileError) as caught:  # each option has its own source
         play(plan_for("redirection", alpha=0.5, principal=file.name), {"redirected": other})
     assert str(caught.value) == refused("redirected", "Batsim's --sched-cfg", other)
     assert file.was_run()
@@ -131,7 +131,7 @@ def test_options_of_owner_and_peer_are_checked_separately(file: File) -> None:
         play(plan_for("redirection", alpha=0.5, principal=file.name), {"redirected": file.name})
     assert str(caught.value) == refused("redirected", "Batsim's --sched-cfg", file.name)
     assert not file.was_run()
-    play(plan_for("redirection", principal="easy"), {"principal": file.name})  # the owner's word counts
+    play(plan_for("redirection", principal="easy"), {"principal": file.name})  # the option of the owner counts
     assert not file.was_run()
     play(plan_for("redirection", principal=file.name), {"principal": file.name})
     assert file.was_run()
@@ -140,7 +140,7 @@ def test_options_of_owner_and_peer_are_checked_separately(file: File) -> None:
     play(from_file, {"principal": "easy"})
     assert not file.was_run()
     with pytest.raises(UntrustedFileError):
-        play(from_file, {"principal": file.name})  # it is the peer's word that counts now
+        play(from_file, {"principal": file.name})  # the option of the peer counts now
     assert not file.was_run()
     play(from_file)
     assert file.was_run()
@@ -174,7 +174,7 @@ class Parts(Options):
 
 
 class Parted(QueuePolicy):
-    """A policy as somebody may write it."""
+    """A policy as a user may write it."""
 
     Options = Parts
 
@@ -190,7 +190,7 @@ class Parted(QueuePolicy):
 
 
 class Careless(Parted):
-    """One that believes whatever text Batsim sends."""
+    """A policy that trusts any text of Batsim."""
 
     reads_sched_config = True
 
@@ -207,7 +207,7 @@ def test_plugin_policies_cannot_load_files_named_by_the_peer(file: File) -> None
     with pytest.raises(UntrustedFileError) as caught:
         play(plan_for(Parted), {"parts": parts})
     assert str(caught.value) == refused("parts", "Batsim's --sched-cfg", file.name, "Parted")
-    for text in (f" {file.name}", f"{file.name}\n"):  # a name that the policy makes of what it was told
+    for text in (f" {file.name}", f"{file.name}\n"):  # a name that the policy derives from an option
         with pytest.raises(UntrustedFileError):
             play(plan_for(Parted), {"parts": [{"by": text}]})
     with pytest.raises(UntrustedFileError):

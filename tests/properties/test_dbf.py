@@ -188,7 +188,7 @@ def test_the_plan_is_consistent_after_every_message(
 def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
     workload: Workload, events: list[tuple[float, str, str]], runs: list[int], options: dict[str, Any]
 ) -> None:
-    """Overruns and lost machines may break deadlines, which is told; nothing hangs and nothing is lost."""
+    """Overruns and lost machines may break deadlines, which is reported; nothing hangs and no job is lost."""
     for job, run in zip(workload.jobs, runs, strict=False):
         job["profile"] = f"d{run}"
         workload.profiles[job["profile"]] = {"type": "delay", "delay": run}
@@ -198,7 +198,7 @@ def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
     assert not played.deadlocked
     assert {job.final_state for job in played.jobs.values()} <= {e.COMPLETED_SUCCESSFULLY, "REJECTED"}
     promises = {text.split()[1] for text in session.engine.policy.broken_promises()}
-    if options["infeasible"] == "reject":  # then whoever ran was accepted
+    if options["infeasible"] == "reject":  # then each job that ran was accepted
         late = {
             job.id
             for job in played.jobs.values()
@@ -244,7 +244,7 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
 def test_a_promised_start_is_kept_while_an_earlier_job_is_delayed(policy: str) -> None:
-    """A takes longer than it said, and E1 waits for it; C's place at 100 has come with nobody's end."""
+    """A takes longer than its estimate, and E1 waits for it; C starts at 100 although no job ends then."""
     jobs = (
         Workload()
         .job("A", n=5, s=1000, estimate=10, walltime=2000)
@@ -269,7 +269,7 @@ def test_a_missed_deadline_does_not_stop_compression() -> None:
 
 
 def test_a_missed_deadline_breaks_no_other_deadline() -> None:
-    """L takes longer than it said, so D1 is late in any case; D2 need not be."""
+    """L takes longer than its estimate, so D1 is late in any case; D2 need not be."""
     jobs = (
         Workload()
         .job("L", n=4, s=20, estimate=10, walltime=30)
@@ -313,7 +313,7 @@ def test_a_refused_job_can_be_withdrawn() -> None:
 
 
 def test_a_promise_to_a_job_that_is_requeued_and_then_rejected_is_broken() -> None:
-    """It is killed at 1 and comes back too late for its deadline: rejected, as was asked for, but told."""
+    """It is killed at 1 and comes back too late for its deadline: it is rejected by the option, and reported."""
 
     class Pushes(Dbf):
         needs = frozenset({BatsimFeature.DYNAMIC_JOBS})

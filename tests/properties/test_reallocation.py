@@ -30,7 +30,7 @@ DONE = {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"}
 
 
 class Watched(Reallocation):
-    """Reallocation that is looked at while it decides, and whose promises are written down."""
+    """Reallocation that is checked while it decides, and whose promises are recorded."""
 
     def on_begin(self, cluster: Any) -> None:
         super().on_begin(cluster)
@@ -106,7 +106,7 @@ def test_promises_are_kept_for_jobs_within_their_estimates(
     found = fates(run, grid)
     assert found.keys() | rejections(run) == {job["id"] for job in workload.jobs}
     sizes_fit(workload, found, grid)
-    # Nobody ends after the end that he was told last.
+    # No job ends after its last promised end.
     assert found.keys() >= policy.promised_ends.keys()
     assert all((found[name].ended_at or math.inf) <= end_at for name, end_at in policy.promised_ends.items())
     if options["algorithm"] == "regular" and options["heuristic"] == "minmin":
@@ -129,7 +129,7 @@ def test_runs_end_by_themselves(data: st.DataObject, grid: Grid, options: dict[s
 
 
 def run_of(workload: Workload, job: dict[str, Any]) -> float:
-    """Give the run time of a job that is made of delays, as submitted."""
+    """Return the run time of a job that is made of delays, as submitted."""
     profile = workload.profiles[job["profile"]]
     once_s = sum(workload.profiles[part]["delay"] for part in profile.get("seq", [job["profile"]]))
     return float(round(profile.get("repeat", 1) * once_s, 6))

@@ -178,7 +178,7 @@ def test_a_job_has_the_fields_of_its_text() -> None:
 
 
 def test_a_walltime_of_minus_one_in_extra_data_keeps_the_other_fields() -> None:
-    """Files that were converted say so of jobs with a walltime of -1."""
+    """Converted files have this for jobs with a walltime of -1."""
     job: dict[str, Any] = {"resource_request": 2, "walltime": None, "profile_id": "w0!d"}
     job["extra_data"] = '{"urgent": true, "walltime": -1}'
     (event,) = decoded(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
@@ -312,7 +312,7 @@ def test_a_pstate_change_is_one_event_for_any_spelling_of_hosts(hosts: str) -> N
 
 
 def test_a_job_is_killed_once() -> None:
-    """Batsim 5.0.0-rc2 dies of a list of jobs that are all being killed."""
+    """Batsim 5.0.0-rc2 crashes on a list of jobs that are all being killed."""
     codec = Codec()
     assert encoded(d.KillJob(("w0!a",)), d.KillJob(("w0!a", "w0!b")), d.KillJob(("w0!b",)), codec=codec) == [
         {"KillJobsEvent": {"job_ids": ["w0!a"]}},
@@ -339,7 +339,7 @@ def test_events_of_one_instant_are_in_the_order_of_their_file() -> None:
 
 
 def test_decisions_that_we_never_send_are_still_read() -> None:
-    """It is refused by who carries it out, by its name."""
+    """The simulator rejects it with its name."""
     profile = {"id": "dyn!p", "profile_type": "NewProfile", "profile": {"delay": 5.0}}
     never = {"call_me_later_id": "x", "when_type": "OneShot", "when": {"time": 2**63, "time_unit": "Second"}}
     for name, data in (("RegisterProfileEvent", {"profile": profile}), ("CallMeLaterEvent", never)):
@@ -349,6 +349,6 @@ def test_decisions_that_we_never_send_are_still_read() -> None:
 
 
 def test_very_large_host_ranges_are_encoded_quickly() -> None:
-    """They are refused before a policy's decision comes here; whoever else writes one need not wait."""
+    """The engine rejects such a decision of a policy earlier; other callers must not wait."""
     (event,) = encoded(d.SetResourceState(IntervalSet.parse("0-99999999999"), "1"))
     assert event == {"ChangeHostsPStateEvent": {"host_ids": "0-99999999999", "pstate": 1}}

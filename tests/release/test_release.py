@@ -197,7 +197,7 @@ def test_different_builds_are_reported_by_file(build: Any, tmp_path: Path) -> No
 
 @pytest.mark.long
 def test_a_release_is_the_same_bytes_twice(tmp_path: Path) -> None:
-    """Twice inside of the command, and what it says of them is so."""
+    """The command builds twice, and its report is correct."""
     command = [sys.executable, str(PLACE / "build.py"), "--into", str(tmp_path)]
     subprocess.run(
         command,
@@ -278,7 +278,7 @@ def test_an_audit_without_a_service_does_not_pass(tmp_path: Path) -> None:
         ("3.0", [{"introduced": "3.0"}, {"last_affected": "3.0"}], True),
         ("3.1", [{"introduced": "3.0"}, {"last_affected": "3.0"}], False),
         ("3.1", [{"introduced": "0"}, {"fixed": "3.1"}, {"introduced": "3.1"}, {"fixed": "3.1.3"}], True),
-        # Mended in two branches, in whatever order that is written.
+        # Fixed in two branches, listed in any order.
         ("1.5", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], False),
         ("2.2", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], True),
         ("1.3", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], True),

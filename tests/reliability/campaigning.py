@@ -35,12 +35,12 @@ options = {{order = ["fcfs", "sjf"]}}
 
 
 def command(n_workers: int = 2, *more: str) -> list[str]:
-    """Give the command that runs the campaign."""
+    """Return the command that runs the campaign."""
     return ["campaign", "run", "s.toml", "--output", FOLDER, "--workers", str(n_workers), "-q", *more]
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Give all that a campaign has kept, by name; all of it is the same for each run, but the marks of kept files."""
+    """Return all that a campaign has kept, by name; all of it is the same for each run, but the marks of kept files."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -56,7 +56,7 @@ def written(place: Path, keep: str) -> Path:
 
 
 class Study:
-    """A campaign that nobody disturbs, of each kind of `keep`: what is in its directory, and how long it takes."""
+    """An undisturbed campaign of each kind of `keep`: the content of its directory, and how long it takes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -91,7 +91,7 @@ class Study:
             found.expect(is_half or whole.get(name) == data, f"{name} is not that of an undisturbed campaign")
 
     def resumed(self, found: Found, place: Path, keep: str, *more: str) -> None:
-        """Go on with a campaign, and check that nothing tells it from an undisturbed one."""
+        """Resume a campaign, and check that it equals an undisturbed one."""
         tries.ended_well(command(2, "--resume", *more), place, found, "resumed", before=warm_workers.use)
         self.check_whole(found, place / FOLDER, keep)
 
@@ -106,7 +106,7 @@ class Study:
 
 @functools.cache
 def study_in(folder: Path) -> Study:
-    """Give the one that all kinds of crashes in a directory share."""
+    """Return the one that all kinds of crashes in a directory share."""
     return Study(folder)
 
 
@@ -117,7 +117,7 @@ class Parent:
         self._study = study_in(folder)
 
     def attempt(self, place: Path, rng: random.Random) -> Found:
-        """Try once: kill it, perhaps kill what goes on, and go on."""
+        """Try once: kill it, perhaps kill its continuation, and resume it."""
         study, keep = self._study, rng.choice(KEEPS)
         written(place, keep)
         found = Found()
@@ -136,7 +136,7 @@ class Parent:
 
 
 class Worker:
-    """Kills one or two of the workers of a campaign: it goes on with others."""
+    """Kills one or two of the workers of a campaign: it continues with others."""
 
     def __init__(self, folder: Path) -> None:
         self._study = study_in(folder)
@@ -167,7 +167,7 @@ class Worker:
         if code == 0:
             study.check_whole(found, place / FOLDER, keep)
             return found
-        # The same cell has lost two workers: it has failed, which is told, and may be tried again.
+        # The same cell has lost two workers: it is reported as failed, and may be tried again.
         status = children.run("campaign", "status", str(place / FOLDER))
         is_reported = code == 7 and len(tokens) == 2 and "WorkerDied: its process ended with SIGKILL" in status.stdout
         found.expect(is_reported, f"it ended with {code}: {parent.errors[-300:]} {status.stdout}")

@@ -30,7 +30,7 @@ _LOOK_S: Final = 0.005
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever our children leave behind, so that nothing of it is overlooked."""
+    """Become the parent of processes that our children leave behind, so that none is missed."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1)
 
 
@@ -58,7 +58,7 @@ class Child:
     pipe: int | None = None
 
     def poll(self) -> int | None:
-        """Give its exit code, negative for a signal; None while it runs."""
+        """Return its exit code, negative for a signal; None while it runs."""
         if self.code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -66,7 +66,7 @@ class Child:
         return self.code
 
     def ended(self) -> int | None:
-        """Wait for its end, for PATIENCE_S at most. Gives its exit code; None if it has not come by then."""
+        """Wait for its end, for PATIENCE_S at most. Return its exit code; None if it has not come by then."""
         comes(lambda: self.poll() is not None)
         return self.code
 
@@ -160,7 +160,7 @@ def start(
 
 
 def has_threads() -> bool:
-    """Tell whether this process has threads by now, for example those of polars.
+    """Return whether this process has threads, for example those of polars.
 
     A fork has none of them, and hangs as soon as it waits for one.
     """
@@ -180,7 +180,7 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def scratch_of(cwd: Path) -> Path:
-    """Give where commands that are started in a directory have their temporary files."""
+    """Return the directory of temporary files for commands started in a directory."""
     return cwd.with_name(f"{cwd.name}.tmp")
 
 
@@ -204,14 +204,14 @@ def _be_new(args: Sequence[str], plan: Plan | None) -> None:
 
 
 def hooked(plan: Plan) -> dict[str, str]:
-    """Give variables that arm each new interpreter."""
+    """Return variables that arm each new interpreter."""
     given = os.environ.get("PYTHONPATH")
     places = [str(Path(__file__).with_name("hook")), str(_TESTS), *([given] if given else [])]
     return {"PYTHONPATH": os.pathsep.join(places), moments.VARIABLE: json.dumps(plan)}
 
 
 def strays() -> list[str]:
-    """Wait for whatever our children have left behind, and say what of it did not die with them.
+    """Wait for processes that our children have left behind, and return those that did not end with them.
 
     Linux has sent its signal to a child before its dead parent can be waited for, so they end by SIGKILL. Files of the
     dead are closed a moment before that: a worker that waits for a cell may have found the end of its input, and left.

@@ -1,11 +1,11 @@
-"""Run the tests as if on another machine: no network, nothing to be had from home, another locale, time zone and mask.
+"""Run the tests as on another machine: no network, an empty home directory, another locale, time zone and umask.
 
-    PYTHONPATH=tests python -m reliability.elsewhere [--python PYTHON] [--cores N] [--load N] -- [what pytest is told]
+    PYTHONPATH=tests python -m reliability.elsewhere [--python PYTHON] [--cores N] [--load N] -- [arguments of pytest]
 
-Everything is done to the process that becomes pytest, by Linux's own means: namespaces of its own for the network (its
-loopback works) and for mounts (its home is an empty file system that nobody can write to), a handful of
-variables, ``umask 077``. That needs root, or the right to make user namespaces; what cannot be had is told, and ends
-the command with 2, because a test of less would look like one of this.
+The process that becomes pytest gets its own Linux namespaces for the network (its loopback works) and for mounts (its
+home is an empty read-only file system), a few variables, and ``umask 077``. That needs root, or the right to create
+user namespaces. What is missing is reported, and the exit code is 2, because an incomplete test could be mistaken for
+a complete one.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def apart() -> list[str]:
-    """Give the words before a command that put it into namespaces of its own, as root or as somebody who plays root."""
+    """Return the arguments before a command that give it its own namespaces, as root or in a user namespace."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     return ["unshare", *as_root, "--net", "--mount"]
 
 
 def surroundings(home: Path) -> dict[str, str]:
-    """Give the whole environment of such a process: no variable of this one but the PATH and the tests' own."""
+    """Return the whole environment of such a process: no variable of this one but the PATH and the tests' own."""
     own = {name: text for name, text in os.environ.items() if name.startswith("PYBATSCHED_") or name == "PATH"}
-    # Python is told not to make UTF-8 of a locale that has none.
+    # Python must not replace the locale by UTF-8.
     return own | {
         "HOME": str(home),
         "LC_ALL": a_locale(),
@@ -82,7 +82,7 @@ def surroundings(home: Path) -> dict[str, str]:
 
 
 def a_locale() -> str:
-    """Give the strangest locale that this machine has."""
+    """Return the strangest locale that this machine has."""
     before = locale.setlocale(locale.LC_ALL)
     try:
         for name in LOCALES:

@@ -41,7 +41,7 @@ _N_LINES: Final = 40
 
 
 def _head(name: str) -> list[bytes]:
-    """Give the first lines of a real log, if it is at hand."""
+    """Return the first lines of a real log, if it is available."""
     path = TRACES / name
     if not path.exists():
         return []
@@ -170,7 +170,7 @@ def workload4() -> list[bytes]:
 
 
 def workload5() -> list[bytes]:
-    """The same in Batsim 5's words."""
+    """The same in Batsim 5's format."""
     found = []
     for seed in range(4):
         one = _random(seed)
@@ -182,7 +182,7 @@ def workload5() -> list[bytes]:
 
 
 def simulated() -> list[bytes]:
-    """Workloads whose simulation is short, whatever the numbers are: no profile repeats another."""
+    """Workloads whose simulation is short for any numbers: no profile repeats another."""
     found = []
     for seed in range(4):
         one = fingerprints.drawn(dice_of(0, "simulated", seed))
@@ -370,7 +370,7 @@ def _run() -> dict[str, bytes]:
 
 
 def run_file(suffix: str) -> bytes:
-    """Give a file of a run."""
+    """Return a file of a run."""
     return _run()[suffix]
 
 

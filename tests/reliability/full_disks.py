@@ -25,7 +25,7 @@ _PLENTY: Final = "64m"
 
 @functools.cache
 def may_mount() -> bool:
-    """Tell whether this process may make a disk of any size, in memory."""
+    """Return whether this process may make a disk of any size, in memory."""
     if os.geteuid() or os.environ.get("PYBATSCHED_NO_MOUNT"):
         return False
     with tempfile.TemporaryDirectory() as folder:
@@ -38,7 +38,7 @@ def _ran(*command: str | Path) -> bool:
 
 
 def ways() -> str:
-    """Say how disks are filled here."""
+    """Return how disks are filled here."""
     return "tmpfs and RLIMIT_FSIZE" if may_mount() else "RLIMIT_FSIZE, as no tmpfs may be mounted"
 
 
@@ -72,7 +72,7 @@ class Disk:
             self._resize(str(n_pages * PAGE))
 
     def make_room(self) -> None:
-        """Give it plenty of room again."""
+        """Make the disk large again."""
         self.room = None
         if self.is_mounted:
             self._resize(_PLENTY)
@@ -172,7 +172,7 @@ class FullDisk:
             code = child.ended()
             child.kill()
             disk.make_room()
-            if code == 7:  # cells that could not keep their files have failed, and say so
+            if code == 7:  # cells that could not write their files have failed, and report it
                 found.stage = RUNNING
                 status = children.run("campaign", "status", str(place / campaigning.FOLDER))
                 is_reported = re.search("InputError: .*(No space left|File too large|disk is full)", status.stdout)

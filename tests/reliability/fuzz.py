@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
 def again(name: str, pieces: Sequence[bytes]) -> str:
     """Feed the pieces of a finding to its target again, as the tests do that `main` prints.
 
-    Says in a word what comes of them. Raises what must not be.
+    Return the result in one word. Raises an exception for a finding.
     """
     made = {key: target for group in GROUPS.values() for key, (target, _) in group().items()}
     return outcome(made[name], pieces)

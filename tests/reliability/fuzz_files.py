@@ -26,7 +26,7 @@ from reliability.mutations import BYTES, JSON, TEXT, Dice, Mutator, mutated
 _DOCUMENTED: Final = frozenset({0, 2, 3, 5, 7})
 _WHOLE: Final = b"main "  # before the name of a reading that goes through all of `cli.main`
 
-#: Something that reads a file: words of a command, or a function of the file's place.
+#: Something that reads a file: arguments of a command, or a function of the path.
 Reading = Sequence[str] | Callable[[Path], object]
 
 
@@ -163,7 +163,7 @@ _METRICS: Final[dict[str, Reading]] = {
 
 
 def targets() -> dict[str, tuple[Target, float]]:
-    """Give the targets by name, each with its share of all mutations."""
+    """Return the targets by name, each with its share of all mutations."""
     seeds = file_seeds
     made: list[tuple[Target, float]] = [
         (_files("swf", seeds.swf, _LOGS, TEXT, packs=True), 12),

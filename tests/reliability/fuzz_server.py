@@ -22,7 +22,7 @@ def _pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
 
 
 def _feed(given: Iterable[bytes]) -> None:
-    """Ask a server and a session of our own: each message must have the same answer from both."""
+    """Send messages to a server and to a session: each message must get the same reply from both."""
     messages = iter(given)
     talk = (*all_talks(4), *all_talks(5))[int(next(messages))]
     twin = talk.session()
@@ -49,5 +49,5 @@ def _feed(given: Iterable[bytes]) -> None:
 
 
 def targets() -> dict[str, tuple[Target, float]]:
-    """Give the one target."""
+    """Return the one target."""
     return {"server": (Target("server", _pieces, _feed, _N_MUTATED), 1)}

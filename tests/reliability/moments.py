@@ -1,6 +1,6 @@
-"""A process that kills itself at a moment that is counted and not timed: so a busy machine hits the same ones.
+"""A process that kills itself at a counted moment, not at a time: so a busy machine hits the same moments.
 
-What is counted are calls and returns of functions, of Python and of C, as `sys.setprofile` tells them: all of them
+What is counted are calls and returns of functions, of Python and of C, as `sys.setprofile` reports them: all of them
 (`calls`), or those that touch files (`files`). A process is armed by a fork of its parent, or by the environment
 (see `hook/sitecustomize.py`). Only modules of the interpreter are used here: it is loaded before all others.
 """
@@ -73,9 +73,9 @@ PROGRESS_CALLS: Final = {
 
 
 class Plan(TypedDict, total=False):
-    """When to die. Without `at` it only counts. `note` is where it is told: what was counted, or where it died.
+    """When to kill itself. Without `at` it only counts. `note` is the file for the counts, or for the place of its end.
 
-    Of several processes that are given the same plan, only those die that can take away one of the files `tokens`.
+    Of several processes with the same plan, only those kill themselves that can delete one of the files `tokens`.
     """
 
     scale: str
@@ -85,7 +85,7 @@ class Plan(TypedDict, total=False):
 
 
 def arm(plan: Plan) -> Counter | None:
-    """Count from now on, and die when it is time. Gives who counts; None if others have the tokens."""
+    """Count from now on, and end the process at its moment. Return the counter; None if others have the tokens."""
     if "tokens" in plan and not any(_taken(token) for token in plan["tokens"]):
         return None
     counter = Counter(plan)
@@ -120,7 +120,7 @@ class Counter:
         self._seen: dict[str, tuple[int, int]] = {}
 
     def count_event(self, frame: FrameType, event: str, arg: Any) -> None:
-        """Count an event, and die at the one that was drawn."""
+        """Count an event, and end the process at the chosen one."""
         self.n_calls += 1
         if event[0] == "c":
             if event == "call":

@@ -1,6 +1,6 @@
-"""Mutations of what is read: bytes, words of a text, values of JSON and msgpack, lines, and the order of messages.
+"""Mutations of input: bytes, tokens of a text, values of JSON and msgpack, lines, and the order of messages.
 
-Everything is drawn from dice that are made of a seed, a name and an index, so a case is told by these three.
+All random numbers depend on a seed, a name and an index, so these three identify a case.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NUMBERS: Final = (
     *(b"1" + b"0" * 400, b"-1" + b"0" * 400, b"9" * 5000, b"0." + b"3" * 400),
 )
 
-#: What somebody may write in place of a name, without its quotes.
+#: What may be written in place of a name, without its quotes.
 TEXTS: Final = (
     *(
         b"",
@@ -78,13 +78,13 @@ _MAX_BYTES: Final = 20_000
 
 
 def dice_of(seed: int, name: str, index: int) -> Dice:
-    """Give the dice of a case. O(1)."""
+    """Return the random generator of a case. O(1)."""
     return random.Random(f"{seed} {name} {index}")
 
 
 @lru_cache(_N_KEPT)
 def _edges(pattern: re.Pattern[bytes], raw: bytes) -> array[int]:
-    """Give the begins and ends of words, one after the other. O(size)."""
+    """Return the starts and ends of tokens, one after the other. O(size)."""
     return array("I", [edge for found in pattern.finditer(raw) for edge in found.span()])
 
 
@@ -93,7 +93,7 @@ def _n_words(pattern: re.Pattern[bytes], raw: bytes) -> int:
 
 
 def _span(dice: Dice, pattern: re.Pattern[bytes], raw: bytes) -> tuple[int, int]:
-    """Choose a word; of what is large one at its begin, and nothing where there is none."""
+    """Choose a token; in a large text one near its start; None if there is none."""
     edges = _edges(pattern, raw[:_MAX_BYTES])
     at = 2 * int(dice.random() * (len(edges) // 2))
     return (edges[at], edges[at + 1]) if edges else (0, 0)
@@ -148,7 +148,7 @@ def _splice(dice: Dice, raw: bytes, other: bytes) -> bytes:
 BYTES: Final[tuple[Mutator, ...]] = (_flip, _cut, _behead, _drop, _double, _insert, _splice)
 
 
-# --- words of a text -------------------------------------------------------------------------------------------------
+# --- tokens of a text ------------------------------------------------------------------------------------------------
 
 
 def _put(raw: bytes, span: tuple[int, int], token: bytes) -> bytes:
@@ -199,7 +199,7 @@ def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 
 def _replace_token(dice: Dice, raw: bytes, other: bytes) -> bytes:
-    """Put something else in place of a word or a number of a text."""
+    """Replace a token or a number of a text."""
     if not _n_words(_WORD, raw):
         return _flip(dice, raw, other)
     how = dice.random()
@@ -240,7 +240,7 @@ def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 
 def _places(value: Any) -> Iterator[Any]:
-    """Give all containers within a value, itself included; up to some thousands. O(size)."""
+    """Return all containers within a value, itself included; up to some thousands. O(size)."""
     found = [value]
     for one in found:
         if len(found) > 3000:
@@ -314,7 +314,7 @@ def mutated(dice: Dice, raw: bytes, other: bytes, mutators: Sequence[Mutator] = 
 
 
 def mutated_conversation(dice: Dice, pieces: Sequence[bytes], others: Sequence[bytes], at: int) -> Iterator[bytes]:
-    """Give what comes from message `at` on, for ever: mutated, repeated, out of order, left out, or as it was."""
+    """Return what comes from message `at` on, for ever: mutated, repeated, out of order, left out, or as it was."""
     while True:
         raw = pieces[min(at, len(pieces) - 1)]
         how = dice.random()

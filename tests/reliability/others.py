@@ -1,7 +1,7 @@
-"""Between the simulator and a scheduler: others who kill and register jobs, and a ledger of all that is said.
+"""Between the simulator and a scheduler: another program that kills and registers jobs, and a ledger of all messages.
 
-`Others` stands where Batsim would be told things by other programs: it kills jobs, registers jobs, and lets the
-scheduler be late. The `Ledger` finds what is illegal by rules of its own.
+`Others` acts as other programs that use Batsim: it kills jobs, registers jobs, and delays the
+scheduler. The `Ledger` finds illegal decisions by its own rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reliability.scenes import Job, Scene
 
 
 class Ledger:
-    """What was said, in order, and what was wrong with it by the rules of Batsim, in words."""
+    """All messages in order, and their problems by the rules of Batsim."""
 
     def __init__(self, n_procs: int) -> None:
         self.problems: list[str] = []
@@ -105,7 +105,7 @@ class Ledger:
 
 
 class Others:
-    """Between the simulator and a scheduler: others who kill and register jobs, and time that passes."""
+    """Between the simulator and a scheduler: another program that kills and registers jobs, and delays."""
 
     def __init__(self, scene: Scene, scheduler: Scheduler, ledger: Ledger, *, acknowledged: bool) -> None:
         self._scene = scene
@@ -154,7 +154,7 @@ class Others:
     # --- calls ---
 
     def _wanted_calls(self, now: float) -> list[d.Decision]:
-        """Ask to be called when something is to be done; the scheduler never hears of these calls."""
+        """Request calls for its own actions; the scheduler never gets these calls."""
         wanted = [job.at for job in self._to_register] + [kill.at for kill in self._to_kill]
         instants = {max(at, now + SHORTEST_CALL_S) for at in wanted}
         self._calls = sorted(instants)
@@ -179,7 +179,7 @@ class Others:
         return [*profiles, d.RegisterJob(job.id, job.described(), timestamp=now)]
 
     def _with_registration_open(self, decisions: Sequence[d.Decision]) -> list[d.Decision]:
-        """Leave out what would end the registration while somebody else is not through with it."""
+        """Leave out decisions that would finish the registration while another program still registers."""
         reply = []
         for decision in decisions:
             if isinstance(decision, d.Notify) and (self._to_register or self._is_finished_held):

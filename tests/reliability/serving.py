@@ -20,20 +20,20 @@ from reliability.tries import Found, Span
 PREFIX: Final = "out/p"
 READY: Final = "waiting for Batsim at"
 JOURNAL: Final = "s.pbj"
-#: For what never comes: the answer of a server that is dead, and a simulation that died before it began.
+#: For events that never come: the reply of a killed server, and a simulation killed before its start.
 _SILENCE: Final = ("--timeout", f"{PATIENCE_S / 6:g}")
 _NOBODY: Final = ("--first-timeout", f"{PATIENCE_S / 6:g}")
-#: What a simulation ends with whose scheduler is gone, and a server whose simulation is.
+#: The exit code of a simulation that lost its scheduler, and of a server that lost its simulation.
 _LOST: Final = PeerLostError.exit_code
 
 
 def serve(endpoint: str) -> list[str]:
-    """Give the command of the server."""
+    """Return the command of the server."""
     return ["--policy", "easy", "--endpoint", endpoint, "--journal", JOURNAL, *_NOBODY]
 
 
 def simulate(inputs: Path, endpoint: str, kind: str = "simulate") -> list[str]:
-    """Give the command of the simulation that it serves: our own, or the one with Batsim's command line."""
+    """Return the command of the simulation that it serves: our own, or the one with Batsim's command line."""
     given = ["-p", str(inputs / "p.xml"), "-w", str(inputs / "w.json"), "-e", PREFIX]
     if kind == "batsim":
         return ["batsim", *given, "-s", endpoint, "-q"]
@@ -90,7 +90,7 @@ class Pair:
 
 @functools.cache
 def pair_of(folder: Path, disturbed: str) -> Pair:
-    """Give the one that all kinds of crashes in a directory share."""
+    """Return the one that all kinds of crashes in a directory share."""
     return Pair(folder, disturbed)
 
 
@@ -122,7 +122,7 @@ class Server:
 
     def _check_peer(self, found: Found, place: Path, peer: Child, kind: str, has_begun: bool) -> None:
         if kind == "batsim" and not has_begun:
-            peer.kill()  # it waits for a scheduler that nobody starts, as Batsim does
+            peer.kill()  # it waits for a scheduler that is never started, as Batsim does
             return
         code = peer.ended()
         peer.kill()
@@ -157,7 +157,7 @@ class PeerKilled:
         found.stage = tries.stage_by(peer, RUNNING if journal.stat().st_size else BEFORE)
         found.how = f"served, {kind}, {moment.how}"
         if not peer.notes.get("has_sent", moment.plan is None or peer.code == 0):
-            self.pair.check_next(found, place, endpoint, server)  # it has not heard of the first one
+            self.pair.check_next(found, place, endpoint, server)  # it has received nothing of the first one
             return found
         self._check_server(found, server, journal)
         if kind == "simulate":

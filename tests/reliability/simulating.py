@@ -16,14 +16,14 @@ PREFIX: Final = "out/a"
 
 
 def command(inputs: Path, policy: str = "easy") -> list[str]:
-    """Give the command of the run that is disturbed, or of an earlier one."""
+    """Return the command of the run that is disturbed, or of an earlier one."""
     given = ["simulate", "--procs", str(tries.N_PROCS), "-w", str(inputs / "w.json"), "--policy", policy]
     given += ["-e", PREFIX, "-q"]
     return [*given, "--journal", "j.pbj"] if policy == "easy" else given
 
 
 class Alone:
-    """Simulations that nobody disturbs: an earlier one, and the one that will be."""
+    """Undisturbed simulations: an earlier one, and the one to be killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,13 +44,13 @@ class Alone:
         return tries.results_at(place / PREFIX)
 
     def command(self, policy: str = "easy") -> list[str]:
-        """Give the command of the run that is disturbed, or of an earlier one."""
+        """Return the command of the run that is disturbed, or of an earlier one."""
         return command(self._folder, policy)
 
 
 @functools.cache
 def alone_in(folder: Path) -> Alone:
-    """Give the ones that all kinds of crashes in a directory share."""
+    """Return the ones that all kinds of crashes in a directory share."""
     return Alone(folder)
 
 
@@ -84,7 +84,7 @@ class Simulator:
         return found
 
     def _stage(self, place: Path, has_earlier: bool) -> str:
-        """Say by its files how far a run was that was killed from outside."""
+        """Return by its files the stage of a run that was killed from outside."""
         mark = run_state.read(str(place / PREFIX))
         if mark is None or (has_earlier and not mark.moving and "fcfs" in str(mark.about)):
             return BEFORE

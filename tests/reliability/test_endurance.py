@@ -40,7 +40,7 @@ def test_nothing_grows_with_jobs_that_are_over() -> None:
     counts = []
     for _ in range(3):
         counts.append(n_held_by(session))
-        talk.go_on(N_RECENT // 2)  # after so many the oldest last words are forgotten: the same place each time
+        talk.go_on(N_RECENT // 2)  # after so many jobs the oldest outcomes are dropped: the same place each time
         assert len(session.engine.jobs.alive) == 100
     assert max(counts) - min(counts) < N_RECENT // 2, counts  # not one object a job
     with pytest.raises(RemoteProtocolError, match="job w0!7 was submitted before"):

@@ -120,7 +120,7 @@ def test_a_signal_ends_it(stop: BaseException) -> None:
 def test_work_without_end_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def feed(pieces: Iterable[bytes]) -> None:
         while True:
-            with contextlib.suppress(Exception):  # as somebody does who catches all errors
+            with contextlib.suppress(Exception):  # as code that catches all errors does
                 sum(range(100))
 
     monkeypatch.setattr(fuzzing, "CPU_S", 0.05)
@@ -135,7 +135,7 @@ def test_too_much_memory_is_a_finding() -> None:
     with little_memory(2**25):
         (finding,) = run(_target(feed), 1, seed=1).findings
     assert isinstance(finding.error, MemoryError)
-    assert outcome(_target(feed), []) == fuzzing.ACCEPTED  # the limit is gone again
+    assert outcome(_target(feed), []) == fuzzing.ACCEPTED  # the limit is removed again
 
 
 def test_the_same_seed_gives_the_same_cases() -> None:

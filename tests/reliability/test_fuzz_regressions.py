@@ -103,7 +103,7 @@ def test_a_key_of_a_journal_that_is_a_list(tmp_path: Path, records: list[dict[st
 
 
 def test_a_journal_that_has_lost_a_submission(tmp_path: Path, records: list[dict[str, Any]]) -> None:
-    """The job is killed, after which it may wait again; but nobody knows how large it is."""
+    """The job is killed, after which it may wait again; but its size is unknown."""
     kept = []
     for record in records:
         if record["record"] == "request":

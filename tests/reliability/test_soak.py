@@ -75,7 +75,7 @@ def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: s
 
 
 def choices(annotation: Any) -> set[str]:
-    """Give all values of a type that has few, as they are written."""
+    """Return all values of a type that has few, as they are written."""
     if annotation is bool:
         return {"True", "False"}
     inner = get_args(annotation)
@@ -166,7 +166,7 @@ def test_a_journal_that_omits_records_is_found(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_illegal_decisions_are_detected_without_the_engine() -> None:
-    """The ledger knows the rules by itself, whoever has decided."""
+    """The ledger checks the rules independently of the engine."""
     ledger = Ledger(4)
     ledger.waiting = {"a": 2, "b": 1, "c": 1, "d": 1}
     ledger.away = {3}

@@ -17,7 +17,7 @@ from reliability import children, moments
 
 
 def use() -> None:
-    """Let campaigns of this process have such workers. Whatever else they are told is as with new interpreters."""
+    """Let campaigns of this process use such workers. Everything else is as with new interpreters."""
     setattr(workers, "subprocess", SimpleNamespace(Popen=_started, PIPE=subprocess.PIPE))  # noqa: B010  no such type
 
 
@@ -51,7 +51,7 @@ class WarmWorker:
             sys.setprofile(profiler)
 
     def poll(self) -> int | None:
-        """Give its exit code, None while it runs."""
+        """Return its exit code, None while it runs."""
         return self._reap(os.WNOHANG)
 
     def wait(self) -> int | None:

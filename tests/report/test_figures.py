@@ -45,7 +45,7 @@ PAGE = ("report", "easy", "pushy", "--output")
 
 
 def drawing(kind: str, file: str) -> tuple[str, ...]:
-    """Give the command that draws a figure."""
+    """Return the command that draws a figure."""
     return ("plot", kind, "easy", *(() if kind == "gantt" else ("pushy",)), "--output", file)
 
 
@@ -288,7 +288,7 @@ def test_rectangles_are_the_processors_of_each_segment(place: Path) -> None:
     left, looks = column(data, "left", "d"), column(data, "look", "B")
     assert len(looks) - looks.count(bars.LOAD) == n_rows
     assert left == sorted(left)
-    assert set(looks) == {bars.PLAIN, bars.LOST, bars.LOAD}  # somebody was killed, and began anew after half a second
+    assert set(looks) == {bars.PLAIN, bars.LOST, bars.LOAD}  # a job was killed and restarted after half a second
     assert data["legend"] == [(look, bars.LEGEND[look]) for look in (bars.LOST, bars.LOAD)]
     assert set(data["notes"]) == {"", "killed; this work is lost", "0.5 s before its work"}
 
@@ -360,7 +360,7 @@ def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
 
 
 def test_histories_of_all_jobs_equal_those_of_each_job(place: Path) -> None:
-    """What explain tells of a job, all at once: its starts, kills and rejections, also under its other names."""
+    """The output of explain for each job: its starts, kills and rejections, also under its other ids."""
     histories = job_histories(JournalReader(str(place / "pushy.pbj")))
     assert len(histories) == 30
     for job_id in ("w0!00", "w0!05", "w0!23"):

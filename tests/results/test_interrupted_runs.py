@@ -190,7 +190,7 @@ def test_two_runs_with_one_prefix_are_rejected(place: Path) -> None:
 
 
 def test_replaced_results_are_reported(tmp_path: Path) -> None:
-    """Nothing is said where the same run is made again, from the same files in whichever place."""
+    """Nothing is reported if the same run is repeated from equal files at any path."""
     content = {"nb_res": 4, "jobs": [{"id": "1", "subtime": 0, "res": 1, "profile": "d"}]}
     for name, delay in (("a.json", 1), ("b.json", 2), ("copy.json", 1)):
         text = json.dumps(content | {"profiles": {"d": {"type": "delay", "delay": delay}}})
@@ -272,7 +272,7 @@ def test_a_full_disk_leaves_a_failed_run(is_first: bool, place: Path, capsys: py
 
 
 def test_a_run_with_a_deadlock_is_finished(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Such a run has finished; that jobs are left over is told by its exit code and its summary."""
+    """Such a run has finished; its exit code and its summary report the unfinished jobs."""
     whole_run()
     done = run_cli(*simulate(policy=f"{PUSHY}:Lazy"), cwd=place)
     assert done.returncode == 5

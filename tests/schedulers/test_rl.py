@@ -76,7 +76,7 @@ def test_on_the_embedded_simulator(week: tuple[Path, Played], tmp_path: Path) ->
     summary = json.loads((tmp_path / "out_summary.json").read_text())
     assert summary["policy_figures"] == {"n_choices": len(week[1].actions)}
     assert -summary["figures"]["mean_wait_s"] == pytest.approx(sum(week[1].rewards))
-    refused = run_cli("replay", "run.pbj", cwd=tmp_path)  # a journal runs nobody's code
+    refused = run_cli("replay", "run.pbj", cwd=tmp_path)  # a journal runs no code
     assert refused.returncode == 2
     assert f"option agent (from the journal): {BY_NUMBERS!r} is Python code" in refused.stderr
     assert run_cli("replay", "run.pbj", "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).returncode == 0
@@ -110,7 +110,7 @@ def test_in_a_campaign(week: tuple[Path, Played], tmp_path: Path) -> None:
             "--workers",
             "1",
             "--resume",
-        )  # the agent lies beside the file
+        )  # the agent is in the same directory
         done = run_cli("campaign", "run", *arguments, cwd=tmp_path / "elsewhere")
         assert done.returncode == 0, done.stderr
         cells = (tmp_path / "study" / "cells").glob("*.json")
@@ -213,9 +213,9 @@ def test_only_the_owner_may_name_an_agent(name: str) -> None:
         "there; give it with -o"
     )
     with pytest.raises(UntrustedFileError):
-        play(PolicyPlan(source, {"agent": name}))  # the owner said nothing of trust
+        play(PolicyPlan(source, {"agent": name}))  # the owner did not trust the file
     if name != "os:abort":
-        assert not play(plan_for("rl", agent=name), agent="os:abort").deadlocked  # the owner's word counts
+        assert not play(plan_for("rl", agent=name), agent="os:abort").deadlocked  # the option of the owner counts
 
 
 def test_without_numpy_the_error_says_what_to_install(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_the_summary_has_default_options_and_no_warnings(tmp_path: Path) -> None
 
 
 def overrun() -> Workload:
-    """A job takes longer than it said, so one with a deadline that was accepted behind it is late."""
+    """A job exceeds its estimate, so an accepted job with a deadline after it is late."""
     return (
         Workload()
         .job("liar", n=8, s=20, estimate=5, walltime=30)

@@ -107,7 +107,7 @@ QUEUE = Workload().job("a", n=4, s=8, walltime=9).job("b", n=4, s=5, at=1, wallt
 
 
 def test_a_truncated_reply_is_not_a_different_reply(tmp_path: Path) -> None:
-    """The fourth message is that c came; nobody knows what the policy said to it."""
+    """The fourth message submits c; its reply is missing."""
     path = record(tmp_path / "run.pbj", QUEUE, 4)
     whole = {job_id: explain(JournalReader(path), job_id) for job_id in ("w0!a", "w0!b", "w0!c")}
     cut_before_reply(path, 4)

@@ -196,7 +196,7 @@ def test_damage_after_a_difference_does_not_hide_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_records", [1, 2])
 def test_a_journal_without_a_whole_message_is_not_identical(n_records: int, journal: Path) -> None:
-    """With its header alone, and with a request that nobody has answered."""
+    """With its header alone, and with an unanswered request."""
     raw = journal.read_bytes()
     ends = record_ends(raw)
     journal.write_bytes(raw[: ends[n_records - 1] + 7])

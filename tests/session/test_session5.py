@@ -91,7 +91,7 @@ def test_unrequested_notes_are_not_kept() -> None:
 
 
 def test_explain_joins_continued_jobs_without_metadata_for_batsim(tmp_path: Path) -> None:
-    """The same story as with Batsim 4, word by word."""
+    """The same history as with Batsim 4."""
     for batsim in (4, 5):
         session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / f"{batsim}.pbj"), keeps_notes=True)
         with session.closing_journal():
@@ -112,7 +112,7 @@ def test_explain_joins_continued_jobs_without_metadata_for_batsim(tmp_path: Path
 
 
 class Asks(Policy):
-    """Asks for energy, which Batsim 5 does not tell."""
+    """Asks for energy, which Batsim 5 does not report."""
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         return [d.Query({"consumed_energy": {}})]

@@ -162,7 +162,7 @@ def test_a_journal_in_a_pipe_is_read_once(journal: Path) -> None:
         assert (done.returncode, done.stdout) == (code, told_of)
 
 
-# --- who held the processors ---
+# --- jobs that held the processors ---
 
 
 def test_jobs_that_held_the_processors_are_listed(journal: Path) -> None:
@@ -302,7 +302,7 @@ def test_many_jobs_that_hold_processors_are_summarised(tmp_path: Path) -> None:
 
 
 def test_reasons_end_where_the_replayed_policy_differs(journal: Path) -> None:
-    """FCFS does not start c at 2: from there on it knows nothing."""
+    """FCFS does not start c at 2: from then on reasons are unknown."""
     done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier", "--policy", "fcfs")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[2:4] == [
@@ -344,7 +344,7 @@ URGENT = (
 
 
 def test_processors_held_for_the_job_are_not_free(tmp_path: Path) -> None:
-    """a is swapped out for u, which takes three seconds: meanwhile its processors are nobody else's."""
+    """a is swapped out for u, which takes three seconds: during them its processors are not free."""
     path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
     lines = run_cli("explain", str(path), "w0!u", "--why-not-earlier").stdout.splitlines()
     assert lines[1].startswith("started on 0-3 at 23, 3 s later")
@@ -391,7 +391,7 @@ CROWDS = st.lists(
 def test_waits_agree_with_the_schedule(
     crowd: list[tuple[int, int, int, int]], policy: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The holders are those that the simulator has run meanwhile, and with the free ones they are the whole machine."""
+    """The listed jobs are those that ran during the wait, and together with free processors they fill the machine."""
     path = tmp_path_factory.mktemp("run") / "run.pbj"
     jobs = Workload()
     for number, (n, s, at, more) in enumerate(crowd):

@@ -133,7 +133,7 @@ def test_pausing_the_loop_does_not_change_the_order_of_events() -> None:
     plain.run(*all_of(plain, is_halting=False))
     halting.run(*all_of(halting, is_halting=True))
     items = [item for _, item in halting.received]
-    assert items == []  # b halted it, and c has not begun before b has gone on
+    assert items == []  # b paused it, and c has not started before b continued
     halting.loop.run()
     assert [item for _, item in halting.received if isinstance(item, str)] == ["a1", "b1", "c1"]
     halting.loop.run()

@@ -31,7 +31,7 @@ def start(alloc: str = "0-1", **more: Any) -> Decided:
     return "EXECUTE_JOB", {"job_id": "w0!a", "alloc": alloc} | more
 
 
-#: Decisions about a waiting job of two processors, and what is said if Batsim does not survive them.
+#: Decisions about a waiting job of two processors, and the error if they abort Batsim.
 ODD: list[tuple[list[Decided], str]] = [
     ([start("0 1", mapping={"0": "0", "1": "1"})], ""),
     ([start("0 1", note=1)], ""),
@@ -82,7 +82,7 @@ ODD: list[tuple[list[Decided], str]] = [
 
 
 def reply_to(request: dict[str, Any], decided: Sequence[Decided]) -> bytes:
-    """Decide when the job comes, and say nothing otherwise."""
+    """Decide when the job is submitted, and reply nothing otherwise."""
     now = request["now"]
     comes = any(event["type"] == "JOB_SUBMITTED" for event in request["events"])
     events = [{"timestamp": now, "type": kind, "data": data} for kind, data in (decided if comes else ())]
@@ -97,7 +97,7 @@ def workload(folder: Path) -> Path:
 
 
 def simulated(decided: Sequence[Decided], folder: Path, *options: str) -> bool:
-    """Play a run to its end. Tells whether all jobs are over."""
+    """Run to the end. Return whether all jobs are finished."""
     arguments = ["-p", str(PLATFORM), "-w", str(workload(folder)), "-E", *options]
     args = build_parser().parse_args(["simulate", *arguments, "--external", "--quiet"])
 

@@ -166,14 +166,14 @@ def test_a_selection_is_read_back_or_refused() -> None:
 
 
 def jobs_until(place: Path, prefix: str, at: float) -> list[str]:
-    """Give the rows of a whole run that were over by then."""
+    """Return the rows of a whole run that were over by then."""
     with (place / f"{prefix}_jobs.csv").open() as file:
         return [",".join(row) for row in csv.reader(file) if row[0] == "job_id" or float(row[10]) <= at]
 
 
 @pytest.mark.parametrize("until", ["0", "100", "250", "1000", "20m", "3999.5"])
 def test_jobs_that_end_by_the_stop_time_are_those_of_the_whole_run(until: str, place: Path) -> None:
-    """What is over by then is as in the whole run, at the very instant included; the rest is told."""
+    """Jobs that end up to and at this time are as in the complete run; the others are reported."""
     assert simulate(place, "-w", "log.swf", "-e", "whole").returncode == 0
     done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     assert done.returncode == 5
@@ -246,7 +246,7 @@ def test_readers_accept_a_stopped_run_with_a_notice(place: Path) -> None:
 
 
 def machine_seconds(place: Path, prefix: str, until: float) -> float:
-    """Give what the machines computed up to an instant, by the file that tells their states."""
+    """Return the processor-seconds computed up to an instant, by the file of machine states."""
     found = [(float(row["time"]), int(row["nb_computing"])) for row in rows(place / f"{prefix}_machine_states.csv")]
     ends = [time for time, _ in found[1:]] + [until]
     return sum(n * (min(end, until) - time) for (time, n), end in zip(found, ends, strict=True) if time < until)
@@ -254,7 +254,7 @@ def machine_seconds(place: Path, prefix: str, until: float) -> float:
 
 @pytest.mark.parametrize("until", ["150", "600", "1000"])
 def test_processors_of_jobs_running_at_the_stop_time_are_in_use(until: str, place: Path) -> None:
-    """Table, summary, metrics and page say the same, and what the states of the machines say."""
+    """Table, summary, metrics and page agree with each other and with the machine states."""
     done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     at = float(until)
     first = 100.0  # the log's first submission

@@ -9,7 +9,7 @@ from pybatsched.cli import build_parser
 
 
 def all_commands() -> list[tuple[str, ...]]:
-    """Give the words of every command that can be run, as ("simulate",) and ("workload", "lint")."""
+    """Return the names of every command that can be run, such as ("simulate",) and ("workload", "lint")."""
     return list(_below(build_parser(), ()))
 
 

@@ -1,8 +1,8 @@
-"""What the policies do with drawn workloads, a line each: two builds that print the same lines schedule the same.
+"""Print what the policies do with random workloads, a line each: builds that print the same lines have equal schedules.
 
     python -m support.fingerprints N
 
-Each of the shipped policies gets N workloads with options of their own; a line holds a digest of all that became of the
+Each of the shipped policies gets N workloads with options of their own; a line holds a digest of the results of all
 jobs, processor by processor, and of every message that was exchanged.
 """
 
@@ -114,7 +114,7 @@ def fingerprint(policy: str, seed: int) -> str:
 
 
 def lines(n: int) -> Iterator[str]:
-    """Give a line for each policy and seed."""
+    """Return a line for each policy and seed."""
     for policy in POLICIES:
         for seed in range(n):
             yield f"{policy} {seed} {fingerprint(policy, seed)}"

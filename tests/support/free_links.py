@@ -44,7 +44,7 @@ def written(workload: Workload, hosts: Sequence[Mapping[str, str]], folder: Path
         lines.append(f'<host id="c{index:02}" speed="1Gf">{props}</host>')
     master = '<host id="master" speed="1Gf"><prop id="role" value="master"/></host>'
     names = ["master", *(f"c{index:02}" for index in range(len(hosts)))]
-    # Without routes Batsim's own messages take another step, and what happens in one instant is told in two.
+    # Without routes Batsim's messages take another step, and events of one instant arrive in two messages.
     routes = "".join(
         f'<route src="{one}" dst="{other}"><link_ctn id="free"/></route>'
         for one, other in itertools.combinations_with_replacement(names, 2)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pybatsched.testing import Workload
 from support.gridded import Grid
 
-#: What reallocation may be told to do, in all combinations; events are frequent, so that many fall.
+#: Options of reallocation in all combinations; events are frequent, so that there are many.
 VARIANTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "algorithm": st.sampled_from(["none", "regular", "regular", "all_cancellation", "all_cancellation"]),

@@ -9,7 +9,7 @@ from pybatsched.policies.registry import local_scheduler
 
 
 class Placing(QueuePolicy):
-    """First come, first served on each cluster; the field `told` of a job goes into its metadata."""
+    """First come, first served on each cluster; the field `facts` of a job goes into its metadata."""
 
     def on_begin(self, cluster: Cluster) -> None:
         self.by_name = {

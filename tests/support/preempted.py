@@ -12,7 +12,7 @@ JOBS = (("R1", 0, 6, 100), ("R2", 1, 8, 50), ("R3", 2, 1, 200), ("U", 10, 7, 60)
 
 
 def simulated(folder: Path, *options: str) -> Path:
-    """Run UJFB on eight processors. Gives the prefix of its files."""
+    """Run UJFB on eight processors. Return the prefix of its files."""
     jobs = [
         {"id": name, "subtime": at, "res": n, "walltime": s + 1, "estimate": s, "profile": name}
         | ({"urgent": True} if "U" in name else {})

@@ -29,7 +29,7 @@ PROFILES: dict[str, Any] = {
 
 
 class Puppet(Policy):
-    """Does what the test says next, and notes what it hears."""
+    """Does what the test says next, and records its events."""
 
     partitions: tuple[tuple[str, str], ...] = ()
 
@@ -164,7 +164,7 @@ def kinds(reply: Reply) -> list[str]:
 
 
 def registered(reply: Any) -> tuple[Any, Any, str]:
-    """Give the one profile, the one job and its note that a reply registers."""
+    """Return the one profile, the one job and its note that a reply registers."""
     (profile,) = (x.profile for x in reply.decisions if isinstance(x, d.RegisterProfile))
     (job,) = (x for x in reply.decisions if isinstance(x, d.RegisterJob))
     (note,) = (x.metadata for x in reply.decisions if isinstance(x, d.SetJobMetadata) and x.job_id == job.job_id)
@@ -172,13 +172,13 @@ def registered(reply: Any) -> tuple[Any, Any, str]:
 
 
 def times(job: Job) -> tuple[Any, ...]:
-    """Give what whoever plans sees of a job, and its run time."""
+    """Return the fields of a job that planners use, and its run time."""
     assert job.profile is not None
     return job.n_procs, job.profile.get("delay"), job.walltime, job.estimate
 
 
 def outcomes(run: FakeBatsim) -> list[Outcome]:
-    """Give the jobs of a run as metrics read them from ``_jobs.csv``."""
+    """Return the jobs of a run as metrics read them from ``_jobs.csv``."""
     return [
         Outcome(
             job.id,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def greet(endpoint: str) -> None:
-    """Say the greeting and hear the hello, and no more."""
+    """Send the greeting and receive the hello, and nothing more."""
     import zmq
 
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:

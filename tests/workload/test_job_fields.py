@@ -100,7 +100,7 @@ class Projects(LocalPolicy):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a policy of somebody else's, and one that cannot be loaded."""
+    """Install a policy of another package, and one that cannot be loaded."""
     (tmp_path / "somebodys_projects.py").write_text(READS_PROJECT)
     monkeypatch.syspath_prepend(str(tmp_path))
     own = {

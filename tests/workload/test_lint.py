@@ -275,4 +275,4 @@ def test_policies_that_reject_a_field_are_listed(tmp_path: Path) -> None:
         ),
         "field alone_s: expected more than 0 seconds": "kept; rejected by metrics",
     }
-    assert not lint(workload(tmp_path, {"deadline": "soon"})).findings  # nobody who reads it is known
+    assert not lint(workload(tmp_path, {"deadline": "soon"})).findings  # no known policy reads it

@@ -309,7 +309,7 @@ def test_every_job_of_the_window_once(
         assert whole.profiles[job["profile"]] == works[job["cluster"]].profiles[own_job["profile"]]
     assert {job["profile"] for job in whole.jobs} == set(whole.profiles)
     assert whole.n_procs == 8 * len(parts)
-    # The dice of one log do not know the others.
+    # The random numbers of one log do not depend on the others.
     for part in parts:
         alone = {job["id"]: job.get("external") for job in merged([part], share, seed).jobs}
         assert alone == {job["id"]: job.get("external") for job in whole.jobs if job["cluster"] == part.name}

@@ -72,7 +72,7 @@ def test_sizes_already_in_nodes_are_rejected() -> None:
     ],
 )
 def test_work_that_would_take_another_time_is_refused(profile: str, found: str, tmp_path: Path) -> None:
-    """Also where it is a part of the work; what nobody does is no reason."""
+    """Also if it is a part of the work; an unused profile is no reason."""
     jobs = [{"id": "a", "subtime": 0, "res": 32, "profile": profile}, {"id": "b", "subtime": 0, "res": 1}]
     content = {"nb_res": 64, "jobs": [jobs[0], jobs[1] | {"profile": "easy"}], "profiles": BOUND}
     (tmp_path / "w.json").write_text(json.dumps(content))
@@ -148,7 +148,7 @@ def test_simulate_takes_the_unit_of_the_platforms_name(tmp_path: Path) -> None:
     found, errors = sizes(tmp_path, "-p", "curie-node")
     assert (found, message in errors) == ([1, 2, 1], True)
     assert sizes(tmp_path, "-p", "curie-node", "--units", "core")[0] == [16, 17, 1]
-    found, errors = sizes(tmp_path, "-p", "sx-ace")  # whose logs count in nodes
+    found, errors = sizes(tmp_path, "-p", "sx-ace")  # its logs count in nodes
     assert (found, "converted sizes" in errors) == ([16, 17, 1], False)
     assert sizes(tmp_path, "--procs", "32")[0] == [16, 17, 1]
 

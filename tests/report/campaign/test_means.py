@@ -37,7 +37,7 @@ def half(*values: float) -> float:
 
 
 def about(value: float) -> Any:
-    """Give what is equal to a number that differs by rounding alone."""
+    """Return what is equal to a number that differs by rounding alone."""
     return pytest.approx(value)
 
 
@@ -54,7 +54,7 @@ def test_repeats_of_seeds_are_runs() -> None:
 
 
 def test_seeds_of_a_week_are_one_value() -> None:
-    """Twice the seeds would make an interval narrower that is about weeks, and tell nothing new of them."""
+    """Twice the seeds would narrow an interval over weeks without new information on them."""
     weeks = {"a-week01": [1.0, 3.0], "a-week02": [5.0, 7.0], "a-week03": [10.0, 10.0]}
     found = mean_over([(Origin(week, seed), v) for week, values in weeks.items() for seed, v in enumerate(values)])
     assert found == Mean(3, 6.0, about(half(2.0, 6.0, 10.0)), "week")

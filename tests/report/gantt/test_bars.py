@@ -162,7 +162,7 @@ def test_neighbouring_jobs_have_different_colours() -> None:
 
 @st.composite
 def chains(draw: st.DrawFn) -> JobRecord:
-    """A job of some segments, each of which goes on with the rest, or begins anew."""
+    """A job of some segments, each of which continues the rest, or restarts from scratch."""
     at, rows = 0, []
     n = draw(st.integers(1, 6))
     for k in range(n):
@@ -183,7 +183,7 @@ def chains(draw: st.DrawFn) -> JobRecord:
 @given(chains())
 @examples(200)
 def test_bars_that_are_not_grey_add_up_to_the_run_time(record: JobRecord) -> None:
-    """The colours say what the measures say: work that counts has the job's colour, and nothing else has."""
+    """Colours agree with the measures: only work that counts has the job's colour."""
     bars = bars_of([record])
     assert sum(bar.end - bar.begin for bar in bars if bar.look in {PLAIN, SUSPENDED}) == record.runtime_s
     assert [bar.look for bar in bars].count(PLAIN) == (bars[-1].look == PLAIN)

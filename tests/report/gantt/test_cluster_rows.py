@@ -100,13 +100,13 @@ def test_every_processor_has_a_row_of_its_own_and_every_cluster_a_band(
     assert rows.names(chosen) == [name for name in of_cluster if name in touched]
 
 
-# --- what is told of a job ---
+# --- notes on a job ---
 
 
 def test_hovering_shows_the_cluster_and_the_moves_of_a_job() -> None:
     rows = Rows({"a": [(0, 4)], "b": [(4, 6)]}, 6)
     records = [
-        job("facts", "0-1", "moves=2;resubmitted=5;cluster=b"),  # what the policy says goes before what we see
+        job("facts", "0-1", "moves=2;resubmitted=5;cluster=b"),  # facts of the policy precede what is observed
         job("once", "0-1", "moves=1;resubmitted=1;cluster=a"),
         job("still", "4", "moves=0;cluster=b"),
         job("silent", "4-5"),
@@ -121,7 +121,7 @@ def test_hovering_shows_the_cluster_and_the_moves_of_a_job() -> None:
         "clusters a, b",
         "cluster a",
     ]
-    # Without clusters of the machine there is what the policy says.
+    # Without clusters of the machine the facts of the policy are shown.
     assert [bar.note for bar in bars_of(records)] == [
         "cluster b, moved 2 times, resubmitted 5 times",
         "cluster a, moved once, resubmitted once",

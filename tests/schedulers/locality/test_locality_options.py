@@ -34,7 +34,7 @@ def error_of(workload: Workload, hosts: Any = MACHINE.hosts, **options: Any) -> 
 
 
 def outcome(workload: Workload, **options: Any) -> tuple[str, str]:
-    """Give the job's state, and the reason if it was rejected."""
+    """Return the job's state, and the reason if it was rejected."""
     session = Session(plan_for("locality", **options), checked=True)
     run = FakeBatsim(workload, MACHINE.n_procs, config=DYNAMIC, hosts=MACHINE.hosts).run(session.handle)
     assert not run.deadlocked
@@ -80,7 +80,7 @@ def test_a_node_without_bandwidth_is_rejected(away: dict[str, str]) -> None:
     assert error_of(one(**FILE), hosts) == message
     run = run_policy("locality", one(**FILE), 6, hosts=hosts, config=DYNAMIC, bandwidth=0.25)
     (loaded,) = (facts(job)["load_s"] for job in run.jobs.values() if "load_s" in facts(job))
-    assert loaded == ("8" if away else "16")  # the platform's word goes before the option
+    assert loaded == ("8" if away else "16")  # the platform precedes the option
     free = run_policy("locality", one(input_file="f", input_size_gb=0), 6, hosts=hosts, config=DYNAMIC)
     assert free.jobs["w0!x"].ended_at == 5
 
@@ -181,7 +181,7 @@ NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
         ({"n": 3}, {"bigger_nodes": "idle"}, ""),
         ({"n": 5}, {"bigger_nodes": "idle"}, NEVER_ENOUGH_CORES.format(5, 4)),
         ({"n": 3, "node_memory_gb": 17}, {}, ""),
-        ({"n": 3}, {"faithful": True}, ""),  # the program knows no memory
+        ({"n": 3}, {"faithful": True}, ""),  # the program has no limit of memory
         ({"n": 5}, {"faithful": True}, NEVER_ENOUGH_CORES.format(5, 4)),
         (
             {"input_file": "f", "input_size_gb": 40},
@@ -209,7 +209,7 @@ NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
         ({"profile": "task"}, {}, ""),
         ({"profile": "task", "input_file": "f", "input_size_gb": 0}, {}, ""),
         ({**FILE, "profile": "delays"}, {}, ""),
-        ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),  # fields that nobody knows
+        ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),  # unknown fields
     ],
 )
 def test_which_jobs_are_rejected(fields: dict[str, Any], options: dict[str, Any], message: str) -> None:
@@ -226,7 +226,7 @@ def test_dynamic_jobs_are_needed() -> None:
 
 
 def test_options_by_batsims_own_command_line() -> None:
-    """The words of --sched-cfg: with FCFS the second job starts beside, with LEA it waits for the file."""
+    """Options of --sched-cfg: with FCFS the second job starts on the other node, with LEA it waits for the file."""
     jobs = one(n=4, s=50, node_memory_gb=32, **FILE)
     jobs.job("y", n=2, s=5, walltime=20, node_memory_gb=32, **FILE)
     machine = Machine((Node(4, 32, 0.5), Node(4, 32, 0.5)))

@@ -93,7 +93,7 @@ def test_energy(tmp_path: Path) -> None:
     [
         # Host 0 sleeps a second, computes 4 and idles 2. A phase on one core reads the meter of host 1 when it begins.
         ("late", (100 + 160 * 4 + 100 * 2) + (100 + 140 * 6)),
-        # Host 1 has nothing to replay. That is told at 1, which reads its meter; the 4 seconds of computing after the
+        # Host 1 has nothing to replay. This is known at 1, which reads its meter; the 4 seconds of computing after the
         # 6 of the trace are billed from there on.
         ("later", (100 + 200 * 2 + 140 * 4 + 140 * 4) + (100 + 140 * (6 + 4))),
     ],
@@ -131,7 +131,7 @@ def test_energy_of_traces_after_a_delay(profile: str, joules: float, tmp_path: P
 def test_invalid_traces_are_rejected(
     described: dict[str, Any], files: dict[str, str], message: str, tmp_path: Path
 ) -> None:
-    os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
+    os.mkfifo(tmp_path / "pipe")  # it is never written to
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=message):

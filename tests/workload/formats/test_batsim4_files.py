@@ -39,7 +39,7 @@ def written(path: Path, content: Any) -> Path:
 
 
 def changed(*keys: Any, value: Any) -> dict[str, Any]:
-    """Give the good workload with one value replaced, or left out (value `...`)."""
+    """Return the good workload with one value replaced, or left out (value `...`)."""
     content = copy.deepcopy(GOOD)
     place: Any = content
     for key in keys[:-1]:

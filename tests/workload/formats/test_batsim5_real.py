@@ -120,7 +120,7 @@ def test_a_transfer_between_storages_ends_batsim_5(place: Path) -> None:
 
 
 def test_batsim_5_writes_the_same_amount_as_it_reads(place: Path) -> None:
-    """So amounts that differ are spread: this one, said as it was, would write nothing."""
+    """So different amounts are spread: without that this one would write nothing."""
     content = workload({"type": "delay", "delay": 1}, 1)
     kind = "ParallelTaskOnStorageHomogeneousProfile"
     content.profiles = {"p": {"type": kind, "bytes_to_write": 4e8, "storage": "nfs0"}}

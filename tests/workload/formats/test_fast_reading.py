@@ -26,7 +26,7 @@ _SPACES = [" ", "  ", "\t", " \r", "\x0b", "\x0c"]
 
 @st.composite
 def _fields(draw: st.DrawFn) -> str:
-    """A line of fields: mostly 18, mostly numbers, with names where the format has labels, and one odd word or none."""
+    """A line of fields: mostly 18, mostly numbers, with names where the format has labels, at most one unusual."""
     n = draw(st.sampled_from([18] * 16 + [17, 19, 6, 12, 37, 1]))
     fields = [
         draw(st.sampled_from(_NUMBERS if index not in (11, 12, 13, 14, 15) else [*_NUMBERS, "ann", "a_b", "Umeå"]))
@@ -54,7 +54,7 @@ def _state(trace: SwfTrace) -> Any:
 
 
 def _taken(way: str, chunk: bytes, n_before: int, *, lenient: bool) -> Any:
-    """Read a chunk one way; give how many lines it had and what was kept of it, or what was said against it."""
+    """Read a chunk in one way; return the number of lines and the kept fields, or the error."""
     trace = SwfTrace("log.swf")
     reader = swf_reader._Reader(trace, lenient=lenient)
     try:
@@ -78,7 +78,7 @@ def test_fast_and_careful_reading_of_lines_are_equal(drawn: tuple[list[str], str
 
 
 def test_lines_of_jobs_are_read_by_the_fast_path() -> None:
-    """The fast way is gone where it can be: with names, points, tabs, either line end, and none at the last line."""
+    """The fast path is used if possible: with names, points, tabs, both line ends, and none at the last line."""
     chunk = "\r\n".join([line(1, user="a_b"), line(2, "1.5").replace(" ", "\t"), line("3.0")]).encode()
     n, kept = _taken("take_jobs", chunk, 5, lenient=False)
     assert n == 3
@@ -88,7 +88,7 @@ def test_lines_of_jobs_are_read_by_the_fast_path() -> None:
 
 
 def test_lines_that_only_together_have_the_fields_of_jobs() -> None:
-    """The ends of lines are where those of jobs would be, or where a name may be: nobody is to be fooled by that."""
+    """The lines end where jobs could end, or where a name may be: they must not be taken for jobs."""
     fields = line().split()
     for lines, text in (
         ([fields[:12], [*fields[12:], *fields]], "line 1: expected at least 18 fields, found 12"),

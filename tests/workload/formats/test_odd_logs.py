@@ -248,7 +248,7 @@ def test_jobs_that_will_be_rejected_for_want_of_a_request(
 
 
 def test_a_run_has_its_machine_and_notes_count_no_jobs(tmp_path: Path) -> None:
-    """A run says how large its machine is, and what is about a whole log is no number of jobs."""
+    """A run has the size of its machine, and notes on a whole log are not counted as jobs."""
     log(tmp_path, *LOG)
     args = ("simulate", "--procs", "6", "-w", "log.swf", "--policy", "easy")
     done = run_cli(*args, "--partition", "1", "--partition", "gpu", cwd=tmp_path)

@@ -33,7 +33,7 @@ def load(workload: Workload) -> float:
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(model: str) -> None:
     random.seed(1)
     first = batsim4.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5)))
-    random.seed(2)  # the dice of the process have nothing to do with it
+    random.seed(2)  # the global random generator is not used
     assert batsim4.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5))) == first
     assert batsim4.text_of(generate(Recipe(model, 64, 8, n_jobs=300, n_users=5))) != first
 

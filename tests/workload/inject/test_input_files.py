@@ -48,7 +48,7 @@ JOBS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 3), USERS), min_siz
 
 
 def shared_by_the_rule(jobs: list[dict[str, Any]], gap_s: float) -> list[int]:
-    """An obvious twin: for each job, the place of the one whose file it has, found by looking through all before it."""
+    """A simple twin: for each job, the index of the job whose file it shares, by a search of all jobs before."""
     owners: list[int] = []
     for place, job in enumerate(jobs):
         own = [k for k in range(place) if str(jobs[k]["user"]) == str(job["user"])]
@@ -138,7 +138,7 @@ def test_drawn_sizes_are_uniform_by_their_logarithm() -> None:
     assert sum(math.log(size) for size in sizes) / 4000 == pytest.approx(math.log(10), abs=0.1)
     assert sizes != [job["input_size_gb"] for job in Files(sizes_gb=(1, 100)).applied(before, 2).jobs]
     both = Files(sizes_gb=(1, 100), classes=CLASSES).applied(before, 1).jobs
-    assert sizes == [job["input_size_gb"] for job in both]  # classes have dice of their own
+    assert sizes == [job["input_size_gb"] for job in both]  # classes have their own random numbers
     assert {job["input_size_gb"] for job in Files(sizes_gb=(3, 3)).applied(before, 1).jobs} == {3}
 
 
@@ -160,7 +160,7 @@ def test_a_class_holds_the_file() -> None:
     found = {job["node_memory_gb"] for job in Files(sizes_gb=(200, 200), classes=CLASSES).applied(before, 1).jobs}
     assert found == {256, 1024}
     made = Files(sizes_gb=(2000, 2000), classes=CLASSES).applied(before, 1)
-    assert {job["node_memory_gb"] for job in made.jobs} == {2000}  # no class holds it: schedulers will say so
+    assert {job["node_memory_gb"] for job in made.jobs} == {2000}  # no class holds it: schedulers reject it
     assert [kind["n"] for kind in made.about["files"]["classes"]] == [0, 0, 0]
 
 

@@ -64,7 +64,7 @@ def test_nothing_else_changes(step: Step, jobs: list[tuple[float, int, float]], 
     untouched = copy.deepcopy(before)
     made = step.applied(before, seed)
     assert before == untouched
-    assert step.applied(before, seed) == made  # the same dice again
+    assert step.applied(before, seed) == made  # the same random numbers
     assert len({str(job["id"]) for job in made.jobs}) == len(made.jobs)
     assert [job["subtime"] for job in made.jobs] == sorted(job["subtime"] for job in made.jobs)
     assert all(job["profile"] in made.profiles for job in made.jobs)
@@ -164,7 +164,7 @@ def test_the_probability_is_that_of_an_arrival() -> None:
     assert 400 < len(found) < 600
     assert set(found) <= {job["subtime"] for job in before.jobs}
     first = places(made, "urgent")[0]
-    assert made.jobs[first - 1]["subtime"] == made.jobs[first]["subtime"]  # it comes behind who came at that instant
+    assert made.jobs[first - 1]["subtime"] == made.jobs[first]["subtime"]  # it comes after the jobs of that instant
 
 
 def test_offered_load() -> None:
@@ -241,7 +241,7 @@ def test_a_share_is_marked() -> None:
 
 
 def test_jobs_given_explicitly_are_added() -> None:
-    """Each at its instant, behind who comes then, and named in the order they are given."""
+    """Each at its instant, after the jobs of that instant, and named in the given order."""
     before = workload((0, 1, 60), (7200, 2, 60), (7200, 3, 60))
     given = [[128, 600, 7200], [256, "6.5m", "1h"], [512, 240.5, 7200], [1, "60", 0], [2, "1w", 1e7]]
     made = step_of(Urgent, {"jobs": given}).applied(before, 0)
