@@ -318,7 +318,7 @@ def test_a_policy_that_decides_otherwise_when_it_is_repeated_cannot_be_copied() 
 
 
 class Wrong(Policy):
-    """Fails at the third job while `fails` is set."""
+    """Fails at the third job while `is_wrong` is set."""
 
     is_wrong = True
 
