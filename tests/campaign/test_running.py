@@ -348,14 +348,14 @@ class Clock:
         ("Raises", "PolicyError: policy"),
         ("Never", "UnfinishedError: 20 jobs unfinished; the scheduler has not started it"),
         ("Dies", "WorkerDied: its process ended with SIGKILL"),
-        ("Exits", "WorkerDied: its process ended with exit code 3; it said last:\nline 19971\n"),
+        ("Exits", "WorkerDied: its process ended with exit code 3; its last output:\nline 19971\n"),
         ("Exits", "line 19999\nout of luck\n"),
         (
             "Faults",
-            "WorkerDied: its process ended with SIGSEGV; it said last:\nFatal Python error: Segmentation fault\n",
+            "WorkerDied: its process ended with SIGSEGV; its last output:\nFatal Python error: Segmentation fault\n",
         ),
         # patience: measured by the test's own clock
-        ("Talks", "TimedOut: more time than timeout_s = 2; it said last:\n"),
+        ("Talks", "TimedOut: more time than timeout_s = 2; its last output:\n"),
         # patience: measured by the test's own clock
         ("Sleeps", "TimedOut: more time than timeout_s = 2\n"),
     ],
@@ -501,7 +501,7 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
         # patience: the event that ends the wait never comes, so any time will do
         ("Sleeps", "TimedOut: more time than timeout_s = 0.5\n"),
         pytest.param(
-            "Exits", "WorkerDied: its process ended with exit code 3; it said last:\n", marks=pytest.mark.long
+            "Exits", "WorkerDied: its process ended with exit code 3; its last output:\n", marks=pytest.mark.long
         ),
     ],
 )

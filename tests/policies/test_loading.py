@@ -365,7 +365,7 @@ def test_a_journal_does_not_run_the_policy_it_was_recorded_with(file: File, tmp_
     assert why in done.stderr
     story = run_cli("explain", str(journal), "w0!b")
     assert story.returncode == 0
-    assert f"(why it waited is not known: {why})" in story.stdout
+    assert f"(why the job waited is unknown: {why})" in story.stdout
     assert "started on 0-2: fits" in story.stdout
     assert job_histories(JournalReader(journal))["w0!b"] == [(5.0, "started on 0-2: fits")]
     assert not file.was_run()
@@ -392,7 +392,7 @@ def test_a_journal_does_not_run_what_its_options_name(where: str, file: File, tm
             replay(JournalReader(journal), policy, own)
         assert str(caught.value) == refused("principal", "the journal", file.name)
     history = [text for _, text in explain(JournalReader(journal), "w0!a")]
-    assert f"(why it waited is not known: {refused('principal', 'the journal', file.name)})" in history
+    assert f"(why the job waited is unknown: {refused('principal', 'the journal', file.name)})" in history
     assert "started on 0-1: fits" in history
     assert not file.was_run()
     assert run_cli("replay", str(journal), "-o", f"principal={file.name}").returncode == 0

@@ -286,7 +286,7 @@ def test_the_history_of_a_requeued_job(tmp_path: Path) -> None:
     journal.close()
     assert explained(tmp_path / "run.pbj", "w0!a") == [
         (
-            "0 (why it waited is not known: unknown policy 'Gentle'; "
+            "0 (why the job waited is unknown: unknown policy 'Gentle'; "
             f"installed: {', '.join(registry.available())} (or give path/to/file.py:Class))"
         ),
         "0 submitted: 2 processors, walltime 20",
@@ -294,7 +294,7 @@ def test_the_history_of_a_requeued_job(tmp_path: Path) -> None:
         "4 kill asked for",
         "4 ended: COMPLETED_KILLED, return code -1",
         "4 kill took effect",
-        "4 requeued, goes on as dyn!w0.a.1 with 0.5 s that are no work: so that its parts can be put together again",
+        "4 requeued, continues as dyn!w0.a.1 with 0.5 s that are not work: so that its parts can be put together again",
         "9 started on 0-1: head of the queue",
         "15.5 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "15.5 (the journal has no end: the run was killed, or is still running)",
@@ -308,8 +308,8 @@ def test_the_history_of_a_job_with_a_load(tmp_path: Path) -> None:
     journal.close()
     assert explained(tmp_path / "run.pbj", "w0!a")[1:-1] == [
         "0 submitted: 1 processor, walltime none",
-        "0 rejected: goes on as dyn!w0.a.1",
-        ("0 replaced, goes on as dyn!w0.a.1 with 4 s that are no work: so that its parts can be put together again"),
+        "0 rejected: continues as dyn!w0.a.1",
+        ("0 replaced, continues as dyn!w0.a.1 with 4 s that are not work: so that its parts can be put together again"),
         "0 started on 0",
         "14 ended: COMPLETED_SUCCESSFULLY, return code 0",
     ]
@@ -326,8 +326,8 @@ def test_the_history_of_a_reshaped_job(tmp_path: Path) -> None:
     assert [f"{at:g} {text}" for at, text in explain(JournalReader(tmp_path / "run.pbj"), "w0!b", policy)][:-1] == [
         "1 submitted: 4 processors, walltime 30",
         "1 reshaped to 1 processor, times x 4: one is enough",
-        "1 rejected: goes on as dyn!w0.b.1",
-        "1 replaced, goes on as dyn!w0.b.1: so that its parts can be put together again",
+        "1 rejected: continues as dyn!w0.b.1",
+        "1 replaced, continues as dyn!w0.b.1: so that its parts can be put together again",
         "1 started on 1: head of the queue",
         "81 ended: COMPLETED_SUCCESSFULLY, return code 0",
     ]
@@ -364,7 +364,7 @@ def test_explain_shows_the_recorded_part_if_the_policy_has_changed(
     assert explained(journal, "w0!3") == [
         "2 submitted: 2 processors, walltime 5",
         "2 started on 6-7: backfilled: ends by the shadow time 11.0 of w0!2",
-        "2 (from here on today's policy answers otherwise; why it waited is not known)",
+        "2 (from here on the policy decides differently; why the job waited is unknown)",
         "6 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "20 (the run ended)",
     ]
@@ -394,7 +394,7 @@ def test_the_history_of_a_suspended_job(tmp_path: Path) -> None:
         "10 kill asked for: preempted for the urgent job w0!u, which needs 7 processors",
         "10 ended: COMPLETED_KILLED, return code -1",
         "10 kill took effect",
-        "10 requeued, goes on as dyn!w0.a.1: so that its parts can be put together again",
+        "10 requeued, continues as dyn!w0.a.1: so that its parts can be put together again",
         "10 not started: suspended for w0!u: resumes at 71.0, when 0-5 are free",
         "71 held on 0-5, to start at 72.0: resumes after 1.0 s of swap-in: the processors it had are free",
         "72 started on 0-5: resumes after 1.0 s of swap-in: the processors it had are free",

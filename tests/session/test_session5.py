@@ -126,7 +126,9 @@ def test_decisions_that_batsim_5_lacks_are_policy_errors(tmp_path: Path) -> None
     session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=messages.append)
     with pytest.raises(PolicyError, match="Batsim 5 does not support Query"), session.closing_journal():
         FakeBatsim(CROWDED, 4, batsim=5).run(session.handle)
-    assert messages == ["policy Asks has on_answer, which is never called: Batsim 5 has no queries (of energy, say)"]
+    assert messages == [
+        "policy Asks has on_answer, which is never called: Batsim 5 has no queries (for example of energy)"
+    ]
     *_, last = JournalReader(tmp_path / "run.pbj").exchanges()
     assert last.error is not None
     assert "Query" in last.error[1]
@@ -151,7 +153,7 @@ def test_a_segment_is_explained_by_the_history_of_its_job(batsim: int, tmp_path:
         FakeBatsim(CROWDED, 4, {"dynamic-jobs-enabled": True}, batsim=batsim).run(session.handle)
     whole, of_part = (explain(JournalReader(tmp_path / "run.pbj"), name) for name in ("w0!a", "dyn!w0.a.1"))
     assert of_part == whole
-    assert any("goes on as dyn!w0.a.1" in text for _, text in whole)
+    assert any("continues as dyn!w0.a.1" in text for _, text in whole)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_a_truncated_journal_is_shown_with_a_note(tmp_path: Path) -> None:
     note = "the journal is truncated: 7 bytes after its last complete record"
     assert cut.note == f"The journal {journal} is not complete, and histories end with it: {note}."
     assert cut.stories == {job_id: lines[: len(cut.stories[job_id])] for job_id, lines in histories.stories.items()}
-    assert "answers otherwise" not in str(cut.stories)
+    assert "decides differently" not in str(cut.stories)
     assert run_cli("report", prefix, "--output", "x.html", cwd=tmp_path).returncode == 0
     assert cut.note in unescape((tmp_path / "x.html").read_text())
 
