@@ -29,12 +29,12 @@ PROSE = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
 
 
 def spans(text: str) -> list[str]:
-    """Give what is written as code in a text, but for its examples. A span is on one line."""
+    """Return what is written as code in a text, but for its examples. A span is on one line."""
     return [span for line in text.splitlines() for span in re.findall(r"`([^`]+)`", line)]
 
 
 def tables_of(name: str) -> str:
-    """Give the rows of the tables that are about a class by their heads."""
+    """Return the rows of the tables that are about a class by their heads."""
     tables = re.findall(r"(?:^\|.*\n)+", PROSE, flags=re.MULTILINE)
     return "".join(table for table in tables if name in spans(table.splitlines()[0]))
 

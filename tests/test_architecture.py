@@ -45,7 +45,7 @@ ALLOWED: dict[str, str] = {
 }
 
 
-#: Modules of `report` that say what is shown and draw nothing; each knows those before it at most.
+#: Modules of `report` that define what is shown and draw nothing; each may import only those before it.
 WHAT_IS_SHOWN = (
     "durations",
     "gantt.cluster_rows",
@@ -67,7 +67,7 @@ NAMES = {name(path) for path in MODULES}
 
 
 def imports(path: Path) -> set[str]:
-    """Give all modules a file imports, wherever in the file and for whatever end."""
+    """Return all modules that a file imports, anywhere in the file."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -151,7 +151,7 @@ def test_the_core_does_no_input_or_output(path: Path) -> None:
 
 
 def test_the_policies_use_only_what_others_may_use() -> None:
-    """Shipped policies import the public names of `pybatsched` and each other, as anybody's policies do."""
+    """Shipped policies import only the public names of `pybatsched` and each other, as policies of users do."""
     for path in (ROOT / "schedulers").rglob("*.py"):
         ours = {used for used in imports(path) if used.split(".")[0] == "pybatsched"}
         assert ours <= {"pybatsched"}, path
@@ -159,7 +159,7 @@ def test_the_policies_use_only_what_others_may_use() -> None:
 
 def test_no_module_has_a_vague_name() -> None:
     banned = ("util", "helper", "manager", "common", "misc")
-    assert not [name(path) for path in MODULES if any(word in path.stem for word in banned)]
+    assert not [name(path) for path in MODULES if any(text in path.stem for text in banned)]
 
 
 @pytest.mark.parametrize("module", WHAT_IS_SHOWN)

@@ -33,7 +33,7 @@ def alone(peers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def row(peers: Any, name: str, scheduler_s: float, simulator_s: float = 0.0, **more: Any) -> Any:
-    """Make a row of two jobs by hand: `a` starts at 0, `b` at 10 or as told; half a second of it is the start."""
+    """Make a row of two jobs by hand: `a` starts at 0, `b` at 10 or as given; half a second of it is the start."""
     starts = {"a": 0.0, "b": more.pop("b", 10.0)}
     n_exchanges = more.pop("n_exchanges", 0)
     case = peers.Case(name, list, more.pop("policy", "easy"), wired=bool(n_exchanges), **more)
@@ -43,20 +43,20 @@ def row(peers: Any, name: str, scheduler_s: float, simulator_s: float = 0.0, **m
 def test_all_input_files_have_the_same_jobs(peers: Any, tmp_path: Path) -> None:
     drawn = peers.programs.random_workload(50, 32, 0.9)
     made = peers.programs.write_input(drawn, tmp_path / "input")
-    told = [load(path, walltimes="requested-strict") for path in (made.workload, made.log)]
+    workloads = [load(path, walltimes="requested-strict") for path in (made.workload, made.log)]
     jobs = [
         [
             (str(job["id"]), job["subtime"], job["res"], workload.profiles[job["profile"]]["delay"], job["walltime"])
             for job in workload.jobs
         ]
-        for workload in told
+        for workload in workloads
     ]
     assert jobs[0] == jobs[1]
     assert len(jobs[0]) == 50
     for _, submitted_at, _, run_s, walltime_s in jobs[0]:
         assert submitted_at == int(submitted_at)
         assert walltime_s == 2 * run_s == 2 * int(run_s) > 0
-    assert [workload.n_procs for workload in told] == [32, 32]
+    assert [workload.n_procs for workload in workloads] == [32, 32]
     assert made.submitted == {name: submitted_at for name, submitted_at, *_ in jobs[0]}
     for n_cores, n_nodes in ((1, 32), (16, 2)):
         system = json.loads((tmp_path / "input" / f"cores-{n_cores}.config").read_text())
@@ -98,16 +98,16 @@ def test_with_batsim_alone_the_other_programs_are_reported_missing(alone: Any, t
 @pytest.mark.long
 def test_a_run_without_other_programs(alone: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert alone.main(["--jobs", "30", "--procs", "32", "--rounds", "1"]) == 0
-    said = capsys.readouterr().out
-    lines = said.splitlines()
+    output = capsys.readouterr().out
+    lines = output.splitlines()
     assert lines[0].startswith("30 jobs on 32 processors, load 0.9; median of 1; CPython ")
     names = [line.split(" | ")[0] for line in lines if line.startswith("| e")]
     ours = ["easy, pure Python", "easy, pure Python, once more", "conservative, pure Python"]
     assert names == [f"| embedded simulator, {name}" for name in ours] * 2
-    assert "| embedded simulator, easy, pure Python | 30 | " in said
-    assert said.count("control: the same case twice, ") == 1
-    assert "not run: Batsim + batsched, easy_bf_fast: no batsim on the PATH\n" in said
-    assert "ERROR" not in said
+    assert "| embedded simulator, easy, pure Python | 30 | " in output
+    assert output.count("control: the same case twice, ") == 1
+    assert "not run: Batsim + batsched, easy_bf_fast: no batsim on the PATH\n" in output
+    assert "ERROR" not in output
 
 
 def test_no_rounds_are_refused(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,11 +129,11 @@ def test_a_failing_program_is_reported_and_the_others_continue(
     cases = [good._replace(name="broken", command=broken), good._replace(name="lazy", command=lazy), good]
     monkeypatch.setattr(alone.programs, "all_cases", lambda _n_procs: cases)
     assert alone.main(["--jobs", "5", "--procs", "8", "--rounds", "2"]) == 1
-    said = capsys.readouterr()
-    assert f"ERROR: broken: {Path(sys.executable).name} ended with exit code 1: no such policy\n" in said.out
-    assert "ERROR: lazy: expected 5 successful jobs, found 0\n" in said.out
-    assert said.err.count("broken") == 1  # not tried again
-    assert f"| {alone.REFERENCE} | 5 | " in said.out
+    output = capsys.readouterr()
+    assert f"ERROR: broken: {Path(sys.executable).name} ended with exit code 1: no such policy\n" in output.out
+    assert "ERROR: lazy: expected 5 successful jobs, found 0\n" in output.out
+    assert output.err.count("broken") == 1  # not tried again
+    assert f"| {alone.REFERENCE} | 5 | " in output.out
 
 
 def test_a_program_that_waits_for_a_failed_one_is_ended(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,8 +219,8 @@ def test_accasims_table_is_read(peers: Any, tmp_path: Path) -> None:
 
 @pytest.mark.batsim
 def test_with_all_programs_of_this_machine(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Batsim and whoever is there finish all jobs, and our schedules are the same over the wire and embedded."""
+    """Batsim and all present programs finish all jobs, and our schedules are the same over a socket and embedded."""
     assert peers.main(["--jobs", "40", "--procs", "32", "--rounds", "1"]) == 0
-    said = capsys.readouterr().out
-    assert "| Batsim + pybatsched, easy, pure Python | 40 | " in said
-    assert "ERROR" not in said
+    output = capsys.readouterr().out
+    assert "| Batsim + pybatsched, easy, pure Python | 40 | " in output
+    assert "ERROR" not in output

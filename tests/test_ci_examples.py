@@ -45,7 +45,7 @@ def shell(place: Path, command: str, **env: Any) -> subprocess.CompletedProcess[
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What docs/ci.md tells the user to have, the baseline made by its own command."""
+    """The repository described in docs/ci.md, with the baseline made by its command."""
     place = tmp_path_factory.mktemp("origin")
     shutil.copy(ROOT / "platforms" / "cluster32.xml", place / "platform.xml")
     shutil.copy(ROOT / "examples" / "workload.json", place / "workload.json")

@@ -21,7 +21,7 @@ N_WORKLOADS = examples(200).max_examples  # for each policy
 
 @pytest.fixture(scope="module")
 def build() -> Path:
-    """Give the compiled build that is tested now."""
+    """Return the compiled build that is tested now."""
     place = os.environ.get("PYBATSCHED_COMPILED")
     if place is None:
         pytest.skip("no compiled build is being tested: make test-compiled makes one")
@@ -59,7 +59,7 @@ def test_every_policy_gives_the_same_messages_and_schedules(build: Path) -> None
 
 
 def test_every_compiled_module_can_be_the_first_to_be_imported(build: Path) -> None:
-    """One that is annotated with a class that nobody has made yet ends the process."""
+    """A module that is annotated with a class that does not exist yet would end the process."""
     folders = [build / "pybatsched", build / "pybatsched_schedulers"]
     files = [path.relative_to(build) for folder in folders for path in sorted(folder.rglob("*.so"))]
     assert len(files) > 40
@@ -77,7 +77,7 @@ def test_every_compiled_module_can_be_the_first_to_be_imported(build: Path) -> N
 
 
 def compiled_classes() -> list[ast.ClassDef]:
-    """Give the classes of the hot modules that authors may subclass."""
+    """Return the classes of the hot modules that authors may subclass."""
     tree = ast.parse((ROOT / "setup.py").read_text())
     set_ = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
     hot: dict[str, str] = ast.literal_eval(set_["HOT"])

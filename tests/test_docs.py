@@ -56,12 +56,12 @@ def test_commands_are_all_on_their_page() -> None:
 
 
 def shown_commands(page: Path) -> list[str]:
-    """Give the pybatsched commands in the code blocks of a page, without their comments."""
+    """Return the pybatsched commands in the code blocks of a page, without their comments."""
     blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     lines = "".join(block for language, block in blocks if language in {"", "sh"}).replace("\\\n", " ")
     return [
-        re.split(r" +# | && ", words)[0]
-        for words in re.findall(r"^ *(?:\$ )?pybatsched (.*)$", lines, flags=re.MULTILINE)
+        re.split(r" +# | && ", args)[0]
+        for args in re.findall(r"^ *(?:\$ )?pybatsched (.*)$", lines, flags=re.MULTILINE)
     ]
 
 
@@ -70,10 +70,10 @@ def shown_commands(page: Path) -> list[str]:
 )
 def test_options_of_shown_commands_exist(page: Path) -> None:
     for command in shown_commands(page):
-        words = shlex.split(command.replace("simulate ...", "simulate --procs 4 -w w.json"))
-        words = [*itertools.takewhile(lambda word: word not in {"--", ">"}, words)]  # the rest is for Batsim or a file
-        if words[0] != "batsim":  # which has Batsim's own options
-            arguments = ["serve", *words] if words[0].startswith("-") else words
+        args = shlex.split(command.replace("simulate ...", "simulate --procs 4 -w w.json"))
+        args = [*itertools.takewhile(lambda text: text not in {"--", ">"}, args)]  # the rest is for Batsim or a file
+        if args[0] != "batsim":  # which has Batsim's own options
+            arguments = ["serve", *args] if args[0].startswith("-") else args
             build_parser(arguments[:1]).parse_args(arguments)
 
 
@@ -225,7 +225,7 @@ def test_the_demo_runs_on_what_make_demo_installs(tmp_path: Path) -> None:
     assert "a page about all three, to open in a browser: out/demo.html" in done.stdout
     assert "a week of 2,951 jobs on 128 processors" in done.stdout
     table = [line.split() for line in done.stdout.splitlines() if line.startswith(("fcfs", "easy", "conservative"))]
-    waits = {words[0]: float(words[1].replace(",", "")) for words in table}
+    waits = {args[0]: float(args[1].replace(",", "")) for args in table}
     assert waits["fcfs"] > waits["easy"] > 0
     assert waits["fcfs"] > waits["conservative"] > 0
     assert "the job with the longest wait under conservative" in done.stdout
@@ -254,11 +254,11 @@ def test_examples_in_docstrings(path: Path) -> None:
 
 def test_every_rule_is_documented() -> None:
     """The table of rules in docs/protocol.md names every rule the code can report."""
-    told = (ROOT / "docs" / "protocol.md").read_text()
+    message = (ROOT / "docs" / "protocol.md").read_text()
     for module in ("validator", "actions", "services/requeue", "engine"):
         text = (ROOT / "pybatsched" / "core" / f"{module}.py").read_text()
         for rule in re.findall(r'(?:Violation\(\s*|rule=)"([a-z -]+)"', text):
-            assert rule in told, rule
+            assert rule in message, rule
 
 
 def test_each_test_that_the_page_on_security_names_is_there() -> None:

@@ -56,9 +56,9 @@ def test_stored_counts_are_compared_in_the_next_run(
     def count(*arguments: str, **counts: int) -> tuple[object, str]:
         return run(gate, monkeypatch, capsys, tmp_path, *arguments, counts=counts)
 
-    code, said = count(easy=1000, codec=10)
+    code, output = count(easy=1000, codec=10)
     assert code == 0
-    assert "instructions.json has no figures of this Python: nothing was compared" in said
+    assert "instructions.json has no figures of this Python: nothing was compared" in output
     assert count("--write", easy=1000, codec=10)[0] == 0
     assert count(easy=1000, codec=10)[0] == 0
     assert count(easy=1031, codec=10)[0] == "over 3 % more instructions than kept: easy"

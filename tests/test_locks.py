@@ -28,7 +28,7 @@ def simulate(place: Path, prefix: str, policy: str = "easy", *more: str) -> tupl
 
 @contextlib.contextmanager
 def running(place: Path, prefix: str, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A simulation that goes on and on."""
+    """A simulation that does not end."""
     mark = place / "mark"
     options = ("-o", f"mark={mark}", *more)
     command = [sys.executable, "-m", "pybatsched", *simulate(place, prefix, f"{WAITING}:Waits", *options)]
@@ -61,7 +61,7 @@ def test_two_simulations_with_one_prefix_are_rejected(tmp_path: Path) -> None:
         assert f"-e {tmp_path}/out/../out/a: another run is writing" in second.stderr
         assert names(tmp_path) == before
         assert run_cli(*simulate(tmp_path, "out/b")).returncode == 0
-    # It was killed by SIGKILL: the lock is gone, and there is nothing but its own files.
+    # It was killed by SIGKILL: the lock is free, and only its own files are left.
     own = {"out", "out/a_state.json", "out/a.part_jobs.csv", "out/a.part_machine_states.csv"}
     assert names(tmp_path) == own | files("b")
     assert run_cli(*simulate(tmp_path, "out/a")).returncode == 0
@@ -110,7 +110,7 @@ def test_an_interrupted_writer_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_looking_for_a_writer_does_not_block_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader has the lock for a moment, shared: whoever wants to write comes a moment later."""
+    """A reader holds the lock for a moment, shared: a writer waits a moment."""
     path = tmp_path / "a"
     path.touch()
     reader = os.open(path, os.O_RDONLY)
@@ -165,5 +165,5 @@ def test_devices_and_pipes_are_not_locked(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run_cli(*simulate(tmp_path, "file/a"))
-    said = f"-e {tmp_path}/file/a: cannot write {tmp_path}/file: File exists"
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    message = f"-e {tmp_path}/file/a: cannot write {tmp_path}/file: File exists"
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr

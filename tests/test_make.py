@@ -29,7 +29,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def installs(clone: Path, *goals: str) -> list[str]:
-    """Tell what make would install in .venv, in this order, and in which order whatever it does at the same time."""
+    """Return what make would install in .venv, in this order, and steps that may run at the same time."""
     shown = subprocess.run(
         ["make", "-n", *goals], cwd=clone, capture_output=True, text=True, check=True, timeout=PATIENCE_S
     ).stdout

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from support.places import ROOT
 
-#: A number of seconds as somebody writes it; 0 is for ever. PATIENCE_S and its like are none.
+#: A number of seconds as a literal; 0 means for ever. PATIENCE_S and similar names do not match.
 _S = r"""["' ]*(?!0["',)\s])[\d.]"""
 SUSPECT = re.compile(
     rf"""

@@ -111,7 +111,7 @@ class WorkloadSpec(Part):
     requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
     whether run times are limited to the request. `memory_unit` is that of logs in SWF, by default KB. `size_in` and
     `timezone` are for logs of Slurm and tables. `partitions` are those whose jobs are used, by default all. `format` is
-    that of the files, by default that of their content; `mapping` is the file that says what the columns of tables are,
+    that of the files, by default that of their content; `mapping` is the file that describes the columns of tables,
     and is searched for as a `file`. `seeds` are the seeds of the campaign that the workload runs with, by default all.
     `unknown_runtime` keeps jobs of unknown run time. `sequences` are drawn from the jobs that are left, before the
     steps that change jobs. `scale_load` divides submission times by a factor. `load` scales them to each of these

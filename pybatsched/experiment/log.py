@@ -274,7 +274,7 @@ def read_workload(
     """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm, a table or Rackham.
 
     The options are those of `pybatsched simulate`. `format` is a name such as pm100 (default: by the content),
-    `mapping` the file that says what the columns of a table are. `size_in` (cores, nodes or gpus) and `timezone`
+    `mapping` the file that describes the columns of a table. `size_in` (cores, nodes or gpus) and `timezone`
     are for logs of Slurm and tables. Files may be compressed by gzip or zstd. `n_procs` is the size of the machine
     if the file does not contain it. `name` is what tables show, by default the name of the file. Raises InputError.
     """

@@ -88,7 +88,7 @@ class JobHistory:
                 self.wire_ids.add(wire_id)
                 kind = "requeued" if "kind=requeue" in text else "replaced"
                 extra_s = dict(part.partition("=")[::2] for part in text.split(";")).get("extra_s")
-                return f"{kind}, goes on as {wire_id}" + (f" with {extra_s} s that are no work" if extra_s else "")
+                return f"{kind}, continues as {wire_id}" + (f" with {extra_s} s that are not work" if extra_s else "")
             case _:
                 return decision_text(decision)
 

@@ -34,7 +34,7 @@ def read_file(
 ) -> Workload | SwfTrace | RackhamTrace | JobLog:
     """Read a file without converting it. `format` is a name of `files.FORMATS`, by default that of the content.
 
-    `mapping` is the file that says what the columns of a table are. `timezone` is that of times without a zone in a log
+    `mapping` is the file that describes the columns of a table. `timezone` is that of times without a zone in a log
     of Slurm or a table. A `lenient` reading skips invalid lines of a log. Up to 60 µs per job. Raises InputError.
     """
     match files.format_of(path, format, mapping):

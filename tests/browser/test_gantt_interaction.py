@@ -34,7 +34,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "w.json").write_text(json.dumps(content))
     (folder / "other.json").write_text(json.dumps(content | {"jobs": content["jobs"][:10]}))
     for policy, files in (("fcfs", ("w.json",)), ("easy", ("w.json",)), ("conservative", ("other.json", "w.json"))):
-        workloads = [word for file in files for word in ("-w", file)]
+        workloads = [text for file in files for text in ("-w", file)]
         args = ("--procs", "32", *workloads, "--policy", policy, "-e", policy, "--journal", f"{policy}.pbj")
         assert run_cli("simulate", *args, cwd=folder).returncode == 0
     done = run_cli("report", "fcfs", "easy", "conservative", "--output", "three.html", cwd=folder)
@@ -140,7 +140,7 @@ def marked(browser: webdriver.Chrome) -> list[str | None]:
 
 
 def find(browser: webdriver.Chrome, text: str) -> str:
-    """Look for a job, and give what is said."""
+    """Search for a job, and return the message."""
     field = browser.find_element(By.CSS_SELECTOR, "#board input")
     field.clear()
     field.send_keys(text, Keys.ENTER)
@@ -210,7 +210,7 @@ def test_parts_of_a_job_have_one_colour_and_are_joined(browser: webdriver.Chrome
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (0.25, "0.25 s"),
@@ -223,8 +223,8 @@ def test_parts_of_a_job_have_one_colour_and_are_joined(browser: webdriver.Chrome
         (-90, "-1 min 30 s"),
     ],
 )
-def test_time_is_shown_in_days_and_hours(seconds: float, words: str, page: webdriver.Chrome) -> None:
-    assert page.execute_script("return pybatschedClock.text(arguments[0])", seconds) == words
+def test_time_is_shown_in_days_and_hours(seconds: float, text: str, page: webdriver.Chrome) -> None:
+    assert page.execute_script("return pybatschedClock.text(arguments[0])", seconds) == text
 
 
 @pytest.mark.parametrize(

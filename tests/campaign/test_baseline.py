@@ -54,7 +54,7 @@ def campaign(
 
 
 def rows(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Give the figures against the baseline by workload and policy."""
+    """Return the figures against the baseline by workload and policy."""
     found = pl.read_parquet(out / "results.parquet").iter_rows(named=True)
     return {(row["workload"], row["policy"]): {name: row[name] for name in FIGURES} for row in found}
 
@@ -163,7 +163,7 @@ def test_runs_with_missing_or_damaged_end_times_are_repeated_or_omitted(tmp_path
 
 
 def test_pairs_are_of_the_same_seed_and_repeat(tmp_path: Path) -> None:
-    """Each seed has a drawn workload of its own; a point of one seed has no jobs in common with another one's."""
+    """Each seed has its own random workload; points of different seeds have no jobs in common."""
     (tmp_path / "s.toml").write_text(
         """
 name = "drawn"

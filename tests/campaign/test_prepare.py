@@ -229,8 +229,8 @@ def test_urgent_jobs_by_name_are_those_of_each_week(tmp_path: Path) -> None:
     }
     for one in Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 1):
         made = json.loads(Path(one.path).read_text())
-        told = [(job["id"], job["subtime"], job["res"], job.get("urgent")) for job in made["jobs"]]
-        assert told[1:] == [("urgent2", 30, 2, True), (told[2][0], 60, 1, None), ("urgent1", 3600, 4, True)]
+        rows = [(job["id"], job["subtime"], job["res"], job.get("urgent")) for job in made["jobs"]]
+        assert rows[1:] == [("urgent2", 30, 2, True), (rows[2][0], 60, 1, None), ("urgent1", 3600, 4, True)]
         assert made["jobs"][3]["estimate"] == 390
         assert made["urgent"] == {"injected": 2}  # no seed: it would make files of one content different
 
@@ -240,8 +240,8 @@ def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^workload small: urgent jobs of 128 processors: expected at most 16"):
         Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
     given["urgent"] = {"jobs": [[16, 60, 0], [17, 60, 1]]}
-    said = r"^workload small: urgent job 2 of 2, at 1 s, has 17 processors: expected at most 16, "
-    with pytest.raises(InputError, match=f"{said}the size of the machine$"):
+    message = r"^workload small: urgent job 2 of 2, at 1 s, has 17 processors: expected at most 16, "
+    with pytest.raises(InputError, match=f"{message}the size of the machine$"):
         Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
 
 
@@ -298,8 +298,8 @@ def test_merged_logs(tmp_path: Path) -> None:
     preparer = Preparer(tmp_path, [tmp_path])
     (one,) = preparer.prepare(merge_spec(**{"from": 50, "to": "3m"}), 3)
     assert (one.name, one.family, one.n_procs) == ("grid", "grid", 10)
-    told = [(job["id"], job["subtime"], job["walltime"], job["cluster"]) for job in jobs_of(one.path)]
-    assert told == [("a-2", 0, 120, "a"), ("b-2", 20, 120, "b"), ("b-3", 30, 120, "b")]
+    rows = [(job["id"], job["subtime"], job["walltime"], job["cluster"]) for job in jobs_of(one.path)]
+    assert rows == [("a-2", 0, 120, "a"), ("b-2", 20, 120, "b"), ("b-3", 30, 120, "b")]
     (first,) = preparer.prepare(merge_spec(max_jobs=2, walltimes="exact"), 3)
     assert [(job["id"], job["subtime"], job["walltime"]) for job in jobs_of(first.path)] == [
         ("a-1", 0, 61),

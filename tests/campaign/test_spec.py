@@ -34,7 +34,7 @@ FIRST = "a letter or digit first, at most 80 characters"
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         *(
             ({"name": name}, f"name: expected letters, digits and . _ + -, {FIRST}, found {shown}")
@@ -223,21 +223,21 @@ FIRST = "a letter or digit first, at most 80 characters"
         ({"format": 2}, "format: expected 1"),
     ],
 )
-def test_wrong_files_name_the_member(changes: dict[str, Any], said: str) -> None:
+def test_wrong_files_name_the_member(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         spec_of(content(**changes), "s.toml")
     assert str(error.value).startswith("s.toml: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("x = ", "expected TOML"), ("a = 1\na = 2", "expected TOML"), (f"a = {'9' * 5000}", "expected TOML")],
 )
-def test_invalid_toml_is_an_input_error(text: str, said: str, tmp_path: Path) -> None:
+def test_invalid_toml_is_an_input_error(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read_spec(path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_spec(tmp_path / "none.toml")
@@ -268,8 +268,8 @@ def test_points_come_in_the_order_of_the_file(tmp_path: Path) -> None:
         "s",
     )
     found = points(spec, tmp_path)
-    told = [(point["platform"], point["policy"], point["options"], cell.procs) for point, cell in found]
-    assert told == [
+    rows = [(point["platform"], point["policy"], point["options"], cell.procs) for point, cell in found]
+    assert rows == [
         ("small", "easy", {"order": "fcfs"}, 32),
         ("small", "easy", {"order": "sjf"}, 32),
         ("small", "first", {}, 32),

@@ -176,7 +176,7 @@ def test_a_claim_with_a_missing_log_is_not_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("best(filter, wait, 'easy')", "an option whose values are numbers"),
         ("best(nope, wait, 'easy')", "no point has this option"),
@@ -185,10 +185,10 @@ def test_a_claim_with_a_missing_log_is_not_measured() -> None:
         ("mean(wait, colour = 1)", "colour: expected one of workload, platform, policy"),
     ],
 )
-def test_measures_with_unknown_names_are_rejected_with_a_reason(text: str, said: str) -> None:
+def test_measures_with_unknown_names_are_rejected_with_a_reason(text: str, message: str) -> None:
     with pytest.raises(InputError) as raised:
         judge(claim(measured=text, below=1), GRID)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert str(raised.value).startswith(f"claim c: {text}: ")
 
 
@@ -226,7 +226,7 @@ def test_every_study_file_is_valid(name: str) -> None:
     assert all(file in archive.LOGS for file in wanted)
 
 
-#: Half a minute each and more, even when they are quick; and two whose kind is tried by others.
+#: Half a minute or more each, even in the quick version; and two of a kind that other studies cover.
 TAKE_LONG = {"reallocation", "locality", "dbf", "backfilling", "ujfb"}
 
 
@@ -349,7 +349,7 @@ def test_areas_of_the_locality_study_are_those_of_its_jobs(tmp_path: Path) -> No
 
 
 def test_claims_without_the_locality_logs_are_still_judged(tmp_path: Path) -> None:
-    """Claims on days that are not at hand have no value; they are no mistakes."""
+    """Claims on missing days have no value; they are not errors."""
     study = studies.read_study("locality")
     with Store(tmp_path / "out") as store:
         points = points_of(study.campaign, store, [])
@@ -414,8 +414,10 @@ def test_logs_merged_by_a_study_are_also_searched_for(tmp_path: Path, monkeypatc
     (tmp_path / "a.swf").touch()
     done = run_cli("reproduce", "backfilling", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
     assert done.returncode == 2
-    said = "1 log missing: b.swf. Use --traces DIR or set PYBATSCHED_TRACES. To download: pybatsched traces get b.swf "
-    assert f"{said}--output DIR. To run without logs: --quick\n" in done.stderr
+    message = (
+        "1 log missing: b.swf. Use --traces DIR or set PYBATSCHED_TRACES. To download: pybatsched traces get b.swf "
+    )
+    assert f"{message}--output DIR. To run without logs: --quick\n" in done.stderr
 
 
 def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
@@ -430,7 +432,7 @@ def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.skipif(not (TRACES / CTC).exists(), reason=f"{CTC} is not in {TRACES}")
 def test_easy_with_exact_run_times_gives_all_published_digits(tmp_path: Path) -> None:
-    """And a log that is missing is told, and no failure: KTH-SP2 here."""
+    """A missing log is reported and is not a failure: KTH-SP2 here."""
     (tmp_path / CTC).symlink_to(TRACES / CTC)
     study = studies.read_study("easy")
     small = study.campaign.model_copy(

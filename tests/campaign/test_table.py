@@ -36,7 +36,7 @@ POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "o
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"),
+    ("manifest", "message"),
     [
         ({}, "missing required field `name`"),
         ({"spec": []}, "Expected `object`, got `array` - at `$.spec`"),
@@ -48,7 +48,7 @@ POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "o
     ],
 )
 def test_an_untrusted_manifest_cannot_name_files_outside_the_campaign(
-    manifest: dict[str, Any], told: str, tmp_path: Path
+    manifest: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     about = {"format": "pybatsched-campaign"} | (
         manifest and {"name": "n", "spec": {"workload": []}, "points": []} | manifest
@@ -56,7 +56,7 @@ def test_an_untrusted_manifest_cannot_name_files_outside_the_campaign(
     (tmp_path / "manifest.json").write_text(json.dumps(about))
     done = run_cli("campaign", "status", str(tmp_path))
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_deeply_nested_untrusted_files_are_input_errors(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_existing_files_are_overwritten_as_by_batsim(tmp_path: Path) -> None:
 def test_the_verbosity_level_selects_logged_messages(
     level: str, has_network: bool, has_more: bool, tmp_path: Path
 ) -> None:
-    """In the words of Batsim's log, which people's scripts look through."""
+    """In the format of Batsim's log, because scripts search it."""
     source = recording("plain")
     done, scheduler = run_beside(source, tmp_path / "out", "-v", level)
     lines = done.stderr.splitlines()
@@ -114,9 +114,7 @@ def test_a_long_list_of_unfinished_jobs_is_truncated(tmp_path: Path) -> None:
 def test_an_open_registration_is_reported(tmp_path: Path) -> None:
     done, _ = run_beside(recording("plain"), tmp_path / "out", "-q", "--enable-dynamic-jobs")
     assert done.returncode == 0
-    assert (
-        "Deadlock detected: all jobs are over, but with --enable-dynamic-jobs the scheduler has to say" in done.stderr
-    )
+    assert "Deadlock detected: all jobs are done, but the scheduler did not send registration_finished" in done.stderr
 
 
 def test_a_lost_scheduler_is_reported(tmp_path: Path) -> None:
@@ -138,14 +136,14 @@ def plain(tmp_path: Path) -> Path:
     return Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
 
 
-def refused(*words: str, cwd: Path) -> tuple[int, str]:
-    done = run_forked("batsim", *words, cwd=cwd)
+def refused(*args: str, cwd: Path) -> tuple[int, str]:
+    done = run_forked("batsim", *args, cwd=cwd)
     assert done.stdout == ""
     return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("args", "code", "message"),
     [
         ("-p none.xml", 1, "Platform file 'none.xml' cannot be read."),
         ("-p platform.xml -w none.json", 2, "Workload file 'none.json' cannot be read."),
@@ -184,16 +182,18 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
     ],
 )
 def test_invalid_command_lines_have_batsims_exit_code_and_message(
-    words: str, code: int, told: str, plain: Path
+    args: str, code: int, message: str, plain: Path
 ) -> None:
-    found, errors = refused(*words.split(), cwd=plain)
-    told = told.encode(locale.getencoding(), "backslashreplace").decode(locale.getencoding())  # as it can be written
-    assert (found, told in errors) == (code, True), errors
+    found, errors = refused(*args.split(), cwd=plain)
+    message = message.encode(locale.getencoding(), "backslashreplace").decode(
+        locale.getencoding()
+    )  # as it can be written
+    assert (found, message in errors) == (code, True), errors
 
 
 @pytest.mark.parametrize("number", ["3", "3x", "+3", " 3.9"])
 def test_numbers_are_read_as_batsim_reads_them(number: str, plain: Path) -> None:
-    """What stands behind a number does not count. Three machines are too few for a job of four."""
+    """Text after a number is ignored. Three machines are too few for a job of four."""
     done = run_forked("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
     assert done.returncode == ABORTED
     assert "job w0!cid requests 4 processors; the platform has 3" in done.stderr
@@ -328,14 +328,14 @@ def test_a_signal_ends_a_waiting_simulation(signum: signal.Signals, tmp_path: Pa
 
 
 def test_a_signal_after_the_last_message_keeps_the_output_files(tmp_path: Path) -> None:
-    """The scheduler may be through, and everything told to stop, before they are written."""
+    """The scheduler may have finished, and all processes may get a signal, before the files are written."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:-1])
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory)
         scheduler.answer(process)
-        last = scheduler.hear()
+        last = scheduler.receive()
         assert b"SIMULATION_ENDS" in last
         process.send_signal(signal.SIGTERM)
         scheduler.say(source.replies[-1])
@@ -344,14 +344,14 @@ def test_a_signal_after_the_last_message_keeps_the_output_files(tmp_path: Path) 
 
 
 def test_the_second_signal_ends_the_wait_for_the_final_reply(tmp_path: Path) -> None:
-    """A scheduler may hear of the end and say nothing."""
+    """A scheduler may receive the end and send no reply."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:-1])
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
         scheduler.answer(process)
-        assert b"SIMULATION_ENDS" in scheduler.hear()
+        assert b"SIMULATION_ENDS" in scheduler.receive()
 
         def has_ended() -> bool:
             process.send_signal(signal.SIGINT)  # two that come at once are one
@@ -366,7 +366,7 @@ def test_the_second_signal_ends_the_wait_for_the_final_reply(tmp_path: Path) -> 
 
 
 def test_a_scheduler_that_only_requests_calls_gets_simulation_ends(tmp_path: Path) -> None:
-    """Batsim would go on. It has no job left, and the answer to each call asks for the next one."""
+    """Batsim would continue. No job is left, and each reply requests the next call."""
     place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
     (place / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
     scheduler = Scheduler([])
@@ -377,12 +377,12 @@ def test_a_scheduler_that_only_requests_calls_gets_simulation_ends(tmp_path: Pat
             stderr=subprocess.PIPE,
             text=True,
         )
-        heard = b""
-        while b"SIMULATION_ENDS" not in heard:
-            heard = scheduler.hear()
-            now = json.loads(heard)["now"]
+        message = b""
+        while b"SIMULATION_ENDS" not in message:
+            message = scheduler.receive()
+            now = json.loads(message)["now"]
             call = {"timestamp": now, "type": "CALL_ME_LATER", "data": {"timestamp": now + 1}}
-            over = b"SIMULATION_ENDS" in heard
+            over = b"SIMULATION_ENDS" in message
             scheduler.say(json.dumps({"now": now, "events": [] if over else [call]}).encode())
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 5
@@ -403,6 +403,6 @@ def test_simulation_ends_in_a_job_field_does_not_disable_signals(tmp_path: Path)
             stderr=subprocess.DEVNULL,
         )
         scheduler.answer(process)
-        assert b'"SIMULATION_ENDS"' in scheduler.hear()
+        assert b'"SIMULATION_ENDS"' in scheduler.receive()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_OF_WORK_S) == 128 + signal.SIGTERM

@@ -104,7 +104,7 @@ def full() -> Iterator[int]:
 
 @contextmanager
 def closed_pipe() -> Iterator[int]:
-    """A pipe whose reader has had enough, as `head` has."""
+    """A pipe that its reader has closed, as `head` does."""
     theirs, ours = os.pipe()
     os.close(theirs)
     yield ours
@@ -112,7 +112,7 @@ def closed_pipe() -> Iterator[int]:
 
 
 WAYS = {"full": full, "closed": closed_pipe}
-#: How a command ends: with a line, or, where the reader of a pipe has gone, without one and as by SIGPIPE.
+#: How a command ends: with an error line; or, if a pipe is closed, without one and as by SIGPIPE.
 LOST: dict[str, tuple[int, list[str]]] = {
     "full": (2, ["pybatsched: standard output cannot be written: No space left on device"]),
     "closed": (141, []),
@@ -120,15 +120,15 @@ LOST: dict[str, tuple[int, list[str]]] = {
 
 
 def run_into(way: str, args: tuple[str, ...], cwd: Path) -> tuple[int, list[str]]:
-    """Run a command with such a standard output. Gives its exit code and what it says on standard error."""
-    with tempfile.TemporaryFile() as said, WAYS[way]() as stdout:
-        code = Forked(args, stderr=said, stdout=stdout, cwd=cwd).finish()
-        said.seek(0)
-        return code, said.read().decode().splitlines()
+    """Run a command with such a standard output. Return its exit code and the lines of standard error."""
+    with tempfile.TemporaryFile() as errors, WAYS[way]() as stdout:
+        code = Forked(args, stderr=errors, stdout=stdout, cwd=cwd).finish()
+        errors.seek(0)
+        return code, errors.read().decode().splitlines()
 
 
 def called(command: str) -> list[str]:
-    """Give the words of a command as they are typed: what `inject` does stands behind a file."""
+    """Return the arguments of a command as they are typed: the step of `inject` comes after the file."""
     return command.replace("inject ", f"inject {WORKLOAD} ").split()
 
 
@@ -136,7 +136,7 @@ def test_every_command_is_in_the_list_of_this_test() -> None:
     assert {*SPEAKING} == {*COMMANDS}
 
 
-#: One way for a command's help, and the other for what it has to say.
+#: One way for the help of a command, and the other for its output.
 IN_TURN = [(name, *((0, 1) if nth % 2 else (1, 0))) for nth, name in enumerate(COMMANDS)]
 
 
@@ -149,15 +149,15 @@ def test_the_help_of_every_command_cannot_be_written(command: str, way: str, pla
     ("command", "way"), [(name, [*WAYS][way]) for name, _, way in IN_TURN if SPEAKING[name] is not None]
 )
 def test_every_command_reports_an_unwritable_output(command: str, way: str, place: Path) -> None:
-    group, *name = command.split()[:2]  # what `inject` does is told behind its file
+    group, *name = command.split()[:2]  # the step of `inject` comes after its file
     shutil.rmtree(place / "keys", ignore_errors=True)  # which no command writes twice
-    code, said = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
-    assert (code, [line for line in said if not line.startswith("pybatsched 0.")]) == LOST[way]
+    code, output = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
+    assert (code, [line for line in output if not line.startswith("pybatsched 0.")]) == LOST[way]
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_output_larger_than_the_buffer_is_reported_if_unwritable(way: str, place: Path) -> None:
-    """More than a buffer holds: the command itself stumbles, not the last flush."""
+    """More than a buffer holds: the command itself fails, not the last flush."""
     assert run_into(way, ("platform", "generate", "curie", "--output", "-"), place) == LOST[way]
 
 
@@ -220,7 +220,7 @@ def test_a_run_continues_if_stderr_is_closed(where: str, tmp_path: Path) -> None
     assert run_cli("simulate", *RUN, cwd=tmp_path).returncode == 0
     expected = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix == ".csv"}
     (tmp_path / "else").mkdir()
-    command = " ".join([shlex.quote(word) for word in (sys.executable, "-m", "pybatsched", "simulate", *RUN, "-v")])
+    command = " ".join([shlex.quote(text) for text in (sys.executable, "-m", "pybatsched", "simulate", *RUN, "-v")])
     done = subprocess.run(
         ["/bin/sh", "-c", f"{command} {where}"],
         stdout=subprocess.PIPE,
@@ -237,8 +237,8 @@ def test_a_run_continues_if_stderr_is_closed(where: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
 def test_an_error_on_closed_stderr_keeps_its_exit_code(where: str, tmp_path: Path) -> None:
-    words = ("simulate", "--procs", "4", "--policy", "easy", "-w", "nowhere.json")
-    command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *words, where])
+    args = ("simulate", "--procs", "4", "--policy", "easy", "-w", "nowhere.json")
+    command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *args, where])
     done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
 

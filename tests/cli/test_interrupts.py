@@ -68,7 +68,7 @@ def test_ctrl_c_while_a_policy_is_imported_leaves_no_files(tmp_path: Path) -> No
 
 
 def test_an_interrupt_ignored_by_the_shell_stays_ignored(tmp_path: Path) -> None:
-    """As with nohup: a shell that starts a command in the background says so."""
+    """As with nohup: a shell ignores the signal for commands in the background."""
     (tmp_path / "sitecustomize.py").write_text(_CUSTOM)
     env = os.environ | {"PYTHONPATH": str(tmp_path), "AT": "pybatsched_schedulers.easy"}
     command = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", "pybatsched", "policies", "easy"]
@@ -78,7 +78,7 @@ def test_an_interrupt_ignored_by_the_shell_stays_ignored(tmp_path: Path) -> None
 
 
 def test_importing_the_package_imports_no_submodules() -> None:
-    """Else a signal would come before anybody can hear it. Nothing else is either: typing takes its time, too."""
+    """Otherwise a signal could arrive before its handler is set. Even `typing` is not imported, because it is slow."""
     script = (
         f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = {{*sys.modules}}; import pybatsched.__main__;"
         "print(sorted({*sys.modules} - before))"

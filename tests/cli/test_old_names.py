@@ -42,8 +42,8 @@ def test_old_names_of_simulate_make_the_same_run(place: Path, old: str, new: str
 
 @pytest.mark.parametrize("option", ["--to", "--until"])
 def test_old_names_of_convert_write_the_same_file(place: Path, option: str) -> None:
-    for name, words in (("old.json", option), ("new.json", "--submitted-before")):
-        done = run_cli("workload", "convert", "log.swf", name, words, "300", cwd=place)
+    for name, given in (("old.json", option), ("new.json", "--submitted-before")):
+        done = run_cli("workload", "convert", "log.swf", name, given, "300", cwd=place)
         assert done.returncode == 0, done.stderr
     assert (place / "old.json").read_bytes() == (place / "new.json").read_bytes()
 
@@ -82,6 +82,6 @@ def test_send_end_works_by_its_old_and_new_name(place: Path, option: str) -> Non
     ],
 )
 def test_the_help_shows_new_names_only(command: tuple[str, ...], old: tuple[str, ...]) -> None:
-    words = run_cli(*command, "--help").stdout.replace(",", " ").replace("[", " ").replace("]", " ").split()
-    assert "--submitted-before" in words
-    assert set(old).isdisjoint(words)
+    parts = run_cli(*command, "--help").stdout.replace(",", " ").replace("[", " ").replace("]", " ").split()
+    assert "--submitted-before" in parts
+    assert set(old).isdisjoint(parts)

@@ -26,8 +26,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def summary(place: Path, prefix: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((place / f"{prefix}_summary.json").read_text())
-    return told
+    content: dict[str, Any] = json.loads((place / f"{prefix}_summary.json").read_text())
+    return content
 
 
 def test_the_recorded_command_does_not_depend_on_spelling_or_output_paths(place: Path) -> None:
@@ -41,8 +41,8 @@ def test_the_recorded_command_does_not_depend_on_spelling_or_output_paths(place:
     )
     for way in ways:
         assert run_cli("simulate", *way, cwd=place).returncode == 0
-    told = summary(place, "a")
-    assert told["command"] == f"pybatsched simulate --procs 32 -w {shlex.quote(WORKLOAD)} --policy easy -o order=sjf"
+    content = summary(place, "a")
+    assert content["command"] == f"pybatsched simulate --procs 32 -w {shlex.quote(WORKLOAD)} --policy easy -o order=sjf"
     assert (place / "a_summary.json").read_bytes() == (place / "deep" / "b_summary.json").read_bytes()
 
 
@@ -64,8 +64,8 @@ def test_the_recorded_command_has_the_arguments_for_batsim() -> None:
     simulate.add_arguments(parser)
     args = parser.parse_args(["--procs", "4", "-w", "w.json", "--policy", "fcfs"])
     args.for_batsim = ["-E", "--sched-cfg", "a b"]
-    told = command_to_repeat("run", simulate.add_arguments, args)
-    assert told == "pybatsched run --procs 4 -w w.json --policy fcfs -- -E --sched-cfg 'a b'"
+    command = command_to_repeat("run", simulate.add_arguments, args)
+    assert command == "pybatsched run --procs 4 -w w.json --policy fcfs -- -E --sched-cfg 'a b'"
 
 
 def test_a_failed_run_records_its_command(place: Path) -> None:

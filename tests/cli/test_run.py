@@ -43,7 +43,7 @@ def run(place: Path, *more: str, policy: str = "easy") -> subprocess.CompletedPr
 
 
 def is_running(place: Path) -> bool:
-    """Tell whether the stand-in is still there; a zombie is not."""
+    """Return whether the stand-in still runs; a zombie does not."""
     try:
         status = Path(f"/proc/{(place / 'pid').read_text()}/status").read_text()
     except FileNotFoundError:
@@ -72,8 +72,8 @@ def test_replaced_results_are_reported(place: Path) -> None:
     assert "replaced the results" not in run(place).stderr + run(place).stderr
     on = f"on {WORKLOAD}"
     replaced = f"replaced the results of policy easy {on} with those of policy fcfs {on}"
-    said = f"out/r: {replaced} (different: policy)\n"
-    assert said in run(place, policy="fcfs").stderr
+    message = f"out/r: {replaced} (different: policy)\n"
+    assert message in run(place, policy="fcfs").stderr
     assert run(place, "-q").stderr == ""
 
 
@@ -123,8 +123,8 @@ def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
     (job,) = json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"]
     assert (job["walltime"], job["memory_gb"]) == (11, 1.5)
     assert json.loads((place / "deep" / "er" / "x_summary.json").read_text())["memory_unit"] == "MB"
-    args_told = (place / "args").read_text().splitlines()
-    assert args_told[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
+    args_of_batsim = (place / "args").read_text().splitlines()
+    assert args_of_batsim[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
 
 
 def test_a_part_of_a_batsim_file_becomes_a_file_for_batsim(place: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_journal_can_be_replayed(place: Path) -> None:
 
 @pytest.mark.parametrize("how", ["", "deadlock-abort", "slow-end"])
 def test_a_deadlock_lists_each_job(how: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batsim 4.2 exits with 0 and no word; with SimGrid 3.25 it aborts."""
+    """Batsim 4.2 exits with 0 and prints nothing; with SimGrid 3.25 it aborts."""
     monkeypatch.setenv("STAND_IN", how)
     done = run(place, policy=f"{PUSHY}:Lazy")
     assert done.returncode == 5, done.stderr
@@ -209,7 +209,7 @@ def start(place: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def files(place: Path) -> dict[str, bytes]:
-    """Give the results that are in their places, with Batsim's log."""
+    """Return the results that are in their places, with Batsim's log."""
     found = {suffix: place / "out" / f"r{suffix}" for suffix in SUFFIXES}
     return {suffix: path.read_bytes() for suffix, path in found.items() if path.exists()}
 
@@ -226,8 +226,8 @@ def test_a_finished_run_leaves_no_partial_files(place: Path) -> None:
         "r_batsim.log",
     }
     assert {path.name for path in (place / "out").iterdir()} == results | {"r_state.json"}
-    told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
-    assert told[told.index("-e") + 1] == "out/r"
+    summary = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert summary[summary.index("-e") + 1] == "out/r"
     mark = json.loads((place / "out" / "r_state.json").read_text())
     assert (mark["state"], mark["n_jobs"], mark["n_over"]) == ("finished", 30, 30)
     assert run(place).returncode == 0
@@ -280,8 +280,8 @@ def test_a_stopped_run_keeps_earlier_results(
     process.communicate(timeout=PATIENCE_S)
     assert files(place) == before
     assert json.loads((place / "out" / "r_state.json").read_text())["state"] == state
-    told = "interrupted after 0 of 30 jobs" if state == "interrupted" else "broke off"
-    assert f"the last one: {told} (out/r.part_*" in run_cli("metrics", "out/r", cwd=place).stderr
+    message = "interrupted after 0 of 30 jobs" if state == "interrupted" else "broke off"
+    assert f"the last one: {message} (out/r.part_*" in run_cli("metrics", "out/r", cwd=place).stderr
     assert_gone(place)
 
 
@@ -341,9 +341,9 @@ def test_the_scheduler_ends_when_batsim_is_killed(place: Path, monkeypatch: pyte
     monkeypatch.setenv("STAND_IN", "hang")
     process = start(place)
     os.kill(int((place / "pid").read_text()), signal.SIGKILL)
-    _, said = process.communicate(timeout=PATIENCE_S)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
-    assert "exit code 137 before its first message" in said
+    assert "exit code 137 before its first message" in errors
 
 
 def test_a_policy_that_raises_ends_batsim(place: Path) -> None:
@@ -365,10 +365,10 @@ def test_the_summary_has_the_arguments_of_batsim(place: Path) -> None:
     args = ("-p", "sx-ace", "-w", "w.json", "--policy", "easy", "-e", "out/")
     done = run_cli("run", *args, *added, cwd=place)
     assert done.returncode == 0, done.stderr
-    told = json.loads((place / "out" / "_summary.json").read_text())
-    assert told["policy"]["options"]["order"] == "sjf"
-    assert told["n_procs"] == 24
-    assert told["batsim_options"]["dynamic-jobs-enabled"] is True
+    summary = json.loads((place / "out" / "_summary.json").read_text())
+    assert summary["policy"]["options"]["order"] == "sjf"
+    assert summary["n_procs"] == 24
+    assert summary["batsim_options"]["dynamic-jobs-enabled"] is True
     compared = run_cli("compare", "out/_summary.json", "out/_summary.json", cwd=place)
     assert (compared.returncode, compared.stderr) == (0, "")
 
@@ -376,11 +376,11 @@ def test_the_summary_has_the_arguments_of_batsim(place: Path) -> None:
 def test_the_summary_has_the_clusters_of_batsim(place: Path) -> None:
     args = ("-p", "grid-pwa@0.1", "-w", str(WORKLOAD), "--policy", "easy", "-e", "out/r")
     assert run_cli("run", *args, cwd=place).returncode == 0
-    told = json.loads((place / "out" / "r_summary.json").read_text())
-    assert told["clusters"] == {"hpc2n": "0-23", "ctc": "24-66", "sdsc": "67-79"}
+    summary = json.loads((place / "out" / "r_summary.json").read_text())
+    assert summary["clusters"] == {"hpc2n": "0-23", "ctc": "24-66", "sdsc": "67-79"}
     assert run_cli("run", *args, "--", "--mmax=40", cwd=place).returncode == 0
-    told = json.loads((place / "out" / "r_summary.json").read_text())
-    assert told["clusters"] == {"hpc2n": "0-23", "ctc": "24-39"}
+    summary = json.loads((place / "out" / "r_summary.json").read_text())
+    assert summary["clusters"] == {"hpc2n": "0-23", "ctc": "24-39"}
 
 
 @pytest.mark.parametrize(
@@ -398,10 +398,10 @@ def test_energy_by_name(place: Path) -> None:
     args = ("-p", "sx-aurora", "-w", str(WORKLOAD), "--policy", "easy", "--", "-Eq")
     assert run_cli("run", *args, cwd=place).returncode == 0
     assert "wattage_per_state" in (place / "out_platform.xml").read_text()
-    told = json.loads((place / "out_summary.json").read_text())
-    assert told["batsim_options"]["energy"] is True
+    summary = json.loads((place / "out_summary.json").read_text())
+    assert summary["batsim_options"]["energy"] is True
     digest = hashlib.sha256((place / "out_platform.xml").read_bytes()).hexdigest()
-    assert told["inputs"]["platform"] == [{"file": "sx-aurora", "sha256": digest}]
+    assert summary["inputs"]["platform"] == [{"file": "sx-aurora", "sha256": digest}]
 
 
 @pytest.mark.parametrize(
@@ -440,14 +440,14 @@ def test_a_part_of_a_workload_is_what_batsim_gets(place: Path) -> None:
     done = run(place, "--max-jobs", "7", "--tau", "10")
     assert done.returncode == 0, done.stderr
     assert "mean bounded slowdown (tau 10 s)" in done.stdout
-    words = (place / "args").read_text().splitlines()
-    assert words[words.index("-w") + 1] == "out/r_w0.json"
+    args = (place / "args").read_text().splitlines()
+    assert args[args.index("-w") + 1] == "out/r_w0.json"
     assert len(json.loads((place / "out" / "r_w0.json").read_text())["jobs"]) == 7
     assert json.loads((place / "out" / "r_summary.json").read_text())["selection"] == {"max_jobs": 7}
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (
             ("--", "-s", "tcp://x"),
@@ -460,10 +460,10 @@ def test_a_part_of_a_workload_is_what_batsim_gets(place: Path) -> None:
         (("--journal", str(WORKLOAD)), "is an input of this command; expected another output file"),
     ],
 )
-def test_usage_errors(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_usage_errors(args: tuple[str, ...], message: str, place: Path) -> None:
     done = run(place, *args)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_a_missing_batsim_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,7 +478,7 @@ def test_a_missing_batsim_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("program", [(), ("--batsim", "/nowhere/batsim"), ("--image", "oarteam/batsim:4.0.0")])
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (("--policy", "no-such"), "no-such"),
         (("-p", "no-such.xml"), "no-such.xml"),
@@ -487,12 +487,12 @@ def test_a_missing_batsim_is_an_error(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_wrong_input_is_reported_before_a_missing_program(
-    wrong: tuple[str, ...], said: str, program: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wrong: tuple[str, ...], message: str, program: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run(tmp_path, *program, *wrong)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "batsim:4.0.0" not in done.stderr
     assert "/nowhere/batsim" not in done.stderr
 
@@ -507,16 +507,16 @@ def test_the_image_is_started_with_the_files_under_their_own_names(place: Path) 
     docker.chmod(0o755)
     done = run(place, "--image", "oarteam/batsim:4.0.0")
     assert done.returncode == 0, done.stderr
-    told = (place / "docker").read_text()
-    assert f"--volume {place}/out:{place}/out " in told
-    assert f"--volume {ROOT}/platforms:{ROOT}/platforms:ro" in told
-    assert f"--user {os.getuid()}:{os.getgid()}" in told
-    assert "--network host" in told
-    words = (place / "args").read_text().splitlines()
-    assert words[words.index("-e") + 1] == f"{place}/out/r.part"
-    told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
-    assert told[told.index("-e") + 1] == f"{place}/out/r"
-    assert words[words.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
+    text = (place / "docker").read_text()
+    assert f"--volume {place}/out:{place}/out " in text
+    assert f"--volume {ROOT}/platforms:{ROOT}/platforms:ro" in text
+    assert f"--user {os.getuid()}:{os.getgid()}" in text
+    assert "--network host" in text
+    args = (place / "args").read_text().splitlines()
+    assert args[args.index("-e") + 1] == f"{place}/out/r.part"
+    recorded = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert recorded[recorded.index("-e") + 1] == f"{place}/out/r"
+    assert args[args.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
 
 
 def test_a_container_is_killed_by_name(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

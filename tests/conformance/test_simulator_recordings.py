@@ -65,7 +65,7 @@ def are_batsims(recording: Recording, folder: Path, clock: str, other: Collectio
 
 
 def without_hops(path: Path) -> str:
-    """Give the text of a file as the recordings have it: times below 1e-290 are 0."""
+    """Return the text of a file as the recordings have it: times below 1e-290 are 0."""
     return re.sub(r"(?m)^[\d.]+e-(?:29|30)\d\b", "0", path.read_text())
 
 
@@ -83,7 +83,7 @@ def test_a_simulation_paused_at_each_message_gives_the_same_messages(
 
 
 def energy_rows(path: Path) -> list[str]:
-    """Give the rows of ``_consumed_energy.csv``, without the mean power where Batsim's hops at time 0 show."""
+    """Return the rows of ``_consumed_energy.csv``, without the mean power where Batsim's hops at time 0 show."""
     lines = path.read_text().splitlines()
     return [line.rpartition(",")[0] if line.startswith("0.000000,") else line for line in lines]
 
@@ -137,7 +137,7 @@ Differences:
 
 
 def line(recording: Recording) -> str:
-    """Give the line of a recording in docs/conformance.md. The tests above hold it to that."""
+    """Return the line of a recording in docs/conformance.md. The tests above hold it to that."""
     name = recording.name
     equal = "equal" if recording.ends else "equal, with the deadlock"
     if recording.exit_code != 0:
@@ -153,11 +153,11 @@ def line(recording: Recording) -> str:
 
 
 def test_the_conformance_page_is_up_to_date() -> None:
-    """Recordings that are not here are believed; those that are must be there with the right result."""
+    """Missing recordings are not checked; those present must be on the page with the right result."""
     page = ROOT / "docs" / "conformance.md"
-    said = page.read_text().splitlines() if page.exists() else []
+    lines = page.read_text().splitlines() if page.exists() else []
     wanted = [line(recording) for recording in sorted(ALL, key=lambda r: r.name)]
-    if "\n".join(said[: HEAD.count("\n")]) + "\n" != HEAD or not set(wanted) <= set(said):
+    if "\n".join(lines[: HEAD.count("\n")]) + "\n" != HEAD or not set(wanted) <= set(lines):
         fresh = ROOT / "build" / "conformance.md"
         fresh.parent.mkdir(exist_ok=True)
         fresh.write_text(HEAD + "\n".join(wanted) + "\n")

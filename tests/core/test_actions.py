@@ -16,7 +16,7 @@ from pybatsched.testing import Workload, run_policy
 
 class Listener(Puppet):
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
-        self.heard.append(("released", job.id, str(procs), job.state.value))
+        self.received.append(("released", job.id, str(procs), job.state.value))
 
 
 def hold(job: Job | str, procs: str, at: float, **more: Any) -> d.StartAt:
@@ -79,7 +79,7 @@ def test_a_released_job_waits_again() -> None:
     stage.do(hold(job, "0-1", 4.0))
     assert kinds(stage.do(d.Release(job.id))) == []
     assert (job.state, stage.free, job.procs, job.partition) == (JobState.WAITING, "0-3", None, None)
-    assert ("released", "w0!a", "0-1", "waiting") not in stage.puppet.heard
+    assert ("released", "w0!a", "0-1", "waiting") not in stage.puppet.received
     assert kinds(stage.step(call(4.0), at=4.0)) == []
     assert kinds(stage.do(start(job, "2-3"))) == ["ExecuteJob"]
 
@@ -90,7 +90,7 @@ def test_a_lost_processor_releases_the_held_job_and_notifies_the_policy() -> Non
     stage.do(hold(held, "0-1", 4.0), hold(other, "2", 4.0))
     gone = e.Notify(e.MACHINES_UNAVAILABLE, IntervalSet.parse("1"), timestamp=1.0)
     stage.step(gone, at=1.0)
-    assert stage.puppet.heard[-2:] == [("released", "w0!a", "0-1", "waiting"), ("machines", "1")]
+    assert stage.puppet.received[-2:] == [("released", "w0!a", "0-1", "waiting"), ("machines", "1")]
     assert (held.state, other.state, stage.free) == (JobState.WAITING, JobState.HELD, "0 3")
     reply = stage.step(call(4.0), at=4.0)
     assert [type(decision).__name__ for decision in reply.decisions] == ["SetJobMetadata", "ExecuteJob"]

@@ -25,7 +25,7 @@ def test_free_processors_follow_the_states_of_a_job() -> None:
     stage.now = 10.0
     stage.step(stage.completed(job))
     assert stage.free == "0-3"
-    assert stage.puppet.heard == [("submitted", "w0!a"), ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")]
+    assert stage.puppet.received == [("submitted", "w0!a"), ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")]
     assert (job.ended_at, job.state) == (10.0, JobState.COMPLETED)
     assert stage.engine.jobs.n_over[JobState.COMPLETED] == 1
 
@@ -33,7 +33,7 @@ def test_free_processors_follow_the_states_of_a_job() -> None:
 def test_ends_come_before_machines_before_submissions_before_calls() -> None:
     stage = Stage()
     a, b = stage.run("a", "0"), stage.run("b", "1")
-    stage.puppet.heard.clear()
+    stage.puppet.received.clear()
     new = {"id": "w0!c", "subtime": 5, "res": 1, "profile": "d10"}
     stage.now = 5.0
     stage.do(d.KillJob((b.id,)))
@@ -44,14 +44,14 @@ def test_ends_come_before_machines_before_submissions_before_calls() -> None:
         stage.completed(a),
         *stage.killed(b),
     )
-    assert [news[0] for news in stage.puppet.heard] == ["ended", "killed", "machines", "submitted", "call"]
+    assert [news[0] for news in stage.puppet.received] == ["ended", "killed", "machines", "submitted", "call"]
 
 
 def test_no_more_jobs_is_reported_after_the_last_jobs() -> None:
     stage = Stage()
     job = {"id": "w0!a", "subtime": 0, "res": 1, "profile": "d10"}
     stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=0), e.JobSubmitted("w0!a", job, timestamp=0))
-    assert [news[0] for news in stage.puppet.heard] == ["submitted", "notify"]
+    assert [news[0] for news in stage.puppet.received] == ["submitted", "notify"]
 
 
 def test_a_job_reported_late_keeps_its_submission_time() -> None:
@@ -75,7 +75,7 @@ def test_other_events_are_passed_to_the_policy() -> None:
         e.UnknownEvent("SNOW", {}, timestamp=0),
         e.Notify("my own", timestamp=0),
     )
-    assert sorted(stage.puppet.heard) == [
+    assert sorted(stage.puppet.received) == [
         ("answer", 5.0),
         ("message", "hi"),
         ("notify", "my own"),
@@ -83,7 +83,7 @@ def test_other_events_are_passed_to_the_policy() -> None:
         ("unknown",),
     ]
     assert stage.step(e.SimulationEnds(timestamp=0)) == (0.0, ())
-    assert stage.puppet.heard[-1] == ("end",)
+    assert stage.puppet.received[-1] == ("end",)
 
 
 def test_machines_go_and_come_back_while_a_job_runs_on() -> None:
@@ -135,7 +135,7 @@ def test_a_job_larger_than_the_platform_is_rejected_with_the_reason() -> None:
     reply = stage.step(e.JobSubmitted("w0!big", job, timestamp=0))
     assert [d.reason_text(item.reason) for item in reply.decisions] == ["asks for 5 processors; the platform has 4"]
     assert kinds(reply) == ["RejectJob"]
-    assert stage.puppet.heard == []
+    assert stage.puppet.received == []
 
 
 # --- what a peer must not do --------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ MANY = 3_000
 
 
 def called(stage: Stage, *decisions: d.Decision, events: Iterable[e.Event] = (), after_s: float = TICK) -> None:
-    """Call the policy a tick later, or after some seconds; it asks for the next call, and does what the test says."""
+    """Call the policy a tick later, or after some seconds; it requests the next call, and does what the test says."""
     at = round(stage.now + after_s, 6)
     stage.do(*decisions, d.CallMeLater(at + after_s), events=[e.RequestedCall(timestamp=at), *events], at=at)
 
@@ -112,7 +112,7 @@ def test_calls_that_start_a_job_each_are_fine() -> None:
 
 
 def test_calls_that_hold_or_release_a_job_are_fine() -> None:
-    """Though all that Batsim hears of it is one more call."""
+    """Although Batsim only gets one more request for a call."""
     stage = Stage()
     job = stage.submit("a")
     for i in range(MANY):

@@ -23,7 +23,7 @@ def stage() -> Stage:
 
 
 def on_wire(reply: Any) -> list[tuple[Any, ...]]:
-    """Give the reply in short."""
+    """Return the reply in short."""
     short: list[tuple[Any, ...]] = []
     for item in reply.decisions:
         match item:
@@ -89,12 +89,15 @@ def test_requeue_from_scratch(stage: Stage) -> None:
         ("note", "dyn!w0.a.1", "parent=w0!a;segment=1;kind=requeue"),
         ("start", "dyn!w0.a.1", "1-3"),
     ]
-    assert stage.puppet.heard[-1] == ("killed", "w0!a", "waiting")
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "waiting")
     assert (job.id, job.wire_id, job.n_restarts, stage.free) == ("w0!a", "dyn!w0.a.1", 1, "0")
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
     stage.now = 14.0
     reply = stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=14.0), stage.completed(job))
-    assert stage.puppet.heard[-2:] == [("ended", "w0!a", "COMPLETED_SUCCESSFULLY"), ("notify", e.NO_MORE_STATIC_JOBS)]
+    assert stage.puppet.received[-2:] == [
+        ("ended", "w0!a", "COMPLETED_SUCCESSFULLY"),
+        ("notify", e.NO_MORE_STATIC_JOBS),
+    ]
     assert on_wire(reply) == [("registration_finished",)]
     assert stage.engine.jobs.n_submitted == 1
     assert stage.engine.jobs.n_over == {JobState.COMPLETED: 1, JobState.KILLED: 0, JobState.REJECTED: 0}
@@ -197,7 +200,7 @@ def test_a_job_that_ended_by_itself_is_not_requeued(stage: Stage, announced_toge
         assert stage.engine.cluster.partitions["all"].n_kills_pending == 1
         reply = stage.step(answer)
     assert on_wire(reply) == []
-    assert stage.puppet.heard[-1] == ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")
+    assert stage.puppet.received[-1] == ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
 
@@ -206,9 +209,9 @@ def test_acknowledged_registrations_are_not_reported_as_submissions() -> None:
     job = stage.run("a", "0")
     stage.do(d.Requeue(job.id), at=1.0)
     stage.step(*stage.killed(job))
-    stage.puppet.heard.clear()
+    stage.puppet.received.clear()
     stage.do(start(job, "2"), events=[e.JobSubmitted(job.wire_id, {"id": job.wire_id, "res": 1}, timestamp=1.0)])
-    assert stage.puppet.heard == []
+    assert stage.puppet.received == []
     assert job.state is JobState.RUNNING
 
 
@@ -299,9 +302,9 @@ def test_bad_requeues(stage: Stage) -> None:
 def test_a_plain_kill_ends_the_job(stage: Stage) -> None:
     job = stage.run("a", "0-3")
     assert on_wire(stage.do(d.KillJob((job.id,)), at=2.0)) == [("kill", "w0!a")]
-    stage.do(d.KillJob((job.id,)))  # Batsim does not mind, and answers once
+    stage.do(d.KillJob((job.id,)))  # Batsim accepts this, and replies once
     stage.step(*stage.killed(job))
-    assert stage.puppet.heard[-1] == ("killed", "w0!a", "killed")
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "killed")
     assert stage.engine.jobs.n_over[JobState.KILLED] == 1
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
@@ -311,9 +314,9 @@ def test_job_killed_may_arrive_before_job_completed(stage: Stage) -> None:
     stage.do(d.KillJob((job.id,)), at=2.0)
     completed, killed = stage.killed(job)
     stage.step(killed)
-    assert (stage.puppet.heard[-1], stage.free) == (("killed", "w0!a", "killed"), "0-3")
+    assert (stage.puppet.received[-1], stage.free) == (("killed", "w0!a", "killed"), "0-3")
     stage.step(completed)
-    assert stage.puppet.heard[-1] == ("killed", "w0!a", "killed")
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "killed")
 
 
 def test_replace_in_one_reply(stage: Stage) -> None:

@@ -225,14 +225,14 @@ def test_loaded_again_after_a_requeue(stage: Stage) -> None:
     assert (job.profile, job.walltime) == ({"type": "delay", "delay": 10}, 15.0), "the whole job, as ever"
 
 
-# --- what the policy says -----------------------------------------------------------------------------------------
+# --- metadata of the policy -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_metadata_of_the_policy_is_set_on_the_replacing_job(stage: Stage, first: bool) -> None:
     job = stage.submit("a")
-    said, done = d.SetJobMetadata(job.id, "load_s=30;reused=0"), replace(job, "0", extra_s=30)
-    reply = stage.do(*((said, done) if first else (done, said)))
+    metadata, done = d.SetJobMetadata(job.id, "load_s=30;reused=0"), replace(job, "0", extra_s=30)
+    reply = stage.do(*((metadata, done) if first else (done, metadata)))
     notes = {x.job_id: x.metadata for x in reply.decisions if isinstance(x, d.SetJobMetadata)}  # the last one counts
     assert notes == {
         "w0!a": "replaced_by=dyn!w0.a.1;kind=replace",

@@ -89,15 +89,15 @@ def test_illegal_decisions_are_reported_with_rule_and_history(decision: Any, rul
 
 
 @pytest.mark.parametrize(
-    ("decision", "said"),
+    ("decision", "message"),
     [
         (d.ExecuteJob("w0!wait", [1, 2]), "ExecuteJob.procs is a list: [1, 2]; expected an IntervalSet"),  # type: ignore[arg-type]
         (d.ExecuteJob(7, IntervalSet([1])), "ExecuteJob.job_id is an int: 7; expected a str"),  # type: ignore[arg-type]
         (d.RejectJob("w0!a", timestamp="now"), "RejectJob.timestamp is a str: 'now'; expected an int, a float or None"),  # type: ignore[arg-type]
     ],
 )
-def test_a_field_of_the_wrong_type_is_reported_with_the_expected_one(decision: Any, said: str) -> None:
-    assert f"broke the rule 'well-formed': {said}" in str(refused(Stage(), decision))
+def test_a_field_of_the_wrong_type_is_reported_with_the_expected_one(decision: Any, message: str) -> None:
+    assert f"broke the rule 'well-formed': {message}" in str(refused(Stage(), decision))
 
 
 def test_the_error_has_the_history_of_the_job() -> None:
@@ -227,7 +227,7 @@ class Text(str):
 
 
 def numpy_decisions(job_id: str) -> list[d.Decision]:
-    """Give decisions with numbers of numpy, one for each job."""
+    """Return decisions with numbers of numpy, one for each job."""
     five, name = np.float64(5), Text(job_id)
     return [
         d.StartAt(name, IntervalSet([0]), five),

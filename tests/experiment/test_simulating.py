@@ -59,8 +59,8 @@ class Broken(pb.Policy):
     ("policy", "options"), [("fcfs", {}), ("easy", {"order": "sjf"}), ("conservative", {"compression": False})]
 )
 def test_files_and_summary_are_those_of_the_command(policy: str, options: dict[str, Any], tmp_path: Path) -> None:
-    words = [word for name, value in options.items() for word in ("-o", f"{name}={json.dumps(value).strip(chr(34))}")]
-    given = ("simulate", "--procs", "32", "-w", str(EXAMPLE), "--policy", policy, *words, "-e", "cli", "-q")
+    parts = [text for name, value in options.items() for text in ("-o", f"{name}={json.dumps(value).strip(chr(34))}")]
+    given = ("simulate", "--procs", "32", "-w", str(EXAMPLE), "--policy", policy, *parts, "-e", "cli", "-q")
     assert run_cli(*given, cwd=tmp_path).returncode == 0
     run = pb.simulate(pb.read_workload(EXAMPLE), policy, n_procs=32, progress=False, **options)
     run.save(tmp_path / "api")
@@ -522,8 +522,8 @@ def test_sizes_in_nodes_are_saved_as_they_were_simulated(tmp_path: Path) -> None
     log = pb.read_workload(logs.real("CEA-Curie-2011-2.1-cln.swf.gz")).head(60)
     run = pb.simulate(log.scale_load(1), "easy", platform="curie-node", progress=False)
     run.save(tmp_path / "run")
-    words = ("simulate", "-p", "curie-node", "-w", str(tmp_path / "run_workload.json"), "--policy", "easy")
-    assert run_cli(*words, "-e", str(tmp_path / "again"), "-q").returncode == 0
+    args = ("simulate", "-p", "curie-node", "-w", str(tmp_path / "run_workload.json"), "--policy", "easy")
+    assert run_cli(*args, "-e", str(tmp_path / "again"), "-q").returncode == 0
     assert (tmp_path / "again_jobs.csv").read_bytes() == (tmp_path / "run_jobs.csv").read_bytes()
 
 

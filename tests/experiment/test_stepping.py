@@ -318,7 +318,7 @@ def test_a_policy_that_decides_otherwise_when_it_is_repeated_cannot_be_copied() 
 
 
 class Wrong(Policy):
-    """Fails at the third job, as long as it is told to."""
+    """Fails at the third job while `is_wrong` is set."""
 
     is_wrong = True
 
@@ -366,7 +366,7 @@ def test_an_error_of_the_simulator_is_one_of_the_policy() -> None:
 
 
 class Interrupting(Wrong):
-    """Interrupts the process in a decision, once; twice if `n_interrupts` says so."""
+    """Interrupts the process in a decision, `n_interrupts` times."""
 
     n_interrupts = 0
 
@@ -632,7 +632,7 @@ def test_jobs_that_are_too_large_for_the_new_policy_are_rejected() -> None:
 
 
 class Plain(Wrong):
-    """Starts what fits, and notes what it is told."""
+    """Starts jobs that fit, and records its events."""
 
     notes: ClassVar[list[str]] = []
 
@@ -780,7 +780,7 @@ def test_a_simulation_that_has_finished_or_was_written_keeps_its_policy(tmp_path
 
 
 class Refusing(Plain):
-    """Fails where it is told to."""
+    """Fails in the given hook."""
 
     where = ""
 

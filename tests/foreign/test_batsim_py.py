@@ -16,7 +16,7 @@ from foreign.programs import ENVIRONMENT, needs_environment, rows, run_foreign, 
 pytestmark = needs_environment
 
 SUCCESS, WALLTIME, KILLED = "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED"
-#: What its monitors tell of each scenario, with Batsim 4.2.1: final states, and figures of the schedule and the hosts.
+#: Its monitors for each scenario, with Batsim 4.2.1: final states, and figures of the schedule and the hosts.
 EXPECTED: dict[str, tuple[dict[str, int], dict[str, float]]] = {
     "queue": ({SUCCESS: 60}, {"makespan": 148, "max_waiting_time": 75, "time_idle": 249, "consumed_joules": 152700}),
     "energy": (
@@ -77,11 +77,11 @@ def check_run(scenario: str, place: Path) -> None:
     ours = {row["job_id"]: row for row in rows(place / "files" / "batsim_jobs.csv")}
     assert len(ours) == len(jobs) == N_JOBS, scenario
     for row in jobs:
-        told = ours[row["job_id"]]
-        assert row["final_state"] == told["final_state"], scenario
+        expected = ours[row["job_id"]]
+        assert row["final_state"] == expected["final_state"], scenario
         if row["final_state"] != "REJECTED":
-            assert float(row["finish_time"]) == int(float(told["finish_time"])), scenario
-            assert row["allocated_resources"] == told["allocated_resources"].replace(",", " "), scenario
+            assert float(row["finish_time"]) == int(float(expected["finish_time"])), scenario
+            assert row["allocated_resources"] == expected["allocated_resources"].replace(",", " "), scenario
 
 
 @pytest.mark.batsim
@@ -128,5 +128,5 @@ def test_the_tests_of_batsim_py_pass_in_its_environment(tmp_path: Path) -> None:
     if sys.version_info >= (3, 12):
         chosen, count = f"{chosen} and not (TestSchedulerMonitor and test_values)", "396 passed, 9 deselected"
     command = ["-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-k", chosen]
-    said = run_foreign(*command, *files, str(tests), settings={}, cwd=tmp_path)
-    assert count in said
+    output = run_foreign(*command, *files, str(tests), settings={}, cwd=tmp_path)
+    assert count in output

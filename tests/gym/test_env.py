@@ -89,19 +89,19 @@ def test_every_job_runs_and_rewards_equal_the_figures_for_any_choices(
 
 
 def test_an_own_reward_gets_the_events() -> None:
-    told: list[Since] = []
+    events: list[Since] = []
 
     def reward(since: Since) -> float:
-        told.append(since)
+        events.append(since)
         return since.to_at - since.from_at
 
     jobs = Workload().job("a", n=2, s=10, at=1).job("b", n=2, s=5, at=3).job("c", n=1, s=4, at=4)
     found = played(SchedulingEnv(as_workload(jobs, 2), reward=reward), in_queue_order)
     assert found.rewards == [10, 5, 4]
-    assert [[job.id for job in since.started] for since in told] == [["w0!a"], ["w0!b"], ["w0!c"]]
-    assert [[job.id for job in since.ended] for since in told] == [["w0!a"], ["w0!b"], ["w0!c"]]
-    assert [since.figures is not None for since in told] == [False, False, True]
-    assert {(since.n_jobs, since.n_procs) for since in told} == {(3, 2)}
+    assert [[job.id for job in since.started] for since in events] == [["w0!a"], ["w0!b"], ["w0!c"]]
+    assert [[job.id for job in since.ended] for since in events] == [["w0!a"], ["w0!b"], ["w0!c"]]
+    assert [since.figures is not None for since in events] == [False, False, True]
+    assert {(since.n_jobs, since.n_procs) for since in events} == {(3, 2)}
 
 
 def test_jobs_that_are_not_evaluated_have_no_reward() -> None:
@@ -265,7 +265,7 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"reward": "fun"}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found 'fun'"),
         ({"n_jobs": 7}, "drawn.json: expected at least 7 jobs (n_jobs) that fit the machine, found 5"),
@@ -294,10 +294,10 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),
     ],
 )
-def test_wrong_arguments_are_named(more: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_named(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         SchedulingEnv(as_workload(six()), **more)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_wrong_workloads_and_resets_are_named(tmp_path: Path) -> None:
@@ -409,14 +409,14 @@ def test_logs_are_read_as_by_rlscheduler(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_options", "said"),
+    ("given_options", "message"),
     [
         ({"episodes": "sc21"}, "episodes: expected one of sc20, or None, found 'sc21'"),
         ({"episodes": "sc20", "span_s": 60}, "episodes: expected n_jobs with sc20, found span_s"),
     ],
 )
-def test_episodes_of_sc20_are_checked(given_options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_episodes_of_sc20_are_checked(given_options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         SchedulingEnv(drawn(), **given_options)
 
 

@@ -39,7 +39,7 @@ def own(made: Path, tmp_path: Path) -> Path:
 
 
 def test_keys_that_cannot_be_written_leave_no_files(tmp_path: Path) -> None:
-    done = run_forked("keys", "keys", cwd=tmp_path, largest_file=100)  # enough for what is said of it
+    done = run_forked("keys", "keys", cwd=tmp_path, largest_file=100)  # enough for its output
     assert (done.returncode, done.stderr) == (
         2,
         "pybatsched: keys/server.key_secret: cannot be written: File too large\n",
@@ -94,7 +94,7 @@ def test_pyzmq_reads_the_key_files(made: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pattern", "text", "told"),
+    ("name", "pattern", "text", "message"),
     [
         ("server.key_secret", r"(?s).*", "", "expected a public-key and a secret-key of 40 characters each"),
         ("server.key_secret", r"(?s)(.*).{9}", r"\1", "expected a public-key and a secret-key of 40 characters each"),
@@ -110,12 +110,12 @@ def test_pyzmq_reads_the_key_files(made: Path) -> None:
         ("clients/client.key", r"public-key", "secret-key", "expected a public-key of 40 characters and no secret-key"),
     ],
 )
-def test_invalid_key_files_are_rejected(own: Path, name: str, pattern: str, text: str, told: str) -> None:
+def test_invalid_key_files_are_rejected(own: Path, name: str, pattern: str, text: str, message: str) -> None:
     path = own / name
     path.write_text(re.sub(pattern, text, path.read_text(), count=1))
     done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
     assert done.returncode == 2
-    assert f"--curve: {path}: {told}" in done.stderr
+    assert f"--curve: {path}: {message}" in done.stderr
     assert "-key = " not in done.stderr
 
 
@@ -145,8 +145,8 @@ def test_only_the_owner_may_change_the_accepted_keys(own: Path, name: str, mode:
     path = own / name
     path.chmod(path.stat().st_mode | mode)
     done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
-    told = f"pybatsched: --curve: {path} can be written by other users, who could add their keys: chmod go-w\n"
-    assert (done.returncode, done.stderr) == (2, told)
+    message = f"pybatsched: --curve: {path} can be written by other users, who could add their keys: chmod go-w\n"
+    assert (done.returncode, done.stderr) == (2, message)
     path.chmod(path.stat().st_mode & ~0o022)
     assert len(keys.read_server(own).clients) == 1
 
@@ -167,8 +167,8 @@ def test_no_keys_are_created_in_a_directory_writable_by_others(tmp_path: Path) -
 
 def test_a_zeromq_without_curve_is_an_error(monkeypatch: pytest.MonkeyPatch, made: Path, tmp_path: Path) -> None:
     monkeypatch.setattr(zmq, "has", lambda _what: False)
-    for words in (("keys", str(tmp_path / "keys")), ("--policy", "easy", "--curve", str(made))):
-        done = run_cli(*words)
+    for args in (("keys", str(tmp_path / "keys")), ("--policy", "easy", "--curve", str(made))):
+        done = run_cli(*args)
         assert done.returncode == 2
         assert "was built without CURVE" in done.stderr
 
@@ -192,14 +192,14 @@ def test_with_the_right_keys_the_schedule_is_the_same(made: Path, tmp_path: Path
 def test_a_peer_needs_only_its_secret_and_the_server_key(made: Path, tmp_path: Path) -> None:
     for name in ("client.key_secret", "server.key"):
         shutil.copy(made / name, tmp_path)
-    words = ("--policy", "easy", "--curve", str(made), "--allow", "127.0.0.1")
-    with Server(*words) as server:
+    args = ("--policy", "easy", "--curve", str(made), "--allow", "127.0.0.1")
+    with Server(*args) as server:
         assert simulate(server.wait_ready(), "--curve", ".", cwd=tmp_path) == (0, "")
         assert server.finish() == 0
 
 
 def test_sending_without_a_connection_ends_with_an_error() -> None:
-    """ZeroMQ takes the connection away from who was turned away; to send something there would wait for ever."""
+    """ZeroMQ closes the connection of a rejected peer; sending on it would wait for ever."""
     # patience: the event that ends the wait never comes, so any time will do
     with ExternalScheduler("ipc:///nobody/is/there", timeout_s=0.1) as scheduler:
         scheduler._socket.disconnect(scheduler.endpoint)
@@ -210,19 +210,21 @@ def test_sending_without_a_connection_ends_with_an_error() -> None:
 def test_peers_without_a_key_are_rejected_and_the_server_keeps_waiting(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "foreign")
     foreign = tmp_path / "foreign"
-    shutil.copy(made / "server.key", foreign)  # knows the server, but not by a key that the server knows
+    shutil.copy(made / "server.key", foreign)  # it knows the server key, but the server does not know its key
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(made), "--first-timeout", "600") as server:
         endpoint = server.wait_ready()
-        with Peer(endpoint) as stranger:
-            stranger.send(FIRST)
+        with Peer(endpoint) as other:
+            other.send(FIRST)
             server.wait_until_it_says(r"rejected a peer without a key or with the key of another server \(--curve\)")
         # patience: the event that ends the wait never comes, so any time will do
-        code, told = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up
+        code, output = simulate(
+            endpoint, "--timeout", "0.5", cwd=tmp_path
+        )  # either side may close the connection first
         # patience: the event that ends the wait never comes, so any time will do
-        assert (code, "rejected the connection (it may need keys" in told or "--timeout 0.5" in told) == (4, True)
-        code, told = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
-        assert (code, "the client key is not in its DIR/clients" in told) == (4, True)
+        assert (code, "rejected the connection (it may need keys" in output or "--timeout 0.5" in output) == (4, True)
+        code, output = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
+        assert (code, "the client key is not in its DIR/clients" in output) == (4, True)
         server.wait_until_it_says(r"rejected a peer whose key is not in DIR/clients \(--curve\)")
         assert simulate(endpoint, "--curve", str(made), cwd=tmp_path) == (0, "")
         assert server.finish() == 0
@@ -233,8 +235,8 @@ def test_a_server_with_another_key_is_rejected_by_the_peer(made: Path, tmp_path:
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "600") as server:
         # patience: the event that ends the wait never comes, so any time will do
-        code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
-        assert (code, "its keys may differ from those of --curve" in told) == (4, True)
+        code, output = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
+        assert (code, "its keys may differ from those of --curve" in output) == (4, True)
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "0.1") as server:
         assert server.finish() == 4
@@ -244,8 +246,8 @@ def test_a_server_with_another_key_is_rejected_by_the_peer(made: Path, tmp_path:
 def test_a_peer_with_keys_cannot_use_a_server_without_keys(made: Path, tmp_path: Path) -> None:
     with Server("--policy", "easy") as server:
         # patience: the event that ends the wait never comes, so any time will do
-        code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
-        assert (code, "--curve" in told) == (4, True)
+        code, output = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
+        assert (code, "--curve" in output) == (4, True)
 
 
 def test_allow_and_curve_are_both_checked(made: Path, tmp_path: Path) -> None:
@@ -257,7 +259,7 @@ def test_allow_and_curve_are_both_checked(made: Path, tmp_path: Path) -> None:
 
 def test_the_batsim_command_can_use_keys(made: Path, tmp_path: Path) -> None:
     with Server("--policy", "easy", "--curve", str(made)) as server:
-        words = (
+        args = (
             "-p",
             str(ROOT / "platforms" / "cluster32.xml"),
             *WORKLOAD[:2],
@@ -267,5 +269,5 @@ def test_the_batsim_command_can_use_keys(made: Path, tmp_path: Path) -> None:
             str(made),
             "-q",
         )
-        assert run_cli("batsim", *words, cwd=tmp_path).returncode == 0
+        assert run_cli("batsim", *args, cwd=tmp_path).returncode == 0
         assert server.finish() == 0

@@ -79,7 +79,7 @@ def test_a_relay_to_a_server_with_other_keys_reports_it(made: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("args", "code", "message"),
     [
         (
             ["--endpoint", "tcp://0.0.0.0:*", "--to", "tcp://127.0.0.1:1"],
@@ -100,10 +100,10 @@ def test_a_relay_to_a_server_with_other_keys_reports_it(made: Path, tmp_path: Pa
         ),
     ],
 )
-def test_a_relay_that_cannot_start_reports_the_reason(made: Path, words: list[str], code: int, told: str) -> None:
-    done = run_cli("relay", *words, "--curve", str(made))
+def test_a_relay_that_cannot_start_reports_the_reason(made: Path, args: list[str], code: int, message: str) -> None:
+    done = run_cli("relay", *args, "--curve", str(made))
     assert done.returncode == code
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_a_relay_without_a_scheduler_sends_an_error_to_batsim(made: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_relay_without_a_scheduler_sends_an_error_to_batsim(made: Path) -> Non
 
 @contextlib.contextmanager
 def far_scheduler(made: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
-    """A socket with the keys of a server, and its endpoint: a scheduler that says what a test says."""
+    """A socket with the keys of a server, and its endpoint: a scheduler whose replies a test gives."""
     with zmq.Context() as context, context.socket(zmq.REP) as far:
         far.setsockopt(zmq.LINGER, 0)
         far.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
@@ -135,7 +135,7 @@ def test_a_batsim_that_disconnects_before_its_reply(made: Path) -> None:
 
 
 class Passing:
-    """A relay to a scheduler that says what a test says, in a thread: a test sets its time-out when all has been said.
+    """A relay in a thread, to a scheduler whose replies a test gives: the test sets its timeout after the last message.
 
     So no machine is too slow for it. `error` is what ended it, if it did not end well.
     """
@@ -159,7 +159,7 @@ class Passing:
         peer.send(FIRST)
         self._far.recv()
         self._far.send(b"{}")
-        assert peer.hear() == b"{}"
+        assert peer.receive() == b"{}"
 
     def finish(self) -> PeerLostError | None:
         self._thread.join(PATIENCE_S)
@@ -184,8 +184,8 @@ def test_a_silent_batsim_times_out_and_gets_an_error_later(made: Path, monkeypat
             passing.relay._timeout_s = 0.1
             assert is_given_up.wait(PATIENCE_S)
             assert b"pybatsched relay: no message from Batsim for" in peer.ask(FIRST)
-        told = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
-        assert re.match(told, str(passing.finish()))
+        message = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
+        assert re.match(message, str(passing.finish()))
 
 
 @pytest.mark.parametrize("limit_s", [0, 0.1])
@@ -194,10 +194,10 @@ def test_a_lost_batsim_is_noticed_while_another_connection_is_open(made: Path, l
         passing = Passing(made, far, endpoint)
         with Peer(passing.endpoint) as peer:
             passing.exchange(peer)
-            stranger = Peer(passing.endpoint)
-            assert b"busy with another Batsim" in stranger.ask(FIRST)
-        with stranger:
+            other = Peer(passing.endpoint)
+            assert b"busy with another Batsim" in other.ask(FIRST)
+        with other:
             wait_until(lambda: len(passing.relay._near_watch._open) == 1)
-            assert b"busy with another Batsim" in stranger.ask(FIRST)  # so ZeroMQ has done with the other one
+            assert b"busy with another Batsim" in other.ask(FIRST)  # so ZeroMQ has done with the other one
             passing.relay._timeout_s = limit_s
             assert passing.finish() is None

@@ -28,7 +28,7 @@ ALL = recordings()
 WHOLE = [r for r in ALL if r.ends and r.exit_code == 0]
 BROKEN_OFF = [r for r in ALL if r not in WHOLE and r.is_readable]
 
-# What a scheduler cannot know, or is not asked: Batsim's own abort is the first to tell.
+# What a scheduler cannot know: only Batsim's abort shows it.
 UNSEEN = {
     "bad-query-without-energy": "whether -E was given is not in SIMULATION_BEGINS",
     "bad-state-without-energy": "the same",
@@ -187,7 +187,7 @@ def test_a_peer_that_disconnects_before_its_reply_is_detected() -> None:
 
 @contextmanager
 def idle(endpoint: str) -> Iterator[None]:
-    """A stranger that is connected and never says a word."""
+    """A client that is connected and never sends a message."""
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         events = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
@@ -204,7 +204,7 @@ socket = zmq.Context().socket(zmq.REQ)
 socket.connect(sys.argv[1])
 socket.send(os.fsencode(sys.argv[2]))
 socket.recv()
-print("heard", flush=True)
+print("replied", flush=True)
 signal.pause()
 """
 
@@ -216,7 +216,7 @@ def test_a_killed_peer_is_detected_while_other_clients_are_connected(kind: str, 
         command = [sys.executable, "-c", PEER, server.endpoint, first_messages(1)[0].decode()]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as peer:
             assert peer.stdout is not None
-            assert peer.stdout.readline() == b"heard\n"
+            assert peer.stdout.readline() == b"replied\n"
             with idle(server.endpoint):
                 peer.kill()
                 assert server.finish() == 4
@@ -241,7 +241,7 @@ def test_a_new_connection_with_the_file_descriptor_of_the_peer_is_not_the_peer()
 
 
 def test_a_peer_with_an_old_zeromq_is_watched_too() -> None:
-    """In ZMTP 1.0 nobody can tell by which connection a message came: all are watched."""
+    """In ZMTP 1.0 the connection of a message is unknown: all connections are watched."""
     request = first_messages(1)[0]
     with Server("--policy", "easy", "--timeout", "0") as server:
         port = int(server.wait_ready().rpartition(":")[2])
@@ -263,11 +263,11 @@ def test_which_connection_is_watched(has_keys: bool) -> None:
         router.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
         port = router.bind_to_random_port("tcp://127.0.0.1")
 
-        def stranger() -> socket.socket:
+        def other_client() -> socket.socket:
             return socket.create_connection(("127.0.0.1", port))
 
         @contextmanager
-        def heard() -> Iterator[None]:
+        def connected_peer() -> Iterator[None]:
             with context.socket(zmq.REQ) as peer:
                 peer.setsockopt(zmq.LINGER, 0)
                 if has_keys:
@@ -280,24 +280,24 @@ def test_which_connection_is_watched(has_keys: bool) -> None:
                 yield
 
         assert watch.is_gone()
-        with stranger():
+        with other_client():
             wait_until(lambda: not watch.is_gone())  # it might be the peer
-            with heard():
+            with connected_peer():
                 assert not watch.is_gone()
             wait_until(watch.is_gone)
-            with stranger():  # its connection gets the number of the peer's
+            with other_client():  # its connection gets the number of the peer's
                 wait_until(lambda: len(watch._open) == 2 or not watch.is_gone())
                 assert watch.is_gone()
-                with heard():
+                with connected_peer():
                     assert not watch.is_gone()
-        with heard():
+        with connected_peer():
             wait_until(lambda: watch.is_gone() or len(watch._open) == 1)
             assert not watch.is_gone()
 
 
 @contextmanager
-def said_at_once(endpoint: str, requests: list[bytes]) -> Iterator[None]:
-    """A peer whose messages are all under way before the first reply, and who then is silent.
+def messages_sent_at_once(endpoint: str, requests: list[bytes]) -> Iterator[None]:
+    """A peer that sends all its messages before the first reply, and then is silent.
 
     So there is no pause between them that the server could take for silence, however slow this machine is.
     """
@@ -320,7 +320,7 @@ def test_a_silent_peer_is_reported(stage: int, tmp_path: Path) -> None:
     requests = recording("kill-race-same-instant").requests[:stage]
     # patience: the event that ends the wait never comes, so any time will do
     arguments = (*policy, "--timeout", "1", "--journal", str(journal))
-    with Server(*arguments) as server, said_at_once(server.wait_ready(), requests):
+    with Server(*arguments) as server, messages_sent_at_once(server.wait_ready(), requests):
         assert server.finish() == 4
     # patience: the event that ends the wait never comes, so any time will do
     assert "(--timeout 1)" in server.errors
@@ -338,7 +338,7 @@ def test_the_report_of_a_silent_peer_names_waiting_jobs() -> None:
     )
     requests = [recording("plain").requests[0], b'{"now":0,"events":[' + jobs + b"]}"]
     # patience: the event that ends the wait never comes, so any time will do
-    with Server("--policy", "easy", "--timeout", "1") as server, said_at_once(server.wait_ready(), requests):
+    with Server("--policy", "easy", "--timeout", "1") as server, messages_sent_at_once(server.wait_ready(), requests):
         assert server.finish() == 4
     assert "waiting: w0!1 since 0.0, requests 4 processors" in server.errors
     assert "waiting: and 3 more" in server.errors

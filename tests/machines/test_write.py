@@ -124,7 +124,7 @@ def test_a_real_network_costs_time_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "variant", "said"),
+    ("machine", "variant", "message"),
     [
         (CURIE, Variant("pset"), "curie: unknown unit 'pset'; expected one of core, node"),
         (CURIE, Variant(alpha=1.0), "alpha is 1; expected a share from 0 to below 1"),
@@ -140,8 +140,8 @@ def test_a_real_network_costs_time_and_says_so() -> None:
         (CURIE, Variant(batsim="6.0"), "unknown Batsim version 6.0; expected one of 3.1, 4.0, 4.1, 4.2, 5.0"),
     ],
 )
-def test_invalid_variants_are_rejected(machine: Machine, variant: Variant, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_variants_are_rejected(machine: Machine, variant: Variant, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         platform_xml(machine, variant)
 
 

@@ -91,7 +91,7 @@ def test_intervals_scale_and_shift_with_the_values(values: list[float], factor: 
 
 
 def test_the_confidence_level_is_defined_in_one_place() -> None:
-    """Whoever tells an interval tells this level: a text of its own would be wrong the day it changes."""
+    """Every text with an interval uses this constant: a copy would be wrong after a change."""
     assert f"{100 * LEVEL:g} %" == LEVEL_TEXT
     own = [path.name for path in (ROOT / "pybatsched").rglob("*.py") if f"{LEVEL_TEXT} " in path.read_text()]
     assert own == []

@@ -60,8 +60,8 @@ def test_energy_is_the_same_wherever_it_is_shown(name: str, place: Path) -> None
     for key, title in energy.TITLES.items():
         (shown,) = [text for text in done.stdout.splitlines() if text.startswith(f"{title}  ")]
         assert shown.endswith(energy.energy_text(parts[key]))
-    told = json.loads(run_cli("metrics", "out", "--json", cwd=place).stdout)["out"]
-    assert {key: told[key]["total"] for key in parts} == pytest.approx(parts)
+    result = json.loads(run_cli("metrics", "out", "--json", cwd=place).stdout)["out"]
+    assert {key: result[key]["total"] for key in parts} == pytest.approx(parts)
     compared = run_cli("compare", "out_summary.json", "out_summary.json", "--fail-if", "energy_j > +1%", cwd=place)
     assert compared.returncode == 0
     assert all(f"\n{key} " in compared.stdout for key in parts)
@@ -123,21 +123,21 @@ def test_convert_reports_how_delays_are_changed(place: Path) -> None:
 
 def test_hosts_of_several_speeds_and_cores_are_noted(place: Path) -> None:
     args = ("--cpu-load", "--platform", "curie-node-energy@0.002")
-    said = run_cli("workload", "convert", "log.swf", "w.json", *args, cwd=place).stdout
-    assert "2 of 12 hosts are not as fast as most (2.16e+10 flop/s): there jobs take other times" in said
-    assert "hosts have 16 cores, and work on a host keeps one of them busy: a load of 1/16" in said
+    output = run_cli("workload", "convert", "log.swf", "w.json", *args, cwd=place).stdout
+    assert "2 of 12 hosts are not as fast as most (2.16e+10 flop/s): there jobs take other times" in output
+    assert "hosts have 16 cores, and work on a host keeps one of them busy: a load of 1/16" in output
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--cpu-load",), "--cpu-load: expected --platform FILE|NAME, which has the speed of hosts"),
         (("--cpu-load", "--platform", "p.xml", "--profile", "delay"), "--cpu-load: expected without --profile"),
     ],
 )
-def test_cpu_load_needs_a_platform_with_speeds(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_cpu_load_needs_a_platform_with_speeds(args: tuple[str, ...], message: str, place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", *args, cwd=place)
-    assert (done.returncode, said in done.stderr) == (2, True)
+    assert (done.returncode, message in done.stderr) == (2, True)
 
 
 def test_parts_of_composed_profiles_are_loaded_too() -> None:
@@ -174,7 +174,7 @@ def test_work_takes_as_long_as_the_delay_did(delay_s: float, speed: float) -> No
     ],
 )
 def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, watts: float, tmp_path: Path) -> None:
-    """As docs/platforms.md says: of a host of several cores, one is kept busy."""
+    """As in docs/platforms.md: of a host with several cores, one is busy."""
     log(tmp_path, line(1, 0, run=100, allocated=16), header="; MaxProcs: 64\n")
     convert = ("workload", "convert", "log.swf", "w.json", "--cpu-load", "--platform", f"{platform}-energy")
     assert run_cli(*convert, cwd=tmp_path).returncode == 0

@@ -36,8 +36,8 @@ def own(place: Path, name: str) -> float:
 
 @pytest.mark.parametrize(("name", "tau_s"), [("one", 1.0), ("usual", 60.0)])
 def test_metrics_have_the_bound_of_the_run(name: str, tau_s: float, place: Path) -> None:
-    told = json.loads(run_cli("metrics", name, "--json", cwd=place).stdout)[name]["bounded_slowdown"]
-    assert (told["mean"], told["tau_s"]) == (pytest.approx(own(place, name)), tau_s)
+    result = json.loads(run_cli("metrics", name, "--json", cwd=place).stdout)[name]["bounded_slowdown"]
+    assert (result["mean"], result["tau_s"]) == (pytest.approx(own(place, name)), tau_s)
     lines = run_cli("metrics", name, cwd=place).stdout.splitlines()
     assert sum(line.startswith(f"bounded_slowdown (tau {tau_s:g} s) ") for line in lines) == 1
     assert "tau_s" not in lines[0].split()
@@ -46,22 +46,22 @@ def test_metrics_have_the_bound_of_the_run(name: str, tau_s: float, place: Path)
 
 
 def test_another_bound_may_be_given(place: Path) -> None:
-    told = json.loads(run_cli("metrics", "one", "--tau", "60", "--json", cwd=place).stdout)["one"]["bounded_slowdown"]
-    assert (told["mean"], told["tau_s"]) == (pytest.approx(own(place, "usual")), 60.0)
+    result = json.loads(run_cli("metrics", "one", "--tau", "60", "--json", cwd=place).stdout)["one"]["bounded_slowdown"]
+    assert (result["mean"], result["tau_s"]) == (pytest.approx(own(place, "usual")), 60.0)
 
 
 def test_runs_with_different_tau_need_a_common_tau(place: Path) -> None:
-    said = "pybatsched: the runs have different --tau: usual 60 s, one 1 s; give one --tau for all of them\n"
+    message = "pybatsched: the runs have different --tau: usual 60 s, one 1 s; give one --tau for all of them\n"
     plotted = ("plot", "cdf", "usual", "one", "--output", "x.svg")
     for args in (("metrics", "one", "--against", "usual"), ("report", "usual", "one"), plotted):
         done = run_cli(*args, cwd=place)
-        assert (done.returncode, done.stderr) == (2, said), args
+        assert (done.returncode, done.stderr) == (2, message), args
     assert run_cli(*plotted, "--measure", "wait_s", cwd=place).returncode == 0
     done = run_cli("metrics", "one", "--against", "usual", "--tau", "10", "--json", cwd=place)
     assert json.loads(done.stdout)["one"]["bounded_slowdown"]["tau_s"] == 10.0
     runs = [read_run(str(place / name)) for name in ("usual", "one")]
-    told = dict(provenance.rows_of(runs, 60.0))["τ of bounded slowdowns"]
-    assert told == ["60 s", "60 s\n(1 s in its own table)"]
+    shown = dict(provenance.rows_of(runs, 60.0))["τ of bounded slowdowns"]
+    assert shown == ["60 s", "60 s\n(1 s in its own table)"]
 
 
 def test_compare_skips_bounded_slowdowns_with_different_tau(place: Path) -> None:

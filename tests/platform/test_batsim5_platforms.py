@@ -13,7 +13,7 @@ from support.platforms import DEFECTS, HARMLESS, MASTER, ONLY_BATSIM_4
 pytestmark = pytest.mark.batsim5
 
 PLATFORMS = ROOT / "platforms"
-#: The largest machines take Batsim minutes to load; others wait for them in vain.
+#: The largest machines take Batsim minutes to load, so they are not tried.
 TOO_LARGE = {"curie-core", "intrepid-core"}
 
 

@@ -28,7 +28,7 @@ def test_defects_are_found_with_their_line(name: str) -> None:
     defect = DEFECTS[name]
     found = refused(defect.text)
     assert len(found) == defect.n_found
-    assert defect.said in found[0].text
+    assert defect.message in found[0].text
     assert found[0].line == defect.line
     assert (f"line {defect.line}" in found[0].text) == (defect.line > 0)
 
@@ -49,9 +49,9 @@ def test_all_mistakes_in_elements_are_found_at_once() -> None:
 
 def test_defects_of_the_network_are_all_found() -> None:
     text = text_of(GOOD).replace('gw_src="nodenodes_router"', 'gw_src="x"').replace('id="trunk"/', 'id="y"/')
-    told = "\n".join(finding.text for finding in refused(text))
-    assert "attribute gw_src: no host or router 'x' is defined above" in told
-    assert "no link 'y' is defined above" in told
+    message = "\n".join(finding.text for finding in refused(text))
+    assert "attribute gw_src: no host or router 'x' is defined above" in message
+    assert "no link 'y' is defined above" in message
 
 
 def test_notes_do_not_reject_a_platform() -> None:

@@ -28,7 +28,7 @@ Begins = Callable[..., dict[str, Any] | None]
 
 @pytest.fixture(scope="session")
 def begins() -> Iterator[Callable[..., dict[str, Any] | None]]:
-    """Run Batsim on a platform until it speaks. The function gives SIMULATION_BEGINS' data, None if Batsim refused."""
+    """Run Batsim on a platform until its first message. Return SIMULATION_BEGINS' data; None if it fails."""
     context = zmq.Context()
     directory = Path(tempfile.mkdtemp())
 

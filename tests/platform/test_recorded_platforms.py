@@ -20,7 +20,7 @@ def options(args: list[str], name: str) -> list[str]:
 
 
 def told(hosts: tuple[model.Host, ...], first_id: int) -> list[dict[str, object]]:
-    """Describe hosts in the words of SIMULATION_BEGINS."""
+    """Describe hosts as in SIMULATION_BEGINS."""
     return [
         {
             "id": first_id + index,

@@ -162,7 +162,7 @@ class Plans:
         for index, (n, span_s, place) in enumerate(waiting):
             self.rows.insert((0.0, index, Job(f"w0!{index}", n)), span_s, place, 0)
 
-    def told(self) -> tuple[Any, ...]:
+    def state(self) -> tuple[Any, ...]:
         rows, gains = self.rows, self.gains
         hulls = [gains.hull_since(n) for n in range(gains.n + 1)]
         return rows.places, rows.ends, rows.seen, hulls, self.profile.steps()
@@ -200,7 +200,7 @@ def test_every_pass_gives_what_the_plain_one_gives(
             else:
                 answers.append(getattr(plan.profile, name)(*arguments))
         assert answers[0] == answers[1], name
-        assert plain.told() == fast.told(), name
+        assert plain.state() == fast.state(), name
 
 
 @examples(1000)
@@ -301,7 +301,7 @@ def test_passes_over_long_plans_are_equal(compiled: Any, seed: int) -> None:
             for plan in (plain, fast):
                 plan.profile.give(n, until, math.inf)
                 plan.profile, _ = plan.profile.replan(float(now), plan.rows, plan.gains)
-        assert plain.told() == fast.told()
+        assert plain.state() == fast.state()
         freed_from = dice.choice([-math.inf, math.inf, float(now + dice.randint(0, 200))])
         others = [
             (dice.randint(1, 30), float(dice.choice([1, 5, 20])), float(now + dice.randint(0, 300))) for _ in range(50)
@@ -313,7 +313,7 @@ def test_passes_over_long_plans_are_equal(compiled: Any, seed: int) -> None:
         assert full[0].steps() == full[1].steps()
         moved = [plan.profile.compress(float(now), plan.rows, plan.gains) for plan in (plain, fast)]
         assert moved[0] == moved[1]
-        assert plain.told() == fast.told()
+        assert plain.state() == fast.state()
 
 
 # --- what must not spoil a plan, on both twins ---
@@ -356,9 +356,9 @@ PASSES += [("place_anew", field) for field in FIELDS[:3]]
 
 def test_the_passes_of_these_tests_change_the_plan(twin: Twin) -> None:
     for name in ("compress", "replan", "place_anew"):
-        plan, before = crowded(twin), crowded(twin).told()
+        plan, before = crowded(twin), crowded(twin).state()
         run_pass(plan, name)
-        assert plan.told() != before
+        assert plan.state() != before
 
 
 @pytest.mark.parametrize(("name", "field"), PASSES)
@@ -392,20 +392,20 @@ def test_a_wrong_value_behind_good_ones_changes_nothing(
 ) -> None:
     plan = crowded(twin)
     getattr(plan.rows, field)[2] = value
-    before = copy.deepcopy(plan.told())
+    before = copy.deepcopy(plan.state())
     with pytest.raises(TypeError if field in {"sizes", "seen"} else error):
         run_pass(plan, name)
-    assert repr(plan.told()) == repr(before)  # NaN is not equal to itself
+    assert repr(plan.state()) == repr(before)  # NaN is not equal to itself
 
 
 @pytest.mark.parametrize(("name", "field"), PASSES)
 def test_rows_of_different_lengths_change_nothing(twin: Twin, name: str, field: str) -> None:
     plan = crowded(twin)
     getattr(plan.rows, field).pop()
-    before = copy.deepcopy(plan.told())
+    before = copy.deepcopy(plan.state())
     with pytest.raises(ValueError, match="lists of one length"):
         run_pass(plan, name)
-    assert plan.told() == before
+    assert plan.state() == before
 
 
 @pytest.mark.parametrize("name", ["compress", "replan"])
@@ -428,10 +428,10 @@ def test_rows_that_change_their_lists_during_a_pass_are_rejected(twin: Twin, nam
 @pytest.mark.parametrize("name", ["compress", "replan", "place_anew"])
 def test_a_wrong_instant_of_a_pass_changes_nothing(twin: Twin, name: str, value: Any, error: type[Exception]) -> None:
     plan = crowded(twin)
-    before = copy.deepcopy(plan.told())
+    before = copy.deepcopy(plan.state())
     with pytest.raises(error):
         run_pass(plan, name, value)
-    assert plan.told() == before
+    assert plan.state() == before
 
 
 def test_a_pass_with_forgotten_freed_intervals_changes_nothing(twin: Twin) -> None:

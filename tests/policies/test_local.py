@@ -107,7 +107,7 @@ def test_a_job_that_fits_beside_all_others_moves_no_job() -> None:
 
 
 class Fussy:
-    """Takes no processor below 2 for jobs called fussy, and tells when it could not."""
+    """Takes no processor below 2 for jobs called fussy, and reports when it could not."""
 
     def pick(self: Any, job: Job, now: float) -> IntervalSet | None:
         free = self.partition.free - IntervalSet.parse("0-1") if "fussy" in job.id else self.partition.free
@@ -159,11 +159,11 @@ def test_every_job_starts(policy: type[LocalPolicy], data: st.DataObject) -> Non
     assert all(IntervalSet.parse(procs).lowest >= 2 for name, (_, procs) in found.items() if "fussy" in name)
 
 
-# --- plans made anew ---
+# --- new plans ---
 
 
 def slow_replan(free: AvailabilityProfile, planned: list[tuple[int, float, float]], now: float) -> list[float]:
-    """Place jobs (n, place, span) one after the other: who can keeps his place, the others get the first there is."""
+    """Place jobs (n, place, span) in turn: a job keeps its place if possible, else it gets the earliest one."""
     places = []
     for n, place, span_s in planned:
         keeps = now + 1.5 * TICK < place < float("inf") and free.fits(n, place, instant(place, span_s))

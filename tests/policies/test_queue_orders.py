@@ -166,7 +166,7 @@ ALLOWED = "expected numbers, names, functions, + - * / ** and brackets"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("odd", "expected one of fcfs, sjf, .*, or an expression \\(for a field of jobs write '\\(odd\\)'\\)"),
         ("", "expected one of fcfs, sjf, ljf, .*, or an expression"),
@@ -208,8 +208,8 @@ ALLOWED = "expected numbers, names, functions, + - * / ** and brackets"
         ("(" * 150 + "1" + ")" * 149, "expected at most 40 brackets, found 150"),
     ],
 )
-def test_invalid_orders_are_rejected_with_a_reason(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_orders_are_rejected_with_a_reason(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_order(text)
 
 
@@ -236,7 +236,7 @@ def test_any_text_is_an_order_or_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("2 * wiat", "job a: unknown name 'wiat' in an order, and the job has no such field; did you mean 'wait'?"),
         (
@@ -246,10 +246,10 @@ def test_any_text_is_an_order_or_an_error(text: str) -> None:
         ("(name)", "job a, field name: expected a number for the order, found 'x'"),
     ],
 )
-def test_unknown_names_and_texts_are_errors_of_the_job(text: str, said: str) -> None:
+def test_unknown_names_and_texts_are_errors_of_the_job(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         value(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("bad", [None, [1], 10**400, math.inf, math.nan, {"a": 1}])
@@ -587,7 +587,7 @@ def test_an_order_from_batsims_options_gives_the_schedule_of_the_embedded_run(op
 
 
 @pytest.mark.parametrize(
-    ("order", "said"),
+    ("order", "message"),
     [
         ("__import__('os').system('true')", 'character "\'" is not allowed'),
         ("().__class__.__bases__", "'().__class__.__bases__' is not allowed"),
@@ -597,12 +597,12 @@ def test_an_order_from_batsims_options_gives_the_schedule_of_the_embedded_run(op
         (["sjf"], "expected a text"),
     ],
 )
-def test_a_hostile_order_from_batsim_is_an_error(order: Any, said: str) -> None:
+def test_a_hostile_order_from_batsim_is_an_error(order: Any, message: str) -> None:
     session = Session(plan_for("easy"))
     with pytest.raises(InputError) as caught:
         FakeBatsim(crowd(), N_PROCS, config={"sched-config": json.dumps({"order": order})}).run(session.handle)
     assert "policy easy: option order (from Batsim's --sched-cfg): " in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 400
 
 
@@ -621,7 +621,7 @@ def test_orders_on_the_command_line(tmp_path: Path) -> None:
         waits.append(json.loads((tmp_path / "run_summary.json").read_text())["figures"]["mean_wait_s"])
     assert waits[0] == waits[1] != waits[2]
     done = run_cli(*args, "-o", "order=wait.real", "-e", str(tmp_path / "run"))
-    said = "policy easy: option order (from -o): 'wait.real' is not allowed; expected numbers, names, functions"
-    assert (done.returncode, said in done.stderr) == (2, True)
+    message = "policy easy: option order (from -o): 'wait.real' is not allowed; expected numbers, names, functions"
+    assert (done.returncode, message in done.stderr) == (2, True)
     done = run_cli(*args, "-o", "order=2 * priority", "-e", str(tmp_path / "run"))
     assert (done.returncode, "job w0!00: unknown name 'priority' in an order" in done.stderr) == (2, True)

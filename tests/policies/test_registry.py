@@ -119,7 +119,7 @@ def test_precedence_of_option_sources(write: Writer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "from_file", "said", "message"),
+    ("given", "from_file", "expected", "message"),
     [
         ({"sise": 1}, {}, "", r"unknown option 'sise' \(from -o\); expected one of: size, name"),
         ({}, {"sise": 1}, "", r"unknown option 'sise' \(from my.toml\)"),
@@ -132,11 +132,11 @@ def test_precedence_of_option_sources(write: Writer) -> None:
     ],
 )
 def test_bad_options_name_their_source(
-    write: Writer, given: dict[Any, Any], from_file: dict[Any, Any], said: str, message: str
+    write: Writer, given: dict[Any, Any], from_file: dict[Any, Any], expected: str, message: str
 ) -> None:
     plan = PolicyPlan(registry.find(write(GOOD), trusted=True), given, from_file, "my.toml")
     with pytest.raises(InputError, match=message):
-        plan.options_for(begins(said))
+        plan.options_for(begins(expected))
 
 
 def test_a_missing_option_may_come_from_batsim(write: Writer) -> None:

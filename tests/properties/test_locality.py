@@ -49,7 +49,7 @@ def ends_of(fate: Fate) -> tuple[float, float]:
 
 
 def residencies(workload: Workload, found: dict[str, Fate]) -> list[list[dict[str, Any]]]:
-    """Group the users of each file on each node: who starts while it is there, or as the last of the others ends."""
+    """Group the jobs that use a file on a node: they start while it is there, or as the last of the others ends."""
     users = defaultdict(list)
     for job in workload.jobs:
         if "input_file" in job:
@@ -150,7 +150,7 @@ def test_jobs_of_the_history_start_on_their_logged_nodes(
             n_idle[node] -= job["res"]
             assert (found[job["id"]].started_at, found[job["id"]].node) == (0, node)
         elif job["res"] <= machine.nodes[node].n_cores:
-            n_idle[node] = 0  # who comes later has cores behind this one
+            n_idle[node] = 0  # a later job has cores after this one
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_presets_equal_their_multipliers(
 def test_the_mixed_score_is_eft_while_a_node_is_idle(
     data: st.DataObject, backfill: bool, persistence: bool, interval_s: float
 ) -> None:
-    """Nobody is of the big node's class, so it is always idle."""
+    """No job is of the large node's class, so it is always idle."""
     machine = Machine((Node(), Node(), Node()))
     workload = data.draw(crowds(machine, history=False))
     options: dict[str, Any] = {"backfill": backfill, "persistence": persistence, "interval_s": interval_s}

@@ -67,7 +67,7 @@ def jobs_of(workload: Workload) -> list[TwinJob]:
     ]
 
 
-def told(jobs: list[TwinJob]) -> dict[str, tuple[Any, ...]]:
+def results_of(jobs: list[TwinJob]) -> dict[str, tuple[Any, ...]]:
     return {
         job.id: (job.started_at, job.ended_at, job.node, job.load_s, job.wait_s, job.reused if job.file else None)
         for job in jobs
@@ -86,14 +86,14 @@ def twin_of(workload: Workload, machine: Machine, options: dict[str, Any]) -> di
     )
     jobs = jobs_of(workload)
     Twin(jobs, [TwinNode(*node) for node in machine.nodes], rules).run()
-    return told(jobs)
+    return results_of(jobs)
 
 
 def published_twin_of(workload: Workload, machine: Machine, options: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
     jobs, x = jobs_of(workload), (options.get("x1", 0), options.get("x2", 0))
     nodes = [TwinNode(*node) for node in machine.nodes]
     PublishedTwin(jobs, nodes, options.get("score", ""), x, options["interval_s"]).run()
-    return told(jobs)
+    return results_of(jobs)
 
 
 @examples(300)

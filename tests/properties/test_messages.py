@@ -29,7 +29,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     ticks = draw(st.sampled_from([[0], [0], [0, 0, 1, 2, 15, 1_100], range(0, 1_000_000, 54_321)]))
     longest = draw(st.sampled_from([12, 60, 500]))
     gaps, runs, beside = st.sampled_from([0, 0, 1, 1, 2, 5, 20]), st.integers(1, longest), st.sampled_from(ticks)
-    # As parts of the run time, as more than it, or in seconds whatever it is.
+    # As shares of the run time, as more than it, or in seconds.
     guesses = (
         st.sampled_from([(1.0, 0), (1.0, 0), (1.0, 1), (1.0, 4), (1.0, 100), (0.0, 1e-6), (0.0, 5e-6), (0.0, 1)])
         | st.floats(0.01, 1.0).map(lambda part: (part, 0))
@@ -260,7 +260,7 @@ def test_a_promise_is_kept_by_a_call_while_another_job_is_late(policy: str) -> N
 
 
 def test_jobs_behind_a_suspended_waiter_for_a_late_job_cause_no_call_each_second() -> None:
-    """Urgent stays for longer than it said; suspended is to go on for a second when it ends, then regular."""
+    """Urgent runs past its estimate; suspended is to resume for a second when it ends, then regular."""
     jobs = (
         Workload()
         .job("suspended", n=2, s=6, estimate=6, walltime=7)

@@ -172,7 +172,7 @@ def test_a_withdrawn_job_gives_its_place_to_others() -> None:
 @examples(80)
 @given(workload=workloads(exact=True))
 def test_the_last_job_starts_when_it_was_estimated(policy: type[LocalPolicy], workload: Workload) -> None:
-    """With exact times and nobody after it, the estimate is the truth; where ends are on time, so is the plan."""
+    """With exact times and no later job, the estimate is the start; if ends are on time, so is the plan."""
     answers: dict[str, tuple[float | None, float | None]] = {}
     asked = type("AskedPolicy", (Asked, policy), {"answers": answers})
     run = run_policy(asked, workload, N_PROCS)

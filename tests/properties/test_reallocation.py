@@ -30,11 +30,11 @@ DONE = {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"}
 
 
 class Watched(Reallocation):
-    """Reallocation that is looked at while it decides, and whose promises are written down."""
+    """Reallocation that is checked while it decides, and whose promises are recorded."""
 
     def on_begin(self, cluster: Any) -> None:
         super().on_begin(cluster)
-        self.told: dict[str, float] = {}  # the end that each job was told last
+        self.promised_ends: dict[str, float] = {}  # the last promised end of each job
         self.calls: list[float] = []
         self.moves: Counter[float] = Counter()  # by event
 
@@ -50,7 +50,7 @@ class Watched(Reallocation):
             assert one.planned_end(now) == place.end_at  # its reservation is what it was promised
             assert one.site is self.sites[place.nth]
             assert one.job.n_procs == place.n
-            self.told[one.job.id.removeprefix("w0!")] = place.end_at
+            self.promised_ends[one.job.id.removeprefix("w0!")] = place.end_at
 
     def _withdraw(self, one: GridJob, now: float) -> None:
         assert one.job.state is JobState.WAITING
@@ -106,9 +106,9 @@ def test_promises_are_kept_for_jobs_within_their_estimates(
     found = fates(run, grid)
     assert found.keys() | rejections(run) == {job["id"] for job in workload.jobs}
     sizes_fit(workload, found, grid)
-    # Nobody ends after the end that he was told last.
-    assert found.keys() >= policy.told.keys()
-    assert all((found[name].ended_at or math.inf) <= end_at for name, end_at in policy.told.items())
+    # No job ends after its last promised end.
+    assert found.keys() >= policy.promised_ends.keys()
+    assert all((found[name].ended_at or math.inf) <= end_at for name, end_at in policy.promised_ends.items())
     if options["algorithm"] == "regular" and options["heuristic"] == "minmin":
         assert all(n <= options["window"] for n in policy.moves.values())
     # To be looked at changes nothing.
@@ -129,7 +129,7 @@ def test_runs_end_by_themselves(data: st.DataObject, grid: Grid, options: dict[s
 
 
 def run_of(workload: Workload, job: dict[str, Any]) -> float:
-    """Give the run time of a job that is made of delays, as submitted."""
+    """Return the run time of a job that is made of delays, as submitted."""
     profile = workload.profiles[job["profile"]]
     once_s = sum(workload.profiles[part]["delay"] for part in profile.get("seq", [job["profile"]]))
     return float(round(profile.get("repeat", 1) * once_s, 6))
@@ -236,7 +236,7 @@ def test_estimates_hold_while_a_job_runs_past_its_estimate() -> None:
     outage = [(5.0, e.MACHINES_UNAVAILABLE, "4"), (8.0, e.MACHINES_AVAILABLE, "4")]
     options = {"algorithm": "none", "sizing": "exhaustive", "local": "conservative", "period": 10}
     run, policy = watched(grid, workload, options, outage)
-    assert policy.told["13"] == 83.000001
+    assert policy.promised_ends["13"] == 83.000001
     assert fates(run, grid).keys() | rejections(run) == {job["id"] for job in workload.jobs}
 
 

@@ -46,7 +46,7 @@ def option_sets(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def told(run: FakeBatsim) -> dict[str, tuple[float | None, float | None, str, str]]:
+def results_of(run: FakeBatsim) -> dict[str, tuple[float | None, float | None, str, str]]:
     assert not run.deadlocked
     return {job.id: (job.started_at, job.ended_at, str(job.procs), job.final_state) for job in run.jobs.values()}
 
@@ -59,7 +59,7 @@ def redirect(workload: Workload, **options: Any) -> FakeBatsim:
 @given(workloads(), option_sets())
 def test_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     slow = run_policy(SlowRedirection, workload, N_PROCS, config=DYNAMIC, **options)
-    assert told(redirect(workload, **options)) == told(slow)
+    assert results_of(redirect(workload, **options)) == results_of(slow)
 
 
 class Watched(Redirection):
@@ -139,9 +139,9 @@ def work_s(workload: Workload, job: FakeJob) -> float:
 @given(workloads(widest=5), st.integers(0, 3), st.sampled_from(["q", "w", "none", "w_paper"]))
 def test_without_a_threshold_it_is_easy_on_the_principal_group(workload: Workload, size: int, rule: str) -> None:
     """I6, to the last processor: by theta, by option or as text."""
-    easy = told(run_policy("easy", workload, N_PROCS - size))
+    easy = results_of(run_policy("easy", workload, N_PROCS - size))
     for theta in (float("inf"), "inf", 10**9):
-        assert told(redirect(workload, group_size=size, theta=theta, filter=rule)) == easy
+        assert results_of(redirect(workload, group_size=size, theta=theta, filter=rule)) == easy
 
 
 @examples(100)
@@ -150,9 +150,9 @@ def test_no_job_is_redirected_to_a_group_too_small(workload: Workload, size: int
     """I7: no group, or one that is smaller than all jobs."""
     for job in workload.jobs:
         job["res"] = max(job["res"], size + 1)
-    easy = told(run_policy("easy", workload, N_PROCS - size))
-    assert told(redirect(workload, group_size=size, theta=0)) == easy
-    assert told(redirect(workload, alpha=0, theta=0)) == told(run_policy("easy", workload, N_PROCS))
+    easy = results_of(run_policy("easy", workload, N_PROCS - size))
+    assert results_of(redirect(workload, group_size=size, theta=0)) == easy
+    assert results_of(redirect(workload, alpha=0, theta=0)) == results_of(run_policy("easy", workload, N_PROCS))
 
 
 @examples(120)
@@ -172,7 +172,7 @@ def test_all_jobs_end_with_any_local_schedulers(
     assert n_done == n_fitting
     without = redirect(workload, **(options | {"theta": "inf"}))
     alone = run_policy(principal, only_fitting(workload), N_PROCS - 2, **options.get("principal_options", {}))
-    assert told(without) == told(alone) | rejected(workload)
+    assert results_of(without) == results_of(alone) | rejected(workload)
 
 
 def only_fitting(workload: Workload) -> Workload:
@@ -220,15 +220,15 @@ def test_no_backfilled_job_delays_the_head(workload: Workload) -> None:
 def test_repeated_runs_give_identical_bytes(workload: Workload, options: dict[str, Any]) -> None:
     def transcript() -> list[bytes]:
         session = Session(plan_for("redirection", **options))
-        said: list[bytes] = []
+        replies: list[bytes] = []
 
         def handle(raw: bytes) -> bytes:
             reply = session.handle(raw)
-            said.extend((raw, reply))
+            replies.extend((raw, reply))
             return reply
 
         FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(handle)
-        return said
+        return replies
 
     assert transcript() == transcript()
 

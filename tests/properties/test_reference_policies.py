@@ -114,7 +114,7 @@ def test_every_job_ends_with_machine_failures(
 
 @given(workloads())
 def test_no_job_of_conservative_starts_later_than_promised(workload: Workload) -> None:
-    """With exact estimates no job starts later than it could have when it came, whoever comes after it."""
+    """With exact estimates no job starts later than planned at its submission, whatever jobs come later."""
     full = starts(run_policy("conservative", workload, N_PROCS))
     for job in workload.jobs:
         job["estimate"] = workload.profiles[job["profile"]]["delay"]
@@ -132,14 +132,14 @@ def test_no_job_of_conservative_starts_later_than_promised(workload: Workload) -
 def test_the_same_input_gives_the_same_bytes(policy: str, workload: Workload) -> None:
     def transcript() -> list[bytes]:
         session = Session(plan_for(policy))
-        said: list[bytes] = []
+        replies: list[bytes] = []
 
         def handle(raw: bytes) -> bytes:
             reply = session.handle(raw)
-            said.extend((raw, reply))
+            replies.extend((raw, reply))
             return reply
 
         FakeBatsim(workload, N_PROCS).run(handle)
-        return said
+        return replies
 
     assert transcript() == transcript()

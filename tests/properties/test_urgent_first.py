@@ -168,7 +168,7 @@ def test_starts_equal_those_of_the_slow_twin(
 
 
 class Watched(UjfbScheduler):
-    """Notes whom it preempts for whom, and whom it starts while urgent jobs wait."""
+    """Records which jobs it preempts for which, and which it starts while urgent jobs wait."""
 
     def _preempt(self, urgent: Job, jobs: list[Job], now: float) -> Iterator[Decision]:
         freed = [self.partition.n_returned_by(job) for job in jobs]

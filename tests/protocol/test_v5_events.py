@@ -131,7 +131,7 @@ FROM_SCHEDULER: dict[str, Any] = {
     "ChangeHostsPStateEvent": {"host_ids": "0-1", "pstate": 2},
     "TurnOnOffHostsEvent": {"host_ids": "0-1", "state": 2},
 }
-#: Those that nobody here has a record for: kept as they are.
+#: Events without a class: kept unchanged.
 KEPT = {
     "BatsimHelloEvent",
     "ProbeDataEmittedEvent",

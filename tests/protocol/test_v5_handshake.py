@@ -38,7 +38,7 @@ def test_a_hello_names_json_and_the_requested_features() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "word"),
+    ("raw", "text"),
     [
         (b"", "four bytes"),
         (b"\x01\0\0\0abc", "FlatBuffers"),
@@ -51,6 +51,6 @@ def test_a_hello_names_json_and_the_requested_features() -> None:
         ),
     ],
 )
-def test_invalid_hello_messages_are_rejected(raw: bytes, word: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=word):
+def test_invalid_hello_messages_are_rejected(raw: bytes, text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
         read_hello(raw)

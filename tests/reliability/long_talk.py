@@ -52,7 +52,7 @@ class LongTalk:
         self._now = 0.0
         self._waiting: set[str] = set()
         self._running: list[str] = []
-        self._profiles = {f"w0!{name}": described for name, described in self._static.items()}  # not forgotten yet
+        self._profiles = {f"w0!{name}": described for name, described in self._static.items()}  # not deleted yet
         self._profile_of: dict[str, str] = {}  # of jobs that are not over
         self._calls: list[float] = []
         self._due: list[e.Event] = []  # what the last reply leads to, at the same instant
@@ -139,7 +139,7 @@ class LongTalk:
         return e.JobCompleted(job_id, state, return_code, timestamp=self._now)
 
     def _forget(self, job_id: str) -> None:
-        """Forget a job, and its profile as Batsim does: with the first job that is over."""
+        """Delete a job, and its profile as Batsim does: with the first finished job."""
         profile = self._profile_of.pop(job_id)
         if not self._reuses_profiles:
             self._profiles.pop(profile, None)
@@ -157,7 +157,7 @@ class LongTalk:
             events = self._due
 
     def _obey(self, kind: str, data: dict[str, Any]) -> None:
-        """Do what a decision says. Raises KeyError or ValueError for what Batsim would not survive."""
+        """Carry out a decision. Raises KeyError or ValueError for a decision that would abort Batsim."""
         if kind == "EXECUTE_JOB":
             self._waiting.remove(data["job_id"])
             self._running.append(data["job_id"])

@@ -1,7 +1,7 @@
 """Simulated faults from a seed: `make soak N=200`, or `python -m reliability.soak --runs 200`.
 
-Every run is a scene drawn from (policy, seed), so what fails can be seen again by its seed. A scene that fails is made
-smaller and printed as a test; the exit code is 1 then.
+Every run is a random scene of (policy, seed), so a failure can be repeated by its seed. A failing scene is reduced
+and printed as a test; the exit code is 1 then.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Row:
         self.failures += other.failures
 
     def cells(self) -> list[str]:
-        """Give its columns as text."""
+        """Return its columns as text."""
         counted = {key: f"{self.counts[key]:,}" for key in COLUMNS}
         known = {"policy": self.policy, "runs": f"{self.runs:,}", "ratio": f"{self.ratio:.2f}"}
         return [(counted | known | {"failures": f"{len(self.failures):,}"})[key] for key in COLUMNS]
 
 
 def judged(scene: Scene, *, socket: bool = False) -> Verdict:
-    """Judge a scene; whatever else happens, and what never ends, is a problem as well."""
+    """Check a scene; any other exception, and a run without an end, is a problem too."""
     try:
         with no_longer_than(PATIENCE_S):
             return judge(scene, socket=socket)

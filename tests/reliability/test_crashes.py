@@ -163,17 +163,17 @@ print(children.strays())
 
 
 @pytest.mark.parametrize(
-    ("does", "told"),
+    ("does", "message"),
     [
         ("import signal; signal.pause()", "is left behind: "),
         ("import os; os._exit(3)", "outlived its parent and ended with 3"),
         ("import os; os.kill(os.getpid(), 9)", ""),
     ],
 )
-def test_a_process_that_outlives_its_parent_is_detected(does: str, told: str) -> None:
+def test_a_process_that_outlives_its_parent_is_detected(does: str, message: str) -> None:
     done = python("-c", STRAY, does, PYBATSCHED_PATIENCE="1" if "pause" in does else f"{PATIENCE_S:g}")
     assert done.returncode == 0, done.stderr
-    assert (told in done.stdout, done.stdout == "[]\n") == (True, not told)
+    assert (message in done.stdout, done.stdout == "[]\n") == (True, not message)
 
 
 # --- the moment ---

@@ -40,7 +40,7 @@ def test_nothing_grows_with_jobs_that_are_over() -> None:
     counts = []
     for _ in range(3):
         counts.append(n_held_by(session))
-        talk.go_on(N_RECENT // 2)  # after so many the oldest last words are forgotten: the same place each time
+        talk.go_on(N_RECENT // 2)  # after so many jobs the oldest outcomes are dropped: the same place each time
         assert len(session.engine.jobs.alive) == 100
     assert max(counts) - min(counts) < N_RECENT // 2, counts  # not one object a job
     with pytest.raises(RemoteProtocolError, match="job w0!7 was submitted before"):
@@ -141,5 +141,5 @@ def test_runs_of_a_few_jobs_are_not_reported_as_growing() -> None:
 def test_the_first_message_in_a_journal_hides_no_growth() -> None:
     sizes = (25_000, 56_000, 87_000, 118_000, 155_200)  # 500 bytes an exchange, and 600 in the last quarter
     growing = [Reading(62 * n, 40_000, 14, 0.5, 0.0, size) for n, size in enumerate(sizes)]
-    told = "the journal grows by 600 bytes an exchange at the end, by 500 at the beginning"
-    assert judge_journal(growing) == [told]
+    message = "the journal grows by 600 bytes an exchange at the end, by 500 at the beginning"
+    assert judge_journal(growing) == [message]

@@ -84,13 +84,13 @@ def records(tmp_path: Path) -> list[dict[str, Any]]:
         ("reply", {"notes": [[0, "w0!a"]]}, "notes"),
     ],
 )
-@pytest.mark.parametrize("words", [("replay",), ("explain", "w0!a"), ("explain", "w0!a", "--why-not-earlier")])
+@pytest.mark.parametrize("args", [("replay",), ("explain", "w0!a"), ("explain", "w0!a", "--why-not-earlier")])
 def test_members_of_journals(
-    tmp_path: Path, records: list[dict[str, Any]], kind: str, change: Mapping[str, Any], garbled: str, words: Any
+    tmp_path: Path, records: list[dict[str, Any]], kind: str, change: Mapping[str, Any], garbled: str, args: Any
 ) -> None:
     next(one for one in records if one["record"] == kind).update(change)
     (tmp_path / "run.pbj").write_bytes(b"".join(map(msgpack.packb, records)))
-    done = run_cli(words[0], "run.pbj", *words[1:], cwd=tmp_path)
+    done = run_cli(args[0], "run.pbj", *args[1:], cwd=tmp_path)
     message = f"pybatsched: 'run.pbj' is damaged: in a record, '{garbled}' is missing or invalid\n"
     assert (done.returncode, done.stderr) == (2, message)
 
@@ -103,7 +103,7 @@ def test_a_key_of_a_journal_that_is_a_list(tmp_path: Path, records: list[dict[st
 
 
 def test_a_journal_that_has_lost_a_submission(tmp_path: Path, records: list[dict[str, Any]]) -> None:
-    """The job is killed, after which it may wait again; but nobody knows how large it is."""
+    """The job is killed, after which it may wait again; but its size is unknown."""
     kept = []
     for record in records:
         if record["record"] == "request":
@@ -116,9 +116,9 @@ def test_a_journal_that_has_lost_a_submission(tmp_path: Path, records: list[dict
         "data": {"job_id": "dyn!a", "metadata": "parent=w0!a;segment=1"},
     }
     reply = next(one for one in kept if b"EXECUTE_JOB" in one.get("bytes", b""))
-    said = json.loads(reply["bytes"])
-    said["events"].append(note)
-    reply["bytes"] = json.dumps(said).encode()
+    result = json.loads(reply["bytes"])
+    result["events"].append(note)
+    reply["bytes"] = json.dumps(result).encode()
     (tmp_path / "run.pbj").write_bytes(b"".join(map(msgpack.packb, kept)))
     done = run_cli("explain", "run.pbj", "w0!a", "--why-not-earlier", cwd=tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)

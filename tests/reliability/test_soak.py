@@ -75,7 +75,7 @@ def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: s
 
 
 def choices(annotation: Any) -> set[str]:
-    """Give all values of a type that has few, as they are written."""
+    """Return all values of a type that has few, as they are written."""
     if annotation is bool:
         return {"True", "False"}
     inner = get_args(annotation)
@@ -105,7 +105,7 @@ def found(policy: str, cls: type[Policy], n_seeds: int = 300) -> tuple[Scene, li
 
 
 @pytest.mark.parametrize(
-    ("policy", "cls", "told", "n_jobs"),
+    ("policy", "cls", "message", "n_jobs"),
     [
         ("easy", broken.StartsTwice, "processors free", 2),
         ("fcfs", broken.LosesJobs, "has not come to its end; left over are", 3),
@@ -119,9 +119,9 @@ def found(policy: str, cls: type[Policy], n_seeds: int = 300) -> tuple[Scene, li
         ("easy", broken.Moody, "differs: embedded", 1),
     ],
 )
-def test_broken_policies_are_found_and_reduced(policy: str, cls: type[Policy], told: str, n_jobs: int) -> None:
+def test_broken_policies_are_found_and_reduced(policy: str, cls: type[Policy], message: str, n_jobs: int) -> None:
     scene, problems = found(policy, cls)
-    assert re.search(told, problems[0]), problems
+    assert re.search(message, problems[0]), problems
     assert len(scene.jobs) <= n_jobs, scene.as_code()
     assert len(scene.outages) + len(scene.kills) + len(scene.late) <= 1, scene.as_code()
 
@@ -147,13 +147,13 @@ def test_a_server_that_omits_decisions_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("lost", "told"),
+    ("lost", "message"),
     [
         (["request", "reply"], "the journal has 2 of "),
         (["reply"], "the journal does not say what came of message 3"),
     ],
 )
-def test_a_journal_that_omits_records_is_found(monkeypatch: pytest.MonkeyPatch, lost: list[str], told: str) -> None:
+def test_a_journal_that_omits_records_is_found(monkeypatch: pytest.MonkeyPatch, lost: list[str], message: str) -> None:
     def write(journal: JournalWriter, *, record: str, n: int = 0, **members: Any) -> None:
         if n < 3 or record not in lost:
             whole(journal, record=record, **({"n": n} if n else {}), **members)
@@ -162,11 +162,11 @@ def test_a_journal_that_omits_records_is_found(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(JournalWriter, "_write", write)
     scene = Scene("fcfs", 2, (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0)))
     (problem,) = judge(scene).problems
-    assert problem.startswith(told)
+    assert problem.startswith(message)
 
 
 def test_illegal_decisions_are_detected_without_the_engine() -> None:
-    """The ledger knows the rules by itself, whoever has decided."""
+    """The ledger checks the rules independently of the engine."""
     ledger = Ledger(4)
     ledger.waiting = {"a": 2, "b": 1, "c": 1, "d": 1}
     ledger.away = {3}
@@ -197,7 +197,7 @@ DONE = "COMPLETED_SUCCESSFULLY"
 
 
 @pytest.mark.parametrize(
-    ("fates", "told"),
+    ("fates", "message"),
     [
         ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 3, 8, "0", "")}, "processor 0 is used twice"),
         ({"w0!a": Fate(DONE, 0, 5, "0", "")}, "w0!b is lost"),
@@ -216,16 +216,16 @@ DONE = "COMPLETED_SUCCESSFULLY"
         ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 5, 10, "0", "")}, ""),
     ],
 )
-def test_a_wrong_schedule_is_detected(fates: dict[str, Fate], told: str) -> None:
+def test_a_wrong_schedule_is_detected(fates: dict[str, Fate], message: str) -> None:
     jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
     scene = Scene("easy", 2, jobs, outages=(Outage(10.0, 20.0, "1"),))
     problems = schedule_problems(scene, fates)
-    assert bool(problems) == bool(told)
-    assert not told or told in problems[0]
+    assert bool(problems) == bool(message)
+    assert not message or message in problems[0]
 
 
 @pytest.mark.parametrize(
-    ("policy", "options", "chains", "told"),
+    ("policy", "options", "chains", "message"),
     [
         ("fcfs", {}, {"a": [("", 7, 12, "0")], "b": [("", 2, 7, "1")]}, "w0!b starts at 2, before w0!a"),
         (
@@ -243,7 +243,7 @@ def test_a_wrong_schedule_is_detected(fates: dict[str, Fate], told: str) -> None
     ],
 )
 def test_guarantees_of_each_policy_are_checked(
-    policy: str, options: dict[str, Any], chains: dict[str, list[tuple[str, float, float, str]]], told: str
+    policy: str, options: dict[str, Any], chains: dict[str, list[tuple[str, float, float, str]]], message: str
 ) -> None:
     jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
     fates = {
@@ -254,7 +254,7 @@ def test_guarantees_of_each_policy_are_checked(
         for nth, (state, start, end, procs) in enumerate(chain)
     }
     (problem,) = schedule_problems(Scene(policy, 2, jobs, options), fates)
-    assert problem.startswith(told)
+    assert problem.startswith(message)
 
 
 @pytest.mark.parametrize(

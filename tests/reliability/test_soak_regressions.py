@@ -27,7 +27,7 @@ def test_faithful_locality_with_a_decision_delay_stops_requesting_calls() -> Non
 
 
 def test_a_job_behind_an_endless_job_has_a_reservation_after_its_end() -> None:
-    """What is left of a suspended job past its estimate has no known end; without compression nobody looked again."""
+    """The rest of a suspended job past its estimate has no known end; without compression no plan followed."""
     assert_sound(
         Scene(
             policy="ujfb",
@@ -44,7 +44,7 @@ def test_a_job_behind_an_endless_job_has_a_reservation_after_its_end() -> None:
 
 
 def test_faithful_locality_makes_no_passes_while_machines_are_unavailable() -> None:
-    """It made a pass in vain every 30 seconds for as long as they were away."""
+    """It made a useless pass every 30 seconds while they were unavailable."""
     assert_sound(
         Scene(
             policy="locality",
@@ -59,7 +59,7 @@ def test_faithful_locality_makes_no_passes_while_machines_are_unavailable() -> N
 
 
 def test_a_deadline_is_judged_by_the_end_of_the_job_and_not_by_the_time_of_its_message() -> None:
-    """The job ends at its deadline; the scheduler is busy then, hears of it a second later, and told of a promise."""
+    """The job ends at its deadline; the busy scheduler got the message a second later, and reported a miss."""
     assert_sound(
         Scene(
             policy="dbf",
@@ -74,7 +74,7 @@ def test_a_deadline_is_judged_by_the_end_of_the_job_and_not_by_the_time_of_its_m
 
 
 def test_delays_shorter_than_a_tick_make_no_empty_profile() -> None:
-    """Batsim tells of delays below half a microsecond as 0.0, and so a job of another size was registered with 0 s."""
+    """Batsim reports delays below half a microsecond as 0.0, so a job of another size was registered with 0 s."""
     moldable = {"fraction": 0, "limit": 4}
     assert_sound(
         Scene(
@@ -104,7 +104,7 @@ def test_a_job_that_could_never_resume_is_not_suspended() -> None:
 
 @pytest.mark.parametrize("mode", ["suspend", "kill_restart"])
 def test_a_stopped_job_that_cannot_resume_is_rejected(mode: str) -> None:
-    """Its machine left for good between the word that it be killed and the kill."""
+    """Its machine failed permanently between the decision to kill it and the kill."""
     assert_sound(
         Scene(
             policy="ujfb",

@@ -50,17 +50,17 @@ def test_one_label_is_required_for_each_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (["x", "x"], "--label x: found for a and for b; expected different names"),
         (["x", ""], "--label: found an empty label for b; expected a name"),
         (["  ", "x"], "--label: found an empty label for a; expected a name"),
     ],
 )
-def test_given_labels_must_differ(labels: list[str], said: str) -> None:
+def test_given_labels_must_differ(labels: list[str], message: str) -> None:
     with pytest.raises(InputError) as error:
         labels_of(["a", "b"], labels)
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 def test_the_page_uses_the_labels(tmp_path: Path) -> None:

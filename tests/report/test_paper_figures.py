@@ -232,7 +232,7 @@ def test_labels_are_by_position_or_by_name(given: tuple[str, ...], labels: list[
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (("One",), "--label One: expected OLD=NEW, where OLD is one of few, many; or give one --label for each"),
         (("few=One", "joy=Two"), "--label joy=Two: expected OLD=NEW, where OLD is one of few, many; or give one"),
@@ -240,11 +240,11 @@ def test_labels_are_by_position_or_by_name(given: tuple[str, ...], labels: list[
         (("few=",), "--label: found an empty label for few; expected a name"),
     ],
 )
-def test_labels_that_are_refused(given: tuple[str, ...], said: str, place: Path) -> None:
-    words = [word for label in given for word in ("--label", label)]
-    done = run_cli("plot", "cdf", "few", "many", *words, "--output", "none.svg", cwd=place)
+def test_labels_that_are_refused(given: tuple[str, ...], message: str, place: Path) -> None:
+    args = [text for label in given for text in ("--label", label)]
+    done = run_cli("plot", "cdf", "few", "many", *args, "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def plot(place: Path, *args: str) -> tuple[str, list[str]]:
@@ -286,7 +286,7 @@ def test_only_jobs_submitted_in_the_span_count(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (
             ("cdf", "few", "--from", "soon"),
@@ -299,10 +299,10 @@ def test_only_jobs_submitted_in_the_span_count(place: Path) -> None:
         (("cdf", "few", "--color", "wait"), "--color: expected the figure gantt, found cdf"),
     ],
 )
-def test_invalid_options_are_rejected(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_invalid_options_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:
     done = run_cli("plot", *args, "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (place / "none.svg").exists()
 
 
@@ -351,7 +351,7 @@ def test_settings_are_renamed_by_their_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--only", "joy"), "--only joy: expected a workload of the campaign: kth, sdsc"),
         (
@@ -365,11 +365,11 @@ def test_settings_are_renamed_by_their_names(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_options_for_a_campaign_are_rejected(
-    args: tuple[str, ...], said: str, study: Path, tmp_path: Path
+    args: tuple[str, ...], message: str, study: Path, tmp_path: Path
 ) -> None:
     done = run_cli("plot", "boxes", str(study), "--measure", "wait_s", *args, "--output", "x.svg", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_unknown_figures_are_refused_in_python(run: Run) -> None:

@@ -56,7 +56,7 @@ def plot(place: Path, *args: str) -> tuple[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("gantt", "days"), "gantt of days, 13 jobs"),
         (("utilisation", "days", "minutes"), "processors in use over time of 2 runs, 25 jobs"),
@@ -72,15 +72,17 @@ def plot(place: Path, *args: str) -> tuple[str, list[str]]:
         ),
     ],
 )
-def test_one_line_says_which_file_was_written_and_what_it_shows(args: tuple[str, ...], told: str, place: Path) -> None:
+def test_one_line_says_which_file_was_written_and_what_it_shows(
+    args: tuple[str, ...], message: str, place: Path
+) -> None:
     line, _ = plot(place, *args)
-    assert re.fullmatch(r"\d+\.\d kB", line.removeprefix(f"x.svg: {told}; ")), line
+    assert re.fullmatch(r"\d+\.\d kB", line.removeprefix(f"x.svg: {message}; ")), line
     size = (place / "x.svg").stat().st_size
     assert line.endswith(f"; {size / 1e3:.1f} kB")
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("boxes",), "boxes of mean wait (s), 32 values, on a logarithmic axis"),
         (("ratios",), "ratios of mean wait, 24 values"),
@@ -88,11 +90,11 @@ def test_one_line_says_which_file_was_written_and_what_it_shows(args: tuple[str,
         (("mean-ratios", "--policy", "redirection"), "mean-ratios of mean wait, 24 values"),
     ],
 )
-def test_the_command_describes_figures_of_a_campaign(args: tuple[str, ...], told: str, tmp_path: Path) -> None:
+def test_the_command_describes_figures_of_a_campaign(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     campaigns.scanned(tmp_path / "study", n_weeks=2)
     line, texts = plot(tmp_path, args[0], "study", "--measure", "wait_s", *args[1:])
-    assert line.startswith(f"x.svg: {told}; ")
-    assert texts.count("n = 2") == (12 if "ratios" in told else 16)
+    assert line.startswith(f"x.svg: {message}; ")
+    assert texts.count("n = 2") == (12 if "ratios" in message else 16)
 
 
 def test_long_times_are_in_days(place: Path) -> None:

@@ -21,7 +21,7 @@ from pybatsched.report.scales import Scale, log_ticks, scale_of, scales_of
 
 
 def about(value: float) -> Any:
-    """Give what is equal to a number that differs by rounding alone."""
+    """Return what is equal to a number that differs by rounding alone."""
     return pytest.approx(value)
 
 

@@ -20,7 +20,7 @@ def mark(state: str, **members: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("state", "n_over", "is_alive", "told"),
+    ("state", "n_over", "is_alive", "message"),
     [
         (State.RUNNING, 40, True, "still running, 40 of 54,034 jobs so far"),
         (State.RUNNING, None, True, "still running"),
@@ -30,10 +30,10 @@ def mark(state: str, **members: Any) -> str:
         (State.FAILED, 12345, False, "failed after 12,345 of 54,034 jobs"),
     ],
 )
-def test_the_text_of_each_state(state: State, n_over: int | None, is_alive: bool, told: str) -> None:
-    assert Mark(state, 54034, n_over, "", {}, is_alive=is_alive).describe() == told
+def test_the_text_of_each_state(state: State, n_over: int | None, is_alive: bool, message: str) -> None:
+    assert Mark(state, 54034, n_over, "", {}, is_alive=is_alive).describe() == message
     if n_over is not None:
-        assert Mark(state, 54034, None, "", {}, is_alive=is_alive).describe(n_over) == told
+        assert Mark(state, 54034, None, "", {}, is_alive=is_alive).describe(n_over) == message
 
 
 def test_complete_runs_have_no_notice() -> None:
@@ -52,7 +52,7 @@ def test_complete_runs_have_no_notice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "expected the state of a run in JSON"),
         ("[" * 100_000, "expected the state of a run in JSON"),
@@ -66,15 +66,15 @@ def test_complete_runs_have_no_notice() -> None:
         (mark("finished", moving="_jobs.csv"), "moving is '_jobs.csv'; expected some of _jobs.csv"),
     ],
 )
-def test_invalid_state_files_name_the_file_and_the_field(text: str, said: str, tmp_path: Path) -> None:
+def test_invalid_state_files_name_the_file_and_the_field(text: str, message: str, tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     Path(f"{prefix}_state.json").write_text(text)
     with pytest.raises(InputError) as error:
         read(prefix)
-    assert f"a_state.json: {said}" in str(error.value)
-    with Results(prefix) as results, pytest.raises(InputError) as error:  # it may be a file of somebody else
+    assert f"a_state.json: {message}" in str(error.value)
+    with Results(prefix) as results, pytest.raises(InputError) as error:  # it may be a file of another program
         results.begin(3)
-    assert f"a_state.json: {said}" in str(error.value)
+    assert f"a_state.json: {message}" in str(error.value)
     assert Path(f"{prefix}_state.json").read_text() == text
 
 
@@ -123,7 +123,7 @@ def test_complete_results_are_preferred_to_newer_partial_ones(state: str, tmp_pa
 
 
 def test_a_finished_run_is_at_its_prefix(tmp_path: Path) -> None:
-    prefix = str(tmp_path / "a.part")  # whoever likes such names
+    prefix = str(tmp_path / "a.part")  # an unusual but valid name
     for text in (mark("finished"), ""):
         Path(f"{prefix}_state.json").write_text(text)
         assert (find(prefix).prefix, find(prefix).is_whole) == (prefix, True)
@@ -190,7 +190,7 @@ def test_a_reader_gives_up_if_files_are_always_replaced(tmp_path: Path) -> None:
 
 
 def test_files_renamed_while_they_are_read_are_found(tmp_path: Path) -> None:
-    """The mark says that files are on the move; each is found under the one name or the other, and none is missed."""
+    """The state file says that files are being renamed; each is found under one of its two names."""
     prefix = str(tmp_path / "a")
     Path(f"{prefix}_state.json").write_text(mark("finished", moving=["_jobs.csv", "_summary.json"]))
     for suffix in ("_jobs.csv", "_schedule.csv", "_summary.json"):

@@ -22,7 +22,7 @@ from pybatsched.results.writing import Results
 
 
 class Killed(BaseException):
-    """The writer's process is gone."""
+    """The writer's process has ended."""
 
 
 def write(results: Results, name: str, suffixes: frozenset[str]) -> None:
@@ -33,7 +33,7 @@ def write(results: Results, name: str, suffixes: frozenset[str]) -> None:
 
 
 def seen(prefix: str, *, newest: bool = False) -> dict[str, str]:
-    """Give the content of each file that a reader of a prefix sees."""
+    """Return the content of each file that a reader of a prefix sees."""
     found = find(prefix, newest=newest)
     paths = {suffix: found.path(suffix) for suffix in SUFFIXES}
     return {suffix: path.read_text() for suffix, path in paths.items() if path.exists()}
@@ -41,7 +41,7 @@ def seen(prefix: str, *, newest: bool = False) -> dict[str, str]:
 
 @contextmanager
 def killed_at(step: int) -> Iterator[list[str]]:
-    """Stop before the given change of a file, and let nothing happen after it. Gives the changes that were made."""
+    """Stop before the given change of a file, and let nothing happen after it. Return the changes that were made."""
     made: list[str] = []
 
     def change(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,7 +78,7 @@ def test_a_writer_killed_at_any_step_leaves_one_complete_run(
                 write(results, f"killed {number}", suffixes)
             if results.state is State.FINISHED:
                 whole = dict.fromkeys(suffixes, f"killed {number}")
-            results.state = State.FINISHED  # the dead write no more
+            results.state = State.FINISHED  # a killed process writes nothing
             results.__exit__(None, None, None)
             assert find(prefix).is_whole
             assert seen(prefix) == whole
@@ -297,7 +297,7 @@ def test_a_state_that_does_not_fit_keeps_the_previous_one(tmp_path: Path, monkey
 
 
 def test_a_full_disk_at_the_last_state_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then nobody has the lock of a run that says that it runs: it broke off."""
+    """Then the run is marked as running but its lock is free: it was interrupted."""
     prefix = str(tmp_path / "a")
     with pytest.raises(ZeroDivisionError), Results(prefix) as results:
         results.begin(3)

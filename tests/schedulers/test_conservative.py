@@ -34,25 +34,25 @@ DYNAMIC = {"dynamic-jobs-enabled": True}
 
 
 class CuriousOptions(QueueOptions):
-    """What is drawn, and whether jobs go by their plan or leave it in every way there is."""
+    """The seed, and whether jobs follow their plan or leave it in all possible ways."""
 
     seed: int = 0
     unruly: bool = True
 
 
 class Curious(LocalPolicy):
-    """Asks at every turn; unruly, it lets jobs leave the queue, come back in front, be killed or start otherwise."""
+    """Asks in every call; if unruly, jobs leave the queue, come back in front, are killed or start at other times."""
 
     Options: ClassVar[type[Any]] = CuriousOptions
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
-    has_whims: ClassVar[bool] = False  # and does not start what it was told to
+    has_whims: ClassVar[bool] = False  # and does not start jobs as planned
 
     def on_begin(self, cluster: Cluster) -> None:
         super().on_begin(cluster)
         self.dice = random.Random(self.options.seed)
         self.jobs = cluster.jobs
         self.loose: list[Job] = []
-        self.told: dict[tuple[float, int], list[Any]] = {}
+        self.answers: dict[tuple[float, int], list[Any]] = {}
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         super().on_job_submitted(job, now)
@@ -106,14 +106,14 @@ class Curious(LocalPolicy):
             yield decision
 
     def ask(self, now: float) -> None:
-        """Ask all there is to ask, and compare it with what was told before, and with bounds."""
+        """Ask all questions, and compare the answers with earlier ones and with bounds."""
         local = self.local
         version = local.plan_version(now)
         spans = (0.5, 4.0, 30.0, math.inf)
         found: list[Any] = [local.estimate(n, s, now) for n in range(1, N_PROCS + 2) for s in spans]
         found += [local.planned_start(job, now) for job in local.waiting()]
         assert local.plan_version(now) == version, "questions change nothing"
-        assert self.told.setdefault((now, version), found) == found, "an old version has its old answers"
+        assert self.answers.setdefault((now, version), found) == found, "an old version has its old answers"
         self.check_estimates(now)
         n, span_s = self.dice.randint(1, N_PROCS), self.dice.choice(spans)
         start = local.estimate(n, span_s, now)
@@ -127,7 +127,7 @@ class Curious(LocalPolicy):
 
 
 class CuriousFcfs(Curious):
-    """Beside the slow way: the queue placed anew, job by job, for each question."""
+    """Compared with the slow way: the queue is placed again, job by job, for each question."""
 
     scheduler = FcfsScheduler
     has_whims = True
@@ -247,7 +247,7 @@ def test_asking_for_estimates_during_kills_changes_no_schedule(
 
 @pytest.fixture
 def n_plans(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Give a list with the instant at which each plan of a queue was made."""
+    """Return a list with the instant at which each plan of a queue was made."""
     made: list[float] = []
 
     class Counted(QueuePlan):
@@ -281,7 +281,7 @@ def eventful(off_s: float = 0.0) -> Workload:
     [
         (0.0, [0.0]),  # all go by the plan that was made at the first question
         (3.0, [0.0, 19.5]),  # c ends earlier than planned
-        (-2.0, [0.0, 19.5]),  # c is late; nothing happens, and nobody asks, until it ends
+        (-2.0, [0.0, 19.5]),  # c is late; no event and no question comes until it ends
     ],
 )
 def test_a_plan_is_kept_while_events_follow_it(n_plans: list[float], off_s: float, expected: list[float]) -> None:
@@ -330,7 +330,7 @@ def test_estimates_move_with_the_clock_without_events(name: str) -> None:
     stage.step(stage.completed(late), at=8.0)
     local.ended(late, 8.0)
     local.submit(waiting, 8.0)
-    for now in (8.0, 8.5, 9.25):  # it could start, and nobody says so
+    for now in (8.0, 8.5, 9.25):  # it could start, but no event says so
         assert local.planned_start(waiting, now) == now
         assert (local.estimate(2, 1.0, now), local.estimate(3, 1.0, now)) == (now, now + 5.0)
 

@@ -49,9 +49,9 @@ class PromisedOptions(ConservativeOptions):
 
 
 class Promised(LocalPolicy):
-    """Notes every planned start that is told, and the estimate just before a job comes.
+    """Records every reported planned start, and the estimate just before a job is submitted.
 
-    Some jobs leave for good, others go to the end of the queue and are told another start.
+    Some jobs are withdrawn, others move to the end of the queue and get another planned start.
     """
 
     Options = PromisedOptions
@@ -83,7 +83,7 @@ class Promised(LocalPolicy):
                 continue
             start_at = local.planned_start(job, now)
             assert start_at is not None
-            assert start_at <= self.promised.setdefault(job.id, start_at), "nobody is told a later start"
+            assert start_at <= self.promised.setdefault(job.id, start_at), "no job gets a later planned start"
             self.promised[job.id] = start_at
         yield from super().decide(now)
 

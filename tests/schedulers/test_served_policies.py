@@ -40,7 +40,7 @@ def drawn(seed: int, n_jobs: int = 60, *, urgent: bool = False) -> Workload:
     return workload
 
 
-def told(run: FakeBatsim) -> dict[str, tuple[Any, ...]]:
+def results_of(run: FakeBatsim) -> dict[str, tuple[Any, ...]]:
     assert not run.deadlocked
     return {job.id: (job.started_at, job.ended_at, str(job.procs), job.metadata) for job in run.jobs.values()}
 
@@ -83,11 +83,11 @@ def test_runs_over_a_socket_equal_embedded_runs(policy: str, options: dict[str, 
     workload = drawn(seed, urgent=policy == "ujfb")
     with serving(Session(plan_for(policy, **options), checked=True)) as endpoint, Peer(endpoint) as peer:
         run = FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(peer.ask)
-    assert told(run) == told(run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options))
+    assert results_of(run) == results_of(run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options))
 
 
 @pytest.mark.parametrize(
-    ("policy", "given", "said"),
+    ("policy", "given", "message"),
     [
         ("redirection", ["alpha=1"], "option alpha (from -o): expected less than 1, found 1"),
         ("redirection", ["alpha=-0.1"], "option alpha (from -o): expected 0 or more"),
@@ -115,15 +115,15 @@ def test_runs_over_a_socket_equal_embedded_runs(policy: str, options: dict[str, 
         ("dbf", ["infeasible=kill"], "option infeasible (from -o): expected one of regular, reject"),
     ],
 )
-def test_bad_options(policy: str, given: list[str], said: str, tmp_path: Path) -> None:
+def test_bad_options(policy: str, given: list[str], message: str, tmp_path: Path) -> None:
     done = simulate(Workload().job("a", n=1, s=1, walltime=2), tmp_path, policy, *given)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"deadline": 9, "max_stay": 9}, "job w0!a: both deadline and max_stay; expected one of them"),
         ({"deadline": "soon"}, "job w0!a, field deadline: expected seconds from 0, found 'soon'"),
@@ -132,16 +132,16 @@ def test_bad_options(policy: str, given: list[str], said: str, tmp_path: Path) -
         ({"deadline": [1]}, "job w0!a, field deadline: expected seconds from 0, found [1]"),
     ],
 )
-def test_bad_deadlines(fields: dict[str, Any], said: str) -> None:
+def test_bad_deadlines(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as raised:
         run_policy("dbf", Workload().job("a", n=1, s=1, walltime=2, **fields), 1)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def simulate(workload: Workload, folder: Path, policy: str, *given: str) -> Any:
     content = {"nb_res": N_PROCS, "jobs": workload.jobs, "profiles": workload.profiles}
     (folder / "w.json").write_text(json.dumps(content))
-    options = [word for text in given for word in ("-o", text)]
+    options = [part for text in given for part in ("-o", text)]
     args = ["--procs", str(N_PROCS), "-w", str(folder / "w.json"), "--policy", policy, "-e", str(folder / "run")]
     return run_cli("simulate", *args, *options)
 
@@ -159,7 +159,7 @@ def test_the_summary_has_default_options_and_no_warnings(tmp_path: Path) -> None
 
 
 def overrun() -> Workload:
-    """A job takes longer than it said, so one with a deadline that was accepted behind it is late."""
+    """A job exceeds its estimate, so an accepted job with a deadline after it is late."""
     return (
         Workload()
         .job("liar", n=8, s=20, estimate=5, walltime=30)
@@ -225,8 +225,8 @@ def test_explain_shows_redirections(tmp_path: Path) -> None:
     args = ["--procs", "8", "-w", str(tmp_path / "w.json"), "--policy", "redirection", "-e", str(tmp_path / "run")]
     args += ["-o", "group_size=2", "-o", "theta=1", "--journal", str(tmp_path / "run.pbj")]
     assert run_cli("simulate", *args).returncode == 0
-    said = run_cli("explain", str(tmp_path / "run.pbj"), "w0!long").stdout
-    assert "redirected: 2 jobs came and waited, more than theta = 1" in said
+    output = run_cli("explain", str(tmp_path / "run.pbj"), "w0!long").stdout
+    assert "redirected: 2 jobs came and waited, more than theta = 1" in output
     assert run_cli("replay", str(tmp_path / "run.pbj")).returncode == 0
 
 

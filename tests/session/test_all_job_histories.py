@@ -94,8 +94,8 @@ def test_histories_of_suspended_jobs_equal_those_of_explain(tmp_path: Path) -> N
     found = full_histories(JournalReader(path))
     assert sorted(found) == ["w0!a", "w0!b", "w0!big", "w0!c", "w0!u"]
     for job_id, lines in found.items():
-        *told, end = explain(JournalReader(path), job_id)
-        assert (lines, end[1]) == (told, "(the run ended)")
+        *history, end = explain(JournalReader(path), job_id)
+        assert (lines, end[1]) == (history, "(the run ended)")
     texts = [text.partition(":")[0].partition(",")[0] for _, text in found["w0!a"]]
     assert {"started on 0-5", "requeued", "not started", "held on 0-5", "kill took effect"} <= set(texts)
 
@@ -107,7 +107,7 @@ QUEUE = Workload().job("a", n=4, s=8, walltime=9).job("b", n=4, s=5, at=1, wallt
 
 
 def test_a_truncated_reply_is_not_a_different_reply(tmp_path: Path) -> None:
-    """The fourth message is that c came; nobody knows what the policy said to it."""
+    """The fourth message submits c; its reply is missing."""
     path = record(tmp_path / "run.pbj", QUEUE, 4)
     whole = {job_id: explain(JournalReader(path), job_id) for job_id in ("w0!a", "w0!b", "w0!c")}
     cut_before_reply(path, 4)
@@ -128,9 +128,9 @@ def test_the_policy_is_asked_again_after_an_unanswered_message(tmp_path: Path, m
     exchanges = list(JournalReader(path).exchanges())
     exchanges.insert(2, Exchange(99, b'{"now": 0.5, "events": []}'))
     monkeypatch.setattr(JournalReader, "exchanges", lambda _: iter(exchanges))
-    told = [text for _, text in explain(JournalReader(path), "w0!b")]
-    assert not [text for text in told if "today's policy" in text]
-    kinds = [text.partition(":")[0] for text in told]
+    history = [text for _, text in explain(JournalReader(path), "w0!b")]
+    assert not [text for text in history if "today's policy" in text]
+    kinds = [text.partition(":")[0] for text in history]
     assert kinds == ["submitted", "not started", "... passed over 2 more times", "started on 0-3", "ended"]
 
 

@@ -196,7 +196,7 @@ def test_damage_after_a_difference_does_not_hide_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_records", [1, 2])
 def test_a_journal_without_a_whole_message_is_not_identical(n_records: int, journal: Path) -> None:
-    """With its header alone, and with a request that nobody has answered."""
+    """With its header alone, and with an unanswered request."""
     raw = journal.read_bytes()
     ends = record_ends(raw)
     journal.write_bytes(raw[: ends[n_records - 1] + 7])
@@ -251,12 +251,12 @@ def test_an_oversized_message_is_truncated_in_the_journal(tmp_path: Path) -> Non
 # --- explain ------------------------------------------------------------------------------------------------------
 
 
-def told(path: Path, job: str) -> list[str]:
+def explained(path: Path, job: str) -> list[str]:
     return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
 def test_the_history_of_a_job_that_waited(journal: Path) -> None:
-    assert told(journal, "w0!3") == [
+    assert explained(journal, "w0!3") == [
         "1 submitted: 6 processors, walltime 5",
         (
             "1 not started: head of the queue: needs 6 processors, 0 are free; "
@@ -267,11 +267,11 @@ def test_the_history_of_a_job_that_waited(journal: Path) -> None:
         "10 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "20 (the run ended)",
     ]
-    assert "6 not started: behind w0!5; needs 8 processors, 0 are free" in told(journal, "w0!6")
+    assert "6 not started: behind w0!5; needs 8 processors, 0 are free" in explained(journal, "w0!6")
 
 
 def test_the_history_of_a_rejected_job(journal: Path) -> None:
-    assert told(journal, "w0!big") == [
+    assert explained(journal, "w0!big") == [
         "5 submitted: 9 processors, walltime 3",
         "5 rejected: asks for 9 processors; the platform has 8",
         "20 (the run ended)",
@@ -284,9 +284,9 @@ def test_the_history_of_a_requeued_job(tmp_path: Path) -> None:
     session = Session(plan_for(Gentle), journal=journal)
     FakeBatsim(workload, 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
-    assert told(tmp_path / "run.pbj", "w0!a") == [
+    assert explained(tmp_path / "run.pbj", "w0!a") == [
         (
-            "0 (why it waited is not known: unknown policy 'Gentle'; "
+            "0 (why the job waited is unknown: unknown policy 'Gentle'; "
             f"installed: {', '.join(registry.available())} (or give path/to/file.py:Class))"
         ),
         "0 submitted: 2 processors, walltime 20",
@@ -294,7 +294,7 @@ def test_the_history_of_a_requeued_job(tmp_path: Path) -> None:
         "4 kill asked for",
         "4 ended: COMPLETED_KILLED, return code -1",
         "4 kill took effect",
-        "4 requeued, goes on as dyn!w0.a.1 with 0.5 s that are no work: so that its parts can be put together again",
+        "4 requeued, continues as dyn!w0.a.1 with 0.5 s that are not work: so that its parts can be put together again",
         "9 started on 0-1: head of the queue",
         "15.5 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "15.5 (the journal has no end: the run was killed, or is still running)",
@@ -306,10 +306,10 @@ def test_the_history_of_a_job_with_a_load(tmp_path: Path) -> None:
     session = Session(plan_for(Loader, load_s=4), journal=journal)
     FakeBatsim(Workload().job("a", n=1, s=10), 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
-    assert told(tmp_path / "run.pbj", "w0!a")[1:-1] == [
+    assert explained(tmp_path / "run.pbj", "w0!a")[1:-1] == [
         "0 submitted: 1 processor, walltime none",
-        "0 rejected: goes on as dyn!w0.a.1",
-        ("0 replaced, goes on as dyn!w0.a.1 with 4 s that are no work: so that its parts can be put together again"),
+        "0 rejected: continues as dyn!w0.a.1",
+        ("0 replaced, continues as dyn!w0.a.1 with 4 s that are not work: so that its parts can be put together again"),
         "0 started on 0",
         "14 ended: COMPLETED_SUCCESSFULLY, return code 0",
     ]
@@ -326,8 +326,8 @@ def test_the_history_of_a_reshaped_job(tmp_path: Path) -> None:
     assert [f"{at:g} {text}" for at, text in explain(JournalReader(tmp_path / "run.pbj"), "w0!b", policy)][:-1] == [
         "1 submitted: 4 processors, walltime 30",
         "1 reshaped to 1 processor, times x 4: one is enough",
-        "1 rejected: goes on as dyn!w0.b.1",
-        "1 replaced, goes on as dyn!w0.b.1: so that its parts can be put together again",
+        "1 rejected: continues as dyn!w0.b.1",
+        "1 replaced, continues as dyn!w0.b.1: so that its parts can be put together again",
         "1 started on 1: head of the queue",
         "81 ended: COMPLETED_SUCCESSFULLY, return code 0",
     ]
@@ -352,7 +352,7 @@ def test_a_job_missing_from_a_truncated_journal(journal: Path, policy: str | Non
 def test_explain_reads_a_truncated_journal(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
-    assert any("is truncated" in line for line in told(journal, "w0!3"))
+    assert any("is truncated" in line for line in explained(journal, "w0!3"))
 
 
 def test_explain_shows_the_recorded_part_if_the_policy_has_changed(
@@ -361,10 +361,10 @@ def test_explain_shows_the_recorded_part_if_the_policy_has_changed(
     journal = write(tmp_path / "run.pbj", workload=BACKFILL)
     fcfs = plan_for("fcfs").source
     monkeypatch.setattr("pybatsched.session.replay.registry.find", lambda _name, **_trust: fcfs)
-    assert told(journal, "w0!3") == [
+    assert explained(journal, "w0!3") == [
         "2 submitted: 2 processors, walltime 5",
         "2 started on 6-7: backfilled: ends by the shadow time 11.0 of w0!2",
-        "2 (from here on today's policy answers otherwise; why it waited is not known)",
+        "2 (from here on the policy decides differently; why the job waited is unknown)",
         "6 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "20 (the run ended)",
     ]
@@ -388,20 +388,20 @@ def test_the_history_of_a_suspended_job(tmp_path: Path) -> None:
     with session.closing_journal():
         FakeBatsim(jobs, 8, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
-    assert told(tmp_path / "run.pbj", "w0!a") == [
+    assert explained(tmp_path / "run.pbj", "w0!a") == [
         "0 submitted: 6 processors, walltime 101",
         "0 started on 0-5: its place in the plan, 0.0, has come",
         "10 kill asked for: preempted for the urgent job w0!u, which needs 7 processors",
         "10 ended: COMPLETED_KILLED, return code -1",
         "10 kill took effect",
-        "10 requeued, goes on as dyn!w0.a.1: so that its parts can be put together again",
+        "10 requeued, continues as dyn!w0.a.1: so that its parts can be put together again",
         "10 not started: suspended for w0!u: resumes at 71.0, when 0-5 are free",
         "71 held on 0-5, to start at 72.0: resumes after 1.0 s of swap-in: the processors it had are free",
         "72 started on 0-5: resumes after 1.0 s of swap-in: the processors it had are free",
         "162 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "162 (the run ended)",
     ]
-    assert told(tmp_path / "run.pbj", "w0!u")[2:4] == [
+    assert explained(tmp_path / "run.pbj", "w0!u")[2:4] == [
         "10 held on 0-4 6-7, to start at 11.0: urgent: 1 regular jobs were preempted, which takes 1.0 s",
         "11 started on 0-4 6-7: urgent: 1 regular jobs were preempted, which takes 1.0 s",
     ]
@@ -446,8 +446,8 @@ def test_trust_also_holds_for_the_id_of_a_segment(tmp_path: Path) -> None:
     content = {"nb_res": 1, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 5}}}
     (tmp_path / "w.json").write_text(json.dumps(content))
     policy = f"{PUSHY}:Loader"
-    words = ("--procs", "1", "-w", "w.json", "--policy", policy, "--journal", str(path), "-q")
-    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    args = ("--procs", "1", "-w", "w.json", "--policy", policy, "--journal", str(path), "-q")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     whole = run_cli("explain", str(path), "w0!a", "--trust")
     part = run_cli("explain", str(path), "dyn!w0.a.1", "--trust")
     assert (whole.returncode, part.returncode) == (0, 0)

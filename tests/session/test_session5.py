@@ -53,15 +53,15 @@ def test_options_come_with_the_greeting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "part"),
     [
         ("no JSON", "the text behind Batsim's -s ENDPOINT is not a JSON object"),
         ('{"policy": "easy"}', "requests policy 'easy'"),
         ('{"ordre": "sjf"}', r"unknown option 'ordre' .from the text behind Batsim's -s ENDPOINT"),
     ],
 )
-def test_wrong_options_name_their_source(text: str, word: str) -> None:
-    with pytest.raises(InputError, match=word):
+def test_wrong_options_name_their_source(text: str, part: str) -> None:
+    with pytest.raises(InputError, match=part):
         FakeBatsim(CROWDED, 4, {"sched-config": text}, batsim=5).run(Session(plan_for("fcfs")).handle)
 
 
@@ -91,7 +91,7 @@ def test_unrequested_notes_are_not_kept() -> None:
 
 
 def test_explain_joins_continued_jobs_without_metadata_for_batsim(tmp_path: Path) -> None:
-    """The same story as with Batsim 4, word by word."""
+    """The same history as with Batsim 4."""
     for batsim in (4, 5):
         session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / f"{batsim}.pbj"), keeps_notes=True)
         with session.closing_journal():
@@ -99,20 +99,20 @@ def test_explain_joins_continued_jobs_without_metadata_for_batsim(tmp_path: Path
             fake = FakeBatsim(CROWDED, 4, config, batsim=batsim).run(session.handle)
     assert fake.jobs["dyn!w0.a.1"].metadata == ""
     assert session.notes["dyn!w0.a.1"].startswith("parent=w0!a")
-    told: list[Callable[[JournalReader], object]] = [
+    received: list[Callable[[JournalReader], object]] = [
         lambda reader: explain(reader, "w0!a"),
         lambda reader: explain(reader, "w0!b"),
         job_histories,
         lambda reader: why_not_earlier(reader, "w0!b"),
     ]
-    for ask in told:
+    for ask in received:
         four, five = (ask(JournalReader(tmp_path / f"{batsim}.pbj")) for batsim in (4, 5))
         assert four == five
     assert any("dyn!w0.a.1" in text for _, text in explain(JournalReader(tmp_path / "5.pbj"), "w0!a"))
 
 
 class Asks(Policy):
-    """Asks for energy, which Batsim 5 does not tell."""
+    """Asks for energy, which Batsim 5 does not report."""
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         return [d.Query({"consumed_energy": {}})]
@@ -122,26 +122,28 @@ class Asks(Policy):
 
 
 def test_decisions_that_batsim_5_lacks_are_policy_errors(tmp_path: Path) -> None:
-    said: list[str] = []
-    session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=said.append)
+    messages: list[str] = []
+    session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=messages.append)
     with pytest.raises(PolicyError, match="Batsim 5 does not support Query"), session.closing_journal():
         FakeBatsim(CROWDED, 4, batsim=5).run(session.handle)
-    assert said == ["policy Asks has on_answer, which is never called: Batsim 5 has no queries (of energy, say)"]
+    assert messages == [
+        "policy Asks has on_answer, which is never called: Batsim 5 has no queries (for example of energy)"
+    ]
     *_, last = JournalReader(tmp_path / "run.pbj").exchanges()
     assert last.error is not None
     assert "Query" in last.error[1]
 
 
 def test_features_that_batsim_5_lacks_are_reported_at_the_start() -> None:
-    said: list[str] = []
-    Session(plan_for("ujfb"), say=said.append).handle(write_greeting(""))
-    text, crash = said
+    messages: list[str] = []
+    Session(plan_for("ujfb"), say=messages.append).handle(write_greeting(""))
+    text, crash = messages
     assert "segmentation fault" in crash
     assert text.startswith("policy ujfb may continue jobs under other ids, and Batsim 5 stores no job metadata")
-    said.clear()
-    Session(plan_for("easy"), say=said.append).handle(write_greeting(""))
-    Session(plan_for("ujfb"), say=said.append, keeps_notes=True).handle(write_greeting(""))
-    assert said == []
+    messages.clear()
+    Session(plan_for("easy"), say=messages.append).handle(write_greeting(""))
+    Session(plan_for("ujfb"), say=messages.append, keeps_notes=True).handle(write_greeting(""))
+    assert messages == []
 
 
 @pytest.mark.parametrize("batsim", [4, 5])
@@ -151,7 +153,7 @@ def test_a_segment_is_explained_by_the_history_of_its_job(batsim: int, tmp_path:
         FakeBatsim(CROWDED, 4, {"dynamic-jobs-enabled": True}, batsim=batsim).run(session.handle)
     whole, of_part = (explain(JournalReader(tmp_path / "run.pbj"), name) for name in ("w0!a", "dyn!w0.a.1"))
     assert of_part == whole
-    assert any("goes on as dyn!w0.a.1" in text for _, text in whole)
+    assert any("continues as dyn!w0.a.1" in text for _, text in whole)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +161,9 @@ def test_a_segment_is_explained_by_the_history_of_its_job(batsim: int, tmp_path:
 )
 def test_a_wrong_first_message_names_both_protocols(raw: bytes, tmp_path: Path) -> None:
     session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
-    with pytest.raises(RemoteProtocolError) as told, session.closing_journal():
+    with pytest.raises(RemoteProtocolError) as message, session.closing_journal():
         session.handle(raw)
-    text = str(told.value)
+    text = str(message.value)
     assert text.startswith("message 1: expected a JSON object (Batsim 3.1 to 4.2), or the greeting of Batsim 5")
     assert text.endswith(f", {len(raw)} bytes")
     (only,) = JournalReader(tmp_path / "run.pbj").exchanges()

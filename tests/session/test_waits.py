@@ -52,7 +52,7 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path / "run.pbj"
 
 
-def told(path: Path, job: str) -> list[str]:
+def explained(path: Path, job: str) -> list[str]:
     return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
@@ -61,7 +61,7 @@ def told(path: Path, job: str) -> list[str]:
 
 def test_the_first_waiting_job_of_easy_shows_its_reservation(journal: Path) -> None:
     """It comes at 1, when a is expected to end at 10; a ends at 8."""
-    assert told(journal, "w0!b") == [
+    assert explained(journal, "w0!b") == [
         "1 submitted: 4 processors, walltime 6",
         f"1 not started: {HEAD}, 1 are free; reserved: 4 processors at 10.0, of 4 free then",
         "6 ... passed over 4 more times",
@@ -74,13 +74,15 @@ def test_the_first_waiting_job_of_easy_shows_its_reservation(journal: Path) -> N
 def test_a_reservation_leaves_extra_processors_to_others(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=4, s=8, walltime=10).job("b", n=3, s=5, at=1, walltime=5)
     record(tmp_path / "run.pbj", jobs, 4)
-    assert told(tmp_path / "run.pbj", "w0!b")[1].endswith(" 0 are free; reserved: 3 processors at 10.0, of 4 free then")
+    assert explained(tmp_path / "run.pbj", "w0!b")[1].endswith(
+        " 0 are free; reserved: 3 processors at 10.0, of 4 free then"
+    )
 
 
 def test_there_is_no_reservation_after_a_job_without_an_estimate(tmp_path: Path) -> None:
     record(tmp_path / "run.pbj", Workload().job("a", n=4, s=8).job("b", n=3, s=5, at=1, walltime=5), 4)
     expected = "needs 3 processors, 0 are free; no reservation: no known end gives it enough"
-    assert told(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
+    assert explained(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
 
 
 # --- the id that was meant ---
@@ -160,7 +162,7 @@ def test_a_journal_in_a_pipe_is_read_once(journal: Path) -> None:
         assert (done.returncode, done.stdout) == (code, told_of)
 
 
-# --- who held the processors ---
+# --- jobs that held the processors ---
 
 
 def test_jobs_that_held_the_processors_are_listed(journal: Path) -> None:
@@ -261,14 +263,14 @@ def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: P
     def starts(at: float, job_id: str, procs: str) -> d.ExecuteJob:
         return d.ExecuteJob(job_id, IntervalSet.parse(procs), timestamp=at)
 
-    said: list[tuple[float, list[e.Event], list[d.Decision]]] = [
+    messages: list[tuple[float, list[e.Event], list[d.Decision]]] = [
         (0, [e.SimulationBegins(n_compute=4, timestamp=0)], []),
         (1, [came(1, "w0!a", 2), came(1, "w0!b", 2)], [starts(1, "w0!a", "0-1"), starts(1, "w0!b", "1-2")]),
         (2, [came(2, "w0!c", 4)], []),
         (10, [ends(10, "w0!b")], []),
         (20, [ends(20, "w0!a")], [starts(20, "w0!c", "0-3")]),
     ]
-    for n, (now, events, decisions) in enumerate(said, 1):
+    for n, (now, events, decisions) in enumerate(messages, 1):
         journal.request(n, v4.encode_events(Message(now, tuple(events))), 2**20)
         journal.reply(n, v4.encode_decisions(Message(now, tuple(decisions))), [""] * len(decisions))
     journal.close()
@@ -300,7 +302,7 @@ def test_many_jobs_that_hold_processors_are_summarised(tmp_path: Path) -> None:
 
 
 def test_reasons_end_where_the_replayed_policy_differs(journal: Path) -> None:
-    """FCFS does not start c at 2: from there on it knows nothing."""
+    """FCFS does not start c at 2: from then on reasons are unknown."""
     done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier", "--policy", "fcfs")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[2:4] == [
@@ -342,7 +344,7 @@ URGENT = (
 
 
 def test_processors_held_for_the_job_are_not_free(tmp_path: Path) -> None:
-    """a is swapped out for u, which takes three seconds: meanwhile its processors are nobody else's."""
+    """a is swapped out for u, which takes three seconds: during them its processors are not free."""
     path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
     lines = run_cli("explain", str(path), "w0!u", "--why-not-earlier").stdout.splitlines()
     assert lines[1].startswith("started on 0-3 at 23, 3 s later")
@@ -389,7 +391,7 @@ CROWDS = st.lists(
 def test_waits_agree_with_the_schedule(
     crowd: list[tuple[int, int, int, int]], policy: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The holders are those that the simulator has run meanwhile, and with the free ones they are the whole machine."""
+    """The listed jobs are those that ran during the wait, and together with free processors they fill the machine."""
     path = tmp_path_factory.mktemp("run") / "run.pbj"
     jobs = Workload()
     for number, (n, s, at, more) in enumerate(crowd):

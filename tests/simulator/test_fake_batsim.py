@@ -12,7 +12,7 @@ from pybatsched.testing import Workload, run_policy
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "message"),
     [
         ({"s": 0}, 'the workload: profile "d0", field delay: expected more than 0 seconds, found 0'),
         ({"s": -1.5}, 'the workload: profile "d-1.5", field delay: expected more than 0 seconds, found -1.5'),
@@ -23,10 +23,10 @@ from pybatsched.testing import Workload, run_policy
         ({"n": "2"}, 'the workload: job "a", field res: expected a whole number of processors, 0 or more, found "2"'),
     ],
 )
-def test_a_job_that_batsim_rejects_is_rejected(job: dict[str, Any], said: str) -> None:
+def test_a_job_that_batsim_rejects_is_rejected(job: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         run_policy("fcfs", Workload().job("a", **({"n": 1, "s": 10} | job)), n_procs=4)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("n_procs", ["4", 4.0, None])

@@ -69,8 +69,8 @@ def run(folder: Path, decide: Decide, *options: str) -> tuple[dict[str, dict[str
         seen.extend(events)
         return now, [msgspec.structs.replace(decision, timestamp=now) for decision in decide(now, events)]
 
-    words = ["simulate", "-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--external", "--quiet"]
-    scenario = read_scenario(build_parser().parse_args([*words, *options]))
+    args = ["simulate", "-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--external", "--quiet"]
+    scenario = read_scenario(build_parser().parse_args([*args, *options]))
     assert Simulation(scenario, scheduler, Outputs(str(folder / "out"))).run()
     return {row["job_id"]: row for row in rows(folder / "out_jobs.csv")}, seen
 
@@ -140,16 +140,16 @@ def test_storage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "said"),
+    ("mapping", "message"),
     [
         (None, r"uses a storage, the platform has 2; expected a storage_mapping"),
         ({"b": 4}, r"uses the storage 'a', which storage_mapping lacks"),
         ({"a": 0}, r"maps 'a' to host 0, which is not a storage host"),
     ],
 )
-def test_invalid_storage_mappings_are_rejected(mapping: dict[str, int] | None, said: str, tmp_path: Path) -> None:
+def test_invalid_storage_mappings_are_rejected(mapping: dict[str, int] | None, message: str, tmp_path: Path) -> None:
     write(tmp_path, (1, {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1, "storage": "a"}))
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(Refusal, match=message):
         run(tmp_path, starting("0", storage_mapping=mapping))
 
 
@@ -188,7 +188,7 @@ def test_an_additional_io_job_is_merged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"alloc": "0 4", "profile_name": "none"}, "profile 'none' does not exist"),
         ({"alloc": "9", "profile_name": "p0"}, "expected some of 6 hosts"),
@@ -199,16 +199,16 @@ def test_an_additional_io_job_is_merged(tmp_path: Path) -> None:
         ({"alloc": "0-1", "profile_name": "x", "profile": {"type": "data_staging"}}, "field nb_bytes: expected a"),
     ],
 )
-def test_invalid_additional_io_jobs_are_rejected(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_invalid_additional_io_jobs_are_rejected(given: dict[str, Any], message: str, tmp_path: Path) -> None:
     two = {"type": "parallel", "cpu": [0, 0], "com": [0, 1, 1, 0]}
     seq = {"type": "composed", "seq": ["two"]}
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}), profiles={"two": two, "seq": seq})
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(Refusal, match=message):
         run(tmp_path, starting("0-1", additional_io_job=given))
 
 
 @pytest.mark.parametrize(
-    ("profile", "said"),
+    ("profile", "message"),
     [
         (
             {"type": "data_staging", "nb_bytes": -1, "from": "a", "to": "b"},
@@ -219,9 +219,9 @@ def test_invalid_additional_io_jobs_are_rejected(given: dict[str, Any], said: st
         ({"type": "parallel_homogeneous_pfs", "bytes_to_read": "x"}, "field bytes_to_read: expected a number"),
     ],
 )
-def test_invalid_profiles_are_rejected_before_the_run(profile: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_invalid_profiles_are_rejected_before_the_run(profile: dict[str, Any], message: str, tmp_path: Path) -> None:
     write(tmp_path, (1, profile))
-    with pytest.raises(InputError, match=rf"w\.json: profile p0: {said}"):
+    with pytest.raises(InputError, match=rf"w\.json: profile p0: {message}"):
         run(tmp_path, starting("0"))
 
 
@@ -257,29 +257,29 @@ def test_messages_of_batsim_travel_over_the_platform(tmp_path: Path) -> None:
 def test_which_clock_a_run_has(tmp_path: Path) -> None:
     """Without communication nothing changes; with it, the exact clock is refused."""
     write(tmp_path, (1, {"type": "delay", "delay": 5}))
-    words = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    args = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
     made = {}
     for clock in ("auto", "exact", "simgrid"):
-        scenario = read_scenario(build_parser().parse_args([*words, "--clock", clock]))
+        scenario = read_scenario(build_parser().parse_args([*args, "--clock", clock]))
         made[clock] = type(Simulation(scenario, None).world.loop).__name__
     assert made == {"auto": "Loop", "exact": "Loop", "simgrid": "SimgridLoop"}
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
-    scenario = read_scenario(build_parser().parse_args(words))
+    scenario = read_scenario(build_parser().parse_args(args))
     assert type(Simulation(scenario, None).world.loop).__name__ == "SimgridLoop"
-    assert main([*words[:5], "--policy", "fcfs", "--clock", "exact", "-e", str(tmp_path / "x"), "--quiet"]) == 2
+    assert main([*args[:5], "--policy", "fcfs", "--clock", "exact", "-e", str(tmp_path / "x"), "--quiet"]) == 2
 
 
 def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
-    words = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    args = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
     with pytest.raises(InputError, match=r"job 0: profile p0 .* on 4 equal processors, which has no network"):
-        Simulation(read_scenario(build_parser().parse_args(words)), None)
+        Simulation(read_scenario(build_parser().parse_args(args)), None)
 
 
 def test_without_a_scheduler_jobs_communicate_too(tmp_path: Path) -> None:
     """Both jobs send 100 MB over the same two links, so both take 2 s after the latency."""
     com = {"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}
     write(tmp_path, (2, com), (2, com))
-    words = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
-    scenario = read_scenario(build_parser().parse_args(words))
+    args = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    scenario = read_scenario(build_parser().parse_args(args))
     assert run_all_at_once(scenario, Outputs(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)

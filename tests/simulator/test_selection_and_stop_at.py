@@ -113,7 +113,7 @@ def test_a_selection_without_jobs_is_an_error(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--from", "monday"), "--from: expected seconds, or a number with m, h, d or w as in 12h, found monday"),
         (("--submitted-before", "-5"), "--submitted-before: expected seconds"),
@@ -124,9 +124,9 @@ def test_a_selection_without_jobs_is_an_error(place: Path) -> None:
         (("--lenient",), "--lenient: expected a log among the workloads; a Batsim file is read as a whole"),
     ],
 )
-def test_invalid_selection_arguments_are_rejected(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_invalid_selection_arguments_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:
     done = simulate(place, "-w", "w.json", *args)
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_lenient_skips_bad_lines(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,9 +154,9 @@ def test_tau_is_used_and_recorded(place: Path) -> None:
 
 
 def test_a_selection_is_read_back_or_refused() -> None:
-    told = Selection(60, 120, max_jobs=3, partitions=("gpu",))
-    assert Selection.from_json(told.as_json(), 1) == replace(told, may_be_empty=True)
-    assert Selection.from_json(told.as_json(), 2).shift is False
+    selection = Selection(60, 120, max_jobs=3, partitions=("gpu",))
+    assert Selection.from_json(selection.as_json(), 1) == replace(selection, may_be_empty=True)
+    assert Selection.from_json(selection.as_json(), 2).shift is False
     for wrong in (3, {"from": "soon"}, {"size": 3}, {"partitions": 3}, {"partitions": [3]}):
         with pytest.raises(InputError, match=r"selection: expected numbers .* and names of partitions, found [3{]"):
             Selection.from_json(wrong, 1)
@@ -166,14 +166,14 @@ def test_a_selection_is_read_back_or_refused() -> None:
 
 
 def jobs_until(place: Path, prefix: str, at: float) -> list[str]:
-    """Give the rows of a whole run that were over by then."""
+    """Return the rows of a whole run that were over by then."""
     with (place / f"{prefix}_jobs.csv").open() as file:
         return [",".join(row) for row in csv.reader(file) if row[0] == "job_id" or float(row[10]) <= at]
 
 
 @pytest.mark.parametrize("until", ["0", "100", "250", "1000", "20m", "3999.5"])
 def test_jobs_that_end_by_the_stop_time_are_those_of_the_whole_run(until: str, place: Path) -> None:
-    """What is over by then is as in the whole run, at the very instant included; the rest is told."""
+    """Jobs that end up to and at this time are as in the complete run; the others are reported."""
     assert simulate(place, "-w", "log.swf", "-e", "whole").returncode == 0
     done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     assert done.returncode == 5
@@ -181,11 +181,16 @@ def test_jobs_that_end_by_the_stop_time_are_those_of_the_whole_run(until: str, p
     expected = jobs_until(place, "whole", at)
     with (place / "cut_jobs.csv").open() as file:
         assert [",".join(row) for row in csv.reader(file)] == expected
-    told, n_over = summary(place, "cut"), len(expected) - 1
+    content, n_over = summary(place, "cut"), len(expected) - 1
     n_to_come = sum(100 * number > at for number in range(1, 41))
-    assert (told["finished"], told["ended_at"], told["cut_at"], told["n_to_come"]) == (False, at, at, n_to_come)
-    assert told["n_unfinished"] == 40 - n_over - n_to_come
-    n_jobs = "1 job" if told["n_unfinished"] == 1 else f"{told['n_unfinished']} jobs"
+    assert (content["finished"], content["ended_at"], content["cut_at"], content["n_to_come"]) == (
+        False,
+        at,
+        at,
+        n_to_come,
+    )
+    assert content["n_unfinished"] == 40 - n_over - n_to_come
+    n_jobs = "1 job" if content["n_unfinished"] == 1 else f"{content['n_unfinished']} jobs"
     head = f"pybatsched: the simulation stopped at {at:g} with {n_jobs} unfinished and {n_to_come} "
     assert done.stderr.splitlines()[0] == f"{head}still to come: the simulation was stopped at {at:g} (--stop-at)"
 
@@ -241,7 +246,7 @@ def test_readers_accept_a_stopped_run_with_a_notice(place: Path) -> None:
 
 
 def machine_seconds(place: Path, prefix: str, until: float) -> float:
-    """Give what the machines computed up to an instant, by the file that tells their states."""
+    """Return the processor-seconds computed up to an instant, by the file of machine states."""
     found = [(float(row["time"]), int(row["nb_computing"])) for row in rows(place / f"{prefix}_machine_states.csv")]
     ends = [time for time, _ in found[1:]] + [until]
     return sum(n * (min(end, until) - time) for (time, n), end in zip(found, ends, strict=True) if time < until)
@@ -249,15 +254,15 @@ def machine_seconds(place: Path, prefix: str, until: float) -> float:
 
 @pytest.mark.parametrize("until", ["150", "600", "1000"])
 def test_processors_of_jobs_running_at_the_stop_time_are_in_use(until: str, place: Path) -> None:
-    """Table, summary, metrics and page say the same, and what the states of the machines say."""
+    """Table, summary, metrics and page agree with each other and with the machine states."""
     done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     at = float(until)
     first = 100.0  # the log's first submission
     expected = machine_seconds(place, "cut", at) / (8 * (at - first))
     assert summary(place, "cut")["figures"]["utilisation"] == pytest.approx(expected, rel=1e-9)
     assert ["utilisation", f"{expected:.2%}"] in [line.split() for line in done.stdout.splitlines()]
-    told = json.loads(run_cli("metrics", "cut", "--json", cwd=place).stdout)["cut"]
-    assert told["utilisation"]["mean"] == pytest.approx(expected, rel=1e-9)
+    result = json.loads(run_cli("metrics", "cut", "--json", cwd=place).stdout)["cut"]
+    assert result["utilisation"]["mean"] == pytest.approx(expected, rel=1e-9)
     run = read_run(str(place / "cut"))
     assert run.utilisation() == pytest.approx(expected, rel=1e-9)
     assert run.usage.at(at - 1) == run.usage.integral(at - 1, at) > 0
@@ -269,12 +274,12 @@ def test_processors_of_jobs_running_at_the_stop_time_are_in_use(until: str, plac
 
 def test_the_utilisation_of_an_older_stopped_run_is_unknown(place: Path) -> None:
     simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut")
-    told = summary(place, "cut")
-    kept = [{"job": one["job"], "why": one["why"]} for one in told["unfinished"]]
-    (place / "cut_summary.json").write_text(json.dumps(told | {"unfinished": kept}))
+    content = summary(place, "cut")
+    kept = [{"job": one["job"], "why": one["why"]} for one in content["unfinished"]]
+    (place / "cut_summary.json").write_text(json.dumps(content | {"unfinished": kept}))
     assert read_run(str(place / "cut")).utilisation() is None
-    bad = [one | {"n_procs": "many"} for one in told["unfinished"]]
-    (place / "cut_summary.json").write_text(json.dumps(told | {"unfinished": bad}))
+    bad = [one | {"n_procs": "many"} for one in content["unfinished"]]
+    (place / "cut_summary.json").write_text(json.dumps(content | {"unfinished": bad}))
     done = run_cli("metrics", "cut", cwd=place)
     assert done.returncode == 2
     assert "cut_summary.json: unfinished: expected n_procs, submitted_at, and started_at if it runs" in done.stderr
@@ -302,8 +307,8 @@ def test_a_policy_that_only_requests_calls_after_the_last_job_is_stopped(two: Pa
     done = simulate(two, "-w", "two.swf", "-e", "a", policy=CALLING)
     assert done.returncode == 5
     last = 4160 + 10 * 1_000
-    said = f"pybatsched: the simulation stopped at {last} with 0 jobs unfinished: {TOLD}\n"
-    assert done.stderr == said
+    message = f"pybatsched: the simulation stopped at {last} with 0 jobs unfinished: {TOLD}\n"
+    assert done.stderr == message
     assert (summary(two, "a")["finished"], summary(two, "a")["stopped"]) == (False, TOLD)
     assert len(rows(two / "a_jobs.csv")) == 3
 

@@ -16,7 +16,7 @@ def by_numbers(observation: Any, mask: Any) -> int:
 
 
 class Noted:
-    """An agent of the same mind, that notes its choices of the last run."""
+    """The same agent, which records its choices of the last run."""
 
     chosen: list[int]
 

@@ -25,7 +25,7 @@ EVIL = "</script><img src=x onerror=document.title='broken'>"
 
 @contextmanager
 def opened(profile: Path) -> Iterator[webdriver.Chrome]:
-    """Open a browser that has nothing but its own profile, and asks nobody for anything."""
+    """Open a browser with a new profile and without network requests of its own."""
     options = Options()
     options.binary_location = find("chromium") or ""
     for flag in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"):

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Fuzzer:
-    """Starts, kills, rejects, calls, registers and is busy, as the dice say. `handle` answers a message."""
+    """Starts, kills, rejects, calls, registers and is busy at random. `handle` replies to a message."""
 
     def __init__(self, seed: int, *, dynamic: bool = False, metadata: bool = True, sharing: bool = False) -> None:
         self.dice = random.Random(seed)
@@ -102,7 +102,7 @@ class Fuzzer:
             decide("EXECUTE_JOB", {"job_id": job, "alloc": " ".join(map(str, procs))})
 
     def _start_something(self, decide: Any) -> None:
-        """Never let the simulation stand still while jobs wait."""
+        """Never let the simulation stop while jobs wait."""
         if not self.running and not self.n_calls:
             self._start(decide)
         if self.waiting and not self.running and not self.n_calls:

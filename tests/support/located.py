@@ -63,7 +63,7 @@ def facts(job: FakeJob) -> Mapping[str, str]:
 
 
 def fates(run: FakeBatsim, machine: Machine) -> dict[str, Fate]:
-    """Tell what became of each job, by the id that its user gave it."""
+    """Return the result of each job, by the id that its user gave it."""
     found = {}
     for job in run.jobs.values():
         known = facts(job)

@@ -9,7 +9,7 @@ from pybatsched.policies.registry import local_scheduler
 
 
 class Placing(QueuePolicy):
-    """First come, first served on each cluster; the field `told` of a job goes into its metadata."""
+    """First come, first served on each cluster; the field `facts` of a job goes into its metadata."""
 
     def on_begin(self, cluster: Cluster) -> None:
         self.by_name = {
@@ -21,8 +21,8 @@ class Placing(QueuePolicy):
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         self.submit_to(self.by_name[job.fields["cluster"]], job, now)
-        if "told" in job.fields:
-            self.notes.append(SetJobMetadata(job.id, job.fields["told"]))
+        if "facts" in job.fields:
+            self.notes.append(SetJobMetadata(job.id, job.fields["facts"]))
 
     def decide(self, now: float) -> Iterable[Decision]:
         yield from self.notes

@@ -27,7 +27,7 @@ def text_of(lines: tuple[str, ...], routing: str = "Full") -> str:
 class Defect(NamedTuple):
     text: str
     line: int
-    said: str
+    message: str
     n_found: int = 1
 
 

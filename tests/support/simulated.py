@@ -30,7 +30,7 @@ FILES = ("out_jobs.csv", "out_schedule.csv", "out_machine_states.csv", "out_psta
 
 @dataclass
 class Played:
-    """What the simulator said and did when it was given the recorded replies."""
+    """Messages and files of the simulator for the recorded replies."""
 
     messages: list[Any] = field(default_factory=list)
     finished: bool = False
@@ -54,7 +54,7 @@ def scenario_of(recording: Recording) -> Scenario:
 def play(
     recording: Recording, prefix: Path, *, traced: bool = False, halting: bool = False, clock: str = AUTO
 ) -> Played:
-    """Answer the simulator with what the scheduler once said to Batsim; `halting`, from outside, message by message.
+    """Reply to the simulator with the recorded replies; with `halting`, from outside, message by message.
 
     With `traced`, the schedule is traced, too.
     """
@@ -78,9 +78,9 @@ def play(
         if halting:
             exchanges = simulation.exchanges()
             with contextlib.closing(exchanges), contextlib.suppress(StopIteration):
-                told = next(exchanges)
+                exchange = next(exchanges)
                 while True:
-                    told = exchanges.send(scheduler(*told))
+                    exchange = exchanges.send(scheduler(*exchange))
             played.finished = simulation.finished
         else:
             played.finished = simulation.run()
@@ -90,7 +90,7 @@ def play(
 
 
 def first_difference(recording: Recording, played: Played) -> str:
-    """Say where the simulator's messages leave the recorded ones; empty if they do not. Numbers count as numbers."""
+    """Return where the simulator's messages differ from the recorded ones; numbers are compared as numbers."""
     expected = [json.loads(text) for text in recording.requests]
     for number, (mine, theirs) in enumerate(zip(played.messages, expected, strict=False), 1):
         if mine != theirs:
@@ -101,7 +101,7 @@ def first_difference(recording: Recording, played: Played) -> str:
 
 
 def embed(directory: Path, args: list[str], policy: str, prefix: Path) -> Path:
-    """Run a policy on the embedded simulator, in this process, with Batsim's own options. Gives its ``_jobs.csv``."""
+    """Run a policy on the embedded simulator, in this process, with Batsim's own options. Return its ``_jobs.csv``."""
     before = Path.cwd()
     os.chdir(directory)
     try:

@@ -268,7 +268,7 @@ class SlowDbf(SlowConservative):
             self.places, self.provisional = final, provisional
 
     def lost(self) -> set[str]:
-        """Give the accepted jobs that are late by the present plan: one pass may lose some."""
+        """Return the accepted jobs that are late by the present plan: one pass may lose some."""
         return {job.id for job in self.in_order(self.provisional) if not self.meets(job, self.provisional[job.id])}
 
     def place(self, job: Job, now: float, others: dict[str, float]) -> float:

@@ -48,12 +48,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "fields", "said"), REFUSED)
-def test_a_bad_field_is_reported_before_the_run(policy: str, fields: dict[str, Any], said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("policy", "fields", "message"), REFUSED)
+def test_a_bad_field_is_reported_before_the_run(
+    policy: str, fields: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     file = workload(tmp_path, **fields)
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", policy, "-e", "out/run", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f'pybatsched: {file.name}: job "b", {said}\n' in done.stderr
+    assert f'pybatsched: {file.name}: job "b", {message}\n' in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -98,7 +100,7 @@ class Projects(LocalPolicy):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a policy of somebody else's, and one that cannot be loaded."""
+    """Install a policy of another package, and one that cannot be loaded."""
     (tmp_path / "somebodys_projects.py").write_text(READS_PROJECT)
     monkeypatch.syspath_prepend(str(tmp_path))
     own = {

@@ -23,7 +23,7 @@ def workload(*names: int | str) -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "message"),
     [
         (("a", "b!c"), f"""job "b!c", field id: as the workload w0 of a run, job id 'b!c': {NONE}"""),
         (("a,b",), f"""job "a,b", field id: as the workload w0 of a run, job id 'a,b': {NONE}"""),
@@ -35,7 +35,7 @@ def workload(*names: int | str) -> Workload:
 )
 @pytest.mark.parametrize("command", [["simulate", "--procs", "2"], ["run", "-p", "curie", "--batsim", "true"]], ids=str)
 def test_an_id_that_batsim_rejects_is_an_error(
-    command: list[str], names: tuple[int | str, ...], said: str, tmp_path: Path
+    command: list[str], names: tuple[int | str, ...], message: str, tmp_path: Path
 ) -> None:
     one = workload(*names)
     content = {"nb_res": 2, "jobs": one.jobs, "profiles": one.profiles}
@@ -43,7 +43,7 @@ def test_an_id_that_batsim_rejects_is_an_error(
     args = ("-w", "w.json", "--policy", "fcfs", "-e", "out", "--journal", "run.pbj")
     done = run_cli(*command, *args, cwd=tmp_path)
     assert done.returncode == 2
-    assert f"pybatsched: w.json: {said}" in done.stderr
+    assert f"pybatsched: w.json: {message}" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["w.json"]
 
 

@@ -44,7 +44,7 @@ def test_a_clean_log_has_no_findings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "expected"),
     [
         ([good(1, -1)], {"submit time unknown or negative": (1, [3])}),
         ([good(1, run=0), good(2, run=-1)], {"run time 0": (1, [3]), "run time unknown or negative": (1, [4])}),
@@ -71,9 +71,9 @@ def test_a_clean_log_has_no_findings(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_unusual_jobs_of_a_log_are_found(tmp_path: Path, lines: list[str], told: dict[str, Any]) -> None:
+def test_unusual_jobs_of_a_log_are_found(tmp_path: Path, lines: list[str], expected: dict[str, Any]) -> None:
     found = lint(log(tmp_path, *lines))
-    assert odd(found) == told
+    assert odd(found) == expected
     assert found.is_odd
     assert all(finding.remedy for finding in found.findings.values())
 
@@ -160,7 +160,7 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "told"),
+    ("jobs", "expected"),
     [
         ([{"subtime": 5}, {"subtime": 4}], {"submitted before the job above it": (1, [2])}),
         ([{"res": 5}, {"res": 0}], {"larger than the machine of 4": (1, [1]), "no processors": (1, [2])}),
@@ -245,11 +245,11 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
     ],
 )
 def test_unusual_jobs_of_a_batsim_file_are_found(
-    tmp_path: Path, jobs: list[dict[str, Any]], told: dict[str, Any]
+    tmp_path: Path, jobs: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
     found = lint(workload(tmp_path, *jobs), readers=READERS)
     assert found.format == "Batsim JSON"
-    assert odd(found) == told
+    assert odd(found) == expected
     assert not notes(found)
 
 
@@ -275,4 +275,4 @@ def test_policies_that_reject_a_field_are_listed(tmp_path: Path) -> None:
         ),
         "field alone_s: expected more than 0 seconds": "kept; rejected by metrics",
     }
-    assert not lint(workload(tmp_path, {"deadline": "soon"})).findings  # nobody who reads it is known
+    assert not lint(workload(tmp_path, {"deadline": "soon"})).findings  # no known policy reads it

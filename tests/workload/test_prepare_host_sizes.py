@@ -72,7 +72,7 @@ def test_sizes_already_in_nodes_are_rejected() -> None:
     ],
 )
 def test_work_that_would_take_another_time_is_refused(profile: str, found: str, tmp_path: Path) -> None:
-    """Also where it is a part of the work; what nobody does is no reason."""
+    """Also if it is a part of the work; an unused profile is no reason."""
     jobs = [{"id": "a", "subtime": 0, "res": 32, "profile": profile}, {"id": "b", "subtime": 0, "res": 1}]
     content = {"nb_res": 64, "jobs": [jobs[0], jobs[1] | {"profile": "easy"}], "profiles": BOUND}
     (tmp_path / "w.json").write_text(json.dumps(content))
@@ -141,14 +141,14 @@ def sizes(directory: Path, *args: str) -> tuple[list[int], str]:
 
 def test_simulate_takes_the_unit_of_the_platforms_name(tmp_path: Path) -> None:
     log(tmp_path, *LOG[:3], header="")
-    said = (
+    message = (
         "log.swf: converted sizes from cores to nodes of 16 cores (2 of 3 jobs rounded up), the hosts of curie-node; "
         "use --units core for no conversion\n"
     )
     found, errors = sizes(tmp_path, "-p", "curie-node")
-    assert (found, said in errors) == ([1, 2, 1], True)
+    assert (found, message in errors) == ([1, 2, 1], True)
     assert sizes(tmp_path, "-p", "curie-node", "--units", "core")[0] == [16, 17, 1]
-    found, errors = sizes(tmp_path, "-p", "sx-ace")  # whose logs count in nodes
+    found, errors = sizes(tmp_path, "-p", "sx-ace")  # its logs count in nodes
     assert (found, "converted sizes" in errors) == ([16, 17, 1], False)
     assert sizes(tmp_path, "--procs", "32")[0] == [16, 17, 1]
 
@@ -167,7 +167,7 @@ def test_simulate_takes_the_cores_of_hosts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (
             "-p curie --units node",
@@ -176,10 +176,10 @@ def test_simulate_takes_the_cores_of_hosts(tmp_path: Path) -> None:
         ("--procs 8 --units node", "--units node: expected a platform whose hosts have the property cores"),
     ],
 )
-def test_units_that_do_not_match_the_hosts_are_rejected(args: str, said: str, tmp_path: Path) -> None:
+def test_units_that_do_not_match_the_hosts_are_rejected(args: str, message: str, tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", *args.split(), cwd=tmp_path)
-    assert (done.returncode, said in done.stderr) == (2, True)
+    assert (done.returncode, message in done.stderr) == (2, True)
 
 
 def test_convert_needs_a_platform(tmp_path: Path) -> None:

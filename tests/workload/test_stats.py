@@ -261,8 +261,8 @@ def test_a_picture(tmp_path: Path, name: str) -> None:
     if name == "w.svg":
         text = first.read_text()
         assert text.startswith("<?xml")
-        for word in ("Arrivals by hour of the day", "Arrivals each hour", "Sizes", "Load"):
-            assert f"<!-- {word} -->" in text
+        for part in ("Arrivals by hour of the day", "Arrivals each hour", "Sizes", "Load"):
+            assert f"<!-- {part} -->" in text
         assert "&lt;more&gt;" in text or "<!-- a $log$ &amp; &lt;more" in text
     else:
         assert first.read_bytes().startswith(b"%PDF" if name == "w.pdf" else b"\x89PNG")

@@ -418,7 +418,7 @@ def add_format(parser: Group) -> None:
     names = ", ".join(FORMATS)
     add = parser.add_argument
     add("--format", metavar="NAME", choices=tuple(FORMATS), help=f"{names} (default: by the content)")
-    add("--mapping", metavar="FILE", help="the file that says what the columns of a table are (docs/traces.md)")
+    add("--mapping", metavar="FILE", help="the file that describes the columns of a table (docs/traces.md)")
 
 
 def format_of(path: str, args: argparse.Namespace) -> Format:

@@ -308,7 +308,7 @@ class Services:
         self._notes.move_policy_note(job.wire_id, wire_id)
         note = self._notes.add_fact(job.wire_id, f"replaced_by={derive.id_in_note(wire_id)};kind=replace")
         self._reply.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
-        self._reply.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
+        self._reply.send(d.RejectJob(job.wire_id, reason=("continues as {}", wire_id)))
         how = self._origin_of_replaced(job, extra_s, is_same_work=duration_s is None)
         self._derive(job, wire_id, profile, n=n, walltime=work_now.walltime, estimate=work_now.estimate, how=how)
         self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)

@@ -285,7 +285,7 @@ class Reallocation(QueuePolicy):
         self._event_at = event_at
         if event_at not in self._called_at:
             self._called_at = {at for at in self._called_at if at > now} | {event_at}
-            yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
+            yield CallMeLater(event_at, reason="check better clusters for waiting jobs")
 
     def _start_before(self, event_at: float, now: float) -> bool:
         """Return whether all waiting grid jobs will certainly have started by an event."""

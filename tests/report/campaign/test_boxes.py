@@ -156,11 +156,11 @@ def test_dots_of_users_from_the_run_to_the_page(tmp_path: Path) -> None:
     assert "<h3>mean stretch of each user</h3>" in (tmp_path / "page.html").read_text()
     plot = ("plot", "boxes", "out", "--output", "x.svg", "--each")
     assert run_cli(*plot, "user", "--measure", "stretch", cwd=tmp_path).returncode == 0
-    for more, said in (
+    for more, text in (
         (("queue",), "each 'queue': expected user"),
         (("user", "--measure", "utilisation"), "measure 'utilisation': expected one of max_bounded_slowdown"),
     ):
         wrong = run_cli(*plot, *more, cwd=tmp_path)
-        assert (wrong.returncode, said in wrong.stderr) == (2, True), wrong.stderr
+        assert (wrong.returncode, text in wrong.stderr) == (2, True), wrong.stderr
     of_runs = run_cli("plot", "boxes", "no/run", "--each", "user", "--output", "x.svg", cwd=tmp_path)
     assert (of_runs.returncode, "--each: works only with a campaign" in of_runs.stderr) == (2, True)

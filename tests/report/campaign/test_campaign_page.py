@@ -91,14 +91,14 @@ options = { order = ["fcfs", "sjf"] }
 def test_the_page_shows_what_was_run(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
     assert run_cli("campaign", "run", "study.toml", "--workers", "1", "-q", cwd=tmp_path).returncode == 0
-    told = dict(provenance.of_campaign(Store(tmp_path / "out" / "two-orders").manifest()))
-    assert told["policies"] == "EASY: easy\nfcfs (order=[fcfs, sjf])"
-    assert told["platforms"] == "m: procs=4"
-    assert told["workloads"].startswith("drawn: generate={model=poisson, procs=4, jobs=6,")
-    assert told["workloads"].endswith("}, walltimes=factor:2")
-    assert (told["seeds"], told["τ of bounded slowdowns"]) == ("1, 2", "10 s")
-    assert told["baseline"] == 'EASY, jobs with user=["1", "2"]'
-    assert told["command"] == "pybatsched campaign run study.toml"
+    shown = dict(provenance.of_campaign(Store(tmp_path / "out" / "two-orders").manifest()))
+    assert shown["policies"] == "EASY: easy\nfcfs (order=[fcfs, sjf])"
+    assert shown["platforms"] == "m: procs=4"
+    assert shown["workloads"].startswith("drawn: generate={model=poisson, procs=4, jobs=6,")
+    assert shown["workloads"].endswith("}, walltimes=factor:2")
+    assert (shown["seeds"], shown["τ of bounded slowdowns"]) == ("1, 2", "10 s")
+    assert shown["baseline"] == 'EASY, jobs with user=["1", "2"]'
+    assert shown["command"] == "pybatsched campaign run study.toml"
     text = page.of_campaign(Store(tmp_path / "out" / "two-orders"))
     assert text.index("<h2>Means</h2>") < text.index("<h2>What was run</h2>")
     assert '<td class="code">pybatsched campaign run study.toml</td>' in text

@@ -37,7 +37,7 @@ def half(*values: float) -> float:
 
 
 def about(value: float) -> Any:
-    """Give what is equal to a number that differs by rounding alone."""
+    """Return what is equal to a number that differs by rounding alone."""
     return pytest.approx(value)
 
 
@@ -54,7 +54,7 @@ def test_repeats_of_seeds_are_runs() -> None:
 
 
 def test_seeds_of_a_week_are_one_value() -> None:
-    """Twice the seeds would make an interval narrower that is about weeks, and tell nothing new of them."""
+    """Twice the seeds would narrow an interval over weeks without new information on them."""
     weeks = {"a-week01": [1.0, 3.0], "a-week02": [5.0, 7.0], "a-week03": [10.0, 10.0]}
     found = mean_over([(Origin(week, seed), v) for week, values in weeks.items() for seed, v in enumerate(values)])
     assert found == Mean(3, 6.0, about(half(2.0, 6.0, 10.0)), "week")
@@ -76,15 +76,15 @@ def test_means_are_by_family_platform_and_setting(tmp_path: Path) -> None:
         row("log-week01", "r", 1.0, options={"theta": 5, "same": 1}),
         row("log-week01", "r", 3.0, options={"theta": 9, "same": 1}),
     ]
-    told = means_of(points(tmp_path, rows, ("log", "other")), (FIGURE,))
-    assert (told.heads, told.figures) == (("workload", "policy"), (FIGURE,))
-    assert [(row.names, row.n_runs, row.means[0]) for row in told.rows] == [
+    means = means_of(points(tmp_path, rows, ("log", "other")), (FIGURE,))
+    assert (means.heads, means.figures) == (("workload", "policy"), (FIGURE,))
+    assert [(row.names, row.n_runs, row.means[0]) for row in means.rows] == [
         (("log", "easy"), 2, Mean(2, 3.0, about(half(2.0, 4.0)), "week")),
         (("other", "easy"), 1, Mean(1, 7.0, None, "run")),
         (("log", "r theta=5"), 1, Mean(1, 1.0, None, "run")),
         (("log", "r theta=9"), 1, Mean(1, 3.0, None, "run")),
     ]
-    assert told.rows[2].setting == "r (theta=5, same=1)"
+    assert means.rows[2].setting == "r (theta=5, same=1)"
 
 
 def test_points_that_are_one_run_count_once(tmp_path: Path) -> None:
@@ -103,19 +103,19 @@ def test_ratios_are_to_the_same_week_and_nothing_is_divided_by_zero(tmp_path: Pa
     rows = [row(f"w-week0{k}", "base", v) for k, v in enumerate([0.0, 4.0, 5.0, None])]
     rows += [row(f"w-week0{k}", "p", v) for k, v in enumerate([2.0, 2.0, 10.0, 1.0])]
     rows += [row("w-week09", "alone", 1.0)]
-    told = means_of(points(tmp_path, rows), ("utilisation", FIGURE), "base")
-    assert told.figures == (FIGURE,)
-    assert [(row.names, row.means) for row in told.rows] == [(("p",), (Mean(2, 1.25, about(half(0.5, 2.0)), "week"),))]
+    means = means_of(points(tmp_path, rows), ("utilisation", FIGURE), "base")
+    assert means.figures == (FIGURE,)
+    assert [(row.names, row.means) for row in means.rows] == [(("p",), (Mean(2, 1.25, about(half(0.5, 2.0)), "week"),))]
 
 
 def test_the_mean_of_a_box_is_that_of_the_table(tmp_path: Path) -> None:
     found = points_of(Store(scanned(tmp_path, n_weeks=3)))
-    told = {(*row.names[:2], row.setting): row.means[0] for row in means_of(found, (FIGURE,)).rows}
+    shown = {(*row.names[:2], row.setting): row.means[0] for row in means_of(found, (FIGURE,)).rows}
     (chart,) = charts_of(found, FIGURE, "conservative")
     for alpha, platform in (("0.05", "own-05"), ("0.1", "own-10")):
         for box in chart.panel("ricc", alpha):
             own = "conservative" if box.is_baseline else f"redirection (theta={box.category}, alpha={alpha})"
-            assert box.mean == told["ricc", platform, own]
+            assert box.mean == shown["ricc", platform, own]
             assert box.mean.n_text == "3 weeks"
 
 

@@ -130,16 +130,16 @@ def test_a_load_before_resumed_work_is_drawn_and_lost_with_it() -> None:
 
 def test_input_files_are_shown_only_if_known() -> None:
     notes = ("load_s=3;reused=0", "input=", "xinput=file 1", "input=file 1 on node 2", "load_s=0;input=f;reused=1")
-    told = [bars_of([job(row("w0!j", 0, 10, "0", note))])[0].note for note in notes]
-    assert told == ["", "", "", "file 1 on node 2: reused", "f: reused"]
+    shown = [bars_of([job(row("w0!j", 0, 10, "0", note))])[0].note for note in notes]
+    assert shown == ["", "", "", "file 1 on node 2: reused", "f: reused"]
 
 
 def test_seconds_are_shown_unchanged() -> None:
-    told = [
+    notes = [
         bars_of([job(row("w0!j", 5000, 5100, "0", f"held_s={held_s}"))])[0].note
         for held_s in ("0.000001", "1.374821", "60", "1200")
     ]
-    assert told == ["held for 0.000001 s", "held for 1.374821 s", "held for 60 s", "held for 1,200 s"]
+    assert notes == ["held for 0.000001 s", "held for 1.374821 s", "held for 60 s", "held for 1,200 s"]
 
 
 def test_the_legend_lists_only_the_looks_that_occur() -> None:
@@ -162,7 +162,7 @@ def test_neighbouring_jobs_have_different_colours() -> None:
 
 @st.composite
 def chains(draw: st.DrawFn) -> JobRecord:
-    """A job of some segments, each of which goes on with the rest, or begins anew."""
+    """A job of some segments, each of which continues the rest, or restarts from scratch."""
     at, rows = 0, []
     n = draw(st.integers(1, 6))
     for k in range(n):
@@ -183,13 +183,13 @@ def chains(draw: st.DrawFn) -> JobRecord:
 @given(chains())
 @examples(200)
 def test_bars_that_are_not_grey_add_up_to_the_run_time(record: JobRecord) -> None:
-    """The colours say what the measures say: work that counts has the job's colour, and nothing else has."""
+    """Colours agree with the measures: only work that counts has the job's colour."""
     bars = bars_of([record])
     assert sum(bar.end - bar.begin for bar in bars if bar.look in {PLAIN, SUSPENDED}) == record.runtime_s
     assert [bar.look for bar in bars].count(PLAIN) == (bars[-1].look == PLAIN)
     assert bars[-1].look in {PLAIN, LOAD}
-    told = [bar for bar in bars if bar.look != HELD]
-    assert sum(bar.end - bar.begin for bar in told) == sum(part.runtime_s for part in record.segments)
+    drawn = [bar for bar in bars if bar.look != HELD]
+    assert sum(bar.end - bar.begin for bar in drawn) == sum(part.runtime_s for part in record.segments)
     assert all(bar.begin < bar.end for bar in bars)
     held = [(bar.begin, bar.end) for bar in bars if bar.look == HELD]
     assert held == [(part.started_at - part.held_s, part.started_at) for part in record.segments if part.held_s]

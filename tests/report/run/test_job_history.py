@@ -29,23 +29,23 @@ def simulate(folder: Path, name: str, at: float = 0.0) -> str:
 def test_times_of_a_log_are_exact_to_the_tick(tmp_path: Path) -> None:
     """Logs count from 1970 on: with six digits, both starts would be 1e+09."""
     early, late = simulate(tmp_path, "early", 1e9 + 0.25), simulate(tmp_path, "late", 1e9 + 7.5)
-    told = f"job w0!a started at 1000000007.5, but in {early} at 1000000000.25; expected the journal of this run"
+    message = f"job w0!a started at 1000000007.5, but in {early} at 1000000000.25; expected the journal of this run"
     with pytest.raises(InputError) as caught:
         job_history.read_histories(read_run(early), f"{late}.pbj")
-    assert str(caught.value) == f"--journal {late}.pbj: {told}"
+    assert str(caught.value) == f"--journal {late}.pbj: {message}"
 
 
 def test_a_truncated_journal_is_shown_with_a_note(tmp_path: Path) -> None:
     prefix = simulate(tmp_path, "run")
     journal = Path(f"{prefix}.pbj")
-    told = job_history.read_histories(read_run(prefix))
-    assert told.note == ""
+    histories = job_history.read_histories(read_run(prefix))
+    assert histories.note == ""
     cut_before_reply(journal, 3)  # in which the first job ends
     cut = job_history.read_histories(read_run(prefix))
     note = "the journal is truncated: 7 bytes after its last complete record"
     assert cut.note == f"The journal {journal} is not complete, and histories end with it: {note}."
-    assert cut.stories == {job_id: lines[: len(cut.stories[job_id])] for job_id, lines in told.stories.items()}
-    assert "answers otherwise" not in str(cut.stories)
+    assert cut.stories == {job_id: lines[: len(cut.stories[job_id])] for job_id, lines in histories.stories.items()}
+    assert "decides differently" not in str(cut.stories)
     assert run_cli("report", prefix, "--output", "x.html", cwd=tmp_path).returncode == 0
     assert cut.note in unescape((tmp_path / "x.html").read_text())
 

@@ -68,7 +68,7 @@ def test_the_longest_stay_of_each_file() -> None:
     assert stays(files, 21) == {"long": (4, Stay(21, 21, 100))}
     files.leave("long", 25)
     files.arrive("long", 4, 8, 26, 60)
-    assert stays(files, 27) == {"long": (4, Stay(27, 34, 60))}  # 100 is forgotten: nobody used it meanwhile
+    assert stays(files, 27) == {"long": (4, Stay(27, 34, 60))}  # 100 is dropped: no job used it since
 
 
 def test_room_is_counted_beside_the_files_in_use() -> None:
@@ -92,7 +92,7 @@ def test_a_persistent_node_evicts_the_least_recently_used_file() -> None:
     assert set(stays(files, 20)) == {"a", "c", "d"}
     assert files.arrive("a", 4, 1, 21, 50) == Arrival(0, 0, is_reuse=True)
     files.arrive("e", 4, 1, 22, 50)
-    assert set(stays(files, 22)) == {"a", "d", "e"}  # c was the only one that nobody used
+    assert set(stays(files, 22)) == {"a", "d", "e"}  # c was the only one without users
 
 
 def test_a_persistent_node_does_not_keep_partly_loaded_files() -> None:

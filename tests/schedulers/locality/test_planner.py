@@ -16,7 +16,7 @@ AREA: dict[str, Any] = {"bigger_nodes": "area", "areas": {"16": 200, "32": 0}}
 
 
 def played(jobs: Workload, **options: Any) -> dict[str, tuple[float | None, int]]:
-    """Give start and node of each job; "a" keeps node 0 busy until 100."""
+    """Return start and node of each job; "a" keeps node 0 busy until 100."""
     run = run_policy("locality", jobs, MACHINE.n_procs, hosts=MACHINE.hosts, config=DYNAMIC, **options)
     assert not run.deadlocked
     return {name: (fate.started_at, fate.node) for name, fate in fates(run, MACHINE).items()}

@@ -29,16 +29,16 @@ def starts(found: dict[str, Fate]) -> dict[str, float | None]:
 
 
 def test_a_pass_comes_only_in_a_30th_second_in_which_something_happens() -> None:
-    """At 30 nothing does; at 60 somebody comes, and who came before goes with him."""
+    """At 30 nothing happens; at 60 a job is submitted, and the earlier one starts with it."""
     jobs = Workload().job("a", n=1, s=10, at=5, walltime=20).job("b", n=1, s=120, at=60, walltime=200)
     jobs.job("c", n=1, s=10, at=61, walltime=20).job("d", n=1, s=10, at=180, walltime=20)
-    # At 180 b ends, so d goes to those who wait and has a full pass; c is new still, and would wait for ever.
+    # At 180 b ends, so d joins the waiting jobs and gets a full pass; c is still new, and would wait for ever.
     assert starts(played(jobs)) == {"a": 60, "b": 60, "c": 210, "d": 180}
 
 
 @pytest.mark.parametrize(("x_s", "b_at"), [(60, 60), (65, 90)])
 def test_cores_of_a_job_that_ended_early_are_known_after_the_next_full_pass_only(x_s: float, b_at: float) -> None:
-    """A ends at 10, but b, which comes at 30, is told to wait for x, until 90; an end at 60 brings a full pass."""
+    """A ends at 10, but b, submitted at 30, is planned after x, at 90; an end at 60 causes a full pass."""
     jobs = Workload().job("a", n=4, s=10, walltime=100, history_node=0)
     jobs.job("b", n=4, s=5, at=30, walltime=20).job("x", n=3, s=x_s, walltime=90, history_node=1)
     found = played(jobs, score="fcfs")

@@ -32,7 +32,7 @@ VARIANTS = [
 
 
 def given(options: tuple[str, ...]) -> list[str]:
-    return [word for option in options for word in ("-o", option)]
+    return [text for option in options for text in ("-o", option)]
 
 
 def values(options: tuple[str, ...]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_options_by_the_command_line_of_the_simulation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"score": "fcfs"}, {"interval_s": 0}, {"faithful": True, "interval_s": 1}])
 def test_a_job_that_reaches_its_walltime_now_ends_before_anything_is_planned(options: dict[str, Any]) -> None:
-    """Batsim may tell the call for the next start first, and in the same instant that the job before is over."""
+    """Batsim may send the call for the next start first, and the end of the job before at the same instant."""
     engine = Session(plan_for("locality", **options), checked=True).engine
     hosts = tuple(e.Resource(i, f"c{i}", "idle", {"node": "n"}) for i in range(4))
     profiles = {"w0": {"d": {"type": "delay", "delay": 20}}}

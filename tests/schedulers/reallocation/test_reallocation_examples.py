@@ -144,7 +144,7 @@ def test_a_gain_of_a_minute_is_enough(first_ends_at: int, algorithm: str, expect
 
 
 def test_an_external_job_keeps_its_place() -> None:
-    """Whatever the others do; it moves up when they go."""
+    """Whatever the other jobs do; it moves forward when they leave."""
     workload = example(with_short_one=False)
     workload.job("5", n=4, s=100, walltime=100, at=30, external=True, cluster="c1")
     for algorithm in ("regular", "all_cancellation"):

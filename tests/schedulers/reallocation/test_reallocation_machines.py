@@ -34,7 +34,7 @@ def example() -> Workload:
 @pytest.mark.parametrize("algorithm", ["none", "regular", "all_cancellation"])
 def test_a_rigid_job_goes_to_another_cluster(algorithm: str) -> None:
     found = fates(run(example(), algorithm=algorithm), TWO)
-    assert found["3"] == Fate(205.0, 215.0, "c2", 4, 1, 1)  # behind those who wait there
+    assert found["3"] == Fate(205.0, 215.0, "c2", 4, 1, 1)  # after the jobs that wait there
     assert found["5"] == Fate(200.0, 205.0, "c2", 4)
 
 

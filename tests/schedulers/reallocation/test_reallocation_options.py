@@ -42,7 +42,7 @@ class Telling(Reallocation):
 
 
 def rejected(workload: Workload, grid: Grid = TWO, **options: Any) -> dict[str, str]:
-    """Tell why jobs are rejected."""
+    """Return why jobs are rejected."""
     session = Session(plan_for(Telling, **options), checked=True)
     run = FakeBatsim(workload, grid.n_procs, config=DYNAMIC, hosts=grid.hosts).run(session.handle)
     assert not run.deadlocked
@@ -203,7 +203,7 @@ def test_invalid_periods_are_rejected(period: float, expected: str) -> None:
         ),
         ({"moldable": {}}, "field moldable.fraction: expected a number from 0 to 1, found nothing"),
         ({"moldable": {"fraction": 1}}, "field moldable.limit: expected a whole number from 1, found nothing"),
-        # An external job is not sized, but what it says must make sense all the same.
+        # An external job is not resized, but its fields must be valid.
         (
             {"external": True, "cluster": "c1", "moldable": "much"},
             'field moldable: expected {"fraction": F, "limit": N}, found \'much\'',
@@ -324,7 +324,7 @@ def test_a_job_that_is_not_moldable_or_sets_no_limit(given: dict[str, Any]) -> N
 @pytest.mark.parametrize("local", ["conservative", "fcfs"])
 @pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
 def test_a_job_that_could_start_now_may_still_move(algorithm: str, local: str) -> None:
-    """Who could start in this very instant may still move: c2 is free since 10, and twice as fast for job 3."""
+    """A job that could start now may still move: c2 is free since 10, and twice as fast for job 3."""
     grid = Grid({"c1": (4, 1), "c2": (4, 2)})
     jobs = Workload().job("1", n=4, s=3600, walltime=3600, external=True, cluster="c1")
     jobs.job("2", n=4, s=10, walltime=9000, external=True, cluster="c2").job("3", n=4, s=600, walltime=600, at=1)
@@ -333,7 +333,7 @@ def test_a_job_that_could_start_now_may_still_move(algorithm: str, local: str) -
 
 
 @pytest.mark.parametrize(
-    ("machine", "cluster", "said"),
+    ("machine", "cluster", "message"),
     [
         ("grid", "c3", 'expected one of the machine\'s, c1, c2, found "c3"'),
         ("uniform", "c1", 'expected all: the machine has no clusters, found "c1"'),
@@ -341,7 +341,9 @@ def test_a_job_that_could_start_now_may_still_move(algorithm: str, local: str) -
         ("uniform", "all", ""),
     ],
 )
-def test_an_unknown_cluster_is_reported_before_the_run(machine: str, cluster: str, said: str, tmp_path: Path) -> None:
+def test_an_unknown_cluster_is_reported_before_the_run(
+    machine: str, cluster: str, message: str, tmp_path: Path
+) -> None:
     """The platform is known when the workload is read; a served scheduler can only reject the job."""
     grid = Grid({"c1": (2, None), "c2": (2, None)})
     jobs = Workload().job("1", n=1, s=5, walltime=6, external=True, cluster=cluster)
@@ -349,9 +351,9 @@ def test_an_unknown_cluster_is_reported_before_the_run(machine: str, cluster: st
     workload = args[args.index("-w") + 1]
     given = args if machine == "grid" else ["--procs", "4", "-w", workload]
     done = run_cli("simulate", *given, "--policy", "reallocation", "-e", str(tmp_path / "out"), "-q")
-    if said:
+    if message:
         assert (done.returncode, done.stdout) == (2, "")
-        assert f'job "1", field cluster: {said}\n' in done.stderr
+        assert f'job "1", field cluster: {message}\n' in done.stderr
         assert not (tmp_path / "out_jobs.csv").exists()
     else:
         assert done.returncode == 0, done.stderr

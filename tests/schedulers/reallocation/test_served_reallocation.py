@@ -30,7 +30,7 @@ NAMES = [" ".join(map(str, options.values())) for options in VARIANTS]
 
 
 def given(options: dict[str, Any]) -> list[str]:
-    return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return [text for name, value in options.items() for text in ("-o", f"{name}={value}")]
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=NAMES)

@@ -38,7 +38,7 @@ def ran(jobs: Workload, n_procs: int = 8, **options: Any) -> FakeBatsim:
 
 
 def segments(run: FakeBatsim) -> dict[str, list[tuple[float, float, str]]]:
-    """Give (start, end, processors) of all segments by the jobs' own names."""
+    """Return (start, end, processors) of all segments by the jobs' own names."""
     outcomes = [
         Outcome(
             job.id,

@@ -66,7 +66,7 @@ def test_a_job_that_starts_to_compute_when_another_ends(tmp_path: Path) -> None:
 
 
 def test_a_job_that_becomes_slower_when_another_starts(tmp_path: Path) -> None:
-    """From 1 on the second job shares host 0, so that host 1 is in half use; nobody reads its meter before 5.
+    """From 1 on the second job shares host 0, so that host 1 is in half use; its meter is not read before 5.
 
     So all five seconds are billed as half use there, as Batsim does.
     """

@@ -20,7 +20,7 @@ END = "\n# End of events, containers destruction\n"
 
 
 def events(text: str) -> list[str]:
-    """Give the lines of the events, without the colours of jobs."""
+    """Return the lines of the events, without the colours of jobs."""
     body = text.partition(BEGIN)[2].partition(END)[0]
     return [re.sub(r'^(5 .*) "[^"]*"$', r"\1", line) for line in body.splitlines()]
 

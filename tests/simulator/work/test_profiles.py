@@ -21,7 +21,7 @@ def simulate(directory: Path, profiles: dict[str, Any], *jobs: dict[str, Any], a
 
 
 def test_shared_parts_of_profiles_load_quickly(tmp_path: Path) -> None:
-    """Thirty doublings are a billion parts; nobody may go through them before the job runs."""
+    """Thirty doublings are a billion parts, which must not be expanded before the job runs."""
     profiles: dict[str, Any] = {"x0": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
     for i in range(1, 31):
         profiles[f"x{i}"] = {"type": "composed", "seq": [f"x{i - 1}", f"x{i - 1}"]}

@@ -39,7 +39,7 @@ def written(path: Path, content: Any) -> Path:
 
 
 def changed(*keys: Any, value: Any) -> dict[str, Any]:
-    """Give the good workload with one value replaced, or left out (value `...`)."""
+    """Return the good workload with one value replaced, or left out (value `...`)."""
     content = copy.deepcopy(GOOD)
     place: Any = content
     for key in keys[:-1]:
@@ -82,7 +82,7 @@ def test_the_example_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "value", "told"),
+    ("keys", "value", "message"),
     [
         (("nb_res",), ..., "member nb_res: expected a whole number of processors, more than 0, found nothing"),
         (("nb_res",), 0, "member nb_res: expected a whole number of processors, more than 0, found 0"),
@@ -171,8 +171,10 @@ def test_the_example_is_loaded() -> None:
         ),
     ],
 )
-def test_files_that_batsim_rejects_are_rejected(tmp_path: Path, keys: tuple[Any, ...], value: Any, told: str) -> None:
-    assert told in refusal(tmp_path, changed(*keys, value=value))
+def test_files_that_batsim_rejects_are_rejected(
+    tmp_path: Path, keys: tuple[Any, ...], value: Any, message: str
+) -> None:
+    assert message in refusal(tmp_path, changed(*keys, value=value))
 
 
 @pytest.mark.parametrize("walltime", [-1, -1.0, 0.5, 3600])
@@ -221,7 +223,7 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "expected a JSON object, found an empty file"),
         (" \n\t\n", "expected a JSON object, found an empty file"),
@@ -246,8 +248,8 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
     ],
     ids=range(14),
 )
-def test_broken_json_is_reported_with_its_place(tmp_path: Path, text: str, told: str) -> None:
-    assert told in refusal(tmp_path, text)
+def test_broken_json_is_reported_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    assert message in refusal(tmp_path, text)
 
 
 def test_files_that_are_not_workloads_are_rejected(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ SPREAD = "DefinedAmountsSpreadUniformly"
 
 
 def profile5(profile: dict[str, Any], *sizes: int) -> dict[str, Any]:
-    """Say one profile in Batsim 5's words, with its extra data as an object."""
+    """Convert one profile to Batsim 5's format, with its extra data as an object."""
     content = workload({"inner": DELAY["d"], "p": profile}, sizes=sizes)
     made = batsim5.to_batsim5(content).profiles["p"]
     return made | ({"extra_data": json.loads(made["extra_data"])} if "extra_data" in made else {})
@@ -119,7 +119,7 @@ def test_total_communication_is_converted_per_pair_of_hosts() -> None:
     made = profile5(total, 4)
     assert made["com"] / (4 * 3) == 12 / 4
     assert made["extra_data"] == {"com": 12}
-    assert profile5(total, 1, 4) == made  # who is alone sends nothing
+    assert profile5(total, 1, 4) == made  # a single host sends nothing
     assert profile5(total, 2) == {
         "type": "ParallelTaskHomogeneousProfile",
         "cpu": 1e9,
@@ -230,15 +230,15 @@ def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
     if not recorded:
         pytest.skip("no recordings of Batsim 5")
     for file in recorded:
-        said = json.loads(file.read_text())
+        result = json.loads(file.read_text())
         found = batsim4.read(file)
-        delays = {name: one["delay"] for name, one in said["profiles"].items() if one["type"] == "DelayProfile"}
+        delays = {name: one["delay"] for name, one in result["profiles"].items() if one["type"] == "DelayProfile"}
         assert delays == {name: one["delay"] for name, one in found.profiles.items() if one["type"] == "delay"}
-        assert found.jobs == said["jobs"]
+        assert found.jobs == result["jobs"]
         made = batsim5.to_batsim5(found)
-        if file.parent.name != "features-reject":  # where fields stand beside Batsim's own, which does not forward them
-            assert made.jobs == said["jobs"]
-            assert made.profiles == said["profiles"]
+        if file.parent.name != "features-reject":  # with fields beside Batsim's own, which it does not forward
+            assert made.jobs == result["jobs"]
+            assert made.profiles == result["profiles"]
         batsim4.write(made, tmp_path / "again.json")
         again = batsim4.read(tmp_path / "again.json")
         assert (again.jobs, again.profiles, again.n_procs) == (found.jobs, found.profiles, found.n_procs)
@@ -341,7 +341,7 @@ def test_amounts_of_another_writer_are_divided(tmp_path: Path) -> None:
 
 
 def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path) -> None:
-    """Batsim 4 has no profile that does this; every command that does not write one for it may go on."""
+    """Batsim 4 has no profile that does this; only commands that write a file for Batsim 4 fail."""
     spread = {"type": "ParallelTaskHomogeneousProfile", "cpu": 8, "com": 12, "generation_strategy": SPREAD}
     content = content5(job(profile="t", res=4), job(id="b", profile="t", res=3), t=spread)
     found = read(tmp_path, content)

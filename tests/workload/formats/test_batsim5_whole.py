@@ -93,10 +93,10 @@ def test_a_scheduler_gets_the_fields_of_the_file(before: Workload) -> None:
     """Batsim 5 passes on its own members and `extra_data`, of which the protocol makes fields again."""
     content = json.loads(batsim4.text_of(batsim5.to_batsim5(before)))
     for one, ours in zip(content["jobs"], before.jobs, strict=True):
-        told = {"resource_request": one["res"], "walltime": one.get("walltime"), "profile_id": f"w0!{one['profile']}"}
-        told["extra_data"] = one.get("extra_data", "")
+        fields = {"resource_request": one["res"], "walltime": one.get("walltime"), "profile_id": f"w0!{one['profile']}"}
+        fields["extra_data"] = one.get("extra_data", "")
         if "extra_data" not in ours:  # one of the user's own may come as another text
-            assert read_job(f"w0!{one['id']}", Members(told, "job"), one["subtime"]) == {
+            assert read_job(f"w0!{one['id']}", Members(fields, "job"), one["subtime"]) == {
                 **ours,
                 "id": f"w0!{ours['id']}",
             }

@@ -26,16 +26,16 @@ _SPACES = [" ", "  ", "\t", " \r", "\x0b", "\x0c"]
 
 @st.composite
 def _fields(draw: st.DrawFn) -> str:
-    """A line of fields: mostly 18, mostly numbers, with names where the format has labels, and one odd word or none."""
+    """A line of fields: mostly 18, mostly numbers, with names where the format has labels, at most one unusual."""
     n = draw(st.sampled_from([18] * 16 + [17, 19, 6, 12, 37, 1]))
-    words = [
+    fields = [
         draw(st.sampled_from(_NUMBERS if index not in (11, 12, 13, 14, 15) else [*_NUMBERS, "ann", "a_b", "Umeå"]))
         for index in range(n)
     ]
     if draw(st.integers(0, 3)) == 0:
-        words[draw(st.integers(0, n - 1))] = draw(st.sampled_from(_ODD))
+        fields[draw(st.integers(0, n - 1))] = draw(st.sampled_from(_ODD))
     between = draw(st.sampled_from(_SPACES))
-    return draw(st.sampled_from(["", "", "", " "])) + between.join(words)
+    return draw(st.sampled_from(["", "", "", " "])) + between.join(fields)
 
 
 _LINES = st.one_of(
@@ -54,7 +54,7 @@ def _state(trace: SwfTrace) -> Any:
 
 
 def _taken(way: str, chunk: bytes, n_before: int, *, lenient: bool) -> Any:
-    """Read a chunk one way; give how many lines it had and what was kept of it, or what was said against it."""
+    """Read a chunk in one way; return the number of lines and the kept fields, or the error."""
     trace = SwfTrace("log.swf")
     reader = swf_reader._Reader(trace, lenient=lenient)
     try:
@@ -78,7 +78,7 @@ def test_fast_and_careful_reading_of_lines_are_equal(drawn: tuple[list[str], str
 
 
 def test_lines_of_jobs_are_read_by_the_fast_path() -> None:
-    """The fast way is gone where it can be: with names, points, tabs, either line end, and none at the last line."""
+    """The fast path is used if possible: with names, points, tabs, both line ends, and none at the last line."""
     chunk = "\r\n".join([line(1, user="a_b"), line(2, "1.5").replace(" ", "\t"), line("3.0")]).encode()
     n, kept = _taken("take_jobs", chunk, 5, lenient=False)
     assert n == 3
@@ -88,15 +88,15 @@ def test_lines_of_jobs_are_read_by_the_fast_path() -> None:
 
 
 def test_lines_that_only_together_have_the_fields_of_jobs() -> None:
-    """The ends of lines are where those of jobs would be, or where a name may be: nobody is to be fooled by that."""
-    words = line().split()
-    for lines, told in (
-        ([words[:12], [*words[12:], *words]], "line 1: expected at least 18 fields, found 12"),
-        ([[*words, ";", *words[:11]], words[12:]], "line 2: expected at least 18 fields, found 6"),
+    """The lines end where jobs could end, or where a name may be: they must not be taken for jobs."""
+    fields = line().split()
+    for lines, text in (
+        ([fields[:12], [*fields[12:], *fields]], "line 1: expected at least 18 fields, found 12"),
+        ([[*fields, ";", *fields[:11]], fields[12:]], "line 2: expected at least 18 fields, found 6"),
     ):
         chunk = b"".join(f"{' '.join(row)}\n".encode() for row in lines)
         assert _taken("take_jobs", chunk, 0, lenient=False)[0] is None
-        assert _taken("take", chunk, 0, lenient=False) == f"log.swf: {told}"
+        assert _taken("take", chunk, 0, lenient=False) == f"log.swf: {text}"
 
 
 @pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "1e999", "9007199254740992", "-9007199254740992", "1_0", "x"])

@@ -71,8 +71,8 @@ def test_a_partition_that_is_not_there(tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("workload", "convert", "log.swf", "w.json", "--partition", "3", cwd=tmp_path)
     assert done.returncode == 2
-    said = "log.swf: partition '3': expected a partition of the log: 1 (2 jobs), 2 (1 job), gpu (1 job)"
-    assert said in done.stderr
+    message = "log.swf: partition '3': expected a partition of the log: 1 (2 jobs), 2 (1 job), gpu (1 job)"
+    assert message in done.stderr
     run_cli("workload", "convert", "log.swf", "w.json", cwd=tmp_path)
     done = run_cli("workload", "convert", "w.json", "v.json", "--partition", "3", cwd=tmp_path)
     assert (done.returncode, "partition '3': expected a partition of the jobs: 1, 2, gpu" in done.stderr) == (2, True)
@@ -228,7 +228,7 @@ def test_jobs_that_will_be_rejected_for_want_of_a_request(
 ) -> None:
     """The advice is an option that the policy has: with a number for SECONDS it can be given."""
     log(tmp_path, line(1, requested_s=90), line(2, 1), line(3, 2))
-    given = [word for option in options for word in ("-o", option)]
+    given = [text for option in options for text in ("-o", option)]
     args = ["--procs", "8", "-w", "log.swf", "--policy", policy, *given]
     done = run_cli("simulate", *args, "--walltimes", "requested-strict", cwd=tmp_path)
     if name is None:
@@ -248,15 +248,15 @@ def test_jobs_that_will_be_rejected_for_want_of_a_request(
 
 
 def test_a_run_has_its_machine_and_notes_count_no_jobs(tmp_path: Path) -> None:
-    """A run says how large its machine is, and what is about a whole log is no number of jobs."""
+    """A run has the size of its machine, and notes on a whole log are not counted as jobs."""
     log(tmp_path, *LOG)
     args = ("simulate", "--procs", "6", "-w", "log.swf", "--policy", "easy")
     done = run_cli(*args, "--partition", "1", "--partition", "gpu", cwd=tmp_path)
     assert "--procs N" not in done.stderr
     assert "log.swf: 2 jobs: of another partition: dropped\n" in done.stderr
     (tmp_path / "log.swf").write_text((tmp_path / "log.swf").read_text().replace("MaxProcs", "MaxNodes"))
-    said = run_cli(*args, cwd=tmp_path).stderr
-    assert "log.swf: no MaxProcs in the header: the machine has its MaxNodes, 8 processors\n" in said
+    errors = run_cli(*args, cwd=tmp_path).stderr
+    assert "log.swf: no MaxProcs in the header: the machine has its MaxNodes, 8 processors\n" in errors
     one = run_cli(*args, "--max-jobs", "1", cwd=tmp_path).stderr
     assert "log.swf: 1 job: no requested time" in one
     assert "1 jobs" not in one

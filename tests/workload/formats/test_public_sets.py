@@ -164,7 +164,7 @@ def test_python_and_campaigns_read_tables(tmp_path: Path) -> None:
 
 
 def test_the_real_logs() -> None:
-    """Figures of the logs at hand: jobs, sizes and use beyond the machine."""
+    """Figures of the available logs: jobs, sizes and use beyond the machine."""
     mira = load(real("ALCF-Mira-2018.csv.gz"), n_procs=49_152)
     assert (len(mira.jobs), max(job["res"] for job in mira.jobs)) == (22_508, 49_152)
     found = lint(real("ALCF-Mira-2018.csv.gz"), 49_152)

@@ -76,8 +76,8 @@ def test_convert(tmp_path: Path) -> None:
 def test_convert_refuses_what_is_for_swf_alone(tmp_path: Path, option: tuple[str, ...]) -> None:
     file = rackham_file(tmp_path, *ONE_OF_EACH)
     done = run_cli("workload", "convert", file, tmp_path / "w.json", *option)
-    said = f"pybatsched: {option[0]}: expected a log in SWF, found a file of the Rackham format, {file}\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    message = f"pybatsched: {option[0]}: expected a log in SWF, found a file of the Rackham format, {file}\n"
+    assert (done.returncode, done.stderr) == (2, message)
     assert not (tmp_path / "w.json").exists()
 
 
@@ -125,9 +125,9 @@ def test_a_campaign_takes_it(tmp_path: Path) -> None:
     assert (plain.n_procs, prepared(procs=40).n_procs) == (9720, 40)
     exact = json.loads(Path(prepared(walltimes="exact", max_jobs=2).path).read_text())
     assert [(job["walltime"], job["estimate"]) for job in exact["jobs"]] == [(501, 500), (251, 250)]
-    for more, told in (({"weeks": {}}, "weeks"), ({"memory_unit": "KB"}, "memory_unit")):
+    for more, text in (({"weeks": {}}, "weeks"), ({"memory_unit": "KB"}, "memory_unit")):
         with pytest.raises(
-            InputError, match=f"^workload day: {told}: expected a log in SWF, found a file of the Rackham"
+            InputError, match=f"^workload day: {text}: expected a log in SWF, found a file of the Rackham"
         ):
             prepared(**more)
     rackham_file(tmp_path, *ONE_OF_EACH[:-1])

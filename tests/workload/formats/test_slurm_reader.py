@@ -157,7 +157,7 @@ def test_copies_and_unfinished_records_are_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "told"),
+    ("cells", "message"),
     [
         (
             {"Submit": "-5"},
@@ -200,12 +200,12 @@ def test_copies_and_unfinished_records_are_dropped(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_lines(tmp_path: Path, cells: dict[str, Any], told: str) -> None:
+def test_bad_lines(tmp_path: Path, cells: dict[str, Any], message: str) -> None:
     wrong = sacct_line(cells.get("JobID", "2"), **{name: text for name, text in cells.items() if name != "JobID"})
     file = sacct(tmp_path, sacct_line("1"), wrong, sacct_line("3"))
     with pytest.raises(InputError) as caught:
         read_slurm(file)
-    assert str(caught.value) == f"{file}: line 3: {told}"
+    assert str(caught.value) == f"{file}: line 3: {message}"
     trace = read_slurm(file, lenient=True)
     assert ids(trace) == ["1", "3"]
     assert [tally.places for tally in trace.bad.values()] == [[3]]
@@ -255,7 +255,7 @@ def test_a_quote_without_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"JobID|NCPUS|Elapsed\n1|2|3\n", "line 1: expected a column Submit, found"),
         (b"JobID|Submit|Start|NCPUS\n", "line 1: expected the column Elapsed, or Start and End, found"),
@@ -270,12 +270,12 @@ def test_a_quote_without_end(tmp_path: Path) -> None:
         (b"JobID|Submit|Elapsed|NCPUS\n1|\x00|3|4\n", "line 2: expected text, found a binary file"),
     ],
 )
-def test_files_that_are_no_logs(tmp_path: Path, content: bytes, told: str) -> None:
+def test_files_that_are_no_logs(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "log"
     file.write_bytes(content)
     assert format_of(file) == "Slurm"
     for lenient in (False, True):
-        with pytest.raises(InputError, match=told) as caught:
+        with pytest.raises(InputError, match=message) as caught:
             read_slurm(file, lenient=lenient)
         assert str(caught.value).startswith(str(file))
 

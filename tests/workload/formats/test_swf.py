@@ -235,8 +235,8 @@ def test_numbers_given_twice(tmp_path: Path) -> None:
     assert counts(report) == {RENUMBERED: (2, [5, 6])}
     with pytest.raises(InputError) as caught:
         to_workload(made, SwfOptions(EXACT, duplicates="error"))
-    told = "line 5, field 1 (job number): expected a unique number, found 3, which is also on line 3"
-    assert str(caught.value) == f"{made.source}: {told}"
+    message = "line 5, field 1 (job number): expected a unique number, found 3, which is also on line 3"
+    assert str(caught.value) == f"{made.source}: {message}"
 
 
 def test_parts_of_a_job_are_dropped_if_the_whole_job_is_listed(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_line_ends_tabs_and_gzip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         ("1 2 3", "expected at least 18 fields, found 3"),
         (line(run="abc"), "field 4 (run time): expected a number, found abc"),
@@ -90,11 +90,11 @@ def test_line_ends_tabs_and_gzip(tmp_path: Path) -> None:
         (line(think="--1"), "field 18 (think time): expected a number, found --1"),
     ],
 )
-def test_bad_lines(tmp_path: Path, bad: str, told: str) -> None:
+def test_bad_lines(tmp_path: Path, bad: str, message: str) -> None:
     file = log(tmp_path, line(1), bad, line(3, queue="a_b"))
     with pytest.raises(InputError) as caught:
         read_swf(file)
-    assert str(caught.value) == f"{file}: line 4: {told}"
+    assert str(caught.value) == f"{file}: line 4: {message}"
     made = read_swf(file, lenient=True)
     assert [job.number for job in made] == [1, 3]
     assert made.n_bad == 1
@@ -117,7 +117,7 @@ def test_lenient_reading_counts_by_reason(tmp_path: Path) -> None:
 
 def test_files_that_are_no_logs(tmp_path: Path) -> None:
     file = tmp_path / "log.swf"
-    for content, told in (
+    for content, text in (
         (b"", "found an empty file"),
         (b"\n\n  \n", "found an empty file"),
         (b"\x89PNG\r\n\x1a\n\0\0\0", "line 1: expected at least 18 fields"),
@@ -125,7 +125,7 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         (gzip.compress(b"; MaxProcs: 3\n" * 1000)[:-20], "the gzip data is truncated or damaged"),
     ):
         file.write_bytes(content)
-        with pytest.raises(InputError, match=told) as caught:
+        with pytest.raises(InputError, match=text) as caught:
             read_swf(file)
         assert str(file) in str(caught.value)
     with pytest.raises(InputError, match="found a directory"):

@@ -262,7 +262,7 @@ def test_rows_that_repeat_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("2024-01-01T00:00:00", "-5", r"field submit, column submitted: expected a time, 0 or later, found \"-5\""),
         ("2024-01-01T00:00:00", "yesterday", "field submit, column submitted: expected seconds since 1970, or a time"),
@@ -279,10 +279,10 @@ def test_rows_that_repeat_another(tmp_path: Path) -> None:
         ("eve,", "eve,x,", "expected 8 fields, found 9"),
     ],
 )
-def test_invalid_rows(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_invalid_rows(tmp_path: Path, old: str, new: str, message: str) -> None:
     """Strict reading names the file, the line and the column. Lenient reading drops the row and counts it."""
     file = text_table(tmp_path, ROWS[1], ROWS[0].replace(old, new, 1))
-    with pytest.raises(InputError, match=f"^{file}: line 3: .*{told}"):
+    with pytest.raises(InputError, match=f"^{file}: line 3: .*{message}"):
         read_table(file, mapping=mapping(tmp_path))
     log = read_table(file, mapping=mapping(tmp_path), lenient=True)
     assert [job.id.number for job in log.jobs] == [8]
@@ -290,7 +290,7 @@ def test_invalid_rows(tmp_path: Path, old: str, new: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "expected a table, found an empty file"),
         (b"\n \n", "expected a table, found an empty file"),
@@ -310,11 +310,11 @@ def test_invalid_rows(tmp_path: Path, old: str, new: str, told: str) -> None:
         (b"\x28\xb5\x2f\xfd damaged data that is not zstd", "the zstd data is damaged"),
     ],
 )
-def test_files_that_are_no_tables(tmp_path: Path, content: bytes, told: str) -> None:
+def test_files_that_are_no_tables(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "jobs"
     file.write_bytes(content)
     for lenient in (False, True):
-        with pytest.raises(InputError, match=told) as caught:
+        with pytest.raises(InputError, match=message) as caught:
             read_table(file, mapping=mapping(tmp_path), lenient=lenient)
         assert str(file) in str(caught.value)
 
@@ -372,7 +372,7 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libr
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('nodes = "nodes"', 'nodes = "node"', r"columns.nodes: expected a column of .*, found 'node'; similar: nodes"),
         ('nodes = "nodes"', 'nodez = "nodes"', "columns.nodez: expected one of id, submit, .*; similar: nodes"),
@@ -392,9 +392,9 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libr
         ("[table]", "[table", "expected TOML"),
     ],
 )
-def test_invalid_mappings(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_invalid_mappings(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in MAPPING
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_table(text_table(tmp_path, *ROWS), mapping=mapping(tmp_path, MAPPING.replace(old, new, 1)))
 
 
@@ -469,8 +469,8 @@ def test_commands_with_a_mapping(tmp_path: Path) -> None:
     assert (done.returncode, "2 jobs for 8 processors" in done.stdout) == (0, True), done.stderr
     assert run_cli("workload", "stats", str(file), *how).returncode == 0
     assert run_cli("workload", "lint", str(file), *how).returncode == 0
-    words = ("simulate", "-w", str(file), "--policy", "easy", "-e", str(tmp_path / "out"), "-q", *how)
-    assert run_cli(*words).returncode == 0
+    args = ("simulate", "-w", str(file), "--policy", "easy", "-e", str(tmp_path / "out"), "-q", *how)
+    assert run_cli(*args).returncode == 0
     done = run_cli("metrics", str(tmp_path / "out"), "--by", "user", "--measure", "wait_s")  # reads the table again
     assert (done.returncode, "eve" in done.stdout) == (0, True), done.stderr
     described = run_cli("workload", "describe-table", str(file))

@@ -33,7 +33,7 @@ def load(workload: Workload) -> float:
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(model: str) -> None:
     random.seed(1)
     first = batsim4.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5)))
-    random.seed(2)  # the dice of the process have nothing to do with it
+    random.seed(2)  # the global random generator is not used
     assert batsim4.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5))) == first
     assert batsim4.text_of(generate(Recipe(model, 64, 8, n_jobs=300, n_users=5))) != first
 
@@ -288,7 +288,7 @@ def test_other_sizes_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"model": "lublin99"}, "model: expected one of lublin"),
         ({"n_jobs": None}, "expected either a number of jobs or a number of days"),
@@ -303,8 +303,8 @@ def test_other_sizes_are_refused(text: str) -> None:
         ({"walltimes": Walltimes("requested")}, "walltimes: expected exact"),
     ],
 )
-def test_impossible_recipes(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_impossible_recipes(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Recipe(**{"model": "poisson", "n_procs": 8, "n_jobs": 5, **changes})
 
 

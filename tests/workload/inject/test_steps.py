@@ -64,7 +64,7 @@ def test_nothing_else_changes(step: Step, jobs: list[tuple[float, int, float]], 
     untouched = copy.deepcopy(before)
     made = step.applied(before, seed)
     assert before == untouched
-    assert step.applied(before, seed) == made  # the same dice again
+    assert step.applied(before, seed) == made  # the same random numbers
     assert len({str(job["id"]) for job in made.jobs}) == len(made.jobs)
     assert [job["subtime"] for job in made.jobs] == sorted(job["subtime"] for job in made.jobs)
     assert all(job["profile"] in made.profiles for job in made.jobs)
@@ -164,7 +164,7 @@ def test_the_probability_is_that_of_an_arrival() -> None:
     assert 400 < len(found) < 600
     assert set(found) <= {job["subtime"] for job in before.jobs}
     first = places(made, "urgent")[0]
-    assert made.jobs[first - 1]["subtime"] == made.jobs[first]["subtime"]  # it comes behind who came at that instant
+    assert made.jobs[first - 1]["subtime"] == made.jobs[first]["subtime"]  # it comes after the jobs of that instant
 
 
 def test_offered_load() -> None:
@@ -241,7 +241,7 @@ def test_a_share_is_marked() -> None:
 
 
 def test_jobs_given_explicitly_are_added() -> None:
-    """Each at its instant, behind who comes then, and named in the order they are given."""
+    """Each at its instant, after the jobs of that instant, and named in the given order."""
     before = workload((0, 1, 60), (7200, 2, 60), (7200, 3, 60))
     given = [[128, 600, 7200], [256, "6.5m", "1h"], [512, 240.5, 7200], [1, "60", 0], [2, "1w", 1e7]]
     made = step_of(Urgent, {"jobs": given}).applied(before, 0)
@@ -301,8 +301,10 @@ def test_jobs_given_explicitly_have_the_given_values(
 
 def test_a_job_given_explicitly_that_is_too_large_is_rejected() -> None:
     step = step_of(Urgent, {"jobs": [[300, 60, 0], [301, 60, "2h"]]})
-    said = r"^here: urgent job 2 of 2, at 7,200 s, has 301 processors: expected at most 300, the size of the machine$"
-    with pytest.raises(InputError, match=said):
+    message = (
+        r"^here: urgent job 2 of 2, at 7,200 s, has 301 processors: expected at most 300, the size of the machine$"
+    )
+    with pytest.raises(InputError, match=message):
         step.applied(workload((0, 1, 60), procs=300), 0)
 
 
@@ -332,7 +334,7 @@ def test_own_moldable_types_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "said"),
+    ("kind", "given", "message"),
     [
         (Deadlines, {}, "expected either every or share"),
         (Deadlines, {"share": 0.5, "first": 2}, "first: expected together with every"),
@@ -421,10 +423,10 @@ def test_own_moldable_types_are_used() -> None:
         (Moldable, {"colour": 1}, "unknown key 'colour'; expected one of types"),
     ],
 )
-def test_wrong_parameters_are_named(kind: type[Step], given: dict[str, Any], said: str) -> None:
+def test_wrong_parameters_are_named(kind: type[Step], given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         step_of(kind, given)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 # --- the command ---
@@ -456,14 +458,14 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
         (("urgent", "--queue", "b", "--share", "0.5", "--seed", "9"), Urgent(queues=("b",), share=0.5), 9),
         (("moldable", "--seed", "3"), Moldable(), 3),
     ):
-        code, said, errors = inject(tmp_path, *args, "--output", str(out))
+        code, output, errors = inject(tmp_path, *args, "--output", str(out))
         assert code == 0, errors
-        assert f"wrote {out}" in said
+        assert f"wrote {out}" in output
         assert out.read_text() == batsim4.text_of(step.applied(before, seed))
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("deadlines", "--every", "3", "--output", "o.xml"), "expected a file name that ends in .json"),
         (
@@ -488,10 +490,10 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
         (("moldable", "--seed", "-1", "--output", "o.json"), "a whole number, 0 or more"),
     ],
 )
-def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_the_command_refuses(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     batsim4.write(steady(10), tmp_path / "w.json")
     code, _, errors = inject(tmp_path, *args)
-    assert (code, said in errors) == (2, True), errors
+    assert (code, message in errors) == (2, True), errors
     code, _, errors = inject(tmp_path, "moldable", "--output", str(tmp_path / "w.json"))
     assert (code, "is an input of this command; expected another output file" in errors) == (2, True)
 
@@ -516,5 +518,5 @@ def test_jobs_given_explicitly_exclude_other_options(other: tuple[str, str], tmp
 
 def test_jobs_given_explicitly_need_no_seed(tmp_path: Path) -> None:
     batsim4.write(steady(10), tmp_path / "w.json")
-    _, said, _ = inject(tmp_path, "urgent", "--at", "8:60:5", "--seed", "7", "--output", str(tmp_path / "o.json"))
-    assert said.splitlines()[0] == "urgent: 1 job urgent"
+    _, output, _ = inject(tmp_path, "urgent", "--at", "8:60:5", "--seed", "7", "--output", str(tmp_path / "o.json"))
+    assert output.splitlines()[0] == "urgent: 1 job urgent"
