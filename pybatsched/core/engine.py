@@ -282,10 +282,15 @@ class Engine:
     def _call_for_corrections(self, predictions: Predictions) -> None:
         """Request a call for the next time at which a running job outlives its estimate, unless one is pending.
 
-        No call is needed while no job waits: the next message corrects all estimates.
+        No call is needed while no waiting job can start: the next message corrects all estimates.
         """
         at, job = predictions.next_correction(self.cluster, self.now)
-        if job is not None and (at < self._correction_at or self._correction_at <= self.now):
+        if job is None or self.now < self._correction_at <= at:
+            return
+        self._hook = "uses_new_estimates"
+        is_used = self.policy.uses_new_estimates(self.now)
+        self._hook = ""
+        if is_used:
             self._correction_at = at
             self._actions.carry_out(d.CallMeLater(at, reason=("{} is expected to end then", job.id)))
 

@@ -179,6 +179,14 @@ class Policy:
         """
         raise NotImplementedError
 
+    def uses_new_estimates(self, now: float) -> bool:  # noqa: ARG002
+        """Return whether new estimates of running jobs may cause a decision before the next event.
+
+        If not, no call is requested for the time of the next correction, and the next message makes it. Asked after
+        `decide`, if a job waits, a processor is free, and a running job may outlive its estimate.
+        """
+        return True
+
     def remarks(self) -> Iterable[str]:
         """Return lines for the user at the end of the run, for example about an option without effect."""
         return ()

@@ -168,6 +168,10 @@ class LocalScheduler(ABC):
         """Handle a new estimate of a running job of the partition. By default as a change of machines."""
         self.machines_changed(now)
 
+    def uses_new_estimates(self, now: float) -> bool:  # noqa: ARG002
+        """Return whether new estimates of running jobs may cause a decision before the next event."""
+        return True
+
     def decide(self, now: float) -> Iterable[Decision]:
         """Return the decisions of `plan`; none if the queue is empty or while a kill is pending here."""
         if not self.queue or self.partition.n_kills_pending:
@@ -453,6 +457,10 @@ class LocalPolicy(QueuePolicy):
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
         """Notify the scheduler."""
         self.local.machines_changed(now)
+
+    def uses_new_estimates(self, now: float) -> bool:
+        """Return the scheduler's answer."""
+        return self.local.uses_new_estimates(now)
 
     def decide(self, now: float) -> Iterable[Decision]:
         """Return the pending rejections and answers, then the scheduler's decisions."""

@@ -51,11 +51,11 @@ def test_a_prediction_is_the_planned_time_and_a_correction_the_next() -> None:
 
 
 class Ten(Predictor):
-    """Every job takes ten seconds."""
+    """Every job takes ten seconds; those of the user slow take hours."""
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:
         assert all(other.started_at is not None and other.started_at <= now for other in running)
-        return 10
+        return 9000 if job.fields.get("user") == "slow" else 10
 
 
 class Seen(pb.LocalPolicy):
@@ -79,8 +79,9 @@ def recorded(workload: Workload, **options: Any) -> list[tuple[float, str, float
 
 
 def behind(s: float, walltime: float = 2000.0) -> Workload:
-    """A job, and one that waits for its end."""
-    return Workload().job("x", n=1, s=s, walltime=walltime).job("wide", n=4, s=1, walltime=5, at=1)
+    """A job, one that waits for its end, and one that fits beside it but would delay the second one."""
+    jobs = Workload().job("x", n=1, s=s, walltime=walltime).job("wide", n=4, s=1, walltime=5, at=1)
+    return jobs.job("thin", n=1, s=1, walltime=9000, at=2, user="slow")
 
 
 def test_corrections_come_when_they_are_due() -> None:
@@ -103,6 +104,19 @@ def test_corrections_that_no_job_waits_for_cause_no_messages() -> None:
     jobs = Workload().job("x", n=1, s=100, walltime=2000)
     assert recorded(jobs, correct="doubling") == []
     assert recorded(jobs.job("later", n=1, s=1, walltime=2, at=50), correct="doubling") == [(50.0, "w0!x", 80.0, 80.0)]
+
+
+@pytest.mark.parametrize("n_waiting", [1, 100])
+def test_corrections_that_cannot_start_a_job_cause_no_messages(n_waiting: int) -> None:
+    """Only the job thin fits beside x. It comes at 200, and starts at 320, when x is expected to end at 640."""
+    jobs = Workload().job("x", n=3, s=1000, walltime=2000, estimate=10)
+    for number in range(n_waiting):
+        jobs.job(f"wide{number}", n=4, s=1, walltime=5, at=1)
+    jobs.job("thin", n=1, s=250, walltime=250, at=200)
+    seen: list[tuple[float, str, float | None, float]] = []
+    run = run_policy(type("SeenNow", (Seen,), {"seen": seen}), jobs, 4, correct="doubling")
+    assert run.jobs["w0!thin"].started_at == 320
+    assert [(now, estimate) for now, _, estimate, _ in seen] == [(200.0, 320.0), (320.0, 640.0)]
 
 
 def test_a_job_that_ends_as_predicted_is_not_corrected() -> None:
