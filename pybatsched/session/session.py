@@ -71,7 +71,7 @@ class Session:
         """Return the reply to a message. Errors of the peer or of the policy are journalled and raised."""
         self.n_messages += 1
         if self.n_messages == 1:
-            self._codec = codec_for(raw, self.plan.source.cls.needs)
+            self._codec = codec_for(raw, self.plan.needs())
         codec, journal = self._codec, self._journal
         try:
             message = self._receive(raw)

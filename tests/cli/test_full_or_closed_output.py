@@ -49,6 +49,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "workload describe-table": ("table.csv",),
     "workload convert": (WORKLOAD, "converted.json"),
     "workload events": (EVENTS, "--for", "batsim5", "--output", "events.txt"),
+    "workload failures": ("--procs", "4", "--mtbf", "1d", "--until", "9d", "--output", "failures.txt"),
     "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),
     "workload generate": ("poisson", "--jobs", "9", "--procs", "4", "--output", "drawn.json"),
     "workload inject deadlines": (WORKLOAD, "deadlines", "--every", "3", "--output", "injected.json"),

@@ -95,6 +95,7 @@ class PendingKill:
     requeue: d.Requeue | None
     spare_id: str | None = None  # registered in advance if the profile cannot be copied
     killed_at: float | None = None
+    is_failure: bool = False  # the engine kills it because its machine failed
 
 
 class Services:
@@ -126,13 +127,33 @@ class Services:
         """How many kills Batsim has not answered yet."""
         return len(self._kills)
 
-    def kill(self, jobs: list[Job], requeue: d.Requeue | None = None, spare_id: str | None = None) -> None:
+    def kill(
+        self,
+        jobs: list[Job],
+        requeue: d.Requeue | None = None,
+        spare_id: str | None = None,
+        *,
+        is_failure: bool = False,
+    ) -> None:
         """Record kills that are being sent. Batsim answers only the first one for a job."""
         for job in jobs:
             if job.wire_id not in self._kills:
-                self._kills[job.wire_id] = PendingKill(job, requeue, spare_id)
+                self._kills[job.wire_id] = PendingKill(job, requeue, spare_id, is_failure=is_failure)
                 if job.partition is not None:
                     job.partition.n_kills_pending += 1
+
+    def kill_failed(self, jobs: list[Job], lost: list[Job], reason: Reason) -> None:
+        """Kill jobs whose machine failed, by one decision. All but the `lost` ones are requeued."""
+        for job in jobs:
+            requeue = None if job in lost else d.Requeue(job.id, reason=reason)
+            spare_id = None if requeue is None else self._spare_for(job, requeue)
+            self.kill([job], requeue, spare_id, is_failure=True)
+        self._reply.send(d.KillJob(tuple(job.wire_id for job in jobs), reason=reason))
+
+    def is_failure(self, wire_id: str) -> bool:
+        """Return whether a job is being killed because its machine failed."""
+        pending = self._kills.get(wire_id)
+        return pending is not None and pending.is_failure
 
     def kill_pending(self, wire_id: str) -> bool:
         """Return whether a kill of this job is pending."""
@@ -195,8 +216,18 @@ class Services:
     def requeue(self, decision: d.Requeue) -> None:
         """Kill a running job that continues later."""
         job = self._validator.job(decision.job_id)
+        if self.is_failure(job.wire_id):
+            return  # the policy cannot know
         if job.wire_id in self._kills:
             raise Violation("one kill", f"job {job.id} is being killed already", job=job)
+        self.kill([job], decision, self._spare_for(job, decision))
+        self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
+
+    def _spare_for(self, job: Job, decision: d.Requeue) -> str | None:
+        """Register a spare job before a kill if the profile cannot be copied. Return its id; None if it can.
+
+        Raises Violation if the job cannot be requeued.
+        """
         spare_id = None
         base = job.full_work.profile if decision.work == "all" else job.profile
         if not derive.can_copy(base, self._profiles(job)):
@@ -215,8 +246,7 @@ class Services:
             self._register(
                 job, spare_id, job.profile_name, n=job.n_procs, how=derive.Derivation("requeue", by=decision.by)
             )
-        self.kill([job], decision, spare_id)
-        self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
+        return spare_id
 
     def _register_next_segment(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
         """Register the next segment of a stopped job, which waits again."""
