@@ -87,7 +87,8 @@ class Cell:
 
     `compared` selects, by their fields, the jobs whose ends are kept for a comparison with a baseline; None without
     one. `procs` is a number of equal processors, or 0 if `platform` names a machine or file. `file_options` are the
-    options in the campaign's file; `options` may also have the seed. `failures` are the settings of random failures.
+    options in the campaign's file; `options` may also have the seed. `failures` and `checkpoint` are the settings of
+    random failures and of checkpoints.
     """
 
     address: str
@@ -106,6 +107,7 @@ class Cell:
     each: tuple[str, ...] = ()
     compared: Mapping[str, Any] | None = None
     failures: Mapping[str, Any] | None = None
+    checkpoint: str | Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the members by name, for JSON and for other processes."""
@@ -158,6 +160,7 @@ def cells_of(
                         "each": spec.each,
                         "compared": compared,
                         **({} if failures is None else {"failures": failures}),
+                        **({} if platform.checkpoint is None else {"checkpoint": platform.checkpoint}),
                     }
                     yield (
                         platform,
@@ -178,6 +181,7 @@ def cells_of(
                             each=spec.each,
                             compared=compared,
                             failures=failures,
+                            checkpoint=platform.checkpoint,
                         ),
                     )
 

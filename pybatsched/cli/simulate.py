@@ -48,7 +48,9 @@ Profiles that need a network model (communication, storage, MPI) are rejected: r
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `simulate`."""
     _add_inputs(parser.add_argument_group("inputs"))
-    faults.add_failures(parser.add_argument_group("failures of machines"), required=False)
+    failing = parser.add_argument_group("failures of machines")
+    faults.add_failures(failing, required=False)
+    faults.add_checkpoints(failing)
     scheduler = parser.add_argument_group("scheduler")
     arguments.add_policy(scheduler, required=False)
     add = scheduler.add_argument
@@ -177,6 +179,8 @@ def run(args: argparse.Namespace) -> int:
     files = run_inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
     how_read = {**inputs.reading_options(args), **not_evaluated(scenario.workloads)}
     how_read |= {} if failures is None else {"failures": failures.as_dict()}
+    checkpointing = faults.checkpointing(args)
+    how_read |= {} if checkpointing is None else {"checkpoint": checkpointing.as_dict()}
     how_read["command"] = inputs.command_to_repeat("simulate", add_arguments, args)
     setting, about = run_inputs.described(scenario, plan, files, how_read, args.tau)
     with run_end.keep_files(Results(args.export, about, args.journal)) as results:
@@ -318,7 +322,10 @@ def read_scenario(
     if not args.quiet:
         for remark in run_inputs.warnings_of(platform, workloads.values(), options, plan):
             arguments.say(remark)
-    return run_inputs.scenario_of(platform, workloads, options, args.events, ends_at, failures=failures)
+    checkpointing = faults.checkpointing(args)
+    return run_inputs.scenario_of(
+        platform, workloads, options, args.events, ends_at, failures=failures, checkpointing=checkpointing
+    )
 
 
 def _machine_of(workloads: Mapping[str, Workload], args: argparse.Namespace) -> Platform:

@@ -398,7 +398,10 @@ class Engine:
         problem = self._field_check.error_text(job_id, event.job)
         if problem is not None:
             raise InputError(problem)
-        self._submit(self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp))
+        job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
+        if self._failures is not None:
+            self._failures.check(job)
+        self._submit(job)
 
     def _submit(self, job: Job) -> None:
         """Notify the policy of a waiting job, or reject the job if it is larger than the platform."""
@@ -452,6 +455,8 @@ class Engine:
         self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
         if self._predictions is not None:
             self._learn(job, event.timestamp)
+        if self._failures is not None:
+            self._failures.ended(job)
         if is_inherited:
             return
         self._hook = "on_job_ended"

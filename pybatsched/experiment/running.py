@@ -29,6 +29,7 @@ from pybatsched.simulator import run as runs
 from pybatsched.simulator.failures import FailureModel
 from pybatsched.simulator.options import AUTO, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+from pybatsched.workload.inject.checkpoints import Checkpointing
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS
 
@@ -56,6 +57,7 @@ class Machine:
     stop_at: Time | None = None
     clock: str = AUTO
     failures: FailureModel | None = None
+    checkpointing: Checkpointing | None = None
 
     def __post_init__(self) -> None:
         if self.n_procs is not None:
@@ -82,12 +84,14 @@ def machine_of(
     stop_at: Time | None,
     clock: str = AUTO,
     failures: Mapping[str, Any] | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
 ) -> Machine:
     """Return the machine of a user's arguments. Raises InputError."""
     paths = (events,) if isinstance(events, str | Path) else events
     name = None if platform is None else str(platform)
     model = None if failures is None else FailureModel.of_settings(failures)
-    return Machine(n_procs, name, units, energy, tuple(map(str, paths)), stop_at, clock, model)
+    saving = None if checkpoint is None else Checkpointing.of_settings(checkpoint)
+    return Machine(n_procs, name, units, energy, tuple(map(str, paths)), stop_at, clock, model, saving)
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,15 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
     workloads = {"w0": workload}
     run_inputs.check_workloads(workloads, runs.field_models(plan, options), platform)
     ends_at = math.inf if machine.stop_at is None else in_seconds(machine.stop_at, "stop_at")
-    scenario = run_inputs.scenario_of(platform, workloads, options, machine.events, ends_at, failures=machine.failures)
+    scenario = run_inputs.scenario_of(
+        platform,
+        workloads,
+        options,
+        machine.events,
+        ends_at,
+        failures=machine.failures,
+        checkpointing=machine.checkpointing,
+    )
     return scenario, run_inputs.warnings_of(platform, workloads.values(), options, plan)
 
 
@@ -157,6 +169,8 @@ def run_task(
         how_read["units"] = unit["unit"]
     how_read |= not_evaluated(scenario.workloads)
     how_read |= {} if failures is None else {"failures": failures.as_dict()}
+    saving = task.machine.checkpointing
+    how_read |= {} if saving is None else {"checkpoint": saving.as_dict()}
     options = scenario.options
     files = run_inputs.digests(task.machine.platform, [], task.machine.events, energy=options.energy)
     name = task.log.name if task.log.how_read is None else task.log.workload.source

@@ -46,6 +46,7 @@ def simulate(
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
     failures: Mapping[str, Any] | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
     stop_at: Time | None = None,
     clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
@@ -69,6 +70,7 @@ def simulate(
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
     failures: Mapping[str, Any] | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
     stop_at: Time | None = None,
     clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
@@ -92,6 +94,7 @@ def simulate(
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
     failures: Mapping[str, Any] | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
     stop_at: Time | None = None,
     clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
@@ -113,7 +116,8 @@ def simulate(
     are done once.
 
     With `failures`, machines fail at random times: ``failures={"mtbf": "30d", "repair": "4h"}``. Jobs on them are
-    killed and requeued (option `on_failure` of the policy).
+    killed and requeued (option `on_failure` of the policy). With `checkpoint` ("daly", a time, or settings), they go on
+    from their last checkpoint.
 
     With `workers`, runs are distributed over processes of this machine; with `client`, over a Dask cluster. Ctrl-C
     returns the runs that are finished. Raises InputError for wrong inputs and PolicyError if a policy fails.
@@ -142,6 +146,7 @@ def simulate(
         stop_at=stop_at,
         clock=clock,
         failures=failures,
+        checkpoint=checkpoint,
     )
     all_seeds = None if seeds is None else tuple(checked_type("seeds", seed, int) for seed in seeds)
     if all_seeds == ():

@@ -23,6 +23,8 @@ from pybatsched.errors import InputError
 from pybatsched.platform.groups import groups
 from pybatsched.platform.model import Platform
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from pybatsched.workload.inject.checkpoints import Checkpointing, has_checkpoints, with_checkpoints
+from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
 
 #: A failure from a log: the host, the time of the failure, and the time of the repair.
@@ -225,6 +227,24 @@ def _positive(text: str) -> float | None:
     except ValueError:
         return None
     return value if 0 < value < math.inf else None
+
+
+def checkpointed(
+    workloads: Mapping[str, Workload],
+    checkpointing: Checkpointing | None,
+    platform: Platform,
+    failures: FailureModel | None,
+) -> Mapping[str, Workload]:
+    """Return workloads whose jobs are lengthened by the dumps of their checkpoints. O(jobs). Raises InputError."""
+    if checkpointing is None and not any(map(has_checkpoints, workloads.values())):
+        return workloads
+    speeds = {host.speed for host in platform.compute}
+    speed = speeds.pop() if len(speeds) == 1 else None
+    mtbf_s = None if failures is None else failures.node_mtbf_s(platform)
+    return {
+        name: with_checkpoints(workload, checkpointing, node_mtbf_s=mtbf_s, speed=speed)
+        for name, workload in workloads.items()
+    }
 
 
 # ---------------------------------------------------------------------------------------------------------- from a log

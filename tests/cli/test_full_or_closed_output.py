@@ -55,6 +55,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "workload inject deadlines": (WORKLOAD, "deadlines", "--every", "3", "--output", "injected.json"),
     "workload inject urgent": (WORKLOAD, "urgent", "--share", "0.3", "--output", "injected.json"),
     "workload inject moldable": (WORKLOAD, "moldable", "--output", "injected.json"),
+    "workload inject checkpoints": (WORKLOAD, "checkpoints", "--interval", "1h", "--output", "injected.json"),
     "workload inject files": ("users.json", "files", "--output", "injected.json"),
     "workload areas": (WORKLOAD, "-p", "rackham"),
     "workload stats": (WORKLOAD,),

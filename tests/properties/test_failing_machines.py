@@ -11,7 +11,10 @@ from support.outages import outages
 
 from pybatsched.core import events as e
 from pybatsched.core.services.derive import parent_in_note
+from pybatsched.metrics.outcomes import Outcome, joined
 from pybatsched.testing import FakeBatsim, Workload, run_policy
+from pybatsched.workload import model
+from pybatsched.workload.inject.checkpoints import Checkpointing, with_checkpoints
 
 N_PROCS: Final = 8
 #: All policies that can run on equal processors, with options for small machines.
@@ -91,6 +94,29 @@ def test_every_policy(policy: str, data: st.DataObject, rule: str, events: list[
     hosts = HOSTS if policy in {"locality", "reallocation"} else []
     run = run_policy(policy, workload, N_PROCS, machine_events=events, hosts=hosts, on_failure=rule, **POLICIES[policy])
     check(run, workload, events, rule)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@examples(20)
+@given(data=st.data(), rule=st.sampled_from(RULES[:3]), events=outages(N_PROCS, 12))
+def test_checkpoints(policy: str, data: st.DataObject, rule: str, events: list[tuple[float, str, str]]) -> None:
+    """Every completed job has done all of its work once, dumps included, whatever was lost in between."""
+    drawn = data.draw(workloads(4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS))
+    whole = model.Workload(drawn.jobs, drawn.profiles, N_PROCS, "w.json")
+    settings = Checkpointing(*(str(data.draw(st.integers(1, most))) for most in (12, 3, 3)))
+    made = with_checkpoints(whole, settings, node_mtbf_s=None, speed=None)
+    workload = Workload.from_json({"jobs": made.jobs, "profiles": made.profiles})
+    hosts = HOSTS if policy in {"locality", "reallocation"} else []
+    run = run_policy(policy, workload, N_PROCS, machine_events=events, hosts=hosts, on_failure=rule, **POLICIES[policy])
+    check(run, workload, events, rule)
+    rows = [
+        Outcome(job.id, job.final_state, 0.0, job.started_at or 0.0, (job.ended_at or 0) - (job.started_at or 0), 1, job.metadata)
+        for job in run.jobs.values()
+    ]  # fmt: skip
+    for record in joined(rows):
+        if record.state == e.COMPLETED_SUCCESSFULLY:
+            job = next(job for job in workload.jobs if f"w0!{job['id']}" == record.id)
+            assert record.runtime_s == pytest.approx(workload.profiles[job["profile"]]["delay"], abs=1e-5)
 
 
 @examples(40)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.services.checkpoints import checkpoints_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ class Failures:
         self._n_failures = 0
         self.n_killed = 0  # jobs killed by failures
         self._n_not_requeued = 0
-        self._lost_s = 0.0  # processor-seconds
+        self._lost_s = self._checkpoint_s = self._useful_s = 0.0  # processor-seconds
 
     def fail(self, procs: IntervalSet) -> None:
         """Kill the jobs that run on processors which failed, by one decision. O(running * k).
@@ -70,11 +71,39 @@ class Failures:
         """Record that the kill of a job has taken effect. It waits again, unless it has ended."""
         self.n_killed += 1
         if job.state is JobState.WAITING:
-            last = job.past[-1]
-            self._lost_s += len(last.procs) * (last.ended_at - last.started_at)
             self._stopped.append(job)
-        elif job.started_at is not None and job.ended_at is not None:
-            self._lost_s += job.n_held * (job.ended_at - job.started_at)
+        else:
+            self._end(job, is_useful=False)
+
+    def check(self, job: Job) -> None:
+        """Raise InputError for a new job with invalid checkpoints."""
+        checkpoints_of(job.id, job.fields)
+
+    def ended(self, job: Job) -> None:
+        """Count the processor-seconds of a job that ended by itself, or at its walltime."""
+        self._end(job, is_useful=True)
+
+    def _end(self, job: Job, *, is_useful: bool) -> None:
+        """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills."""
+        if job.started_at is None or job.ended_at is None:
+            return
+        n, restarts, last_s = job.n_held, job.restarts, job.ended_at - job.started_at
+        total_s = last_s + sum(segment.ended_at - segment.started_at for segment in job.past)
+        if not is_useful:
+            self._lost_s += n * total_s
+            return
+        is_as_submitted = job.scale == 1.0 and job.n_procs == job.n_procs_requested
+        saved = checkpoints_of(job.id, job.fields) if is_as_submitted else None
+        lost_s = 0.0 if restarts is None else restarts.lost_s
+        overhead_s = 0.0
+        if saved is not None:
+            n_resumed, read_s = (0, 0.0) if restarts is None else (restarts.n_checkpoints, restarts.read_s)
+            ran_s = last_s + (0.0 if restarts is None else restarts.ran_s)
+            n_written = saved.n_complete(n_resumed, ran_s)
+            overhead_s = n_written * saved.dump_s + read_s + (min(saved.read_s, ran_s) if n_resumed else 0.0)
+        self._lost_s += n * lost_s
+        self._checkpoint_s += n * overhead_s
+        self._useful_s += n * (total_s - lost_s - overhead_s)
 
     def to_requeue(self, now: float) -> list[Job]:
         """Return the killed jobs in the order in which the policy puts them into its queue, and forget them.
@@ -97,10 +126,18 @@ class Failures:
         """Continue the counts of the policy that this one's policy replaces."""
         self._n_failures, self.n_killed = other._n_failures, other.n_killed
         self._n_not_requeued, self._lost_s = other._n_not_requeued, other._lost_s
+        self._checkpoint_s, self._useful_s = other._checkpoint_s, other._useful_s
 
     def figures(self) -> dict[str, float]:
-        """Return the failures, the kills, and the lost processor-seconds of the run."""
-        return {"n_failures": self._n_failures, "n_failure_kills": self.n_killed, "lost_work_s": self._lost_s}
+        """Return the failures, the kills, and the processor-seconds of lost work, checkpoints and useful work."""
+        total_s = self._useful_s + self._checkpoint_s + self._lost_s
+        return {
+            "n_failures": self._n_failures,
+            "n_failure_kills": self.n_killed,
+            "lost_work_s": self._lost_s,
+            "checkpoint_s": self._checkpoint_s,
+            "application_efficiency": self._useful_s / total_s if total_s else 1.0,
+        }
 
     def remarks(self) -> tuple[str, ...]:
         """Report jobs that could not be requeued."""

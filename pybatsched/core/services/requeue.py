@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pybatsched.core import decisions as d
 from pybatsched.core.decisions import Decision, Reason
@@ -28,11 +28,16 @@ from pybatsched.core.jobs import (
     wait_again,
 )
 from pybatsched.core.services import derive
+from pybatsched.core.services.checkpoints import Checkpoints, Restarts, checkpoints_of
 from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import JobTable
+
+
+#: Run times that differ by less are the same.
+_SAME_S: Final = 1e-3
 
 
 class ReplyBuilder(Protocol):
@@ -257,11 +262,20 @@ class Services:
         assert job.procs is not None
         elapsed_s = max(pending.killed_at - job.started_at, 0.0)
         share = (progress or {}).get("progress")
+        own_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
+        restarts = job.restarts = job.restarts or Restarts()
+        restarts.n_failures += pending.is_failure
+        kept_s, cut_s, total_s = 0.0, 0.0, 0.0
         if requeue.work == "all":
             profile_name, profile, walltime, estimate = job.full_work
+            saved = None if pending.spare_id is not None else self._checkpoints_of(job)
+            n = restarts.restart(saved, own_s)
+            if saved is not None and n:
+                kept_s, cut_s, total_s = saved.saved_s(n), saved.cut_s(n), saved.total_s
+                walltime, estimate = _left(walltime, cut_s), _left(estimate, cut_s)
         else:
             own = job.present_work if job.load is None else job.load.own
-            elapsed_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
+            restarts.suspend(elapsed_s := own_s, requeue.extra_s)
             profile_name, profile = own.profile_name, own.profile
             walltime = _left(own.walltime, elapsed_s)
             # For a job past its estimate only the walltime is known.
@@ -271,6 +285,9 @@ class Services:
         wire_id = pending.spare_id
         if wire_id is None:
             try:
+                if kept_s:
+                    assert profile is not None
+                    profile = derive.shortened_profile(profile, self._profiles(job), total_s, round(total_s - cut_s, 6))
                 profile = derive.requeued_profile(
                     profile,
                     self._profiles(job),
@@ -282,7 +299,8 @@ class Services:
             except derive.CannotDeriveError as error:
                 raise Violation("can be requeued", str(error), job=job) from None
             wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-            how = derive.Derivation("requeue", requeue.work == "rest", requeue.extra_s, requeue.by)
+            extra_s = requeue.extra_s + (kept_s - cut_s)
+            how = derive.Derivation("requeue", requeue.work == "rest", extra_s, requeue.by, kept_s, restarts.facts)
             profile_name = self._derive(
                 job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, how=how
             )
@@ -292,8 +310,20 @@ class Services:
         self._rename(job, wire_id)
         work_now = JobWork(profile_name, profile, walltime, estimate)
         wait_again(job, work_now)
-        job.base_rest = ScaledWork(work_now, job.scale) if requeue.work == "rest" or requeue.extra_s else None
+        is_whole = requeue.work == "all" and not requeue.extra_s and not kept_s
+        job.base_rest = None if is_whole else ScaledWork(work_now, job.scale)
         job.resume_on = requeue.procs
+
+    def _checkpoints_of(self, job: Job) -> Checkpoints | None:
+        """Return a job's checkpoints; None if it has none, or has another size or run time than at its submission."""
+        found = checkpoints_of(job.id, job.fields)
+        if found is None or job.scale != 1.0 or job.n_procs != job.n_procs_requested:
+            return None
+        profile = job.full_work.profile
+        if not derive.can_copy(profile, self._profiles(job)):
+            return None
+        delay_s = derive.delay_of(profile, self._profiles(job))
+        return found if delay_s is None or abs(delay_s - found.total_s) < _SAME_S else None
 
     # --- replace ----------------------------------------------------------------------------------------------
 
