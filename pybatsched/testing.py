@@ -230,7 +230,7 @@ def run_policy(
     Batsim's ``-E``: the policy can set pstates and query the consumed energy. `batsim` is the protocol version: 4 or 5.
     """
     plan = plan_for(policy, **options)
-    needed = {need.config_key: True for need in plan.source.cls.needs}
+    needed = {need.config_key: True for need in plan.needs()}
     session = Session(plan, checked=True)
     config = needed | dict(config or {})
     fake = FakeBatsim(workload, n_procs, config, machine_events, hosts, platform, energy, batsim=batsim)

@@ -21,6 +21,8 @@ from pybatsched.core import error_texts
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.job_fields import as_choices
+from pybatsched.simulator.failures import FailureModel
+from pybatsched.workload.inject.checkpoints import Checkpointing
 
 FORMAT_VERSION: Final = 1
 MAX_POINTS: Final = 1_000_000
@@ -28,13 +30,30 @@ MAX_PROCS: Final = 10_000_000
 
 
 class PlatformSpec(Part):
-    """A machine: a number of equal processors, a name or file as for -p, or the machine of the workload."""
+    """A machine: a number of equal processors, a name or file as for -p, or the machine of the workload.
+
+    `failures` are those of `simulate --mtbf`, by name. Their seed is that of the campaign, unless it is given.
+    `checkpoint` is that of `simulate --checkpoint`.
+    """
 
     name: Name
     procs: Annotated[int, Field(gt=0, le=MAX_PROCS)] | None = None
     platform: str | None = None
     of_workload: bool = False
     alpha: float = Field(default=0.0, ge=0, le=0.99)
+    failures: dict[str, Any] | None = None
+    checkpoint: str | dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _known_faults(self) -> PlatformSpec:
+        try:
+            if self.failures is not None:
+                FailureModel.of_settings(self.failures)
+            if self.checkpoint is not None:
+                Checkpointing.of_settings(self.checkpoint)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> PlatformSpec:

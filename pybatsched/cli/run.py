@@ -214,7 +214,7 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     ]
     launcher = _launcher(args, [platform_file, *own_files], _absolute(args.export).parent)
     reads = ["-p", platform_file, *(word for path in own_files for word in ("-w", path))]
-    wanted = [] if is_five else plan.source.batsim_args
+    wanted = [] if is_five else registry.batsim_args(plan.needs())
     flags = [flag for flag in wanted if flag not in options]
     flags += args.for_batsim
     if not {"--quiet", "--verbosity"} & options.keys():

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pybatsched.cli.common import arguments, inputs, process, run_end
+from pybatsched.cli.common import arguments, faults, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
@@ -20,6 +20,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.results.writing import Results
 from pybatsched.simulator import run as runs
+from pybatsched.simulator.failures import FailureModel
 from pybatsched.simulator.options import AUTO, BATSIM5_VERSION, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.model import Workload
@@ -47,6 +48,9 @@ Profiles that need a network model (communication, storage, MPI) are rejected: r
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `simulate`."""
     _add_inputs(parser.add_argument_group("inputs"))
+    failing = parser.add_argument_group("failures of machines")
+    faults.add_failures(failing, required=False)
+    faults.add_checkpoints(failing)
     scheduler = parser.add_argument_group("scheduler")
     arguments.add_policy(scheduler, required=False)
     add = scheduler.add_argument
@@ -167,10 +171,16 @@ def run(args: argparse.Namespace) -> int:
     _refuse_to_overwrite(args, plan)
     if args.protocol == "v5":
         _check_batsim5(args)
-    scenario = read_scenario(args, plan)
+    failures = faults.failure_model(args)
+    if failures is not None and plan is not None:
+        plan = runs.with_failure_rule(plan, _options(args))
+    scenario = read_scenario(args, plan, failures)
     options = scenario.options
     files = run_inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
     how_read = {**inputs.reading_options(args), **not_evaluated(scenario.workloads)}
+    how_read |= {} if failures is None else {"failures": failures.as_dict()}
+    checkpointing = faults.checkpointing(args)
+    how_read |= {} if checkpointing is None else {"checkpoint": checkpointing.as_dict()}
     how_read["command"] = inputs.command_to_repeat("simulate", add_arguments, args)
     setting, about = run_inputs.described(scenario, plan, files, how_read, args.tau)
     with run_end.keep_files(Results(args.export, about, args.journal)) as results:
@@ -309,7 +319,9 @@ def _options(args: argparse.Namespace) -> SimulationOptions:
     )
 
 
-def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = None) -> Scenario:
+def read_scenario(
+    args: argparse.Namespace, plan: registry.PolicyPlan | None = None, failures: FailureModel | None = None
+) -> Scenario:
     """Read all inputs of the arguments. Turns on the options that the policy needs."""
     options = _options(args)
     ends_at = math.inf if args.stop_at is None else seconds_of(args.stop_at, "--stop-at")
@@ -328,7 +340,10 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     if not args.quiet:
         for remark in run_inputs.warnings_of(platform, workloads.values(), options, plan):
             arguments.say(remark)
-    return run_inputs.scenario_of(platform, workloads, options, args.events, ends_at)
+    checkpointing = faults.checkpointing(args)
+    return run_inputs.scenario_of(
+        platform, workloads, options, args.events, ends_at, failures=failures, checkpointing=checkpointing
+    )
 
 
 def _machine_of(workloads: Mapping[str, Workload], args: argparse.Namespace) -> Platform:

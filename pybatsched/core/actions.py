@@ -180,8 +180,10 @@ class Actions:
     def do_kill_job(self, decision: d.KillJob) -> None:
         """Kill jobs."""
         jobs = [self._job(job_id) for job_id in decision.job_ids]
-        self.services.kill(jobs)
-        self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
+        jobs = [job for job in jobs if not self.services.is_failure(job.wire_id)]
+        if jobs:
+            self.services.kill(jobs)
+            self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
 
     def do_call_me_later(self, decision: d.CallMeLater) -> None:
         """Request a call."""

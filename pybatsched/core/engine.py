@@ -24,6 +24,7 @@ from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.policy import BatsimFeature, Policy
+from pybatsched.core.services.failures import REQUEUING, Failures, rule_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
     NOT_THE_PLUGINS,
@@ -125,11 +126,17 @@ def _rank(event: e.Event) -> int:
     return _RANKS.get(type(event), 4)
 
 
+def _needs_of(policy: Policy) -> frozenset[BatsimFeature]:
+    """Return the features of Batsim that a policy needs with its options."""
+    requeues = rule_of(policy.options) in REQUEUING
+    return policy.needs | {BatsimFeature.DYNAMIC_JOBS} if requeues else policy.needs
+
+
 def _check_needs(policy: Policy, name: str, begins: e.SimulationBegins) -> None:
     """Raise InputError if Batsim was started without a feature that the policy needs."""
     if not all(isinstance(need, BatsimFeature) for need in policy.needs):
         raise InputError(f"policy {name}: needs must be a set of pybatsched.BatsimFeature")
-    missing = [need.batsim_option for need in policy.needs if not begins.option(need.config_key)]
+    missing = [need.batsim_option for need in _needs_of(policy) if not begins.option(need.config_key)]
     if missing:
         raise InputError(f"policy {name} needs Batsim to be started with {' '.join(sorted(missing))}")
 
@@ -177,6 +184,7 @@ class Engine:
         self._event: e.Event | None = None  # the event that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._predictions: Predictions | None = None
+        self._failures: Failures | None = None
         self._correction_at = -math.inf  # the last call that was requested for a correction
         self._field_check: FieldCheck
         self._validator: Validator
@@ -239,6 +247,9 @@ class Engine:
         self._event = None
         if self.ended:
             return Reply(self.now, ())
+        if self._failures is not None and self._failures.has_stopped:
+            for job in self._failures.to_requeue(self.now):
+                self._caller.call("on_failure", job, self.now)
         return self._reply(events)
 
     def _reply(self, events: Sequence[e.Event]) -> Reply:
@@ -357,8 +368,13 @@ class Engine:
         self._static_jobs_done = event.workloads is not None and not event.workloads
         self._predictions = _predictions_of(self.policy)
         self._begin_predictions(self._predictions)
+        self._failures = self._failures_of_policy()
         self.began = True
         self._begin_policy()
+
+    def _failures_of_policy(self) -> Failures | None:
+        rule = rule_of(self.policy.options)
+        return None if rule is None else Failures(rule, self.cluster, self._services)
 
     def _begin_predictions(self, predictions: Predictions | None) -> None:
         if predictions is not None:
@@ -387,7 +403,10 @@ class Engine:
         problem = self._field_check.error_text(job_id, event.job)
         if problem is not None:
             raise InputError(problem)
-        self._submit(self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp))
+        job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
+        if self._failures is not None:
+            self._failures.check(job)
+        self._submit(job)
 
     def _submit(self, job: Job) -> None:
         """Notify the policy of a waiting job, or reject the job if it is larger than the platform."""
@@ -441,6 +460,8 @@ class Engine:
         self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
         if self._predictions is not None:
             self._learn(job, event.timestamp)
+        if self._failures is not None:
+            self._failures.ended(job)
         if is_inherited:
             return
         self._hook = "on_job_ended"
@@ -457,6 +478,7 @@ class Engine:
                 if is_inherited:
                     self._return_inherited(job)
                 self._services.stopped(job, event.timestamp)
+            is_failure = self._services.is_failure(wire_id)
             ended = self._services.kill_answered(wire_id, progress.get(wire_id))
             if ended is None:
                 continue
@@ -464,7 +486,18 @@ class Engine:
                 self._actions.end_job(ended, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp)
                 if self._predictions is not None:
                     self._learn(ended, event.timestamp)
-            self._caller.call("on_job_killed", ended, self.now)
+            if is_failure:
+                self._failed(ended)
+            else:
+                self._caller.call("on_job_killed", ended, self.now)
+
+    def _failed(self, job: Job) -> None:
+        """Notify the policy that a job was killed because its machine failed."""
+        assert self._failures is not None
+        self._failures.stopped(job)
+        partition = job.past[-1].partition if job.state is JobState.WAITING else job.partition
+        if partition is not None:  # else it is a job of an earlier policy
+            self._caller.call("on_job_ended", job, self.now)
 
     def _on_notify(self, event: e.Notify) -> None:
         if event.kind in _MACHINE_NOTICES:
@@ -476,6 +509,8 @@ class Engine:
             procs = event.procs & self.cluster.procs
             if event.kind == e.MACHINES_UNAVAILABLE:
                 self.cluster.change_machines(gone=procs)
+                if self._failures is not None:
+                    self._failures.fail(procs)
                 for job, held_on in self._holds.lose(procs):
                     self._caller.call("on_job_released", job, held_on, self.now)
             else:
@@ -556,6 +591,9 @@ class Engine:
         self._field_check = field_check
         try:
             self._replace_predictions()
+            before_failures, self._failures = self._failures, self._failures_of_policy()
+            if self._failures is not None and before_failures is not None:
+                self._failures.follow(before_failures)
             self._hand_over()
             return self._reply(())
         except NOT_THE_PLUGINS:
@@ -666,7 +704,7 @@ class Engine:
         actions = self._actions
         if actions.registration_finished or self.policy.manages_registration:
             return
-        never = BatsimFeature.DYNAMIC_JOBS not in self.policy.needs
+        never = BatsimFeature.DYNAMIC_JOBS not in _needs_of(self.policy)
         over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending
         if never or over:
             why = "this policy registers no jobs" if never else "all jobs are in and over"
@@ -675,23 +713,37 @@ class Engine:
     @property
     def remarks(self) -> tuple[str, ...]:
         """The policy's remarks for the user at the end of the run."""
-        return self._caller.lines("remarks") if self.began else ()
+        if not self.began:
+            return ()
+        own = self._caller.lines("remarks")
+        return own if self._failures is None else (*own, *self._failures.remarks())
 
     @property
     def broken_promises(self) -> tuple[str, ...]:
-        """A line for each guarantee that the policy did not keep. Nothing is guaranteed with predicted run times."""
-        return self._caller.lines("broken_promises") if self.began and self._predictions is None else ()
+        """A line for each guarantee that the policy did not keep.
+
+        Nothing is guaranteed with predicted run times, or if machines failed and jobs were killed.
+        """
+        if not self.began or self._predictions is not None:
+            return ()
+        if self._failures is not None and self._failures.n_killed:
+            return ()
+        return self._caller.lines("broken_promises")
 
     @property
     def figures(self) -> dict[str, float]:
-        """The policy's own numbers of the run, and the quality of predictions.
+        """The policy's own numbers of the run, the quality of predictions, and the failures of machines.
 
         Raises PolicyError for values that are not numbers.
         """
         if not self.began:
             return {}
-        own = self._caller.figures()
-        return own if self._predictions is None else {**own, **self._predictions.figures()}
+        found = self._caller.figures()
+        if self._predictions is not None:
+            found.update(self._predictions.figures())
+        if self._failures is not None:
+            found.update(self._failures.figures())
+        return found
 
     @property
     def predictions_by_user(self) -> dict[str, dict[str, float]]:

@@ -18,6 +18,7 @@ from pybatsched.core.decisions import Reason, reason_text
 from pybatsched.core.finished_jobs import FinishedJobs, IdSet
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.services.checkpoints import Restarts
 from pybatsched.errors import InputError, RemoteProtocolError
 
 
@@ -185,6 +186,7 @@ class Job:
         "queued_in",
         "registered_as",
         "requested",
+        "restarts",
         "resume_on",
         "scale",
         "seq",
@@ -266,6 +268,7 @@ class Job:
         self.prediction: Prediction | None = None
         self.full_work = JobWork(profile_name, profile, walltime, self.estimate)  # all of its work, not only the rest
         self.load: StartupLoad | None = None  # extra seconds before its current work
+        self.restarts: Restarts | None = None  # what kills have cost it; None if it was not requeued
         self.n_derived = 0  # how many derived jobs were registered for it
         #: The processors on which it should continue after a requeue; None for any.
         self.resume_on: IntervalSet | None = None

@@ -66,16 +66,21 @@ class Options(BaseModel):
         description="new estimate of a running job that has outlived its last one: the requested time, twice the last "
         "estimate, or the first estimate plus 1 min, 5 min and so on (default with predict: requested)",
     )
+    on_failure: Literal["requeue_first", "requeue_last", "resubmit", "kill"] | None = Field(
+        default=None,
+        description="jobs on a machine that becomes unavailable are killed, and requeued in front of the queue or "
+        "behind all others, submitted again, or not requeued (default: they run on, as in Batsim)",
+    )
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the options for summaries and journals, without predictions if there are none."""
+        """Return the options for summaries and journals, without those of every policy that are not set."""
         found: dict[str, Any] = handler(self)
-        return {name: value for name, value in found.items() if name not in _PREDICTING or value is not None}
+        return {name: value for name, value in found.items() if name not in _COMMON or value is not None}
 
 
-#: The options of predicted run times.
-_PREDICTING: Final = frozenset(Options.model_fields)
+#: The options of every policy.
+_COMMON: Final = frozenset(Options.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +139,20 @@ class Policy:
         """Handle the submission of a job, which now waits."""
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """Handle the end of a job that was not killed by the policy; see `job.final_state`. Its processors are free."""
+        """Handle the end of a job that was not killed by the policy; see `job.final_state`. Its processors are free.
+
+        If its machine failed and it is requeued, the job waits again, and `on_failure` follows.
+        """
 
     def on_job_killed(self, job: Job, now: float) -> None:
         """Handle a kill that took effect. After a `Requeue` the job waits again, else it has ended."""
+
+    def on_failure(self, job: Job, now: float) -> None:
+        """Handle a job that was killed because its machine failed, and waits again (only with the option `on_failure`).
+
+        `on_job_ended` was called for it before. By default it is handled as a new submission.
+        """
+        self.on_job_submitted(job, now)
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
         """Handle a job held by `StartAt` that lost some of these processors before its start; it waits again."""

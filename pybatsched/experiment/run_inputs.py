@@ -17,8 +17,11 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
+from pybatsched.simulator.external_events import ExternalEvent
+from pybatsched.simulator.failures import FailureModel, checkpointed
 from pybatsched.simulator.options import AUTO, SIMGRID, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks
+from pybatsched.workload.inject.checkpoints import Checkpointing
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
 from pybatsched.workload.report import Report
@@ -179,12 +182,20 @@ def scenario_of(
     options: SimulationOptions,
     event_files: Iterable[str],
     ends_at: float,
+    *,
+    failures: FailureModel | None = None,
+    checkpointing: Checkpointing | None = None,
 ) -> Scenario:
     """Return the inputs of the embedded simulator, and read its external events. Raises InputError."""
-    events = [
+    events: list[Iterable[ExternalEvent]] = [
         external_events.read(path, n_hosts=len(platform.hosts), forward_unknown=options.forward_unknown_events)
         for path in event_files
     ]
+    if failures is not None:
+        if events:
+            raise InputError("events and random failures: expected only one of them, found both")
+        events.append(failures.on(platform))
+    workloads = checkpointed(workloads, checkpointing, platform, failures)
     return Scenario(platform, dict(workloads), options, events, ends_at)
 
 

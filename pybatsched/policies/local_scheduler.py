@@ -18,6 +18,7 @@ from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, Reje
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
+from pybatsched.core.services.failures import rule_of
 from pybatsched.errors import InputError
 from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.options import QueueFields, QueueOptions
@@ -344,13 +345,13 @@ class QueuePolicy(Policy):
         self.locals: list[LocalScheduler] = []
         self._urgent: list[Decision] = []
 
-    def submit_to(self, local: LocalScheduler, job: Job, now: float) -> bool:
+    def submit_to(self, local: LocalScheduler, job: Job, now: float, *, front: bool = False) -> bool:
         """Queue a job, or reject it if it can never start there. Return whether it was queued."""
         refusal = local.refusal(job)
         if refusal is not None:
             self._urgent.append(RejectJob(job.id, reason=refusal))
             return False
-        local.submit(job, now)
+        local.submit(job, now, front=front)
         return True
 
     def ran_on(self, job: Job) -> LocalScheduler:
@@ -369,6 +370,14 @@ class QueuePolicy(Policy):
     def on_job_killed(self, job: Job, now: float) -> None:
         """Notify the scheduler of its partition. A requeued job is in no queue until the policy submits it again."""
         self.ran_on(job).ended(job, now)
+
+    def on_failure(self, job: Job, now: float) -> None:
+        """Queue a job whose machine failed: in front of the queue that it came from, or as a new one."""
+        ran_on = job.past[-1].partition
+        if ran_on is not None and rule_of(self.options) == "requeue_first":
+            self.submit_to(self.ran_on(job), job, now, front=True)
+        else:
+            self.on_job_submitted(job, now)
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
         """Put a held job that lost its processors in front of the queue of the partition it was held in."""

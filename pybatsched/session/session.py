@@ -216,7 +216,7 @@ def _codec_for(raw: bytes, plan: PolicyPlan) -> Codec:
         return v4
     from pybatsched.protocol.v5 import codec_for  # noqa: PLC0415
 
-    return codec_for(raw, plan.source.cls.needs)
+    return codec_for(raw, plan.needs())
 
 
 def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:

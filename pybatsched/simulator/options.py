@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -67,5 +67,5 @@ class Scenario:
     platform: Platform
     workloads: Mapping[str, Workload]
     options: SimulationOptions = field(default_factory=SimulationOptions)
-    event_lists: Sequence[Sequence[ExternalEvent]] = ()
+    event_lists: Sequence[Iterable[ExternalEvent]] = ()
     ends_at: float = math.inf

@@ -45,24 +45,33 @@ Progress = Callable[[float, int], None]
 
 def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOptions:
     """Turn on the Batsim features that a policy needs."""
-    needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.source.cls.needs}
+    needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.needs(_begins_of(options))}
     return replace(options, **needed)
+
+
+def with_failure_rule(plan: PolicyPlan, options: SimulationOptions) -> PolicyPlan:
+    """Return the plan for a run with random failures: its option `on_failure` is `requeue_first`, unless it is set."""
+    return plan.with_default("on_failure", "requeue_first", _begins_of(options))
 
 
 def options_of(plan: PolicyPlan, options: SimulationOptions) -> Mapping[str, Any]:
     """Return the options of a policy, with those of Batsim's ``--sched-cfg``. Raises an error if one is wrong."""
-    begins = e.SimulationBegins(config=options.batsim_config(), timestamp=0.0)
-    return plan.options_for(begins).model_dump(mode="json")
+    return plan.options_for(_begins_of(options)).model_dump(mode="json")
+
+
+def _begins_of(options: SimulationOptions) -> e.SimulationBegins:
+    """Return the first event of a run, with Batsim's options only."""
+    return e.SimulationBegins(config=options.batsim_config(), timestamp=0.0)
 
 
 def field_models(plan: PolicyPlan, options: SimulationOptions) -> dict[str, type[JobFields]]:
     """Return the job field models of a policy and of the policies in its options, ``--sched-cfg`` included."""
-    return plan.field_models(e.SimulationBegins(config=options.batsim_config(), timestamp=0.0))
+    return plan.field_models(_begins_of(options))
 
 
 def reserving(plan: PolicyPlan, options: SimulationOptions) -> Reserving | None:
     """Return the policy that rejects jobs without walltime and estimate, ``--sched-cfg`` included; else None."""
-    return plan.reserving(e.SimulationBegins(config=options.batsim_config(), timestamp=0.0))
+    return plan.reserving(_begins_of(options))
 
 
 def run_policy(
@@ -180,7 +189,7 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         figures=outputs.tally.figures(scenario.platform.n_procs),
         stuck=stuck,
         rejections=rejections,
-        remarks=() if engine is None else engine.remarks,
+        remarks=(*(() if engine is None else engine.remarks), *_failure_remarks(simulation)),
         broken_promises=() if engine is None else engine.broken_promises,
         policy_figures={} if engine is None else engine.figures,
         predictions_by_user={} if engine is None else engine.predictions_by_user,
@@ -190,6 +199,14 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         n_to_come=simulation.n_to_come if simulation.is_cut else 0,
         n_too_large=0 if engine is None else engine.rejections.get(TOO_LARGE, (0, ""))[0],
     )
+
+
+def _failure_remarks(simulation: Simulation) -> tuple[str, ...]:
+    if simulation.failures_ended_at is None:
+        return ()
+    during = f"during {simulation.MAX_FAILURES_AT_REST:,} failures and repairs"
+    after = f"no machine failed after {simulation.failures_ended_at:g}: before that no job had ended {during}"
+    return (f"{after}; use checkpoints, or a longer MTBF",)
 
 
 def _stopped(simulation: Simulation) -> str:

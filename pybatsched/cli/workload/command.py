@@ -10,7 +10,7 @@ from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.common.inputs import PLATFORM_HELP
 from pybatsched.cli.common.progress import loading
-from pybatsched.cli.workload import convert, inject, merge
+from pybatsched.cli.workload import convert, failures, inject, merge
 from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
@@ -39,6 +39,7 @@ examples:
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
   pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
+  pybatsched workload failures --procs 128 --mtbf 30d --repair 4h --until 1y --output failures.txt
   pybatsched workload stats w.json --plot w.svg                    figures and a plot
 
 A log is a file in the Standard Workload Format, output of sacct (Slurm), a table of jobs (CSV, Parquet, JSON), or of
@@ -120,6 +121,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _EVENTS,
                 _events_arguments,
                 _events,
+            ),
+            Command(
+                "failures",
+                "Write a file of external events: random failures of machines, or those of a log.",
+                failures.EPILOG,
+                failures.add_arguments,
+                failures.run,
             ),
             Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
         ),

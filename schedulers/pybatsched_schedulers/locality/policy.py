@@ -131,7 +131,7 @@ class Locality(Policy):
         fields, options = job.fields, self.options
         need_gb = memory_need_gb(fields)
         file, size_gb = _input_of(fields)
-        history = _history_of(fields)
+        history = None if job.past else _history_of(fields)  # a killed job may go to any node
         span_s = job.walltime if job.walltime is not None else options.assume_walltime
         span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
         memory = memory_class(need_gb, self._nodes.classes)

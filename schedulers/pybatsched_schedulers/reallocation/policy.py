@@ -139,6 +139,10 @@ class Reallocation(QueuePolicy):
         self._newcomers[:0] = without_cluster  # they are older than the new jobs
         super().on_notify(event, now)
 
+    def on_failure(self, job: Job, now: float) -> None:
+        """Submit a job whose machine failed as a new one: to the cluster where it ends first."""
+        self.on_job_submitted(job, now)
+
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
         """Return a held job that lost processors to the waiting jobs."""
         super().on_job_released(job, procs, now)
