@@ -112,10 +112,11 @@ def test_lines_of_a_sweep_are_means_over_weeks(tmp_path: Path) -> None:
     campaigns.keep(tmp_path, rows, ["kth"])
     first, second = sweep_charts(points_of(Store(tmp_path)), "mean_wait_s")
     assert (first.subject, second.subject) == ("fcfs", "easy")
-    assert [(box.category, box.mean.n, box.mean.mean, box.mean.unit) for box in second.boxes] == [
-        ("0.7", 2, pytest.approx(14.0), "week"),
-        ("0.9", 2, pytest.approx(18.0), "week"),
+    assert [(box.category, box.mean.n, box.mean.unit) for box in second.boxes] == [
+        ("0.7", 2, "week"),
+        ("0.9", 2, "week"),
     ]
+    assert [box.mean.mean for box in second.boxes] == pytest.approx([14.0, 18.0])
 
 
 def test_a_sweep_needs_loads(tmp_path: Path) -> None:

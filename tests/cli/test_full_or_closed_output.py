@@ -51,6 +51,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "workload events": (EVENTS, "--for", "batsim5", "--output", "events.txt"),
     "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),
     "workload generate": ("poisson", "--jobs", "9", "--procs", "4", "--output", "drawn.json"),
+    "workload shake": (WORKLOAD, "--output", "shaken.json"),
     "workload inject deadlines": (WORKLOAD, "deadlines", "--every", "3", "--output", "injected.json"),
     "workload inject urgent": (WORKLOAD, "urgent", "--share", "0.3", "--output", "injected.json"),
     "workload inject moldable": (WORKLOAD, "moldable", "--output", "injected.json"),
