@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, reduce
@@ -22,10 +21,11 @@ from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
+from pybatsched.workload.resample.shaking import shaken
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.sequences import sequences_of
 from pybatsched.workload.walltimes import Walltimes
-from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
+from pybatsched.workload.weeks import weekly
 
 
 def digest_of(content: Any) -> str:
@@ -127,7 +127,7 @@ class Preparer:
 
 def _workloads(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
     """Yield the workloads of a spec, each with the suffix of its name."""
-    for label, workload in _scaled(spec, _split(spec, _loaded(spec, sources, seed), seed)):
+    for label, workload in _shaken(spec, _scaled(spec, _split(spec, _loaded(spec, sources, seed), seed)), seed):
         workload.source = spec.file or ""  # without its directory: equal content gives equal files
         yield label, reduce(lambda jobs, step: step.applied(jobs, seed), spec.injections, workload)
 
@@ -141,6 +141,17 @@ def _scaled(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]]) -> It
             yield f"{label}{ending('load', load)}", prepare.with_load(workload, load)
         if spec.scale_load is None and not spec.load:
             yield label, workload
+
+
+def _shaken(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
+    """Yield the shaken copies of each workload, or the workload itself."""
+    wanted = spec.shake
+    for label, workload in workloads:
+        if wanted is None:
+            yield label, workload
+            continue
+        for number, copy in enumerate(shaken(workload, wanted.n, wanted.by_s, seed), start=1):
+            yield f"{label}{ending('shake', number, wanted.n)}", copy
 
 
 def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
@@ -157,7 +168,7 @@ def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: 
 def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
     walltimes = Walltimes.parse(spec.walltimes or ("requested" if sources else "exact"))
     if spec.generate is not None:
-        yield "", generate(_recipe(spec.generate, walltimes, seed))
+        yield "", prepare.select(generate(_recipe(spec.generate, walltimes, seed)), spec.window)[0]
         return
     options = swf.SwfOptions(
         walltimes,
@@ -196,8 +207,6 @@ def _options_for(source: Path, spec: WorkloadSpec, options: swf.SwfOptions) -> s
     kind = files.format_of(source, spec.format, spec.mapping)
     others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm", "SWF": "a log in SWF", "table": "a table"}
     found = others.get(kind, "a file of the Rackham format")
-    if spec.weeks is not None and kind != "SWF":
-        raise InputError(f"weeks: expected a log in SWF, found {found}")
     own = _MEMBERS_OF.get(kind, frozenset())
     for name, value in spec.of_logs.items():
         if value is not None and name not in own:
@@ -207,16 +216,8 @@ def _options_for(source: Path, spec: WorkloadSpec, options: swf.SwfOptions) -> s
 
 
 def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOptions) -> Iterator[tuple[str, Workload]]:
-    trace = swf.read_swf(source)
-    if spec.partitions:
-        trace = trace.of_partitions(spec.partitions)
-    weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
-    least, most = wanted.utilisation
-    chosen = busy_weeks(weeks, least, math.inf if most is None else most, keep_ends=wanted.keep_ends)
-    chosen = chosen[: wanted.max_weeks]
-    if not chosen:
-        raise InputError(f"no week of {spec.file} has a utilisation in {list(wanted.utilisation)}")
-    for week, workload, _ in workloads_of(trace, chosen, options, replace(spec.window, max_jobs=spec.max_jobs)):
+    selection = replace(spec.window, max_jobs=spec.max_jobs)
+    for week, workload, _ in weekly(source, options, selection, wanted.choice, str(spec.file)):
         yield ending("week", week.number), workload
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -16,6 +17,7 @@ from pybatsched.workload.merge import NAME, NAME_IN_WORDS, check_name
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.walltimes import Walltimes
+from pybatsched.workload.weeks import WeekChoice
 
 
 def _name(text: str) -> str:
@@ -49,12 +51,46 @@ _Load = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
 
 
-class Weeks(Part):
-    """The busy weeks of a log; each week is a separate workload."""
+_Bounds = tuple[float, float | None]
 
-    utilisation: tuple[float, float | None] = (0.7, None)
+
+class Weeks(Part):
+    """The weeks of a log, each a separate workload: "all", a list of numbers, or a table that describes busy weeks.
+
+    Busy weeks have a logged `utilisation` in a range (default: 0.7 or more) or an `offered_load` in a range.
+    """
+
+    all: bool = False
+    numbers: tuple[Positive, ...] = ()
+    utilisation: _Bounds | None = None
+    offered_load: _Bounds | None = None
     max_weeks: Positive | None = None
     keep_ends: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        if given == "all":
+            return {"all": True}
+        if isinstance(given, list) and given and all(type(number) is int for number in given):
+            return {"numbers": given}
+        if not isinstance(given, dict | cls):
+            expected = 'expected "all", a list of numbers, or a table such as { max_weeks = 4 }'
+            raise ValueError(f"{expected}, found {given!r:.60}")  # noqa: TRY004  pydantic reports it
+        return given
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Weeks:
+        if self.all + bool(self.numbers) + (self.utilisation is not None) + (self.offered_load is not None) > 1:
+            raise ValueError("expected only one of all, numbers, utilisation and offered_load")
+        return self
+
+    @property
+    def choice(self) -> WeekChoice:
+        """The same for the code that chooses weeks."""
+        ranges = (self.utilisation, self.offered_load)
+        bounds = [None if one is None else (one[0], math.inf if one[1] is None else one[1]) for one in ranges]
+        return WeekChoice(self.all, self.numbers, *bounds, self.keep_ends, self.max_weeks)
 
 
 class Sequences(Part):
@@ -62,6 +98,13 @@ class Sequences(Part):
 
     number: Positive = 10
     jobs: Positive = 1024
+
+
+class Shake(Part):
+    """Copies whose submissions move by random amounts of up to `by_s`; each copy is a separate workload."""
+
+    n: Positive = 20
+    by_s: _Seconds = 60
 
 
 class GeneratedWorkload(Part):
@@ -106,7 +149,8 @@ class WorkloadSpec(Part):
 
     A `file` is searched for in the directory of the campaign file, then in the directory of traces. An `optional`
     workload is left out, with its points, if a file is missing. `merge` merges several logs into one workload. Both
-    sources are restricted to a window, `from` and `to`, counted from the first submission of each file. `external` is
+    sources are restricted to a window, `from` and `to`, counted from the first submission of each file. Jobs of the
+    `warm_up` before the window and of the `cool_down` after it are simulated, but figures leave them out. `external` is
     the share of merged jobs that are external, chosen at random. `walltimes` are as in `workload convert`: by default
     requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
     whether run times are limited to the request. `memory_unit` is that of logs in SWF, by default KB. `size_in` and
@@ -115,7 +159,8 @@ class WorkloadSpec(Part):
     and is searched for as a `file`. `seeds` are the seeds of the campaign that the workload runs with, by default all.
     `unknown_runtime` keeps jobs of unknown run time. `sequences` are drawn from the jobs that are left, before the
     steps that change jobs. `scale_load` divides submission times by a factor. `load` scales them to each of these
-    offered loads on the machine of the workload; each load is a separate workload.
+    offered loads on the machine of the workload; each load is a separate workload. `shake` makes copies with moved
+    submissions, new ones for each seed.
     """
 
     name: Name
@@ -130,10 +175,13 @@ class WorkloadSpec(Part):
     sequences: Sequences | None = None
     from_at: _Seconds | None = Field(default=None, alias="from")
     to_at: _Seconds | None = Field(default=None, alias="to")
+    warm_up: _Seconds = 0
+    cool_down: _Seconds = 0
     external: float | None = Field(default=None, ge=0, le=1)
     max_jobs: Positive | None = None
     load: Annotated[tuple[_Load, ...], BeforeValidator(as_list)] = ()
     scale_load: _Load | None = None
+    shake: Shake | None = None
     seeds: tuple[int, ...] = ()
     procs: Positive | None = None
     size: Size | None = None
@@ -160,9 +208,15 @@ class WorkloadSpec(Part):
     @property
     def window(self) -> Selection:
         """The selection of jobs of each file, by their submission."""
-        if self.from_at is None and self.to_at is None:
-            return Selection(partitions=self.partitions, clock="first" if self.merge else "log")
-        return Selection(from_at=self.from_at, to_at=self.to_at, partitions=self.partitions, clock="first")
+        is_plain = self.from_at is None and self.to_at is None and not self.merge
+        return Selection(
+            from_at=self.from_at,
+            to_at=self.to_at,
+            partitions=self.partitions,
+            clock="log" if is_plain else "first",
+            warm_up_s=self.warm_up,
+            cool_down_s=self.cool_down,
+        )
 
     @property
     def injections(self) -> list[Step]:
@@ -177,14 +231,14 @@ class WorkloadSpec(Part):
 
     @property
     def is_split(self) -> bool:
-        """Whether it becomes workloads with other names: weeks, sequences or loads."""
-        return self.weeks is not None or self.sequences is not None or bool(self.load)
+        """Whether it becomes workloads with other names: weeks, sequences, loads or shaken copies."""
+        return self.weeks is not None or self.sequences is not None or bool(self.load) or self.shake is not None
 
     @property
     def draws(self) -> bool:
         """Whether the workload depends on the seed."""
         is_mixed = self.external is not None and 0 < self.external < 1
-        has_source = self.generate is not None or self.sequences is not None
+        has_source = self.generate is not None or self.sequences is not None or self.shake is not None
         return has_source or is_mixed or any(step.is_random for step in self.injections)
 
     @field_validator("partitions", mode="before")
@@ -246,6 +300,8 @@ class WorkloadSpec(Part):
             raise ValueError("weeks: expected a log given by file, and neither from nor to")
         if self.weeks is not None and self.sequences is not None:
             raise ValueError("sequences: expected a workload without weeks")
+        if self.sequences is not None and (self.warm_up or self.cool_down):
+            raise ValueError("sequences: expected a workload without warm_up and cool_down")
         if self.external is not None and not self.merge:
             raise ValueError("external: expected merge with it: jobs of merged logs have a cluster")
         if self.procs is not None and self.merge:

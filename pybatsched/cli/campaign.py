@@ -36,6 +36,7 @@ examples:
   pybatsched campaign table out/study                                     every point
   pybatsched campaign table out/study --by policy,options --figures mean_wait_s,utilisation
   pybatsched campaign table out/study --format csv > study.csv
+  pybatsched campaign table out/study --quantiles --figures mean_wait_s   medians and quantiles over shaken copies
   pybatsched campaign table out/study --by family,policy --ci 0.95 --format latex --bold-best > study.tex
 
 With --ci, each mean has a confidence interval by Student's t over weeks (or other workloads), else over seeds; n is
@@ -141,6 +142,13 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
         help="print means with confidence intervals of this level, such as 0.95 (default --by: family,policy)",
     )
     add(
+        "--quantiles",
+        nargs="?",
+        const="5,50,95",
+        metavar="PERCENTS",
+        help="print percentiles over the runs of each group instead of means (default 5,50,95), for shaken copies",
+    )
+    add(
         "--bold-best",
         action="store_true",
         help="with --ci: the best mean of the policies of each family is bold (a star in text)",
@@ -160,7 +168,15 @@ def _table(args: argparse.Namespace) -> int:
         raise InputError(f"{args.folder}: no cell is done yet")
     if args.bold_best and (args.ci is None or args.format == "csv"):
         raise InputError("--bold-best: expected --ci, and --format text, markdown or latex with it")
-    if args.ci is not None:
+    if args.quantiles is not None:
+        if args.ci is not None:
+            raise InputError("--ci and --quantiles were both given; expected only one")
+        from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is an extra
+
+        percents = _percents(args.quantiles)
+        found = grouped.quantile_table(everything, by or table.groups_shown(everything), figures, percents)
+        print(table.written(found, args.format), end="")
+    elif args.ci is not None:
         from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is an extra
 
         means = grouped.summary_table(everything, by or table.groups_shown(everything), figures, _level(args.ci))
@@ -169,6 +185,14 @@ def _table(args: argparse.Namespace) -> int:
         print(table.written(table.grouped(everything, by, figures), args.format), end="")
     campaign_runner.say_missing(args.folder, len(store.manifest()["points"]) - everything.height)
     return 0
+
+
+def _percents(text: str) -> list[float]:
+    """Read percentiles. Raises InputError."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--quantiles {text:.40}: expected numbers from 0 to 100, such as 5,50,95") from None
 
 
 def _level(text: str) -> float:

@@ -20,6 +20,8 @@ from pybatsched.workload.checks import lint
 from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
+from pybatsched.workload.names import ending
+from pybatsched.workload.resample.shaking import shake
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import Walltimes
@@ -145,22 +147,17 @@ class Log:
     # ------------------------------------------------------------------------------------------------------- changes
 
     @public
-    def window(self, begin: Time = 0, end: Time | None = None, *, warm_up: Time = 0) -> Log:
+    def window(self, begin: Time = 0, end: Time | None = None, *, warm_up: Time = 0, cool_down: Time = 0) -> Log:
         """Return the jobs submitted from `begin` up to `end`, in the time of the log; the first one moves to time 0.
 
-        Jobs of the `warm_up` before `begin` are simulated too, but figures leave them out. Raises InputError if no job
-        is left.
+        Jobs of the `warm_up` before `begin` and of the `cool_down` after `end` are simulated too, but figures leave
+        them out. Without `begin` or `end`, they are the first and the last jobs of the log. Raises InputError if no
+        job is left.
         """
-        begin_at, warm_up_s = in_seconds(begin, "begin"), in_seconds(warm_up, "warm_up")
+        begin_at = in_seconds(begin, "begin") or None
         end_at = None if end is None else in_seconds(end, "end")
-        if warm_up_s:
-            marked = [{**job, "evaluated": job["subtime"] >= begin_at} for job in self.workload.jobs]
-            selection = Selection(max(begin_at - warm_up_s, 0.0), end_at)
-            chosen = prepare.select(replace(self.workload, jobs=marked), selection)[0]
-            if not any(job["evaluated"] for job in chosen.jobs):
-                raise InputError(f"{self.name}: expected jobs from {begin} to {end}, found only those of the warm-up")
-            return self._changed(chosen)
-        return self._selected(Selection(begin_at or None, end_at))
+        warm_up_s, cool_down_s = in_seconds(warm_up, "warm_up"), in_seconds(cool_down, "cool_down")
+        return self._selected(Selection(begin_at, end_at, warm_up_s=warm_up_s, cool_down_s=cool_down_s))
 
     @public
     def head(self, n: int) -> Log:
@@ -223,6 +220,15 @@ class Log:
         if n_procs is not None:
             check_count("n_procs", n_procs)
         return self._changed(prepare.with_load(self.workload, load, n_procs))
+
+    @public
+    def shake(self, by: Time = 60, *, seed: int = 0) -> Log:
+        """Return the same jobs, with submissions moved by random amounts of at most `by`; see docs/experiments.md.
+
+        The name of the copy shows that it is one: figures of several copies are not those of independent workloads.
+        """
+        name = f"{self.name}{ending('shake', seed)}"
+        return replace(self._changed(shake(self.workload, in_seconds(by, "by"), seed)), name=name)
 
     @public
     def with_walltimes(self, rule: str) -> Log:
@@ -344,8 +350,8 @@ def as_log(log: Log | str | Path) -> Log:
 def name_of_file(path: str | Path) -> str:
     """Return the name of a file without its endings."""
     name = Path(path).name
-    for ending in (".gz", ".json", ".swf", ".txt", ".csv"):
-        name = name.removesuffix(ending)
+    for suffix in (".gz", ".json", ".swf", ".txt", ".csv"):
+        name = name.removesuffix(suffix)
     return name
 
 

@@ -23,7 +23,7 @@ from pybatsched.experiment.log import name_of_file, pl, plain_columns
 from pybatsched.experiment.plots import CampaignPlots, Plots
 from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
 from pybatsched.metrics import runs as files, summary
-from pybatsched.metrics.compare.grouped import summary_table
+from pybatsched.metrics.compare.grouped import PERCENTS, quantile_table, summary_table
 from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.figure_names import figure_title
 from pybatsched.metrics.job_fields import fields_of
@@ -282,6 +282,18 @@ class Runs(Sequence[Run]):
         return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
 
     @public
+    def quantiles(
+        self,
+        by: str | Sequence[str] = "policy",
+        *,
+        figures: str | Sequence[str] = (),
+        percents: Sequence[float] = PERCENTS,
+    ) -> pl.DataFrame:
+        """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
+
+    @public
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
         """Compare each policy with a baseline, job by job, on the same workload and seed. One row per pair of runs.
 
@@ -379,6 +391,18 @@ class Campaign:
         if several:
             warn(f"groups contain several values of {', '.join(several)}: add them to `by`")
         return found
+
+    @public
+    def quantiles(
+        self,
+        by: str | Sequence[str] = "policy",
+        *,
+        figures: str | Sequence[str] = (),
+        percents: Sequence[float] = PERCENTS,
+    ) -> pl.DataFrame:
+        """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
 
     @property
     def plot(self) -> CampaignPlots:

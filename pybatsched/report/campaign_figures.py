@@ -372,4 +372,5 @@ def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
             figure_style.add_title(panel, row)
         panels[-1].set_xlabel(charts[0].x_title)
         figure_style.add_legend(figure, list(handles.items()), "upper left")
-    return figure
+    made: Figure = figure
+    return made

@@ -18,7 +18,7 @@ from pybatsched.workload.formats.checks import is_number, shown
 from pybatsched.workload.formats.conversion import LOOSE, OTHER_PARTITION, profile_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
-from pybatsched.workload.selection import TOO_MANY, Selection
+from pybatsched.workload.selection import NOT_COUNTED, TOO_MANY, Selection
 from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
 #: Fields of jobs that are points in time, besides the submission.
@@ -50,6 +50,8 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     if workload.jobs and not kept and not selection.may_be_empty:
         raise selection.no_jobs_error(workload.source, [job["subtime"] for job in workload.jobs])
     by_s = selection.moved_by(origin_at, kept[0]["subtime"]) if kept else 0
+    counted = selection.counted(workload.source, [job["subtime"] for job in kept], origin_at)
+    kept = kept if counted is None else _evaluated(kept, counted, report)
     ids = {str(job["id"]) for job in kept}
     jobs = [_moved(job, by_s, ids, report) for job in kept]
     about = {**workload.about, "report": report.as_json()}
@@ -59,6 +61,18 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
         before = about.get("shifted_by", 0)
         about["shifted_by"] = tidy(by_s + (before if is_number(before) else 0))
     return Workload(jobs, used_profiles(jobs, workload.profiles), workload.n_procs, workload.source, about), report
+
+
+def _evaluated(jobs: Sequence[dict[str, Any]], counted: Sequence[bool], report: Report) -> list[dict[str, Any]]:
+    """Return jobs with the field `evaluated`. A job that did not count before does not count now."""
+    some_do_not = any("evaluated" in job for job in jobs)
+    made = []
+    for job, is_counted in zip(jobs, counted, strict=True):
+        counts = is_counted and (not some_do_not or job.get("evaluated") is True)
+        made.append({**job, "evaluated": counts})
+        if not is_counted:
+            report.count("noted", NOT_COUNTED, job["id"], "job")
+    return made
 
 
 def _partitions(workload: Workload, selection: Selection) -> set[str] | None:
@@ -116,16 +130,18 @@ def scale_load(workload: Workload, factor: float) -> Workload:
     """
     if not 0 < factor < math.inf:
         raise InputError(f"scale_load: expected a factor above 0, found {factor:g}")
-    jobs = []
-    for job in workload.jobs:
-        moved = dict(job)
-        moved["subtime"] = tidy(job["subtime"] / factor)
-        for name in _INSTANTS:
-            if is_number(job.get(name)):
-                moved[name] = tidy(job[name] - job["subtime"] + moved["subtime"])
-        jobs.append(moved)
+    jobs = [resubmitted(job, tidy(job["subtime"] / factor)) for job in workload.jobs]
     about = {**workload.about, "scaled_load": tidy(factor * workload.about.get("scaled_load", 1))}
     return Workload(jobs, workload.profiles, workload.n_procs, workload.source, about)
+
+
+def resubmitted(job: Mapping[str, Any], at: float) -> dict[str, Any]:
+    """Return a job with another submission; deadlines and logged starts keep their distance from it."""
+    moved = {**job, "subtime": at}
+    for name in _INSTANTS:
+        if is_number(job.get(name)):
+            moved[name] = tidy(job[name] - job["subtime"] + at)
+    return moved
 
 
 def offered_load(workloads: Iterable[Workload], n_procs: int) -> float:

@@ -90,7 +90,7 @@ def test_weeks_of_a_log_are_busy_by_the_sizes_that_are_wanted(tmp_path: Path) ->
     given = {"name": "log", "file": "log.swf", "weeks": {"utilisation": [0.9, None]}}
     wanted = WorkloadSpec.model_validate(given | {"size": "requested"})
     assert Preparer(tmp_path, [tmp_path]).prepare(wanted, 0)
-    with pytest.raises(InputError, match="no week of log.swf has a utilisation in "):
+    with pytest.raises(InputError, match="log.swf: expected a week with a logged utilisation of 0.9 or more"):
         Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 0)
 
 

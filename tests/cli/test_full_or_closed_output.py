@@ -52,6 +52,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "workload failures": ("--procs", "4", "--mtbf", "1d", "--until", "9d", "--output", "failures.txt"),
     "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),
     "workload generate": ("poisson", "--jobs", "9", "--procs", "4", "--output", "drawn.json"),
+    "workload shake": (WORKLOAD, "--output", "shaken.json"),
     "workload inject deadlines": (WORKLOAD, "deadlines", "--every", "3", "--output", "injected.json"),
     "workload inject urgent": (WORKLOAD, "urgent", "--share", "0.3", "--output", "injected.json"),
     "workload inject moldable": (WORKLOAD, "moldable", "--output", "injected.json"),

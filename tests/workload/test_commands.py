@@ -193,10 +193,13 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--week", 5], "--week 5: expected 1 to 4"),
+        (["--week", 5], "week 5: expected 1 to 4"),
         (
             ["--weeks", "--utilisation", "0.1:0.2"],
-            r"expected a week with a logged utilisation of 0.1 to 0.2, found 100%, 75%, 25%, 100%",
+            (
+                r"expected a week with a logged utilisation of 0.1 to 0.2, which is neither the first nor the last, "
+                "found 100%, 75%, 25%, 100%"
+            ),
         ),
         (["--utilisation", "0.7:"], "expected together with --weeks"),
         (["--weeks", "--from", "3d"], "expected without --weeks"),
@@ -256,13 +259,11 @@ def test_convert_refuses_other_names_and_options_of_logs_for_batsim_files(run: R
         run("convert", file, tmp_path / "w.swf")
     run("convert", file, tmp_path / "w.json")
     for option, expected in (
-        (["--weeks"], "a log in SWF"),
         (["--size", "requested"], "a log in SWF"),
         (["--memory-unit", "KB"], "a log in SWF"),
         (["--min-runtime", 0], "a log"),
         (["--speed", 0], "a log"),
         (["--lenient"], "a log"),
-        (["--week", 1], "a log in SWF"),
     ):
         with pytest.raises(InputError, match=f"^{option[0]}: expected {expected}, found a Batsim file"):
             run("convert", tmp_path / "w.json", tmp_path / "v.json", *option)

@@ -304,11 +304,18 @@ def add_window(parser: Group) -> None:
     add("--from", dest="from_at", metavar="T", help="keep jobs submitted at T or later (seconds, or 12h, 3d, 2w)")
     add("--submitted-before", dest="to_at", metavar="T", help="keep jobs submitted before T")
     add_old_names(parser, "--to", "--until", dest="to_at")
+    warm_up = "keep jobs of a time T before the window too (without --from: the first T of it); figures leave them out"
+    add("--warm-up", metavar="T", help=warm_up)
+    cool_down = "the same after the window (without --submitted-before: the last T of it)"
+    add("--cool-down", metavar="T", help=cool_down)
 
 
-def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
-    """Return the start and the end of the window in seconds. Raises InputError."""
-    return span(args, "--submitted-before")
+def window(args: argparse.Namespace) -> dict[str, float | None]:
+    """Return the members of a `Selection` for the window, in seconds. Raises InputError."""
+    begin, end = span(args, "--submitted-before")
+    warm_up = 0.0 if args.warm_up is None else seconds_of(args.warm_up, "--warm-up")
+    cool_down = 0.0 if args.cool_down is None else seconds_of(args.cool_down, "--cool-down")
+    return {"from_at": begin, "to_at": end, "warm_up_s": warm_up, "cool_down_s": cool_down}
 
 
 def span(args: argparse.Namespace, end_name: str = "--to") -> tuple[float | None, float | None]:

@@ -204,7 +204,8 @@ def files_are_unchanged(args: argparse.Namespace) -> bool:
 
 def _selection(args: argparse.Namespace) -> dict[str, Any]:
     """Return the selection of jobs as JSON for the summary; empty if all jobs are kept."""
-    return Selection(*arguments.window(args), max_jobs=args.max_jobs, partitions=tuple(args.partition)).as_json()
+    window: dict[str, Any] = {**arguments.window(args), "max_jobs": args.max_jobs}
+    return Selection(**window, partitions=tuple(args.partition)).as_json()
 
 
 def _workload(path: str, args: argparse.Namespace, selection: Selection | None, n_procs: int | None) -> Workload:

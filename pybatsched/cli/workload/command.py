@@ -10,7 +10,7 @@ from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.common.inputs import PLATFORM_HELP
 from pybatsched.cli.common.progress import loading
-from pybatsched.cli.workload import convert, failures, inject, merge
+from pybatsched.cli.workload import convert, failures, inject, merge, resample
 from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
@@ -36,6 +36,7 @@ examples:
   pybatsched workload convert log.swf.gz w.json --weeks            each week of 70 % utilisation or more
   pybatsched workload merge ctc=CTC.swf.gz sdsc=SDSC.swf.gz --submitted-before 26w --output m.json
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
+  pybatsched workload shake log.swf.gz --by 60 --seed 1 --output s.json   the same jobs, submissions moved at random
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
   pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
@@ -107,6 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _generate_arguments,
                 _generate,
             ),
+            Command("shake", resample.SHAKE, resample.SHAKE_EPILOG, resample.add_shake_arguments, resample.run_shake),
             Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
             Command(
                 "areas",

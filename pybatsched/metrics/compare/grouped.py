@@ -63,6 +63,36 @@ def summary_table(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]
     return pl.DataFrame(rows, schema=schema)
 
 
+#: Percentiles of figures over runs that are shown by default.
+PERCENTS: Final = (5.0, 50.0, 95.0)
+
+
+def quantile_table(
+    frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str], percents: Sequence[float] = PERCENTS
+) -> pl.DataFrame:
+    """Return percentiles of figures over the runs of each group, interpolated linearly. O(rows · figures).
+
+    The columns are those of `by`, the number of `runs`, and for each figure X and percentile `X_p5`, `X_p50`, … Rows
+    with the same address are one run. Raises InputError.
+
+    >>> runs = pl.DataFrame({"policy": ["easy"] * 5, "mean_wait_s": [10.0, 12.0, 14.0, 20.0, 90.0]})
+    >>> quantile_table(runs, ["policy"], ["mean_wait_s"], [50, 100]).rows()
+    [('easy', 5, 14.0, 90.0)]
+    """
+    for percent in percents:
+        if not 0 <= percent <= 100:
+            raise InputError(f"percentile {percent:g}: expected a number from 0 to 100")
+    by, figures = list(by), [resolved(name, frame.columns) for name in figures]
+    _check_columns(frame, by, figures)
+    once = frame.unique([*by, _ADDRESS], maintain_order=True) if _ADDRESS in frame.columns else frame
+    values = [
+        pl.col(figure).cast(pl.Float64).quantile(percent / 100, "linear").alias(f"{figure}_p{percent:g}")
+        for figure in figures
+        for percent in percents
+    ]
+    return once.group_by(by, maintain_order=True).agg(pl.len().alias("runs"), *values)
+
+
 def _check_columns(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> None:
     """Raise InputError for columns that cannot be grouped by, and for figures that are missing or not numbers."""
     numbers = [name for name, kind in frame.schema.items() if kind.is_numeric() or kind in {pl.Null, pl.Boolean}]

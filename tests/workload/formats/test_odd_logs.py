@@ -129,11 +129,14 @@ def test_without_waits_the_utilisation_of_weeks_is_unknown(tmp_path: Path) -> No
     with pytest.raises(InputError, match="the log has no waits"):
         busy_weeks(weeks)
     done = run_cli(*["workload", "convert", "log.swf", "w.json", "--week", "2"], cwd=tmp_path)
-    assert done.stdout.splitlines()[0] == "week 2 of 3"
-    assert json.loads((tmp_path / "w.json").read_text())["week"] == {"number": 2}
+    assert done.stdout.splitlines()[0] == "week 2 of 3: offered load 100.0%"
+    assert json.loads((tmp_path / "w.json").read_text())["week"] == {"number": 2, "offered_load": 1.0}
     done = run_cli(*["workload", "convert", "log.swf", "w.json", "--weeks"], cwd=tmp_path)
     assert done.returncode == 2
-    assert "--weeks: log.swf: the log has no waits (field 3 is -1 for all jobs)" in done.stderr
+    assert (
+        "log.swf: the log has no waits, so the utilisation of its weeks is unknown; choose weeks by their offered"
+        in done.stderr
+    )
     assert "logged utilisation" not in run_cli("workload", "stats", "log.swf", cwd=tmp_path).stdout
 
 
