@@ -312,6 +312,8 @@ def add_window(parser: Group) -> None:
 
 def window(args: argparse.Namespace) -> dict[str, float | None]:
     """Return the members of a `Selection` for the window, in seconds. Raises InputError."""
+    from pybatsched.workload.selection import seconds_of  # noqa: PLC0415  `serve` does not need it
+
     begin, end = span(args, "--submitted-before")
     warm_up = 0.0 if args.warm_up is None else seconds_of(args.warm_up, "--warm-up")
     cool_down = 0.0 if args.cool_down is None else seconds_of(args.cool_down, "--cool-down")
