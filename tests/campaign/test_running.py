@@ -450,7 +450,7 @@ def test_wrong_columns_list_those_there_are(finished: Path) -> None:
 # --- Dask ---
 
 
-def told_address(file: Path) -> str:
+def address_in(file: Path) -> str:
     """Return the address in a scheduler's file; empty as long as the file is not there, or not whole."""
     try:
         return str(json.loads(file.read_text())["address"])
@@ -468,8 +468,8 @@ def dask_cluster(place: Path, n_workers: int) -> Iterator[tuple[str, list[subpro
     command += ["--scheduler-file", "dask.json"]
     processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL, **quiet)]
     try:
-        wait_until(lambda: told_address(place / "dask.json"), by=processes[0])
-        address = told_address(place / "dask.json")
+        wait_until(lambda: address_in(place / "dask.json"), by=processes[0])
+        address = address_in(place / "dask.json")
         worker = [*dask, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
         worker += ["--local-directory", str(place)]
         processes += [subprocess.Popen(worker, stderr=subprocess.DEVNULL, **quiet) for _ in range(n_workers)]

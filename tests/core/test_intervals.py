@@ -91,7 +91,7 @@ def test_any_order_and_overlap_is_read(runs: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("text", ["1,2", "a", " 1", "1 ", "1  2", "3-1", "-1", "1-", "1-2-3", "١", "1\n"])
-def test_bad_text_is_refused(text: str) -> None:
+def test_bad_text_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="interval|ends before"):
         IntervalSet.parse(text)
 

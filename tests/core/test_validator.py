@@ -261,7 +261,7 @@ def find_odd(value: Any) -> list[Any]:
     return [] if type(value) in {int, float, str, bool, type(None), IntervalSet} else [value]
 
 
-def test_none_is_no_decisions() -> None:
+def test_none_means_no_decisions() -> None:
     stage = Stage()
     stage.puppet.next = lambda _now: None
     assert stage.step().decisions == ()
@@ -287,7 +287,7 @@ def test_timestamps_may_be_up_to_the_end_of_the_decision_delay() -> None:
     assert refused(stage, d.CallMeLater(6.0, timestamp=7.0)).rule == "call in the future"
 
 
-def test_a_policy_may_set_how_long_it_is_busy_as_it_begins() -> None:
+def test_a_policy_may_set_its_decision_delay_at_the_start() -> None:
     class Slow(Policy):
         def on_begin(self, cluster: Cluster) -> None:
             self.busy_until = lambda now: now + 2.5  # type: ignore[method-assign]

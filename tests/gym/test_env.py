@@ -221,7 +221,7 @@ def pickled(env: Any) -> Any:
 
 @pytest.mark.parametrize("copied", [pickled, copy.deepcopy])
 @pytest.mark.parametrize("platform", [64, ROOT / "platforms" / "cluster32.xml"])
-def test_a_copy_goes_on_from_where_it_was(copied: Any, platform: Any) -> None:
+def test_a_copy_continues_from_the_same_state(copied: Any, platform: Any) -> None:
     """Where nothing has begun, in the middle, and at the end; what one of two does is nothing to the other."""
     env = SchedulingEnv(drawn(), platform, n_jobs=20, window=8)
     assert played(copied(env), by_numbers, seed=3) == played(env, by_numbers, seed=3)

@@ -284,7 +284,7 @@ def _packed(record: Any) -> bytes:
     return packed
 
 
-def read_stories(path: Path) -> None:
+def read_histories(path: Path) -> None:
     """Read all stories, as `report` does."""
     job_histories(JournalReader(path))
 

@@ -212,7 +212,7 @@ def targets() -> dict[str, tuple[Target, float]]:
                     "explain": ("explain", "FILE", "w0!01"),
                     "earlier": ("explain", "FILE", "w0!03", "--why-not-earlier"),
                     "other": ("replay", "FILE", "--policy", "fcfs"),
-                    "stories": seeds.read_stories,
+                    "stories": seeds.read_histories,
                 },
                 (),
                 one=seeds.mutated_journal,

@@ -156,5 +156,5 @@ def run(program: Sequence[str], decided: Sequence[Decided], folder: Path, *optio
         while process.poll() is None and b"SIMULATION_ENDS" not in message:
             if scheduler.waits():
                 message = scheduler.receive()
-                scheduler.say(reply_to(json.loads(message), decided))
+                scheduler.send(reply_to(json.loads(message), decided))
         return process.wait(PATIENCE_OF_WORK_S)

@@ -40,7 +40,7 @@ def test_a_file_is_evicted_with_its_last_user_unless_a_job_starts_at_that_instan
         assert files.arrive("f", 4, 8, later, 200) == found
 
 
-def test_a_load_goes_on_when_its_loader_is_killed_and_others_use_it() -> None:
+def test_a_load_continues_if_its_job_is_killed_and_others_use_the_file() -> None:
     files = plain()
     files.arrive("f", 4, 8, 0, 5)
     files.arrive("f", 4, 8, 2, 50)
