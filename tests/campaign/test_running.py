@@ -77,7 +77,7 @@ def test_a_campaign_ends_in_a_table(tmp_path: Path) -> None:
 
 
 def test_a_cell_is_a_run_of_simulate(tmp_path: Path) -> None:
-    """The figures in the table are those of the same run by hand."""
+    """The figures in the table equal those of the same run by `simulate`."""
     spec = write(tmp_path / "s.toml", seeds=1)
     assert campaign(spec, tmp_path / "out").returncode == 0
     (workload,) = [path for path in (tmp_path / "out" / "prepared").glob("*.json") if "index" not in path.name]
@@ -128,7 +128,7 @@ class Gated(Fcfs):
 
 
 def write_gated(place: Path, **members: Any) -> Path:
-    """Write a campaign that can be held in the midst, so that it cannot end before a test has done what it is to do."""
+    """Write a campaign that can be paused, so that it cannot end before a test has finished its work."""
     (place / "gated.py").write_text(GATED)
     spec = write(place / "s.toml", **members)
     spec.write_text(spec.read_text().replace('"fcfs"\n', f'"{place}/gated.py:Gated"\n'))
@@ -136,7 +136,7 @@ def write_gated(place: Path, **members: Any) -> Path:
 
 
 def hold(place: Path, folder: Path, goal: int) -> None:
-    """Let a gated campaign stop and wait as soon as so many cells are done."""
+    """Pause a gated campaign as soon as this number of cells is done."""
     (place / "gate.part").write_text(f"{folder} {goal}")
     (place / "gate.part").replace(place / "gate")
 

@@ -132,7 +132,7 @@ def test_a_lost_scheduler_is_reported(tmp_path: Path) -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A copy of the inputs of a recording: what is not refused would write there."""
+    """A copy of the inputs of a recording: a command that is not rejected would write there."""
     return Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
 
 

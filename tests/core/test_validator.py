@@ -244,7 +244,7 @@ def numpy_decisions(job_id: str) -> list[d.Decision]:
 
 @pytest.mark.parametrize("nth", range(9))
 def test_floats_of_numpy_are_floats(nth: int) -> None:
-    """What the engine carries out can be encoded, so that a journal changes nothing."""
+    """Accepted decisions can be encoded, so that a journal changes nothing."""
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
     decision = numpy_decisions("w0!a")[nth]
     job = stage.run("a", "0") if isinstance(decision, d.KillJob | d.ToJobMsg) else stage.submit("a")
@@ -253,7 +253,7 @@ def test_floats_of_numpy_are_floats(nth: int) -> None:
 
 
 def find_odd(value: Any) -> list[Any]:
-    """List the parts of a value that are neither plain nor made of plain ones."""
+    """List the parts of a value that do not consist of plain Python values."""
     if isinstance(value, Mapping):
         return find_odd([*value, *value.values()])
     if isinstance(value, list | tuple):

@@ -291,7 +291,7 @@ def test_a_copy_and_its_original_continue_as_the_uninterrupted_run(
 
 
 class Dice(Policy):
-    """Decides at random, without a seed that is the same each time."""
+    """Decides at random, with a different seed each time."""
 
     seeds: Iterator[int]
 
@@ -510,7 +510,7 @@ def starts(sim: Simulation) -> dict[str, tuple[float, str]]:
 
 
 def test_the_new_policy_decides_at_once() -> None:
-    """FCFS leaves c behind b; EASY starts it at the time of the take-over, wherever the simulator is by then."""
+    """FCFS leaves c behind b; EASY starts it at the time of the replacement, at any state of the simulator."""
     jobs = jobs_of(("a", 3, 10, 0), ("b", 4, 5, 2), ("c", 1, 6, 3))
     sim = Simulation.of(scenario(jobs, 4), plan("fcfs"), checked=True)
     sim.run(until=3.5)  # the next message, at 10, is known

@@ -155,7 +155,7 @@ def test_reading_forgotten_freed_intervals_is_an_error(compiled: Any) -> None:
 
 
 class Plans:
-    """A plan with either profile: what passes are given, and what they make of it."""
+    """A plan with one of the two profiles: input and result of passes."""
 
     def __init__(self, profile: Any, gains: Any, waiting: list[tuple[int, float, float]]) -> None:
         self.profile, self.gains, self.rows = profile, gains, Reservations()

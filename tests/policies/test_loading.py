@@ -167,7 +167,7 @@ def test_without_trust_only_installed_policies_are_found(file: File) -> None:
 
 
 class Parts(Options):
-    """Names of local schedulers where they are hard to see, and a text that is no such name."""
+    """Names of local schedulers in nested options, and a text that is not such a name."""
 
     parts: tuple[dict[str, Any], ...] = ()
     note: str = ""

@@ -417,5 +417,5 @@ def manifests() -> list[bytes]:
 
 
 def cells() -> list[bytes]:
-    """What a cell came to."""
+    """The result of a cell."""
     return [dict(_campaign())[CELL]]

@@ -63,7 +63,7 @@ class LongTalk:
         self.n_exchanges = 0
 
     def begin(self) -> None:
-        """Begin the simulation, and have so many jobs alive as there are to be."""
+        """Start the simulation, and submit the initial jobs."""
         n = self._n_procs
         hosts = tuple(e.Resource(i, f"n{i}", "idle", {"cluster": "one" if i < n // 2 else "two"}) for i in range(n))
         begins = e.SimulationBegins(
@@ -99,7 +99,7 @@ class LongTalk:
             self._send([self._completion(running.pop(), *_ENDS[self.n_ended % 4]), self._submission()])
 
     def end(self) -> None:
-        """Let all jobs end, and the simulation."""
+        """End all jobs and the simulation."""
         self._send([e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self._now)])
         while self._running:
             self._pass_a_second()

@@ -183,7 +183,7 @@ def _another(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 
 def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
-    """Put another number or text that is there already in place of one, or a number nearby: much of that can be."""
+    """Replace a number or text by another one of the input, or by a number nearby: many results are valid."""
     if not _n_tokens(_TOKEN, raw):
         return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)

@@ -124,7 +124,7 @@ def test_an_aborted_load_is_waited_for_at_that_instant_only() -> None:
 
 
 def test_users_of_a_file_before_it_was_unused_do_not_count() -> None:
-    """Not even if another user starts in the instant in which it was left."""
+    """Not even if another job starts at the instant at which it became unused."""
     files = plain()
     files.arrive("f", 4, 8, 0, 200)
     files.leave("f", 50)
