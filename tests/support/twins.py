@@ -155,7 +155,7 @@ class SlowDbfOptions(SlowConservativeOptions):
 
 
 class SlowDbf(SlowConservative):
-    """Deadline-based backfilling by its definition: `places` are final, and `provisional` ones come after them, in order."""
+    """Deadline-based backfilling: `places` are final, and `provisional` ones come after them, in order."""
 
     Options = SlowDbfOptions
 
