@@ -110,7 +110,7 @@ def test_a_run_without_other_programs(alone: Any, capsys: pytest.CaptureFixture[
     assert "ERROR" not in output
 
 
-def test_no_rounds_are_refused(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zero_rounds_are_rejected(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         peers.main(["--rounds", "0"])
     assert "--rounds: expected 1 or more" in capsys.readouterr().err

@@ -81,7 +81,7 @@ def test_two_simulations_with_one_journal_are_rejected(tmp_path: Path) -> None:
     assert run_cli("replay", str(journal)).returncode == 0
 
 
-def test_a_run_that_does_not_begin_leaves_nothing(tmp_path: Path) -> None:
+def test_a_run_that_does_not_start_leaves_no_files(tmp_path: Path) -> None:
     done = run_cli(*simulate(tmp_path, "new/place/a", "easy", "--journal", str(tmp_path)))
     assert done.returncode == 2
     assert names(tmp_path) == set()

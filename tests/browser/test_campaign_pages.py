@@ -64,7 +64,7 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
 
 
 def test_a_heading_stays_above_its_own_chart(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """The one beside it would be read as its end."""
+    """Otherwise the end of the heading above could be taken for it."""
     figures = {"n_jobs": 1, **dict.fromkeys(table.SHOWN, 2.0)}
     rows = [campaigns.Row("w", "no reallocation at all of any job", figures), campaigns.Row("w", "mct", figures)]
     campaigns.keep(tmp_path / "long", rows, ["w"])
@@ -98,7 +98,7 @@ def test_two_varied_options_are_drawn_in_groups_and_dots_show_their_week(
 
 
 def test_charts_named_in_the_campaign_file_are_drawn(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """As a study of urgent jobs has them: the same figure by policy on an axis by powers of ten, and over an option."""
+    """As in a study of urgent jobs: the same figure by policy on a logarithmic axis, and over an option."""
     spec = tmp_path / "s.toml"
     spec.write_text(
         'name = "urgent"\nseeds = [1, 2]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 60, load = 1.2}\n'

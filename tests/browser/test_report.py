@@ -22,7 +22,7 @@ browser = browser_of_module
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs with journals, of jobs with evil names, and a page of both."""
+    """Two runs with journals, of jobs with HTML in their names, and a page of both."""
     folder = tmp_path_factory.mktemp("runs")
     content = json.loads((ROOT / "examples" / "workload.json").read_text())
     content["jobs"][3]["id"] = EVIL
@@ -107,7 +107,7 @@ def test_hovering_over_a_job_shows_its_history(browser: webdriver.Chrome, place:
 
 
 def test_a_hundred_thousand_rectangles_are_painted_and_found(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """The chart is asked directly: that it is fast is seen in benchmarks, that it is right here."""
+    """The chart is asked directly: benchmarks measure its speed, this test checks its result."""
     head = (
         "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
     )

@@ -202,7 +202,7 @@ def test_workloads_with_random_changes_are_prepared_once_per_seed(
 
 
 def test_injections_come_one_after_the_other(tmp_path: Path) -> None:
-    """Urgent jobs come last: no deadline and no type falls on them, and they move no other job's turn."""
+    """Urgent jobs come last: they get no deadline and no type, and do not change the choices for other jobs."""
     steps = {
         "deadlines": {"every": 2},
         "moldable": {"types": [{"fraction": 0.9, "limit": 8, "share": 1}]},

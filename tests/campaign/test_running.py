@@ -77,7 +77,7 @@ def test_a_campaign_ends_in_a_table(tmp_path: Path) -> None:
 
 
 def test_a_cell_is_a_run_of_simulate(tmp_path: Path) -> None:
-    """The figures in the table are those of the same run by hand."""
+    """The figures in the table equal those of the same run by `simulate`."""
     spec = write(tmp_path / "s.toml", seeds=1)
     assert campaign(spec, tmp_path / "out").returncode == 0
     (workload,) = [path for path in (tmp_path / "out" / "prepared").glob("*.json") if "index" not in path.name]
@@ -128,7 +128,7 @@ class Gated(Fcfs):
 
 
 def write_gated(place: Path, **members: Any) -> Path:
-    """Write a campaign that can be held in the midst, so that it cannot end before a test has done what it is to do."""
+    """Write a campaign that can be paused, so that it cannot end before a test has finished its work."""
     (place / "gated.py").write_text(GATED)
     spec = write(place / "s.toml", **members)
     spec.write_text(spec.read_text().replace('"fcfs"\n', f'"{place}/gated.py:Gated"\n'))
@@ -136,7 +136,7 @@ def write_gated(place: Path, **members: Any) -> Path:
 
 
 def hold(place: Path, folder: Path, goal: int) -> None:
-    """Let a gated campaign stop and wait as soon as so many cells are done."""
+    """Pause a gated campaign as soon as this number of cells is done."""
     (place / "gate.part").write_text(f"{folder} {goal}")
     (place / "gate.part").replace(place / "gate")
 
@@ -450,7 +450,7 @@ def test_wrong_columns_list_those_there_are(finished: Path) -> None:
 # --- Dask ---
 
 
-def told_address(file: Path) -> str:
+def address_in(file: Path) -> str:
     """Return the address in a scheduler's file; empty as long as the file is not there, or not whole."""
     try:
         return str(json.loads(file.read_text())["address"])
@@ -468,8 +468,8 @@ def dask_cluster(place: Path, n_workers: int) -> Iterator[tuple[str, list[subpro
     command += ["--scheduler-file", "dask.json"]
     processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL, **quiet)]
     try:
-        wait_until(lambda: told_address(place / "dask.json"), by=processes[0])
-        address = told_address(place / "dask.json")
+        wait_until(lambda: address_in(place / "dask.json"), by=processes[0])
+        address = address_in(place / "dask.json")
         worker = [*dask, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
         worker += ["--local-directory", str(place)]
         processes += [subprocess.Popen(worker, stderr=subprocess.DEVNULL, **quiet) for _ in range(n_workers)]

@@ -245,7 +245,7 @@ def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
 
 
 def test_the_page_of_the_urgent_study_has_its_main_charts() -> None:
-    """U_L by policy by powers of ten, what it costs regular jobs, and U_L over swap times; in both versions."""
+    """U_L by policy on a logarithmic axis, its cost for regular jobs, and U_L over swap times; in both versions."""
     study = studies.read_study("ujfb")
     for campaign in (study.campaign, study.quick_campaign):
         shown = [(chart.figure, chart.by, chart.scale) for chart in campaign.chart]
@@ -273,7 +273,7 @@ def test_the_page_of_the_locality_study_has_its_main_charts() -> None:
 
 
 def test_the_locality_study_has_every_number_of_the_programs_output() -> None:
-    """Ten rows of eight: the five without backfilling are to be met, the five with it cannot be."""
+    """Ten rows of eight numbers: the five without backfilling should be reproduced, the five with it cannot be."""
     claims = studies.read_study("locality").claims
     numbers = [one for one in claims if one.published is not None]
     exact, lost = ([one for one in numbers if one.status == status] for status in ("exact", "not reproducible"))

@@ -132,7 +132,7 @@ def test_a_lost_scheduler_is_reported(tmp_path: Path) -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A copy of the inputs of a recording: what is not refused would write there."""
+    """A copy of the inputs of a recording: a command that is not rejected would write there."""
     return Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
 
 
@@ -206,7 +206,7 @@ def test_invalid_roles_abort_before_other_checks(roles: str, plain: Path) -> Non
     assert f"--add-role-to-hosts {roles}: expected one ':'" in done.stderr
 
 
-def test_jobs_that_replay_mpi_are_refused_by_name(plain: Path) -> None:
+def test_jobs_that_replay_mpi_are_rejected_by_name(plain: Path) -> None:
     content = json.loads((plain / "workload.json").read_text())
     content["profiles"][content["jobs"][0]["profile"]] = {"type": "smpi", "trace": "t.txt"}
     (plain / "w.json").write_text(json.dumps(content))
@@ -338,7 +338,7 @@ def test_a_signal_after_the_last_message_keeps_the_output_files(tmp_path: Path) 
         last = scheduler.receive()
         assert b"SIMULATION_ENDS" in last
         process.send_signal(signal.SIGTERM)
-        scheduler.say(source.replies[-1])
+        scheduler.send(source.replies[-1])
         assert process.wait(PATIENCE_OF_WORK_S) == 0
     assert (tmp_path / "out_jobs.csv").read_text() == (source.directory / "out_jobs.csv").read_text()
 
@@ -383,7 +383,7 @@ def test_a_scheduler_that_only_requests_calls_gets_simulation_ends(tmp_path: Pat
             now = json.loads(message)["now"]
             call = {"timestamp": now, "type": "CALL_ME_LATER", "data": {"timestamp": now + 1}}
             over = b"SIMULATION_ENDS" in message
-            scheduler.say(json.dumps({"now": now, "events": [] if over else [call]}).encode())
+            scheduler.send(json.dumps({"now": now, "events": [] if over else [call]}).encode())
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 5
     why = "all jobs were done, but the scheduler kept requesting calls: 1,000 times in a row since 1, "

@@ -42,7 +42,7 @@ def test_output_to_a_file_is_not_escaped() -> None:
 
 
 def test_characters_missing_in_the_locale_are_written_as_codes() -> None:
-    """The help of `simulate` has an ellipsis, which ISO 8859-1 has not."""
+    """The help of `simulate` has an ellipsis, which ISO 8859-1 lacks."""
     env = os.environ | {"PYTHONIOENCODING": "iso-8859-1:strict"}
     command = [sys.executable, "-m", "pybatsched", "simulate", "--help"]
     done = subprocess.run(command, capture_output=True, env=env, timeout=PATIENCE_S, check=False)

@@ -42,7 +42,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_without_a_job_is_refused_before_anything_is_written(case: str, place: Path) -> None:
+def test_a_run_without_a_job_is_rejected_before_anything_is_written(case: str, place: Path) -> None:
     given, why = CASES[case]
     before = {*place.iterdir()}
     done = run_cli("simulate", "--procs", "4", *given, "--policy", "easy", "-e", "out", "-q", cwd=place)

@@ -55,7 +55,7 @@ def test_ctrl_c_while_modules_are_imported(at: str, program: str, tmp_path: Path
 
 
 def test_ctrl_c_while_a_command_runs(tmp_path: Path) -> None:
-    """Most commands have no handler of their own: KeyboardInterrupt it is, and one line."""
+    """Most commands have no signal handler: KeyboardInterrupt gives one line."""
     done = interrupted("pybatsched_schedulers.easy", "module", ("policies", "easy"), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", ONE_LINE)
 

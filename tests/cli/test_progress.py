@@ -27,7 +27,7 @@ from pybatsched.workload import load, progress as reporting
 
 
 class _Terminal(io.StringIO):
-    """A terminal that remembers what it showed."""
+    """A terminal that records what it showed."""
 
     def isatty(self) -> bool:
         return True

@@ -258,7 +258,7 @@ def test_a_scheduler_that_disconnects_is_reported(inputs: Path) -> None:
 
 
 def test_a_scheduler_that_stops_replying_is_reported(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes the message, and a long time passes: on the simulator's clock, not on ours."""
+    """It receives the message, and a long time passes on the simulator's clock, not on ours."""
     passed = [0.0]
     monkeypatch.setattr(external, "time", SimpleNamespace(monotonic=lambda: passed[-1]))
     code, errors = Rude(lambda: passed.append(LONG_S)).play(inputs)
@@ -312,7 +312,7 @@ def test_a_signal_ends_the_run_and_keeps_written_files(signum: int, inputs: Path
 
 
 def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
-    """The line is shown now and then; Sleepy makes sure that a fast machine takes as long as that."""
+    """The line is shown at intervals; Sleepy makes the run long enough on a fast machine."""
     write_workload(inputs, random_workload(3, 300, 8))
     quiet = simulate(inputs, "--policy", f"{PUSHY}:Sleepy")
     assert quiet.returncode == 0

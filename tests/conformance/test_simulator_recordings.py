@@ -96,7 +96,7 @@ def test_the_exact_clock_has_no_network(recording: Recording, tmp_path: Path) ->
 
 @pytest.mark.parametrize("recording", [r for r in ALL if r.name in CLOCK_NOISE], ids=lambda r: r.name)
 def test_clock_noise_is_all_that_differs(recording: Recording, tmp_path: Path) -> None:
-    """The messages agree up to one that Batsim cut in two: all else in it is the same."""
+    """The messages are equal up to one that Batsim split in two: the rest of it is equal."""
     played = play(recording, tmp_path / "out")
     number = int(first_difference(recording, played).removeprefix("message ").partition(":")[0])
     mine = Counter(json.dumps(event) for event in played.messages[number - 1]["events"])
@@ -137,7 +137,7 @@ Differences:
 
 
 def line(recording: Recording) -> str:
-    """Return the line of a recording in docs/conformance.md. The tests above hold it to that."""
+    """Return the line of a recording in docs/conformance.md. The tests above check it."""
     name = recording.name
     equal = "equal" if recording.ends else "equal, with the deadlock"
     if recording.exit_code != 0:

@@ -136,7 +136,7 @@ def test_an_exception_of_a_validator_is_the_plugins() -> None:
         list(FieldCheck(Clumsy, "mine").faults({"project": "p"}))
 
 
-def test_fields_that_are_no_model(tmp_path: Path) -> None:
+def test_fields_that_are_not_a_model_are_an_error(tmp_path: Path) -> None:
     text = (
         "from pybatsched import Policy\n\nclass Mine(Policy):\n    JobFields = dict\n    def decide(self, now): ...\n"
     )

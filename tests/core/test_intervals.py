@@ -49,7 +49,7 @@ def check(value: IntervalSet) -> None:
 
 @st.composite
 def scattered(draw: st.DrawFn) -> set[int]:
-    """Draw many numbers, by a seed: to draw them one by one takes longer than all that is done with them."""
+    """Draw many numbers by one seed: drawing them one by one would take most of the time."""
     n, seed = draw(st.integers(300, 2001)), draw(st.integers(0, 2**32))
     return set(random.Random(seed).sample(range(2001), n))
 
@@ -91,7 +91,7 @@ def test_any_order_and_overlap_is_read(runs: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("text", ["1,2", "a", " 1", "1 ", "1  2", "3-1", "-1", "1-", "1-2-3", "١", "1\n"])
-def test_bad_text_is_refused(text: str) -> None:
+def test_bad_text_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="interval|ends before"):
         IntervalSet.parse(text)
 

@@ -132,7 +132,7 @@ def test_a_subclass_may_have_another_constructor(compiled: Any, of: str) -> None
         type("Wrong", (runs,), {"__init__": lambda self: runs.__init__(self, [-1])})()
 
 
-def test_a_number_whose_conversion_clears_the_bounds_is_refused(compiled: Any) -> None:
+def test_a_number_whose_conversion_clears_the_bounds_is_rejected(compiled: Any) -> None:
     class Clearing:
         def __index__(self) -> int:
             bounds.clear()

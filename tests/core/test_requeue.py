@@ -161,7 +161,7 @@ def test_requeued_again_and_again(stage: Stage) -> None:
     assert "continued as dyn!w0.a.3" in job.history()
 
 
-def test_from_scratch_means_the_whole_job_whatever_was_done_before(stage: Stage) -> None:
+def test_a_restart_from_scratch_repeats_the_whole_job(stage: Stage) -> None:
     job = stage.run("a", "0", walltime=15, estimate=12)
     stage.do(d.Requeue(job.id, work="rest", extra_s=1.0), at=4.0)
     stage.do(start(job, "0"), events=stage.killed(job))
@@ -174,7 +174,7 @@ def test_from_scratch_means_the_whole_job_whatever_was_done_before(stage: Stage)
     assert (job.profile, job.walltime, job.estimate) == ({"type": "delay", "delay": 12.0}, 17.0, 14.0)
 
 
-def test_a_job_past_its_estimate_goes_on_with_what_its_walltime_leaves(stage: Stage) -> None:
+def test_a_job_past_its_estimate_resumes_with_the_rest_of_its_walltime(stage: Stage) -> None:
     job = stage.run("a", "0", walltime=15, estimate=3)
     stage.do(d.Requeue(job.id, work="rest", extra_s=2.5), at=4.0)
     stage.step(*stage.killed(job))

@@ -34,7 +34,7 @@ def stage() -> Stage:
         ({"work": "rest", "by": "w0!u"}, (3, 3.0, 5.5, 4.0), (1, 12.0, 22.0, 16.0), ";work=rest;by=w0!u"),
     ],
 )
-def test_a_requeued_job_goes_on_in_its_shape_and_can_have_another(
+def test_a_requeued_job_keeps_its_shape_and_can_get_another(
     stage: Stage, requeue: dict[str, Any], goes_on: tuple[Any, ...], reshaped: tuple[Any, ...], note: str
 ) -> None:
     job = stage.submit("a", n=2, walltime=15, estimate=12)
@@ -264,7 +264,7 @@ def test_any_sequence_of_shapes_and_requeues(steps: list[tuple[str, Any, Any]]) 
     load_s=st.sampled_from([0.0, 2.5]),
     outage=st.booleans(),
 )
-def test_every_job_does_its_work_whatever_its_shapes(
+def test_every_job_does_its_work_in_any_shapes(
     jobs: list[Any], seed: int, requeued: str, extra_s: float, load_s: float, outage: bool
 ) -> None:
     workload = Workload()

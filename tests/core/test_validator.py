@@ -244,7 +244,7 @@ def numpy_decisions(job_id: str) -> list[d.Decision]:
 
 @pytest.mark.parametrize("nth", range(9))
 def test_floats_of_numpy_are_floats(nth: int) -> None:
-    """What the engine carries out can be encoded, so that a journal changes nothing."""
+    """Accepted decisions can be encoded, so that a journal changes nothing."""
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
     decision = numpy_decisions("w0!a")[nth]
     job = stage.run("a", "0") if isinstance(decision, d.KillJob | d.ToJobMsg) else stage.submit("a")
@@ -253,7 +253,7 @@ def test_floats_of_numpy_are_floats(nth: int) -> None:
 
 
 def find_odd(value: Any) -> list[Any]:
-    """List the parts of a value that are neither plain nor made of plain ones."""
+    """List the parts of a value that do not consist of plain Python values."""
     if isinstance(value, Mapping):
         return find_odd([*value, *value.values()])
     if isinstance(value, list | tuple):
@@ -261,7 +261,7 @@ def find_odd(value: Any) -> list[Any]:
     return [] if type(value) in {int, float, str, bool, type(None), IntervalSet} else [value]
 
 
-def test_none_is_no_decisions() -> None:
+def test_none_means_no_decisions() -> None:
     stage = Stage()
     stage.puppet.next = lambda _now: None
     assert stage.step().decisions == ()
@@ -287,7 +287,7 @@ def test_timestamps_may_be_up_to_the_end_of_the_decision_delay() -> None:
     assert refused(stage, d.CallMeLater(6.0, timestamp=7.0)).rule == "call in the future"
 
 
-def test_a_policy_may_set_how_long_it_is_busy_as_it_begins() -> None:
+def test_a_policy_may_set_its_decision_delay_at_the_start() -> None:
     class Slow(Policy):
         def on_begin(self, cluster: Cluster) -> None:
             self.busy_until = lambda now: now + 2.5  # type: ignore[method-assign]

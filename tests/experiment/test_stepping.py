@@ -260,7 +260,7 @@ def test_steps_write_the_same_rows_as_a_run(name: str, tmp_path: Path) -> None:
 
 @examples(200)
 @given(NAMES, SEEDS, st.integers(1, 30), st.integers(0, 80))
-def test_a_copy_and_its_original_go_on_as_the_uninterrupted_run(
+def test_a_copy_and_its_original_continue_as_the_uninterrupted_run(
     tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, n_jobs: int, n_steps: int
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
@@ -291,7 +291,7 @@ def test_a_copy_and_its_original_go_on_as_the_uninterrupted_run(
 
 
 class Dice(Policy):
-    """Decides at random, without a seed that is the same each time."""
+    """Decides at random, with a different seed each time."""
 
     seeds: Iterator[int]
 
@@ -462,7 +462,7 @@ def test_every_policy_can_take_over_from_every_other_at_any_step(
 
 @examples(100)
 @given(st.sampled_from(["fcfs", "ujf"]), SEEDS, st.integers(1, 30), st.sets(st.integers(0, 60), max_size=5))
-def test_a_policy_without_memory_goes_on_as_before_if_it_takes_over_from_itself(
+def test_a_policy_without_state_continues_as_before_if_it_replaces_itself(
     tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, n_jobs: int, steps: set[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
@@ -510,7 +510,7 @@ def starts(sim: Simulation) -> dict[str, tuple[float, str]]:
 
 
 def test_the_new_policy_decides_at_once() -> None:
-    """FCFS leaves c behind b; EASY starts it at the time of the take-over, wherever the simulator is by then."""
+    """FCFS leaves c behind b; EASY starts it at the time of the replacement, at any state of the simulator."""
     jobs = jobs_of(("a", 3, 10, 0), ("b", 4, 5, 2), ("c", 1, 6, 3))
     sim = Simulation.of(scenario(jobs, 4), plan("fcfs"), checked=True)
     sim.run(until=3.5)  # the next message, at 10, is known
@@ -741,7 +741,7 @@ class Registering(Plain):
             yield d.Notify(d.REGISTRATION_FINISHED)
 
 
-def test_jobs_that_a_policy_registers_go_on_under_another() -> None:
+def test_jobs_registered_by_a_policy_continue_under_another() -> None:
     sim = Simulation.of(scenario(jobs_of(("a", 4, 10, 0)), 4, dynamic=True), plan("fcfs"), checked=True)
     sim.run(until=0)
     sim.replace_policy(own(Registering))  # the registration is open again

@@ -50,7 +50,7 @@ def _write_script(path: Path, line: str) -> None:
     path.chmod(0o755)
 
 
-def tell(report: Path) -> int:
+def print_summary(report: Path) -> int:
     """Print the failures by their error output, and the counts by file. Return how many tests did not pass."""
     passed: Counter[str] = Counter()
     failed: Counter[str] = Counter()
@@ -113,7 +113,7 @@ def main() -> int:
         code = subprocess.call(command, cwd=out, env=environment)
         if code not in {0, 1}:
             return code
-        return 1 if tell(report) else 0
+        return 1 if print_summary(report) else 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class Patient(subprocess.Popen[bytes]):
 
 
 class Scheduler:
-    """First come first served, with what the scenario adds to it."""
+    """First come, first served, with the additions of the scenario."""
 
     def __init__(self, simulator: Any, scenario: str) -> None:
         self.simulator = simulator

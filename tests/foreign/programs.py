@@ -60,7 +60,7 @@ class Outcome:
 
 
 def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Outcome:
-    """Run both to their ends. One that is left alone for PATIENCE_S is killed (-9), both after PATIENCE_OF_WORK_S.
+    """Run both to their ends. The second is killed (-9) PATIENCE_S after the first, both after PATIENCE_OF_WORK_S.
 
     They work in the directory: pybatsim writes its out_events.csv where it is.
     """
@@ -128,7 +128,7 @@ def run_script(name: str, *args: str, settings: dict[str, str]) -> str:
 def run_foreign(*args: str, settings: dict[str, str], cwd: Path | None = None) -> str:
     """Run the Python of the foreign environment. Return what it printed.
 
-    What goes wrong there may leave a program waiting for ever: then it is killed with all that it has started.
+    After an error a program may wait for ever: then it is killed with all its child processes.
     """
     process = subprocess.Popen(
         [str(PYTHON), *args],

@@ -191,7 +191,7 @@ def _wait_for_port(endpoint: str, ready_s: float) -> None:
 
 
 def _leave(signum: int, _: object) -> None:
-    """Leave in an orderly way: both are stopped."""
+    """Stop both programs."""
     raise SystemExit(128 + signum)
 
 

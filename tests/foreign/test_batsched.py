@@ -57,7 +57,7 @@ MONITORED = MACHINES | {
 class Variant:
     """A scheduler of batsched: its name, its options, and Batsim's options for it.
 
-    Where machines sleep (`is_noisy`), Batsim's clock is off by last bits: rows of one instant may trade places.
+    If machines sleep (`is_noisy`), Batsim's clock differs in the last bits: rows of one instant may be exchanged.
     """
 
     name: str

@@ -58,7 +58,7 @@ def test_choosing_the_first_allowed_job_equals_easy(jobs: Workload, order: str) 
 
 
 def test_a_queue_that_is_longer_than_the_window_is_seen_in_part() -> None:
-    """So it is EASY no more: that the test above can fail is shown here."""
+    """The schedule then differs from EASY, so the test above can fail."""
     expected = played(SchedulingEnv(drawn(), 64, window=200), in_queue_order)
     assert expected.starts == {
         job.id: job.started_at for job in run_policy("easy", Workload.from_json(vars_of(drawn())), 64).jobs.values()
@@ -221,8 +221,8 @@ def pickled(env: Any) -> Any:
 
 @pytest.mark.parametrize("copied", [pickled, copy.deepcopy])
 @pytest.mark.parametrize("platform", [64, ROOT / "platforms" / "cluster32.xml"])
-def test_a_copy_goes_on_from_where_it_was(copied: Any, platform: Any) -> None:
-    """Where nothing has begun, in the middle, and at the end; what one of two does is nothing to the other."""
+def test_a_copy_continues_from_the_same_state(copied: Any, platform: Any) -> None:
+    """At the start, in the middle, and at the end; the two do not influence each other."""
     env = SchedulingEnv(drawn(), platform, n_jobs=20, window=8)
     assert played(copied(env), by_numbers, seed=3) == played(env, by_numbers, seed=3)
     with pytest.raises(gymnasium.error.ResetNeeded):

@@ -445,7 +445,7 @@ def test_jobs_left_over_at_the_end_give_code_5() -> None:
     assert "1 job unfinished: w0!a (running)" in server.errors
 
 
-def test_a_second_batsim_on_the_same_endpoint_is_refused_and_the_first_goes_on() -> None:
+def test_a_second_batsim_on_the_same_endpoint_is_rejected_and_the_first_continues() -> None:
     begin = recording("plain").requests[0]
     with Server("--policy", "easy") as server, Peer(server.wait_ready()) as one, Peer(server.endpoint) as two:
         one.ask(begin)

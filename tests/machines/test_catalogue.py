@@ -94,7 +94,7 @@ def test_hosts_of_one_node_have_the_same_node_number(name: str, key: str, size: 
 
 @pytest.mark.parametrize("name", ["curie-core", "intrepid-core", "intrepid-node", "ricc", "rackham", "sx-aurora"])
 def test_ids_follow_the_numbers_in_the_names(name: str) -> None:
-    """Batsim sorts names as text; they must come out as the file has them, none of them twice."""
+    """Batsim sorts names as text; they must be unique and in the order of the file."""
     hosts = platform_of(name).compute
     assert len({host.name for host in hosts}) == len(hosts)
     numbers = [[int(digits) for digits in re.findall(r"\d+", host.name)] for host in hosts]

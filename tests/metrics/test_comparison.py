@@ -147,7 +147,7 @@ def test_an_unknown_metric_lists_those_there_are(base: Path) -> None:
         ("[" * 100_000, "expected a summary in JSON"),
     ],
 )
-def test_files_that_are_no_summaries(content: str, message: str, base: Path) -> None:
+def test_files_that_are_not_summaries_are_rejected(content: str, message: str, base: Path) -> None:
     path = base.with_name("b_summary.json")
     path.write_text(content)
     with pytest.raises(InputError, match="b_summary.json") as error:

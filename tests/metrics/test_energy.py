@@ -31,7 +31,7 @@ LOG = (
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Have a platform of 20 cores that draw 4.5 W idle and 12.5 W at work, and the log as delays and as work."""
+    """A platform of 20 cores that draw 4.5 W idle and 12.5 W busy, and the log as delays and as work."""
     (tmp_path / "p.xml").write_text(names.find("rackham-128gb-core-energy@0.002").text)
     log(tmp_path, *LOG)
     for name, more in (("delays", ()), ("work", ("--cpu-load",))):

@@ -105,7 +105,7 @@ def test_at_the_end_the_queue_is_empty_and_nothing_is_held(rows: list[Outcome]) 
 
 @given(st.lists(st.tuples(times, st.integers(-3, 3).map(float))), times, times)
 def test_areas_are_those_of_slow_sums(changes: list[tuple[float, float]], one: float, other: float) -> None:
-    """The slow way: look at every quarter of a second."""
+    """The slow way: one value for every quarter of a second."""
     series = steps_of(changes)
     begin, end = min(one, other), max(one, other)
     slow = sum(series.at(begin + k / 4) / 4 for k in range(round((end - begin) * 4)))
@@ -233,7 +233,7 @@ def test_the_impact_of_one_run_on_another_by_its_definition(jobs: list[tuple[flo
 
 
 def test_a_ratio_of_means_is_not_a_mean_of_ratios() -> None:
-    """A short job that waits a little is much of one, and little of the other."""
+    """A short job that waits a little changes one of them much, and the other little."""
     first = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0, 0, 1, 1), Outcome("w0!b", SUCCESS, 0, 900, 100, 1)])
     second = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0, 19, 1, 1), Outcome("w0!b", SUCCESS, 0, 700, 100, 1)])
     for measure in ("flow_s", "wait_s"):

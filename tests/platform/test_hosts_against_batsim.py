@@ -219,7 +219,7 @@ def test_platforms_are_rejected_as_by_batsim(text: str, args: list[str], begins:
 
 
 @pytest.mark.parametrize("speed", ["1Gf 2Gf", "1kflops", "1Gif"])
-def test_a_remark_warns_of_what_only_batsim_refuses(speed: str, begins: Begins) -> None:
+def test_a_remark_warns_of_what_only_batsim_rejects(speed: str, begins: Begins) -> None:
     text = HEAD + site(cluster("0", speed))
     assert begins(text) is None
     assert "SimGrid cannot read this speed" in read(text, []).remarks[0]

@@ -19,7 +19,7 @@ def options(args: list[str], name: str) -> list[str]:
     return [args[index + 1] for index, arg in enumerate(args) if arg == name]
 
 
-def told(hosts: tuple[model.Host, ...], first_id: int) -> list[dict[str, object]]:
+def described(hosts: tuple[model.Host, ...], first_id: int) -> list[dict[str, object]]:
     """Describe hosts as in SIMULATION_BEGINS."""
     return [
         {
@@ -45,8 +45,8 @@ def test_hosts_equal_those_of_simulation_begins(recording: Recording) -> None:
         files = [json.loads((recording.directory / name).read_text()) for name in options(args, "-w")]
         platform = model.limit(platform, max(content["nb_res"] for content in files))
     data = json.loads(recording.requests[0])["events"][0]["data"]
-    assert told(platform.compute, 0) == data["compute_resources"]
-    assert told(platform.storage, platform.n_procs) == data["storage_resources"]
+    assert described(platform.compute, 0) == data["compute_resources"]
+    assert described(platform.storage, platform.n_procs) == data["storage_resources"]
     assert (platform.n_procs, len(platform.hosts)) == (data["nb_compute_resources"], data["nb_resources"])
     # All others were recorded on networks that cost Batsim's messages no time (platform-facts.md).
     assert platform.network_note == "" or recording.name.startswith("wired-")

@@ -182,7 +182,7 @@ def test_deep_nesting() -> None:
         "0-9999999,5",
     ],
 )
-def test_huge_radicals_are_refused_before_they_are_made(radical: str) -> None:
+def test_huge_radicals_are_rejected_before_they_are_made(radical: str) -> None:
     tracemalloc.start()
     try:
         errors = complaint(cluster(radical))

@@ -20,7 +20,7 @@ spans = st.tuples(st.integers(1, 4), st.integers(0, HORIZON - 1), st.integers(1,
 
 
 class Table:
-    """The obvious twin: how many are free in each second, and for ever after the last."""
+    """The simple twin: the number of free processors in each second, and after the last one."""
 
     def __init__(self, n: int) -> None:
         self.free = [n] * (2 * HORIZON)

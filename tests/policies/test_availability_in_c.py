@@ -155,7 +155,7 @@ def test_reading_forgotten_freed_intervals_is_an_error(compiled: Any) -> None:
 
 
 class Plans:
-    """A plan with either profile: what passes are given, and what they make of it."""
+    """A plan with one of the two profiles: input and result of passes."""
 
     def __init__(self, profile: Any, gains: Any, waiting: list[tuple[int, float, float]]) -> None:
         self.profile, self.gains, self.rows = profile, gains, Reservations()
@@ -362,7 +362,7 @@ def test_the_passes_of_these_tests_change_the_plan(twin: Twin) -> None:
 
 
 @pytest.mark.parametrize(("name", "field"), PASSES)
-def test_a_number_whose_conversion_clears_the_rows_is_refused(twin: Twin, name: str, field: str) -> None:
+def test_a_number_whose_conversion_clears_the_rows_is_rejected(twin: Twin, name: str, field: str) -> None:
     plan = crowded(twin)
 
     class Clearing:
@@ -485,7 +485,7 @@ NAN = math.nan
         ("sooner", (1, 1.0, 5.0, 0.0, (0.0, NAN))),
     ],
 )
-def test_a_time_that_is_nan_is_refused(twin: Twin, name: str, arguments: Any) -> None:
+def test_a_time_that_is_nan_is_rejected(twin: Twin, name: str, arguments: Any) -> None:
     profile = twin.profile(0.0, 4)
     profile.take(2, 1.0, 7.0)
     steps = profile.steps()

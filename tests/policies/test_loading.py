@@ -167,7 +167,7 @@ def test_without_trust_only_installed_policies_are_found(file: File) -> None:
 
 
 class Parts(Options):
-    """Names of local schedulers where they are hard to see, and a text that is no such name."""
+    """Names of local schedulers in nested options, and a text that is not such a name."""
 
     parts: tuple[dict[str, Any], ...] = ()
     note: str = ""
@@ -402,7 +402,7 @@ def test_a_journal_does_not_run_what_its_options_name(where: str, file: File, tm
     assert file.was_run()
 
 
-def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tmp_path: Path) -> None:
+def test_recorded_options_are_used_for_a_moved_policy_file(file: File, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     play(plan_for(file.name, order="ljf"), journal=journal)
     (tmp_path / "elsewhere").mkdir()

@@ -93,7 +93,7 @@ def test_other_jobs_keep_their_places_if_possible(compression: bool) -> None:
 
 
 def test_other_jobs_move_back_in_queue_order() -> None:
-    """All places were 10 (b, c) and 20 (d, e); vip takes the first ten seconds, and everybody moves by as much."""
+    """All places were 10 (b, c) and 20 (d, e); vip takes the first ten seconds, and all others move by as much."""
     jobs = behind_a(("b", 1, 2, 10), ("c", 2, 2, 10), ("d", 3, 4, 5), ("e", 4, 1, 5), ("vip", 5, 4, 10))
     assert in_front(Conservative, jobs, 4) == {"a": 0, "vip": 10, "b": 20, "c": 20, "d": 30, "e": 35}
 
@@ -184,7 +184,7 @@ spans = st.tuples(st.integers(1, 4), st.one_of(st.integers(0, 30), st.just(float
 def test_fast_replanning_equals_slow_replanning(
     planned: list[tuple[int, float, int]], taken: list[tuple[int, int, int]]
 ) -> None:
-    """The quick way looks only at jobs that collide; the slow one at all of them, in order."""
+    """The fast way checks only jobs in conflict; the slow way checks all jobs, in order."""
     free = AvailabilityProfile(0.0, 4)
     free.take_all((n, float(at), float(at + s)) for n, at, s in taken)
     scheduler = ConservativeScheduler(Partition("all", IntervalSet.span(0, 4)))

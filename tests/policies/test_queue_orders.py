@@ -521,14 +521,14 @@ REFUSED = "the order changes while jobs wait (it uses wait or now), but reservat
         ),
     ],
 )
-def test_rules_with_reservations_refuse_orders_that_vary(policy: str, options: dict[str, Any], where: str) -> None:
+def test_rules_with_reservations_reject_orders_that_vary(policy: str, options: dict[str, Any], where: str) -> None:
     with pytest.raises(InputError) as caught:
         run_policy(policy, Workload().job("a", n=1, s=1, walltime=2), 8, **options)
     assert f"{where}{REFUSED}" in str(caught.value)
     assert "expected an order without wait and now, found" in str(caught.value)
 
 
-def test_a_custom_scheduler_with_reservations_refuses_orders_that_vary() -> None:
+def test_a_custom_scheduler_with_reservations_rejects_orders_that_vary() -> None:
     class Reserving(LocalScheduler):
         reserves = True
 

@@ -56,7 +56,7 @@ def option_sets(draw: st.DrawFn) -> dict[str, Any]:
 
 
 class Run:
-    """A run of a policy object that can be asked afterwards."""
+    """A run that keeps its policy object."""
 
     def __init__(self, policy: str | type[Policy], workload: Workload, **options: Any) -> None:
         session = Session(plan_for(policy, **options), checked=True)
@@ -146,7 +146,7 @@ def test_regular_jobs_are_not_delayed_by_waiting_jobs_with_distant_deadlines(wor
 
 
 class Watched(DbfScheduler):
-    """Checks its books after every round."""
+    """Checks its plan after every message."""
 
     def plan(self, now: float) -> Iterator[Decision]:
         finals = dict(self._reservations.by_id())
@@ -256,7 +256,7 @@ def test_a_promised_start_is_kept_while_an_earlier_job_is_delayed(policy: str) -
 
 
 def test_a_missed_deadline_does_not_stop_compression() -> None:
-    """D cannot be saved while a machine is away; C uses what B leaves behind all the same."""
+    """D misses its deadline while a machine is unavailable; C still uses the processors that B frees."""
     jobs = (
         Workload()
         .job("A", n=1, s=1, estimate=1, walltime=2)

@@ -23,7 +23,7 @@ MACHINES = outages(N_PROCS, 3) | outages(N_PROCS, 40)
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
-    """Make crowded workloads with estimates of every kind: too short, too long and exact, on a grid and beside it."""
+    """Make crowded workloads with estimates of every kind: too short, too long and exact, whole seconds or not."""
     workload = Workload()
     unit = draw(st.sampled_from([1.0, 1.0, 0.1]))
     ticks = draw(st.sampled_from([[0], [0], [0, 0, 1, 2, 15, 1_100], range(0, 1_000_000, 54_321)]))

@@ -190,9 +190,9 @@ class WatchedUjfb(Ujfb):
             if isinstance(decision, ExecuteJob) and self.local._reserved:
                 job = next(job for job in self.local.partition.running_jobs if job.id == decision.job_id)
                 if not job.is_urgent():
-                    self.check_nobody_is_delayed(job, now)
+                    self.check_no_job_is_delayed(job, now)
 
-    def check_nobody_is_delayed(self, started: Job, now: float) -> None:
+    def check_no_job_is_delayed(self, started: Job, now: float) -> None:
         """Urgent jobs that wait may still have their reservations beside what was started."""
         local = self.local
         free = local._free_for_urgents(now)

@@ -18,7 +18,7 @@ from pybatsched.protocol.v5_handshake import Features
 
 
 def encoded(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str, Any]]:
-    """What is on the wire for decisions at 7.5 s."""
+    """Return the encoded events for decisions at 7.5 s."""
     raw = (codec or Codec()).encode_decisions(Message(7.5, decisions))
     message = json.loads(raw)
     assert message["now"] == 7.5
@@ -27,7 +27,7 @@ def encoded(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str
 
 
 def decoded(*events: tuple[str, dict[str, Any]], codec: Codec | None = None) -> tuple[e.Event, ...]:
-    """What is understood of events at 3 s."""
+    """Return the decoded events at 3 s."""
     wire = [{"timestamp": 3.0, "event_type": name, "event": data} for name, data in events]
     return (codec or Codec()).decode_events(json.dumps({"now": 3.0, "events": wire}).encode() + b"\0").items
 

@@ -121,7 +121,7 @@ class CriesWolf(Dbf):
 
 
 class Moody(Easy):
-    """Decides by how many of its kind there were before it, so that no run is like the last one."""
+    """Decides by the number of earlier instances, so that each run differs from the last one."""
 
     n_made: ClassVar[int] = 0
 

@@ -52,7 +52,7 @@ _LOADED: Final = ("serve", "simulate", "batsim", "campaign", "metrics", "replay"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try as often as is asked for, and print a table."""
+    """Do the requested number of tries, and print a table."""
     args = _arguments(argv)
     for name in _LOADED:
         cli.module_of(name)

@@ -35,7 +35,7 @@ _INSIDE: Final = 'ip link set lo up && mount -t tmpfs -o ro,size=4k none "$HOME"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and give pytest's exit code, or 2 if this machine cannot be made another."""
+    """Run the command and give pytest's exit code, or 2 if the namespaces cannot be created."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--python", default=sys.executable, metavar="FILE", help="of an environment with the tests' needs"
@@ -82,7 +82,7 @@ def surroundings(home: Path) -> dict[str, str]:
 
 
 def a_locale() -> str:
-    """Return the strangest locale that this machine has."""
+    """Return an unusual locale of this machine."""
     before = locale.setlocale(locale.LC_ALL)
     try:
         for name in LOCALES:
@@ -96,7 +96,7 @@ def a_locale() -> str:
 
 @contextlib.contextmanager
 def loaded(n: int) -> Iterator[None]:
-    """Have some processes that only run, on the same cores and of the same right, until the block ends."""
+    """Run busy processes on the same cores with the same priority until the block ends."""
     busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(n)]
     try:
         yield

@@ -95,7 +95,7 @@ def served(policy: str, place: Path, *more: str) -> Iterator[tuple[subprocess.Po
 
 
 def converse(policy: str, n: int, n_readings: int, *, has_journal: bool = False) -> list[Reading]:
-    """Let a server schedule n jobs, and read it so many times on the way. Its end must be a good one."""
+    """Let a server schedule n jobs, and read it so many times on the way. It must end with exit code 0."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         journal = place / "journal" if has_journal else None

@@ -284,7 +284,7 @@ def _packed(record: Any) -> bytes:
     return packed
 
 
-def read_stories(path: Path) -> None:
+def read_histories(path: Path) -> None:
     """Read all stories, as `report` does."""
     job_histories(JournalReader(path))
 
@@ -417,5 +417,5 @@ def manifests() -> list[bytes]:
 
 
 def cells() -> list[bytes]:
-    """What a cell came to."""
+    """The result of a cell."""
     return [dict(_campaign())[CELL]]

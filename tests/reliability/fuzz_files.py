@@ -36,7 +36,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
 
 def command(args: Sequence[str]) -> None:
-    """Run a command to its end, without the border that makes exit codes of errors."""
+    """Run a command to its end, without converting errors to exit codes."""
     try:
         options = _parser(args[0]).parse_args(args)
     except SystemExit as stop:
@@ -57,7 +57,7 @@ def _files(
     packs: bool = False,
     one: Callable[[Dice, bytes, bytes], bytes] | None = None,
 ) -> Target:
-    """Describe a kind of file by samples, those who read it (FILE stands for it), and how it is mutated."""
+    """Describe a kind of file by samples, its readers (FILE is its name), and how it is mutated."""
     known = functools.cache(seeds)
     names = [text.encode() for text in readings]
 
@@ -212,7 +212,7 @@ def targets() -> dict[str, tuple[Target, float]]:
                     "explain": ("explain", "FILE", "w0!01"),
                     "earlier": ("explain", "FILE", "w0!03", "--why-not-earlier"),
                     "other": ("replay", "FILE", "--policy", "fcfs"),
-                    "stories": seeds.read_stories,
+                    "stories": seeds.read_histories,
                 },
                 (),
                 one=seeds.mutated_journal,

@@ -63,7 +63,7 @@ class Target:
 
 @dataclass
 class Finding:
-    """A case that came out as nothing may."""
+    """A case with a result that is not allowed."""
 
     target: str
     seed: int
@@ -114,7 +114,7 @@ def pieces_in(path: str | Path) -> list[bytes]:
 
 @dataclass
 class Tally:
-    """What became of the cases of a target."""
+    """The results of the cases of a target."""
 
     target: str
     n_cases: int = 0
@@ -250,7 +250,7 @@ def shrunk(target: Target, finding: Finding, n_tries: int = 400) -> list[bytes]:
 
 
 def _without(whole: Whole, still: Callable[[Whole], bool]) -> Whole:
-    """Leave out parts, large ones first, as long as `still` says so of the rest."""
+    """Leave out parts, large ones first, as long as `still` holds for the rest."""
     size = len(whole) // 2
     while size:
         at = 0

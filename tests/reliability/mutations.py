@@ -88,7 +88,7 @@ def _edges(pattern: re.Pattern[bytes], raw: bytes) -> array[int]:
     return array("I", [edge for found in pattern.finditer(raw) for edge in found.span()])
 
 
-def _n_words(pattern: re.Pattern[bytes], raw: bytes) -> int:
+def _n_tokens(pattern: re.Pattern[bytes], raw: bytes) -> int:
     return len(_edges(pattern, raw[:_MAX_BYTES])) // 2
 
 
@@ -157,7 +157,7 @@ def _put(raw: bytes, span: tuple[int, int], token: bytes) -> bytes:
 
 def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Put something else in place of a JSON value or name that is no container, mostly of its own kind."""
-    if not _n_words(_TOKEN, raw):
+    if not _n_tokens(_TOKEN, raw):
         return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)
     how = dice.random()
@@ -183,8 +183,8 @@ def _another(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 
 def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
-    """Put another number or text that is there already in place of one, or a number nearby: much of that can be."""
-    if not _n_words(_TOKEN, raw):
+    """Replace a number or text by another one of the input, or by a number nearby: many results are valid."""
+    if not _n_tokens(_TOKEN, raw):
         return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)
     token = raw[span[0] : span[1]]
@@ -200,7 +200,7 @@ def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 def _replace_token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Replace a token or a number of a text."""
-    if not _n_words(_WORD, raw):
+    if not _n_tokens(_WORD, raw):
         return _flip(dice, raw, other)
     how = dice.random()
     if how < 0.5:
@@ -295,7 +295,7 @@ def _tree(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 def _twice(dice: Dice, raw: bytes, _: bytes) -> bytes:
     """Write a member of a JSON text a second time, as no tree can."""
-    if _n_words(_TOKEN, raw) < 2:
+    if _n_tokens(_TOKEN, raw) < 2:
         return raw + raw
     begin, end = _span(dice, _TOKEN, raw)[0], _span(dice, _TOKEN, raw)[1]
     begin, end = min(begin, end), max(begin, end)

@@ -65,7 +65,7 @@ class Ledger:
         self.killing.discard(job_id)
 
     def obey(self, decisions: Sequence[d.Decision]) -> None:
-        """Take down what the scheduler wants done."""
+        """Record the decisions of the scheduler."""
         for decision in decisions:
             if isinstance(decision, d.ExecuteJob):
                 self._start(decision.job_id, frozenset(decision.procs))

@@ -59,7 +59,7 @@ class Played:
 
 
 class _Rows(Outputs):
-    """Keeps the jobs that are over."""
+    """Keeps the finished jobs."""
 
     def __init__(self) -> None:
         super().__init__(None)

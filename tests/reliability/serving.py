@@ -75,7 +75,7 @@ class Pair:
         (place / "out").mkdir(parents=True)
 
     def check_next(self, found: Found, place: Path, endpoint: str, server: Child | None = None) -> None:
-        """Check that the next pair, with the same endpoint, journal and prefix, is as if nothing had been."""
+        """Check that the next pair, with the same endpoint, journal and prefix, is the same as without a crash."""
         server = server or children.start(serve(endpoint), place, "server2")
         found.expect(server.waits_until_printed(READY), f"the next server cannot begin: {server.errors[-300:]}")
         tries.ended_well(simulate(self.inputs, endpoint), place, found, "peer2")

@@ -79,7 +79,7 @@ def _with(scene: Scene, name: str, value: Any) -> Scene:
 
 
 def _from_the_begin(scene: Scene, first_at: float) -> Scene:
-    """Let all happen so much earlier, and what came before the first job at the begin."""
+    """Move all events to an earlier time, and those before the first job to the start."""
 
     def earlier(at: float) -> float:
         return max(round(at - first_at, 6), 0.0)

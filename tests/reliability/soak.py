@@ -46,7 +46,7 @@ COLUMNS: Final = {
 
 @dataclass(slots=True)
 class Row:
-    """What came of the runs of one policy; `failures` are seeds with what was wrong."""
+    """The results of the runs of one policy; `failures` are seeds with their problems."""
 
     policy: str
     runs: int = 0
@@ -56,7 +56,7 @@ class Row:
     failures: list[tuple[int, list[str]]] = field(default_factory=list)
 
     def add(self, other: Row) -> None:
-        """Take in what another process has found."""
+        """Add the results of another process."""
         self.runs += other.runs
         self.counts += other.counts
         self.ratio = max(self.ratio, other.ratio)
@@ -114,7 +114,7 @@ def table(rows: Iterable[Row], *, markdown: bool) -> Iterator[str]:
 def ready_test(policy: str, seed: int, problems: list[str]) -> str:
     """Make the scene of a seed that fails as small as it can be, and write it as a test.
 
-    Over a socket, too, if it fails only there. One that is sound when it is played again is written as it is.
+    Over a socket, too, if it fails only there. A scene that passes when repeated is written unchanged.
     """
 
     def again(one: Scene) -> list[str]:
@@ -129,7 +129,7 @@ def ready_test(policy: str, seed: int, problems: list[str]) -> str:
 
 
 def show(policy: str, seed: int) -> int:
-    """Show one scene, and what is wrong with it."""
+    """Show one scene, and its problems."""
     scene = drawn(policy, seed)
     print(scene.as_code())
     problems = judged(scene, socket=True).problems

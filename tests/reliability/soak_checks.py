@@ -51,7 +51,7 @@ def judge(scene: Scene, policy: str | type[Policy] | None = None, *, socket: boo
 
 
 def assert_sound(scene: Scene) -> None:
-    """Fail with all that is wrong with a scene: for tests."""
+    """Fail with all problems of a scene; for tests."""
     problems = judge(scene, socket=True).problems
     assert not problems, "\n".join(problems)
 

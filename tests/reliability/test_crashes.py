@@ -74,7 +74,7 @@ def test_an_incomplete_series_of_crashes_fails() -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A place with a whole run in it, and its journal."""
+    """A directory with a complete run and its journal."""
     tries.write_inputs(tmp_path)
     assert run_cli(*simulating.command(tmp_path), cwd=tmp_path).returncode == 0
     return tmp_path

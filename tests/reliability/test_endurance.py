@@ -21,7 +21,7 @@ from reliability.long_talk import LongTalk
 
 
 def n_held_by(root: object) -> int:
-    """Count all objects that one holds, directly or not, but for what all share: modules, classes and functions."""
+    """Count all objects that an object references, directly or not, without modules, classes and functions."""
     shared = (type, ModuleType, FunctionType)
     seen, left = {id(root)}, [root]
     for held in left:

@@ -30,7 +30,7 @@ SHARES = [
 
 
 @pytest.mark.parametrize(("group", "begins", "n"), SHARES)
-def test_only_documented_errors_come_out(group: str, begins: tuple[str, ...], n: int) -> None:
+def test_only_documented_errors_are_raised(group: str, begins: tuple[str, ...], n: int) -> None:
     targets = {name: pair for name, pair in fuzz.GROUPS[group]().items() if name.startswith(begins)}
     tallies = []
     with little_memory():

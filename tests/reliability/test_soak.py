@@ -287,7 +287,7 @@ def test_a_needless_rejection_is_found(
 
 
 def test_a_failing_seed_is_printed_as_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a whole one: it fails where the policy loses jobs, and not elsewhere."""
+    """The printed test is complete: it fails with the policy that loses jobs, and passes with others."""
     with monkeypatch.context() as patch:
         patch.setattr(soak_checks, "plan_for", lambda _name, **options: plan_for(broken.LosesJobs, **options))
         text = soak.ready_test("fcfs", 1, [])
@@ -336,7 +336,7 @@ def test_the_command_prints_a_table_and_a_failing_test(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Here:
-        """Workers that are this process, so that what is changed here is changed for them."""
+        """Workers in this process, so that patches apply to them."""
 
         def __init__(self, n: int) -> None:
             self.map = map

@@ -87,7 +87,7 @@ def test_delays_shorter_than_a_tick_make_no_empty_profile() -> None:
 
 
 def test_a_job_that_could_never_resume_is_not_suspended() -> None:
-    """Its machine had left for good when an urgent job came, and the run never ended."""
+    """Its machine had failed permanently when an urgent job came, and the run never ended."""
     assert_sound(
         Scene(
             policy="ujfb",

@@ -25,14 +25,14 @@ _BY_CALLS, _BY_FILES = 35, 50
 
 @dataclass(slots=True)
 class Found:
-    """What came of one try. `stage` is when it was hit, empty if it ended before; `problems` should be none."""
+    """The result of one try. `stage` is when it was hit, empty if it ended before; `problems` should be none."""
 
     stage: str = ""
     how: str = ""
     problems: list[str] = field(default_factory=list)
 
     def expect(self, is_so: object, what: str) -> None:
-        """Take note of what should be so and is not."""
+        """Record a condition that does not hold."""
         if not is_so:
             self.problems.append(what)
 

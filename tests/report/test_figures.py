@@ -378,7 +378,7 @@ def test_more_journals_than_runs_are_rejected(place: Path) -> None:
     assert "--journal: 2 journals for 1 run" in done.stderr
 
 
-def test_a_journal_of_another_run_is_refused(place: Path) -> None:
+def test_a_journal_of_another_run_is_rejected(place: Path) -> None:
     done = run_cli("report", "easy", "--journal", "pushy.pbj", "--output", "wrong.html", cwd=place)
     assert done.returncode == 2
     assert "--journal pushy.pbj: policy" in done.stderr

@@ -87,7 +87,7 @@ def test_the_default_is_the_width_of_the_text(run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", ["wide", "1.9", "41", "nan", "-3"])
-def test_widths_that_are_refused(text: str, place: Path) -> None:
+def test_invalid_widths_are_rejected(text: str, place: Path) -> None:
     done = run_cli("plot", "cdf", "few", "--width", text, "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"pybatsched: --width {text}: expected column, text or 2 to 40 inches\n"
@@ -240,7 +240,7 @@ def test_labels_are_by_position_or_by_name(given: tuple[str, ...], labels: list[
         (("few=",), "--label: found an empty label for few; expected a name"),
     ],
 )
-def test_labels_that_are_refused(given: tuple[str, ...], message: str, place: Path) -> None:
+def test_invalid_labels_are_rejected(given: tuple[str, ...], message: str, place: Path) -> None:
     args = [text for label in given for text in ("--label", label)]
     done = run_cli("plot", "cdf", "few", "many", *args, "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
@@ -372,7 +372,7 @@ def test_invalid_options_for_a_campaign_are_rejected(
     assert message in done.stderr
 
 
-def test_unknown_figures_are_refused_in_python(run: Run) -> None:
+def test_unknown_figures_are_rejected_in_python(run: Run) -> None:
     with pytest.raises(InputError, match="figure 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
         figure_of("joy", [run])
     with pytest.raises(InputError, match="figure 'joy': expected one of boxes, ratios, means, mean-ratios"):

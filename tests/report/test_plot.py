@@ -141,7 +141,7 @@ def test_boxes_show_their_n_and_each_run_has_a_panel(place: Path) -> None:
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 @pytest.mark.parametrize("args", [("plot", "cdf", "days", "--output"), ("workload", "stats", "days.json", "--plot")])
 def test_an_incomplete_figure_is_removed(args: tuple[str, ...], ending: str, place: Path, tmp_path: Path) -> None:
-    """Of any kind: where the disk is full in the middle of one, each kind has troubles of its own."""
+    """Of any kind: if the disk becomes full while writing, each kind fails differently."""
     path = tmp_path / f"figure.{ending}"
     done = run_with_little_room(*args, str(path), cwd=place)
     assert (done.returncode, done.stderr) == (2, f"pybatsched: {path}: cannot be written: File too large\n")

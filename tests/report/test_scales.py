@@ -52,7 +52,7 @@ def test_the_ratio_one_is_on_the_axis() -> None:
     assert near.high > 1.0
 
 
-def test_an_axis_has_room_below_and_above_and_begins_at_zero_where_that_is_cheap() -> None:
+def test_an_axis_has_margins_and_starts_at_zero_if_that_needs_little_space() -> None:
     assert scale_of([chart([10.0], [20.0])]) == Scale(9.5, about(21.365), is_log=False)
     assert scale_of([chart([3.0], [20.0])]) == Scale(0.0, about(22.6), is_log=False)
     assert scale_of([chart([0.0], [10.0])]) == Scale(0.0, about(11.3), is_log=False)

@@ -72,7 +72,7 @@ WHOLE = {f"a_{name}" for name in ("jobs.csv", "schedule.csv", "machine_states.cs
 
 @contextlib.contextmanager
 def halted(*more: str) -> Iterator[subprocess.Popen[str]]:
-    """A run that waits in its midst, with so many jobs over."""
+    """A run that pauses after a given number of ended jobs."""
     command = [sys.executable, "-m", "pybatsched", *simulate(*more)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -89,7 +89,7 @@ def await_file(path: Path, process: subprocess.Popen[str]) -> None:
 
 
 def n_rows() -> int:
-    """Count the rows of what there is of a run that are whole."""
+    """Count the complete rows of a partial run."""
     return max(Path("out/a.part_jobs.csv").read_text().count("\n") - 1, 0)
 
 
@@ -309,7 +309,7 @@ def test_a_signal_during_the_final_rename_does_not_stop_it(
 
 @pytest.fixture
 def broken(place: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """The prefix of a run that broke off; there is a whole one called out/b."""
+    """The prefix of an interrupted run; out/b is a complete one."""
     run_run("out/b", "fcfs")
     with pytest.raises(PolicyError):
         run_run("out/a", HALTING, then="raise")
@@ -453,7 +453,7 @@ def test_compare_of_a_partial_run(place: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_results_in_two_places_are_read_as_one_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that was killed while its files took their places has finished; the next one tidies up."""
+    """A run that was killed while its files were renamed counts as finished; the next run renames the rest."""
     whole_run()
     _, expected, _ = run_command("metrics", "out/a", "--json", capsys=capsys)
     moving = sorted(results(), key=SUFFIXES.index)

@@ -41,7 +41,7 @@ def seen(prefix: str, *, newest: bool = False) -> dict[str, str]:
 
 @contextmanager
 def killed_at(step: int) -> Iterator[list[str]]:
-    """Stop before the given change of a file, and let nothing happen after it. Return the changes that were made."""
+    """Stop before the given change of a file, and skip all later ones. Return the changes that were made."""
     made: list[str] = []
 
     def change(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,7 +112,7 @@ def test_partial_files_of_an_earlier_run_are_not_used(tmp_path: Path) -> None:
 
 
 def test_every_step_is_tried(tmp_path: Path) -> None:
-    """The steps above are more than there are, so that the last ones are not left out."""
+    """The range above exceeds the number of steps, so that the last steps are included."""
     with killed_at(1000) as made, Results(str(tmp_path / "a")) as results:
         write(results, "x", frozenset(SUFFIXES))
     assert {*made} == {"write", "unlink", "replace"}
@@ -272,7 +272,7 @@ def test_a_partly_written_state_file_is_none(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_state_that_does_not_fit_keeps_the_previous_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little of the new one would fit: results that were whole can still be read, and the next run begins."""
+    """However little of the new state fits: complete results can still be read, and the next run starts."""
     prefix = str(tmp_path / "a")
     with Results(prefix) as results:
         write(results, "old", frozenset({JOBS}))

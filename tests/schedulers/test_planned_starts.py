@@ -43,7 +43,7 @@ def test_which_schedulers_promise_planned_starts(name: str, options: dict[str, A
 
 
 class PromisedOptions(ConservativeOptions):
-    """What is drawn besides."""
+    """The seed of the random choices."""
 
     seed: int = 0
 

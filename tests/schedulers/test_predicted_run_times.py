@@ -449,7 +449,7 @@ def test_a_wrong_prediction_is_an_error_of_the_policy(answer: Any) -> None:
         pb.simulate(a_log(), "easy", predict=wrong, progress=False)
 
 
-def test_bad_options_are_refused() -> None:
+def test_bad_options_are_rejected() -> None:
     with pytest.raises(InputError, match=r"policy easy: option predict \(from Python\): unknown predictor 'lst2'"):
         pb.policy("easy", predict="lst2")
     with pytest.raises(InputError, match=r"policy easy: option correct \(from Python\): .*one of requested, doubling"):

@@ -192,7 +192,7 @@ def test_infeasible_jobs_are_rejected_on_request(tmp_path: Path) -> None:
     assert "1 rejected, first reason: cannot meet its deadline 12.0" in done.stdout
 
 
-def test_jobs_without_a_time_are_refused_with_the_reason(tmp_path: Path) -> None:
+def test_jobs_without_a_time_are_rejected_with_the_reason(tmp_path: Path) -> None:
     done = simulate(Workload().job("a", n=1, s=1, max_stay=9), tmp_path, "dbf")
     assert "has neither walltime nor estimate" in done.stdout
     assert simulate(Workload().job("a", n=1, s=1, max_stay=9), tmp_path, "dbf", "assume_walltime=5").returncode == 0
@@ -211,7 +211,7 @@ def test_a_group_too_small_for_all_jobs_gives_a_remark(size: int, remarked: bool
     assert (remark in server.errors) is remarked
 
 
-def test_a_job_larger_than_the_principal_group_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_job_larger_than_the_principal_group_is_rejected_with_the_reason(tmp_path: Path) -> None:
     done = simulate(Workload().job("a", n=7, s=9, walltime=10), tmp_path, "redirection", "group_size=2")
     assert "can never fit: asks for 7 processors, partition principal has 6" in done.stdout
 
@@ -254,7 +254,7 @@ def test_a_job_that_ends_as_it_is_to_be_redirected_is_not_run_again() -> None:
     assert set(engine.jobs.alive) == {"w0!wide", "w0!small"}
 
 
-def test_a_redirected_job_whose_group_shrinks_for_good_is_refused_with_the_reason() -> None:
+def test_a_redirected_job_whose_group_shrinks_for_good_is_rejected_with_the_reason() -> None:
     jobs = Workload().job("first", n=2, s=100, walltime=101).job("long", n=2, s=90, walltime=91)
     jobs.job("third", n=2, s=95, walltime=96)
     for index in range(4):

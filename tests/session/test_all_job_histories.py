@@ -71,7 +71,7 @@ def test_a_message_is_decoded_once_however_many_jobs_it_is_about(
 
 
 def test_reasons_are_asked_only_for_waiting_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the others as many may run at each message as the machine has processors."""
+    """Of the other jobs, at most as many run at each message as the machine has processors."""
     path = record(tmp_path / "run.pbj", crowd(50), 50, "fcfs")
     looked = Counter[str]()
     ask = JobHistory.ask
@@ -123,7 +123,7 @@ def test_a_truncated_reply_is_not_a_different_reply(tmp_path: Path) -> None:
 
 
 def test_the_policy_is_asked_again_after_an_unanswered_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be compared is not played, as in a replay."""
+    """Messages that cannot be compared are not replayed."""
     path = record(tmp_path / "run.pbj", QUEUE, 4)
     exchanges = list(JournalReader(path).exchanges())
     exchanges.insert(2, Exchange(99, b'{"now": 0.5, "events": []}'))

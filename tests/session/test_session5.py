@@ -186,7 +186,7 @@ def test_a_second_greeting_is_rejected() -> None:
 
 @pytest.mark.parametrize("name", ["basic", "calls", "dynamic", "features-reject", "kill"])
 def test_easy_reads_recorded_messages_to_another_scheduler(name: str) -> None:
-    """Until the first job that easy has started and the other has not, or the reverse; all of it is understood."""
+    """Up to the first job that only one of the two schedulers has started; all messages are read."""
     (recording,) = (one for one in recordings5() if one.name == name)
     requests = [raw for sender, raw in recording.records if sender == "batsim"]
     session = Session(plan_for("easy"))

@@ -180,7 +180,7 @@ def test_jobs_that_held_the_processors_are_listed(journal: Path) -> None:
 
 
 def test_times_of_a_log_are_exact_to_the_tick(tmp_path: Path) -> None:
-    """Logs count from 1970 on: six digits of that are a fortnight."""
+    """Logs count from 1970 on: with six digits, times are rounded to weeks."""
     at = 1e9 + 0.25
     jobs = Workload().job("a", n=3, s=8.5, at=at, walltime=10).job("b", n=4, s=5, at=at + 1, walltime=6)
     record(tmp_path / "run.pbj", jobs, 4)
@@ -322,7 +322,7 @@ def recorded(path: Path, workload: Workload, n_procs: int, policy: str, **option
 
 
 def test_only_processors_of_the_partition_of_the_job_count(tmp_path: Path) -> None:
-    """Four of eight processors are kept for jobs that hold others up: free as they are, they are not for b."""
+    """Four of eight processors are reserved for redirected jobs: although free, b cannot use them."""
     jobs = Workload().job("a", n=3, s=30, walltime=40).job("b", n=2, s=5, at=1, walltime=6)
     path = recorded(tmp_path / "run.pbj", jobs, 8, "redirection", group_size=4)
     assert run_cli("explain", str(path), "w0!b", "--why-not-earlier").stdout.splitlines() == [

@@ -90,7 +90,7 @@ def test_an_event_in_data_has_the_time_of_the_one_around_it() -> None:
 
 
 @pytest.mark.parametrize("data", ["some data", "", "[1]", "3", '{"a": 1}', '{"type": 3}', '{"type": NaN}', None, {}])
-def test_other_data_is_no_event(data: Any) -> None:
+def test_other_data_is_not_converted_to_an_event(data: Any) -> None:
     event = {"type": "generic", "timestamp": 1, "data": data}
     assert external_events.from_batsim5(event) is event
     assert external_events.from_batsim5(external_events.to_batsim5(event)) == event

@@ -8,7 +8,7 @@ from pybatsched.simulator.loop import HALT, SAME_INSTANT_S, Loop, Process
 
 
 class Stage:
-    """A loop that notes what happens, and when the server looked."""
+    """A loop that records notices, and when the server looked."""
 
     def __init__(self) -> None:
         self.received: list[Any] = []
@@ -79,7 +79,7 @@ def test_waiting_for_a_past_instant_continues_immediately() -> None:
 
 
 def test_a_sender_continues_before_the_processes_it_started() -> None:
-    """So the decision that follows a kill overtakes the kill's answer."""
+    """So the decision after a kill comes before the answer to the kill."""
     stage = Stage()
 
     def start() -> None:

@@ -133,7 +133,7 @@ PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "paral
     ],
 )
 def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], message: str, tmp_path: Path) -> None:
-    """Batsim survives both. So it is no fault of the scheduler's."""
+    """Batsim accepts both, so it is not an error of the scheduler."""
     with pytest.raises(NotSimulatedError, match=message):
         simulated(decided, tmp_path, "--enable-dynamic-jobs")
     assert run(DROP_IN, decided, tmp_path, "--enable-dynamic-jobs") == 2
@@ -156,5 +156,5 @@ def run(program: Sequence[str], decided: Sequence[Decided], folder: Path, *optio
         while process.poll() is None and b"SIMULATION_ENDS" not in message:
             if scheduler.waits():
                 message = scheduler.receive()
-                scheduler.say(reply_to(json.loads(message), decided))
+                scheduler.send(reply_to(json.loads(message), decided))
         return process.wait(PATIENCE_OF_WORK_S)

@@ -153,7 +153,7 @@ def test_tau_is_used_and_recorded(place: Path) -> None:
     assert summary(place, "a")["figures"]["mean_bounded_slowdown"] == pytest.approx(mean, abs=0, rel=1e-12)
 
 
-def test_a_selection_is_read_back_or_refused() -> None:
+def test_a_selection_is_read_back_or_rejected() -> None:
     selection = Selection(60, 120, max_jobs=3, partitions=("gpu",))
     assert Selection.from_json(selection.as_json(), 1) == replace(selection, may_be_empty=True)
     assert Selection.from_json(selection.as_json(), 2).shift is False

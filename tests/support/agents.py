@@ -9,7 +9,7 @@ import numpy as np
 
 
 def by_numbers(observation: Any, mask: Any) -> int:
-    """Choose by nothing but what is seen, and every choice now and then."""
+    """Choose by the observation alone; every choice occurs."""
     seen = b"".join(observation[name].tobytes() for name in sorted(observation))
     choices = np.flatnonzero(mask)
     return int(choices[zlib.crc32(seen) % len(choices)])

@@ -11,13 +11,13 @@ from pybatsched_schedulers.fcfs import FcfsScheduler
 
 
 class CallingOptions(QueueOptions):
-    """How often it wants to be called when its queue is empty."""
+    """The number of calls it requests when its queue is empty."""
 
     calls: int = 10**9
 
 
 class Calling(LocalPolicy):
-    """FCFS that wants to be called ten seconds later, one call at a time."""
+    """FCFS that requests a call ten seconds later, one at a time."""
 
     Options = CallingOptions
     scheduler = FcfsScheduler

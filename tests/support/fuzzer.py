@@ -34,7 +34,7 @@ class Fuzzer:
         message = json.loads(raw)
         self.requests.append(message)
         for event in message["events"]:
-            self._hear(event["type"], event["data"])
+            self._receive(event["type"], event["data"])
         now = message["now"]
         if self.finished:
             return json.dumps({"now": now, "events": []}).encode()
@@ -53,7 +53,7 @@ class Fuzzer:
         busy_s = self.dice.choice([0, 0, 0, 0, 0.5, 1, 3])
         return json.dumps({"now": stamp + busy_s, "events": events}).encode()
 
-    def _hear(self, kind: str, data: dict[str, Any]) -> None:
+    def _receive(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "SIMULATION_BEGINS":
             self.n_procs = data["nb_compute_resources"]
             self.free = list(range(self.n_procs))

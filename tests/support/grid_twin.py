@@ -118,7 +118,7 @@ def speedup(fraction: float, n: int) -> float:
 
 
 class Offer(NamedTuple):
-    """An end, on the how manieth cluster and with how many processors."""
+    """An end, with the index of the cluster and the number of processors."""
 
     end_at: float
     nth: int
@@ -129,7 +129,7 @@ NOTHING = Offer(math.inf, -1, 0)
 
 
 def by_halves(end_of: Callable[[int], float], n_most: int) -> tuple[float, int]:
-    """Search as the study does, and remember all that was looked at."""
+    """Search as the study does, and record all sizes that were tried."""
     low, high = 1, n_most
     seen = {low: end_of(low), high: end_of(high)}
     while high - low > 1:

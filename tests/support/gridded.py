@@ -10,7 +10,7 @@ from support.located import DYNAMIC, facts
 
 
 class Fate(NamedTuple):
-    """What became of a job: when it ran, on which cluster, with how many processors, and what it went through."""
+    """The result of a job: when it ran, on which cluster, with how many processors, and its moves."""
 
     started_at: float | None
     ended_at: float | None

@@ -17,7 +17,7 @@ PRESETS = {"fcfs": (0, 0, 0), "eft": (1, 0, 0), "lea": (500, 1, 0), "leo": (500,
 
 @dataclass(eq=False)
 class TwinJob:
-    """A job; the twin fills in what becomes of it."""
+    """A job; the twin fills in its result."""
 
     id: str
     at: float

@@ -113,8 +113,8 @@ class NetworkFuzzer(Fuzzer):
         self.profiles: dict[str, str] = {}
         self.n_io = 0
 
-    def _hear(self, kind: str, data: dict[str, Any]) -> None:
-        super()._hear(kind, data)
+    def _receive(self, kind: str, data: dict[str, Any]) -> None:
+        super()._receive(kind, data)
         if kind == "JOB_SUBMITTED":
             self.profiles[data["job_id"]] = data["job"]["profile"]
 

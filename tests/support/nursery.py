@@ -49,9 +49,9 @@ class Forked:
         fds = [stderr.fileno(), news, *([] if stdout is None else [stdout])]
         socket.send_fds(_nursery().channel, [json.dumps(request).encode()], fds)
         os.close(news)
-        self.pid = self._hear()
+        self.pid = self._receive()
 
-    def _hear(self, patience_s: float = PATIENCE_S) -> int:
+    def _receive(self, patience_s: float = PATIENCE_S) -> int:
         """Wait for the next number from its parent: its process id, then its wait status."""
         ready, _, _ = select.select([self._news], [], [], patience_s)
         if not ready:
@@ -68,7 +68,7 @@ class Forked:
     def finish(self, patience_s: float = PATIENCE_S) -> int:
         """Wait for the end, for so long at most. Return the exit code."""
         if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(self._hear(patience_s))
+            self.returncode = os.waitstatus_to_exitcode(self._receive(patience_s))
             os.close(self._news)
         return self.returncode
 

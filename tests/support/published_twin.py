@@ -49,9 +49,9 @@ class PublishedTwin:
         for second in count():
             if not (self.to_come or self.waiting or self.new or self.running):
                 return
-            self.live(second)
+            self.simulate_second(second)
 
-    def live(self, t: int) -> None:
+    def simulate_second(self, t: int) -> None:
         """Simulate one second."""
         ended = [job for job in self.running if job.ended_at == t]
         for job in ended:

@@ -48,7 +48,7 @@ class Scheduler:
         assert self._socket.poll(PATIENCE_MS)
         return bytes(self._socket.recv())
 
-    def say(self, reply: bytes) -> None:
+    def send(self, reply: bytes) -> None:
         """Reply to the received message."""
         self._socket.send(reply)
 

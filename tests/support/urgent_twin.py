@@ -93,7 +93,7 @@ class Preemption:
 
 
 class SlowUjfb(Policy):
-    """Urgent jobs first, by the book."""
+    """Urgent jobs first, by its rules."""
 
     Options = UjfbOptions
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
@@ -509,7 +509,7 @@ class SlowUjfb(Policy):
         return any(at < now - LATE for at in instants)
 
     def put_in_front(self) -> bool:
-        """Return the first places to jobs that were put in front. Return whether there are any."""
+        """Let jobs that were put in front have the first places. Return whether there are any."""
         found = [job for rank, _, job in self.queue if rank == -math.inf and job.id not in self.places]
         for job in found:
             self.places[job.id] = math.inf

@@ -78,7 +78,7 @@ def test_an_archive_that_does_not_answer(mirror: tuple[str, Path], tmp_path: Pat
             archive.get("small.swf.gz", tmp_path / "logs", where)
 
 
-def test_the_command_lists_and_refuses(tmp_path: Path) -> None:
+def test_the_command_lists_logs_and_rejects_unknown_ones(tmp_path: Path) -> None:
     assert "SDSC-DS-2004-2.1-cln.swf.gz" in run_cli("traces", "list").stdout
     done = run_cli("traces", "get", "nothing.swf", "--output", str(tmp_path))
     assert (done.returncode, "unknown log" in done.stderr) == (2, True)

@@ -253,7 +253,7 @@ def test_a_file_without_jobs_can_be_converted(run: Run, tmp_path: Path) -> None:
     )
 
 
-def test_convert_refuses_other_names_and_options_of_logs_for_batsim_files(run: Run, tmp_path: Path) -> None:
+def test_convert_rejects_other_names_and_options_of_logs_for_batsim_files(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, line())
     with pytest.raises(InputError, match="expected a file name that ends in .json or .json.gz"):
         run("convert", file, tmp_path / "w.swf")

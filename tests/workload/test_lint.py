@@ -146,7 +146,7 @@ def test_the_count_is_that_of_the_instants_at_which_the_simulator_has_another_or
     assert len(list(overtaken_jobs((at, str(number), number) for at, number in jobs))) == len(differ)
 
 
-def test_a_file_with_no_job_in_it_is_no_log(tmp_path: Path) -> None:
+def test_a_file_without_jobs_is_not_a_log(tmp_path: Path) -> None:
     (tmp_path / "readme").write_text("This is\nnot a log.\n")
     with pytest.raises(InputError, match="line 1: expected at least 18 fields, found 2; no line of the file is a job"):
         lint(tmp_path / "readme")

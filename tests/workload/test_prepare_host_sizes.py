@@ -71,7 +71,7 @@ def test_sizes_already_in_nodes_are_rejected() -> None:
         ("hears", '"parallel" of type parallel: it has an amount for each processor'),
     ],
 )
-def test_work_that_would_take_another_time_is_refused(profile: str, found: str, tmp_path: Path) -> None:
+def test_work_that_would_take_another_time_is_rejected(profile: str, found: str, tmp_path: Path) -> None:
     """Also if it is a part of the work; an unused profile is no reason."""
     jobs = [{"id": "a", "subtime": 0, "res": 32, "profile": profile}, {"id": "b", "subtime": 0, "res": 1}]
     content = {"nb_res": 64, "jobs": [jobs[0], jobs[1] | {"profile": "easy"}], "profiles": BOUND}
@@ -85,7 +85,7 @@ def test_work_that_would_take_another_time_is_refused(profile: str, found: str, 
     assert run_cli(*args, cwd=tmp_path).returncode == 0
 
 
-def test_ranks_on_hosts_are_refused() -> None:
+def test_ranks_on_hosts_are_rejected() -> None:
     with pytest.raises(InputError, match="^w.json: job 0, field smpi_ranks_to_hosts_mapping: expected none, because"):
         in_hosts(workload(1, smpi_ranks_to_hosts_mapping=[0]), "node", 16)
 

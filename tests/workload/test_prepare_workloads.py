@@ -45,7 +45,7 @@ def test_times_with_units_are_read(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "d", "-1", "3x", "1h30", "nan", "inf", "1e999", "１"])
-def test_other_times_are_refused(text: str) -> None:
+def test_other_times_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="^--from: expected seconds"):
         seconds_of(text, "--from")
 

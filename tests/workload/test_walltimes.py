@@ -52,7 +52,7 @@ def test_walltime_and_estimate_of_each_rule(
 @pytest.mark.parametrize(
     "text", ["", "exactly", "factor", "factor:", "factor:0", "factor:-1", "factor:x", "factor:nan"]
 )
-def test_other_rules_are_refused(text: str) -> None:
+def test_other_rules_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="walltimes"):
         Walltimes.parse(text)
 
@@ -84,7 +84,7 @@ def test_every_walltime_exceeds_the_run_time(rule: str, run_s: float, requested_
 
 
 @given(st.text(max_size=20))
-def test_rules_are_read_or_refused(text: str) -> None:
+def test_rules_are_read_or_rejected(text: str) -> None:
     try:
         rule = Walltimes.parse(text)
     except InputError:

@@ -138,7 +138,7 @@ def test_nothing_is_divided_by_zero(tmp_path: Path) -> None:
 
 
 def test_points_that_are_one_run_count_once(tmp_path: Path) -> None:
-    """Three seeds of which nothing depends on are one run; a policy that draws is paired with it three times."""
+    """Three seeds without influence are one run; a random policy is paired with it three times."""
     rows = [row("w", "base", 2.0, seed=seed, address="0" * 64) for seed in (1, 2, 3)]
     rows += [row("w", "p", 2.0 * seed, seed=seed) for seed in (1, 2, 3)]
     found = points(tmp_path, rows)

@@ -24,7 +24,7 @@ def run(*jobs: tuple[str, float, int, dict[str, Any]]) -> Run:
 
 
 def classes(coloring: Coloring) -> list[list[str]]:
-    """What each job is called, run by run."""
+    """The class name of each job, by run."""
     return [[coloring.words[k] for k in column.tolist()] for column in coloring.classes]
 
 

@@ -72,7 +72,7 @@ def test_the_page_shows_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_page_without_a_summary_shows_only_what_is_known(place: Path, tmp_path: Path) -> None:
-    """As of a run of Batsim's own."""
+    """As for a run of Batsim alone."""
     (tmp_path / "plain_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
     rows = cells(page.of_runs([read_run(str(tmp_path / "plain"), n_procs=32)]), "what")
     assert rows == [["", "plain"], ["platform", "32 processors"], ["τ of bounded slowdowns", "10 s"]]

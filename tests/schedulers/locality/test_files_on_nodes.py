@@ -40,7 +40,7 @@ def test_a_file_is_evicted_with_its_last_user_unless_a_job_starts_at_that_instan
         assert files.arrive("f", 4, 8, later, 200) == found
 
 
-def test_a_load_goes_on_when_its_loader_is_killed_and_others_use_it() -> None:
+def test_a_load_continues_if_its_job_is_killed_and_others_use_the_file() -> None:
     files = plain()
     files.arrive("f", 4, 8, 0, 5)
     files.arrive("f", 4, 8, 2, 50)
@@ -124,7 +124,7 @@ def test_an_aborted_load_is_waited_for_at_that_instant_only() -> None:
 
 
 def test_users_of_a_file_before_it_was_unused_do_not_count() -> None:
-    """Not even if another user starts in the instant in which it was left."""
+    """Not even if another job starts at the instant at which it became unused."""
     files = plain()
     files.arrive("f", 4, 8, 0, 200)
     files.leave("f", 50)

@@ -214,7 +214,7 @@ def test_events_at_a_multiple_of_the_period_are_handled_without_a_call(algorithm
 
 
 def test_no_call_is_requested_twice() -> None:
-    """News makes the next period worth an event, and in between the estimate of the first job is what to wait for."""
+    """After an event the next period is checked; in between the estimate of the first job is the next time."""
     far, hour = 90 * 3600, 3600
     jobs = Workload()
     for name, cluster, n in (("1", "c1", 4), ("2", "c2", 3)):

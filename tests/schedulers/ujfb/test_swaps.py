@@ -116,7 +116,7 @@ def test_how_many_swapped_jobs_a_host_can_hold() -> None:
 
 
 def test_jobs_larger_than_the_host_memory_are_not_preempted() -> None:
-    """A began first, but its 48 GB on each engine do not fit; B has little memory and goes."""
+    """A started first, but its 48 GB on each engine do not fit; B needs little memory and is swapped out."""
     jobs = (
         Workload()
         .job("A", n=2, s=100, walltime=101, estimate=100)

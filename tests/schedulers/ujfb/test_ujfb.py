@@ -22,7 +22,7 @@ def exact(jobs: Workload, name: str, at: float, n: int, s: float, **fields: Any)
 
 
 def example(*urgents: tuple[str, float, int, float]) -> Workload:
-    """The machine of the examples: R1 runs on 0-5, R2 wants all, R3 must wait for it."""
+    """The machine of the examples: R1 runs on 0-5, R2 needs all processors, R3 waits for R2."""
     jobs = Workload()
     for name, at, n, s in (("R1", 0, 6, 100), ("R2", 1, 8, 50), ("R3", 2, 1, 200)):
         exact(jobs, name, at, n, s)

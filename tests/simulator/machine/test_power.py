@@ -32,7 +32,7 @@ def write(directory: Path, *jobs: tuple[int, list[dict[str, object]]]) -> None:
 
 
 def energies(directory: Path, program: Sequence[str] = DROP_IN) -> list[tuple[float, float]]:
-    """Run all jobs at once. Gives when ends were, and what all hosts together had consumed by then."""
+    """Run all jobs at once. Return the ends, and the energy of all hosts up to each end."""
     command = [*program, "-p", "p.xml", "-w", "w.json", "-E", "--no-sched", "-q"]
     subprocess.run(command, cwd=directory, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=True)
     table = rows(directory / "out_consumed_energy.csv")

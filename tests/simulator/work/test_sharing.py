@@ -171,7 +171,7 @@ def test_no_resource_is_overused_and_no_bound_exceeded(slow: Slow) -> None:
 
 @given(systems(), st.data())
 def test_any_order_of_changes_gives_the_same_rates(slow: Slow, data: st.DataObject) -> None:
-    """Users come in this order, with solutions between, and others that have left leave no trace."""
+    """Users are added in this order, with solutions in between; removed users have no effect."""
     expected = slow.solve()
     resources, users = built(slow)
     solver = Sharing()

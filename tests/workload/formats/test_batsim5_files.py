@@ -102,7 +102,7 @@ def test_jobs_have_batsims_fields_and_one_text_for_the_others() -> None:
     )
 
 
-def test_no_walltime_is_no_field() -> None:
+def test_a_job_without_walltime_has_no_walltime_field() -> None:
     assert job5(walltime=-1) == job(extra_data='{"walltime": -1}')
 
 

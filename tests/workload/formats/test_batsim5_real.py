@@ -127,7 +127,7 @@ def test_batsim_5_writes_the_same_amount_as_it_reads(place: Path) -> None:
     assert float(run5(place, content).jobs["a"]["execution_time"]) < 0.001
 
 
-def test_events_arrive_in_order_with_all_they_say(place: Path) -> None:
+def test_events_arrive_in_order_with_all_fields(place: Path) -> None:
     events: list[dict[str, Any]] = [
         {"timestamp": 2.5, "type": "alarm", "é": [1]},
         {"timestamp": 5, "type": "machine_unavailable", "resources": "0-3"},

@@ -73,7 +73,7 @@ def test_convert(tmp_path: Path) -> None:
         ("--run-times", "cut"),
     ],
 )
-def test_convert_refuses_what_is_for_swf_alone(tmp_path: Path, option: tuple[str, ...]) -> None:
+def test_convert_rejects_options_for_swf_only(tmp_path: Path, option: tuple[str, ...]) -> None:
     file = rackham_file(tmp_path, *ONE_OF_EACH)
     done = run_cli("workload", "convert", file, tmp_path / "w.json", *option)
     message = f"pybatsched: {option[0]}: expected a log in SWF, found a file of the Rackham format, {file}\n"
@@ -195,7 +195,7 @@ def test_instants_whose_jobs_are_not_in_the_order_of_their_ids(tmp_path: Path) -
     assert (finding.level, finding.count, finding.places) == ("note", 2, [1, 4])
 
 
-def test_the_node_list_of_the_study_is_no_workload(tmp_path: Path) -> None:
+def test_the_node_list_of_the_study_is_rejected_as_a_workload(tmp_path: Path) -> None:
     file = rackham_file(tmp_path, "{ id: 0 memory: 128 bandwidth: 0.1 core: 20 }")
     with pytest.raises(InputError, match=r"line 1: expected no fields but .* format; no line of the file is a job"):
         lint(file)

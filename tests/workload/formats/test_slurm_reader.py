@@ -270,7 +270,7 @@ def test_a_quote_without_end(tmp_path: Path) -> None:
         (b"JobID|Submit|Elapsed|NCPUS\n1|\x00|3|4\n", "line 2: expected text, found a binary file"),
     ],
 )
-def test_files_that_are_no_logs(tmp_path: Path, content: bytes, message: str) -> None:
+def test_files_that_are_not_logs_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "log"
     file.write_bytes(content)
     assert format_of(file) == "Slurm"

@@ -115,7 +115,7 @@ def test_lenient_reading_counts_by_reason(tmp_path: Path) -> None:
     }
 
 
-def test_files_that_are_no_logs(tmp_path: Path) -> None:
+def test_files_that_are_not_logs_are_rejected(tmp_path: Path) -> None:
     file = tmp_path / "log.swf"
     for content, text in (
         (b"", "found an empty file"),

@@ -310,7 +310,7 @@ def test_invalid_rows(tmp_path: Path, old: str, new: str, message: str) -> None:
         (b"\x28\xb5\x2f\xfd damaged data that is not zstd", "the zstd data is damaged"),
     ],
 )
-def test_files_that_are_no_tables(tmp_path: Path, content: bytes, message: str) -> None:
+def test_files_that_are_not_tables_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "jobs"
     file.write_bytes(content)
     for lenient in (False, True):

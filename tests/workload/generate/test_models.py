@@ -276,13 +276,13 @@ def test_sizes(text: str, values: set[int]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "gauss:1:2", "exponential", "exponential:0", "exponential:x", "uniform:5:1", "fixed:inf", "fixed:1:2"]
 )
-def test_other_run_times_are_refused(text: str) -> None:
+def test_other_run_times_are_rejected(text: str) -> None:
     with pytest.raises(InputError):
         run_times(text)
 
 
 @pytest.mark.parametrize("text", ["", "big", "fixed:11", "fixed:0", "uniform:1:2.5", "uniform:5:1", "power2:5:7"])
-def test_other_sizes_are_refused(text: str) -> None:
+def test_other_sizes_are_rejected(text: str) -> None:
     with pytest.raises(InputError):
         sizes(text, 10)
 
@@ -325,6 +325,6 @@ def test_users() -> None:
     "figures",
     [{"runtimes": "lognormal:1:1000"}, {"runtimes": "fixed:1e308"}, {"gap_s": 1e308}, {"load": 1e-320}],
 )
-def test_times_without_bounds_are_refused(figures: dict[str, Any]) -> None:
+def test_times_without_bounds_are_rejected(figures: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="times: expected all jobs within"):
         generate(Recipe("poisson", 4, n_jobs=10, **figures))

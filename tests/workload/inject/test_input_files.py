@@ -211,7 +211,7 @@ def test_jobs_without_a_user(user: Any, found: str) -> None:
         ({"bandwidth": 1}, "unknown key 'bandwidth'; did you mean 'bandwidth_gbps'?"),
     ],
 )
-def test_parameters_that_are_refused(given_: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_rejected(given_: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         step_of(Files, given_)
     assert str(caught.value).startswith(message)

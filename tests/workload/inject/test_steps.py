@@ -490,7 +490,7 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
         (("moldable", "--seed", "-1", "--output", "o.json"), "a whole number, 0 or more"),
     ],
 )
-def test_the_command_refuses(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     batsim4.write(steady(10), tmp_path / "w.json")
     code, _, errors = inject(tmp_path, *args)
     assert (code, message in errors) == (2, True), errors
