@@ -20,6 +20,7 @@ from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.options import AUTO, SIMGRID, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks
+from pybatsched.workload.formats.files import digest_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
 from pybatsched.workload.report import Report
@@ -187,7 +188,7 @@ def digests(
     platforms = [] if platform is None else [_digest(platform, names.find(platform, energy=energy).data())]
     return {
         "platform": platforms,
-        "workloads": [_digest(path, _content(path)) for path in workload_files],
+        "workloads": [{"file": path, "sha256": digest_of(path)} for path in workload_files],
         "events": [_digest(path, _content(path)) for path in events],
     }
 
@@ -199,10 +200,6 @@ def _digest(name: str, content: bytes) -> dict[str, str]:
 def _content(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
-    except IsADirectoryError:
-        raise InputError(
-            f"{path}: expected a file, found a directory; convert it first (pybatsched workload convert)"
-        ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
