@@ -109,19 +109,19 @@ class Preparer:
         return row._replace(name=f"{spec.name}{row.name}", family=spec.name, path=str(self._folder / row.path))
 
     def _is_there(self, name: str) -> bool:
-        return any((folder / name).is_file() for folder in self._source_folders)
+        return any(name and (folder / name).exists() for folder in self._source_folders)
 
     def _find(self, name: str) -> Path:
         for folder in self._source_folders:
             path = folder / name
-            if path.is_file():
+            if name and path.exists():
                 return path
         shown = ", ".join(str(folder) for folder in self._source_folders)
         raise InputError(f"workload file {name}: not found in {shown}; use --traces DIR or set PYBATSCHED_TRACES")
 
     def _digest(self, path: Path) -> str:
         if path not in self._digests:
-            self._digests[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+            self._digests[path] = files.digest_of(path)
         return self._digests[path]
 
 

@@ -67,7 +67,7 @@ class Log:
     name: str
     #: The options that the file was read with, for the summary of a run; None if the jobs are not those of a file.
     how_read: Mapping[str, Any] | None = field(default=None, repr=False)
-    #: The SHA-256 digest of the file; empty if the jobs are not those of a file.
+    #: The SHA-256 digest of the file, or of the files of a directory; empty if the jobs are not those of a file.
     file_digest: str = field(default="", repr=False)
     #: Whether the jobs come from a log, whose sizes may be in cores where a platform has nodes.
     is_from_log: bool = field(default=False, repr=False)
@@ -307,10 +307,7 @@ def read_workload(
     how |= {"selection": selection.as_json()} if partitions else {}
     how |= {"lenient": True} if lenient else {}
     is_log = files.format_of(path, format, None if mapping is None else str(mapping)) != "Batsim JSON"
-    if Path(path).is_dir():  # a table of several files: runs write the workload beside their results
-        return Log(workload, name or name_of_file(path), is_from_log=is_log)
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return Log(workload, name or name_of_file(path), how, digest, is_log)
+    return Log(workload, name or name_of_file(path), how, files.digest_of(path), is_log)
 
 
 @public

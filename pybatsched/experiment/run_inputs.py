@@ -21,6 +21,7 @@ from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.failures import FailureModel, checkpointed
 from pybatsched.simulator.options import AUTO, SIMGRID, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks
+from pybatsched.workload.formats.files import digest_of
 from pybatsched.workload.inject.checkpoints import Checkpointing
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
@@ -210,7 +211,7 @@ def digests(
         platforms = [_digest(platform, names.find(platform, energy=energy).data())]
     return {
         "platform": platforms,
-        "workloads": [_digest(path, _content(path)) for path in workload_files],
+        "workloads": [{"file": path, "sha256": digest_of(path)} for path in workload_files],
         "events": [_digest(path, _content(path)) for path in events],
     }
 
@@ -222,10 +223,6 @@ def _digest(name: str, content: bytes) -> dict[str, str]:
 def _content(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
-    except IsADirectoryError:
-        raise InputError(
-            f"{path}: expected a file, found a directory; convert it first (pybatsched workload convert)"
-        ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 

@@ -366,7 +366,7 @@ def test_types_of_parquet(tmp_path: Path) -> None:
 def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     file = tmp_path / "t"
-    file.write_bytes(b"PAR1" if library == "polars" else zstandard.compress(b"a,b\n"))
+    file.write_bytes(b"PAR1\0\0\0\0PAR1" if library == "polars" else zstandard.compress(b"a,b\n"))
     with pytest.raises(InputError, match=r"pip install 'pybatsched\[traces\]'"):
         read_table(file, mapping=mapping(tmp_path))
 
