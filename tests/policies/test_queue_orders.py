@@ -258,6 +258,11 @@ def test_fields_must_be_numbers(bad: Any) -> None:
         value("weight * 2", Job("a", 1, fields={"weight": bad}))
 
 
+def test_a_job_without_a_user_has_no_rank_by_user() -> None:
+    with pytest.raises(InputError, match="job a: the order needs the field user; expected a number, found none"):
+        value("2 * user", Job("a", 1))
+
+
 # --- the queue ----------------------------------------------------------------------------------------------------
 
 
