@@ -159,10 +159,15 @@ class Actions:
 
     def do_execute_job(self, decision: d.ExecuteJob) -> None:
         """Start a job."""
-        job = self._job(decision.job_id)
-        self.register_reshaped(job, decision.reason)
+        job = self._jobs.alive.get(decision.job_id) or self._job(decision.job_id)
+        if job.registered_as != (job.n_procs, job.scale):
+            self.register_reshaped(job, decision.reason)
         stamp = self.now if decision.timestamp is None else decision.timestamp
-        job.partition = self._cluster.partition_at(decision.procs)
+        partitions = self._cluster.partitions
+        if len(partitions) == 1:  # the usual case; the processors were checked to be in it
+            (job.partition,) = partitions.values()
+        else:
+            job.partition = self._cluster.partition_at(decision.procs)
         start_job(job, max(stamp, self.now), decision.procs, decision.reason)
         self._jobs.n_running += 1
         self._cluster.occupy(job)

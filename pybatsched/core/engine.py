@@ -213,9 +213,29 @@ class Engine:
 
     def step(self, now: float, events: Sequence[e.Event]) -> Reply:
         """Apply one message and return the reply. Cost: the policy's, plus a few set operations per event."""
-        self._check_time(now, events)
+        is_expected = self.began and not self.ended and self.now - TICK <= now < math.inf
+        for event in events:
+            if event.timestamp > now + TICK:
+                is_expected = False
+        if not is_expected:
+            self._check_time(now, events)
+        if now > self.now:
+            self.now = now
         try:
-            return self._step(events)
+            if self.began:
+                self._actions.start_reply(self.now)
+                if self._predictions is not None:
+                    self._correct_estimates(events)
+            for event in sorted(events, key=_rank) if len(events) > 1 else events:
+                self._event = event
+                self._apply[type(event)](event)
+            self._event = None
+            if self.ended:
+                return Reply(self.now, ())
+            if self._failures is not None and self._failures.has_stopped:
+                for job in self._failures.to_requeue(self.now):
+                    self._caller.call("on_failure", job, self.now)
+            return self._reply(events)
         except NOT_THE_PLUGINS as error:
             if isinstance(error, RemoteProtocolError) and self._event is not None and not self._hook:
                 index = next(i for i, event in enumerate(events) if event is self._event)
@@ -235,22 +255,6 @@ class Engine:
             raise PolicyError(
                 error.text, policy=self.policy_name, rule=error.rule, job_id=error.job_id, history=error.history
             ) from None
-
-    def _step(self, events: Sequence[e.Event]) -> Reply:
-        if self.began:
-            self._actions.start_reply(self.now)
-            if self._predictions is not None:
-                self._correct_estimates(events)
-        for event in sorted(events, key=_rank) if len(events) > 1 else events:
-            self._event = event
-            self._apply[type(event)](event)
-        self._event = None
-        if self.ended:
-            return Reply(self.now, ())
-        if self._failures is not None and self._failures.has_stopped:
-            for job in self._failures.to_requeue(self.now):
-                self._caller.call("on_failure", job, self.now)
-        return self._reply(events)
 
     def _reply(self, events: Sequence[e.Event]) -> Reply:
         """Call the policy after events, and return the reply."""
@@ -308,6 +312,7 @@ class Engine:
     # --- time -------------------------------------------------------------------------------------------------
 
     def _check_time(self, now: float, events: Sequence[e.Event]) -> None:
+        """Raise RemoteProtocolError for a message that cannot come now."""
         if self.ended:
             raise RemoteProtocolError("received a message after SIMULATION_ENDS; expected none")
         if not self.now - TICK <= now < math.inf:
@@ -325,8 +330,6 @@ class Engine:
                     f"the event is at {event.timestamp}; expected at most the message's now, {now}",
                     field=f"events[{index}].timestamp",
                 )
-        if now > self.now:
-            self.now = now
 
     def _busy_until(self) -> float:
         self._hook = "busy_until"
@@ -393,10 +396,10 @@ class Engine:
         self._caller.call("on_end", self.now)
 
     def _on_submitted(self, event: e.JobSubmitted) -> None:
-        job_id = event.job_id
-        if self._services.acknowledged(job_id):
-            return
-        if self.jobs.knows(job_id):
+        job_id, jobs = event.job_id, self.jobs
+        if jobs.registered.has(job_id):
+            return  # the acknowledgement of a registration
+        if job_id in jobs.by_wire_id or job_id in jobs.alive or jobs.finished.has(job_id):
             raise RemoteProtocolError(f"job {job_id} was submitted before; expected a new id", field="job_id")
         if event.job is None:
             raise RemoteProtocolError(f"job {job_id} has no description; expected an object", field="job")

@@ -132,7 +132,12 @@ class FieldCheck:
         """Return whether a job has no field to check, as most jobs. O(fields of the model)."""
         if self._always or not fields.keys().isdisjoint(self._own):
             return False
-        return not self._plans or not _has_bad_estimate(fields)
+        if not self._plans:
+            return True
+        value = fields.get("estimate", 1)
+        if type(value) is float:
+            return 0 < value < math.inf
+        return type(value) is int and 0 < value < 1 << 63
 
     def error_text(self, job_id: str, fields: Mapping[str, Any]) -> str | None:
         """Return the first error in the fields of a job of a message; None if there is none."""
@@ -144,13 +149,6 @@ class FieldCheck:
 def field_descriptions(model: type[FieldModel]) -> dict[str, str]:
     """Return the description of each field of a model."""
     return {name: info.description or "" for name, info in _by_member(model).items()}
-
-
-def _has_bad_estimate(fields: Mapping[str, Any]) -> bool:
-    value = fields.get("estimate", 1)
-    if type(value) is float and 0 < value < math.inf:
-        return False
-    return not (type(value) is int and 0 < value < 1 << 63)
 
 
 def _by_member(model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -303,12 +303,14 @@ class Job:
             raise RemoteProtocolError(f"job {job_id}: {error}", field="job.walltime") from None
         if walltime is not None and walltime <= 0:
             walltime = None  # -1 means that there is none
-        try:
-            estimate = _seconds(fields.get("estimate"))
-        except ValueError as error:
-            raise InputError(f"job {job_id}, field estimate: {error}") from None
-        if estimate is not None and estimate <= 0:
-            raise InputError(f"job {job_id}, field estimate: expected more than 0 seconds, found {estimate}")
+        estimate = None
+        if "estimate" in fields:
+            try:
+                estimate = _seconds(fields["estimate"])
+            except ValueError as error:
+                raise InputError(f"job {job_id}, field estimate: {error}") from None
+            if estimate is not None and estimate <= 0:
+                raise InputError(f"job {job_id}, field estimate: expected more than 0 seconds, found {estimate}")
         name = fields.get("profile")
         return cls(
             job_id,

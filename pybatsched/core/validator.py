@@ -94,7 +94,7 @@ class Validator:
         raise Violation("job known", f"unknown job {job_id!r}; expected the id of a submitted job", job_id=str(job_id))
 
     def _waiting(self, job_id: str, what: str) -> Job:
-        job = self.job(job_id)
+        job = self.jobs.alive.get(job_id) or self.job(job_id)
         if job.state is not JobState.WAITING:
             raise Violation("job waiting", f"cannot {what} job {job_id}: it is {job.state.value}", job=job)
         return job
@@ -108,17 +108,13 @@ class Validator:
     def check_execute_job(self, decision: d.ExecuteJob) -> None:
         """Check `ExecuteJob`."""
         job = self._waiting(decision.job_id, "start")
-        n_options = (
-            (decision.mapping is not None)
-            + (decision.storage_mapping is not None)
-            + (decision.additional_io_job is not None)
-        )
-        if n_options > 1:
+        mapping, storage_mapping, io_job = decision.mapping, decision.storage_mapping, decision.additional_io_job
+        if (mapping is not None) + (storage_mapping is not None) + (io_job is not None) > 1:
             text = "expected at most one of mapping, storage_mapping and additional_io_job"
             raise Violation("one option", text, job=job)
         n = len(decision.procs)
-        if decision.mapping is not None:
-            self._mapping(decision.mapping, n, job)
+        if mapping is not None:
+            self._mapping(mapping, n, job)
         elif n != job.n_procs and not self.any_size(job):
             raise Violation("right number", _wrong_number(job, n), job=job)
         self._usable(decision.procs, job)

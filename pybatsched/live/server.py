@@ -18,7 +18,7 @@ import zmq
 
 from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError, quantity
 from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, access
-from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port, receive
+from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port, receive, send
 from pybatsched.live.keys import ServerKeys
 from pybatsched.session.diagnosis import diagnose
 
@@ -90,10 +90,13 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
     error_sent = False
     try:
         while not session.finished:
-            sender, connection, envelope = _receive(socket)
+            try:
+                sender, connection, envelope = receive(socket)
+            except zmq.Again:  # none in time
+                sender, connection, envelope = b"", None, []
             if len(envelope) < 2 or envelope[0] or (peer is not None and sender != peer):
                 if len(envelope) >= 2 and not envelope[0]:
-                    _reply(socket, sender, session.error_reply("this scheduler is busy with another Batsim"))
+                    send(socket, sender, session.error_reply("this scheduler is busy with another Batsim"))
                 # Otherwise the sender is not a REQ socket: stray bytes, or a port scan.
                 now = time.monotonic()
                 if (
@@ -105,13 +108,13 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             peer = sender
             watch.received(sender, connection)
             try:
-                reply = session.handle_parts(envelope[1:])
+                reply = session.handle(envelope[1]) if len(envelope) == 2 else session.handle_parts(envelope[1:])
             except BaseException as error:
                 # The peer waits for a reply. This one makes it stop.
                 error_sent = not watch.is_gone()
-                _reply(socket, peer, session.error_reply(error))
+                send(socket, peer, session.error_reply(error))
                 raise
-            _reply(socket, peer, reply)
+            send(socket, peer, reply)
             heard_at = looked_at = time.monotonic()
     except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
         has_left = peer is not None and not error_sent and watch.is_gone()
@@ -122,7 +125,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             ) from None
         if peer is not None and not watch.is_gone():
             # The signal may have come between its request and the reply; if not, its REQ socket drops this message.
-            _reply(socket, peer, session.error_reply(error))
+            send(socket, peer, session.error_reply(error))
             await_and_refuse(socket, peer, session.error_reply(error))
         raise
     unfinished = list(session.engine.jobs.alive.values())
@@ -132,24 +135,12 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
         raise UnfinishedError(f"the simulation ended with {quantity(len(unfinished), 'job')} unfinished: {names}{more}")
 
 
-def _receive(socket: zmq.Socket[bytes]) -> tuple[bytes, int | None, list[bytes]]:
-    """Receive a message as `receive` does; return one without parts if none arrives in time."""
-    try:
-        return receive(socket)
-    except zmq.Again:
-        return b"", None, []
-
-
-def _reply(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:
-    socket.send_multipart([peer, b"", text])
-
-
 def await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, error_reply: bytes) -> None:
     """Wait briefly for one more message of the peer, and reply with a message that stops it."""
     deadline = time.monotonic() + PATIENCE_S
     while socket.poll(max(int((deadline - time.monotonic()) * 1000), 0)):
         sender, *_ = socket.recv_multipart()
-        _reply(socket, sender, error_reply)
+        send(socket, sender, error_reply)
         if sender == peer:
             return
 

@@ -37,6 +37,51 @@ _MAY_BE_NULL: Final = {"FROM_JOB_MSG", "TO_JOB_MSG"}  # null is a valid message
 _BY_CLASS: Final = {shape.cls: shape for shape in EVENT_SHAPES + DECISION_SHAPES}
 
 
+# --- the usual messages ---------------------------------------------------------------------------------------------
+
+
+class _SubmittedJob(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The data of JOB_SUBMITTED as Batsim 4 sends it."""
+
+    job_id: str
+    job: dict[str, Any]
+    profile: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _CompletedJob(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The data of JOB_COMPLETED as Batsim 4 sends it."""
+
+    job_id: str
+    job_state: str
+    return_code: Any  # not int, which would also accept 1.0
+    alloc: str
+
+
+class _Submitted(msgspec.Struct, tag_field="type", tag="JOB_SUBMITTED", forbid_unknown_fields=True, gc=False):
+    timestamp: float
+    data: _SubmittedJob
+
+
+class _Completed(msgspec.Struct, tag_field="type", tag="JOB_COMPLETED", forbid_unknown_fields=True, gc=False):
+    timestamp: float
+    data: _CompletedJob
+
+
+class _UsualMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A message in which only jobs are submitted and end."""
+
+    now: float
+    events: list[_Submitted | _Completed]
+
+
+_decode_usual: Final = msgspec.json.Decoder(_UsualMessage).decode
+#: From here on a double may stand for several integers. The original of such a time stamp is kept.
+_FIRST_INEXACT: Final = 2.0**53
+
+
+# --- the codec ------------------------------------------------------------------------------------------------------
+
+
 def batsim() -> int:
     """Return 4, which stands for Batsim 3.1 to 4.2."""
     return 4
@@ -67,7 +112,34 @@ def unsent(_decisions: tuple[d.Decision, ...], /) -> list[tuple[int, d.SetJobMet
 
 
 def decode_events(raw: bytes) -> Message[e.Event]:
-    """Read a message of the simulator. O(size)."""
+    """Read a message of the simulator. O(size).
+
+    Most messages have only submissions and ends of jobs, with just the members that Batsim 4 sends. These are read by
+    their types, in a third of the time. All others are read by the table of shapes, with the same result.
+    """
+    try:
+        usual = _decode_usual(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_any_events(raw)
+    items: list[e.Event] = []
+    for item in usual.events:
+        timestamp = item.timestamp
+        if abs(timestamp) >= _FIRST_INEXACT:
+            return decode_any_events(raw)
+        if isinstance(item, _Submitted):
+            job = item.data
+            profile = None if job.profile is msgspec.UNSET else job.profile
+            items.append(e.JobSubmitted(job.job_id, job.job, profile, timestamp=timestamp))
+        else:
+            end = item.data
+            if type(end.return_code) is not int:
+                return decode_any_events(raw)
+            items.append(e.JobCompleted(end.job_id, end.job_state, end.return_code, end.alloc, timestamp=timestamp))
+    return Message(usual.now, tuple(items))
+
+
+def decode_any_events(raw: bytes) -> Message[e.Event]:
+    """Read any message of the simulator by the table of shapes. O(size)."""
     return _decode(raw, _EVENTS_BY_TYPE, e.UnknownEvent)
 
 
@@ -78,12 +150,40 @@ def decode_decisions(raw: bytes) -> Message[d.Decision]:
 
 def encode_events(message: Message[e.Event]) -> bytes:
     """Write a message of the simulator. O(size)."""
-    return _encode(message)
+    return encode_decisions(message)
 
 
-def encode_decisions(message: Message[d.Decision]) -> bytes:
+def encode_decisions(message: Message[Any]) -> bytes:
     """Write a message of the scheduler; every decision must be stamped. O(size)."""
-    return _encode(message)
+    items = []
+    for item in message.items:
+        data: Mapping[str, Any]
+        if type(item) is d.ExecuteJob and item.mapping is item.storage_mapping is item.additional_io_job is None:
+            kind, data = "EXECUTE_JOB", {"job_id": item.job_id, "alloc": str(item.procs)}  # the usual decision
+            if item.extra:
+                data = {**data, **item.extra}
+        elif (shape := _BY_CLASS.get(type(item))) is None:
+            unknown = cast("e.UnknownEvent | d.UnknownDecision", item)
+            kind, data = unknown.type, unknown.data
+        else:
+            kind = shape.name
+            data = written = {}
+            for key, attribute, write in shape.attributes:
+                value = getattr(item, attribute)
+                if value is not None:
+                    written[key] = value if write is None else write(value)
+            if item.extra:
+                written.update(item.extra)
+            if kind in _MAY_BE_NULL:
+                written.setdefault("msg", None)
+        wire = {"timestamp": item.timestamp, "type": kind, "data": data}
+        if item.beside:
+            wire.update(item.beside)
+        items.append(wire)
+    envelope = {"now": message.now, "events": items}
+    if message.extra:
+        envelope.update(message.extra)
+    return msgspec.json.encode(envelope)
 
 
 def _decode(raw: bytes, shapes: Mapping[str, MessageShape], unknown: type[Any]) -> Message[Any]:
@@ -186,31 +286,3 @@ def _read_member(member: Member, value: Any, path: str) -> Any:
 
 def _written(write: Callable[[Any], Any] | None, typed: Any) -> Any:
     return typed if write is None or typed is None else write(typed)
-
-
-def _encode(message: Message[Any]) -> bytes:
-    items = []
-    for item in message.items:
-        shape = _BY_CLASS.get(type(item))
-        if shape is None:
-            unknown = cast("e.UnknownEvent | d.UnknownDecision", item)
-            kind, data = unknown.type, unknown.data
-        else:
-            kind = shape.name
-            data = {}
-            for key, attribute, write in shape.attributes:
-                value = getattr(item, attribute)
-                if value is not None:
-                    data[key] = value if write is None else write(value)
-            if item.extra:
-                data.update(item.extra)
-            if kind in _MAY_BE_NULL:
-                data.setdefault("msg", None)
-        wire = {"timestamp": item.timestamp, "type": kind, "data": data}
-        if item.beside:
-            wire.update(item.beside)
-        items.append(wire)
-    envelope = {"now": message.now, "events": items}
-    if message.extra:
-        envelope.update(message.extra)
-    return msgspec.json.encode(envelope)

@@ -72,29 +72,39 @@ class Session:
             self._codec = _codec_for(raw, self.plan)
         codec, journal = self._codec, self._journal
         try:
-            message = self._receive(raw)
+            message = self._receive_first(raw) if self.n_messages == 1 else self._receive(raw)
             if isinstance(message, bytes):  # the answer to a greeting
                 reply, answer = Reply(0.0, ()), message
             else:
-                reply = self.engine.step(message.now, codec.order(message.items))
-                reply = Reply(reply.now, codec.prepare(reply.decisions))
-                answer = self._encode(reply)
+                is_v4 = codec is v4  # which changes no order and no decision
+                reply = self.engine.step(message.now, message.items if is_v4 else codec.order(message.items))
+                if not is_v4:
+                    reply = Reply(reply.now, codec.prepare(reply.decisions))
+                try:
+                    answer = codec.encode_decisions(Message(reply.now, reply.decisions))
+                except (CannotEncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
+                    raise self._cannot_encode(error) from None
         except PybatschedError as error:
             if isinstance(error, RemoteProtocolError) and error.message_number is None:
                 error.message_number = self.n_messages
             if journal is not None:
                 journal.error(self.n_messages, type(error).__name__, str(error))
             raise
-        unsent = codec.unsent(reply.decisions)
+        if journal is not None or self._watch is not None or self._keeps_notes:
+            self._record(message, reply, answer)
+        return answer
+
+    def _record(self, message: Message[e.Event] | bytes, reply: Reply, answer: bytes) -> None:
+        """Keep notes, show and journal an exchange, as far as it is wanted."""
+        unsent = self._codec.unsent(reply.decisions)
         if self._keeps_notes:
             self.notes.update((one.job_id, one.metadata) for _, one in unsent)
         if self._watch is not None and not isinstance(message, bytes):
             self._watch(message, reply)
-        if journal is not None:
+        if self._journal is not None:
             reasons = [d.reason_text(item.reason) for item in reply.decisions]
             notes = [(index, one.job_id, one.metadata) for index, one in unsent]
-            journal.reply(self.n_messages, answer, reasons, notes)
-        return answer
+            self._journal.reply(self.n_messages, answer, reasons, notes)
 
     def handle_parts(self, parts: list[bytes]) -> bytes:
         """Return the reply to a message of the socket. Several parts are an error, and journalled as one text."""
@@ -144,34 +154,35 @@ class Session:
         text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
         return msgspec.json.encode({"error": text.encode("utf-8", "replace").decode()})
 
-    def _encode(self, reply: Reply) -> bytes:
-        try:
-            return self._codec.encode_decisions(Message(reply.now, reply.decisions))
-        except CannotEncodeError as error:
-            raise PolicyError(
+    def _cannot_encode(self, error: Exception) -> PolicyError:
+        """Return the error to raise for a decision that cannot be written."""
+        if isinstance(error, CannotEncodeError):
+            return PolicyError(
                 f"Batsim {self.batsim} does not support {error}; it is for Batsim 4",
                 policy=self.plan.source.name,
                 rule=f"Batsim {self.batsim}",
-            ) from None
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise PolicyError(
-                f"a decision cannot be written as JSON: {error}", policy=self.plan.source.name, rule="well-formed"
-            ) from None
+            )
+        return PolicyError(
+            f"a decision cannot be written as JSON: {error}", policy=self.plan.source.name, rule="well-formed"
+        )
 
     def _check_size(self, raw: bytes) -> None:
         if len(raw) > self._max_bytes:
             raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes} (--max-message)")
 
-    def _receive(self, raw: bytes) -> Message[e.Event] | bytes:
-        """Journal and read a message. Returns the answer instead if the message is a greeting.
-
-        The journal's header needs the first message, so this one is read before it is journalled.
-        """
-        if self.n_messages > 1:
-            if self._journal is not None:
-                self._journal.request(self.n_messages, raw, self._max_bytes)
+    def _receive(self, raw: bytes) -> Message[e.Event]:
+        """Journal and read a message after the first one."""
+        if self._journal is not None:
+            self._journal.request(self.n_messages, raw, self._max_bytes)
+        if len(raw) > self._max_bytes:
             self._check_size(raw)
-            return self._codec.decode_events(raw)
+        return self._codec.decode_events(raw)
+
+    def _receive_first(self, raw: bytes) -> Message[e.Event] | bytes:
+        """Journal and read the first message. Returns the answer instead if the message is a greeting.
+
+        The journal's header needs this message, so it is read before it is journalled.
+        """
         begins: e.SimulationBegins | None = None
         failure: RemoteProtocolError | None = None
         received: Message[e.Event] | bytes = b""

@@ -179,9 +179,9 @@ class EasyScheduler(LocalScheduler):
 
     def decide(self, now: float) -> Iterable[Decision]:
         """Return the decisions of `plan`, without sorting the queue by an order that changes while jobs wait."""
-        if self._ranked is None or not self.queue or self.partition.n_kills_pending:
-            return super().decide(now)
-        return self.plan(now)
+        if not self.queue or self.partition.n_kills_pending:
+            return ()
+        return super().decide(now) if self._varies and self._ranked is None else self.plan(now)
 
     def _first(self, now: float) -> Entry:
         """Return the head of the queue, which is not empty. O(queue) for an order that changes while jobs wait."""

@@ -47,7 +47,16 @@ def interrupted(at: str, program: str, args: tuple[str, ...], place: Path) -> su
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(
-    "at", ["pybatsched.cli", "argparse", "pybatsched.errors", "pybatsched.cli.simulate", "pydantic", "zmq", "msgspec"]
+    "at",
+    [
+        "pybatsched.cli",
+        "argparse",
+        "pybatsched.errors",
+        "pybatsched.cli.simulate",
+        "pydantic",
+        "pybatsched.simulator.run",
+        "msgspec",
+    ],
 )
 def test_ctrl_c_while_modules_are_imported(at: str, program: str, tmp_path: Path) -> None:
     done = interrupted(at, program, ("simulate", "--procs", "4", "--policy", "easy"), tmp_path)
