@@ -88,9 +88,11 @@ class Weeks(Part):
     @property
     def choice(self) -> WeekChoice:
         """The same for the code that chooses weeks."""
-        ranges = (self.utilisation, self.offered_load)
-        bounds = [None if one is None else (one[0], math.inf if one[1] is None else one[1]) for one in ranges]
-        return WeekChoice(self.all, self.numbers, *bounds, self.keep_ends, self.max_weeks)
+        use, load = (
+            None if one is None else (one[0], math.inf if one[1] is None else one[1])
+            for one in (self.utilisation, self.offered_load)
+        )
+        return WeekChoice(self.all, self.numbers, use, load, self.keep_ends, self.max_weeks)
 
 
 class Sequences(Part):
