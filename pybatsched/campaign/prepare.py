@@ -22,6 +22,7 @@ from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
 from pybatsched.workload.resample.shaking import shaken
+from pybatsched.workload.resample.users import resamples
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.sequences import sequences_of
 from pybatsched.workload.walltimes import Walltimes
@@ -155,8 +156,14 @@ def _shaken(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed:
 
 
 def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
-    """Yield the sequences of each workload, or the workload itself."""
+    """Yield the sequences or resamples of each workload, or the workload itself."""
     wanted = spec.sequences
+    if spec.resample is not None:
+        for label, workload in workloads:
+            found = resamples(workload, spec.resample.n, spec.resample.options, seed)
+            for number, made in enumerate(found, start=1):
+                yield f"{label}{ending('resample', number, spec.resample.n)}", made
+        return
     if wanted is None:
         yield from workloads
         return

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.figure_names import resolved
+from pybatsched.metrics.compare.confidence import LEVEL
+from pybatsched.metrics.figure_names import better_of, resolved
 from pybatsched.text_table import aligned
 from pybatsched.workload.names import parsed
 
@@ -94,6 +95,35 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
         return table.select(*first, *others, *figures)
     means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
     return table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
+
+
+def against(
+    table: pl.DataFrame, baseline: str, by: Sequence[str] = (), figures: Sequence[str] = (), level: float = LEVEL
+) -> pl.DataFrame:
+    """Return a row for each group of points and figure: the difference to a baseline with its interval.
+
+    `baseline` is the label of a policy with one setting. By default, groups and figures are those that are shown, with
+    a direction of better values; the columns are those of `pybatsched.metrics.compare.bootstrap`. Raises InputError.
+    """
+    polars = load_polars()
+    from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  polars and scipy are extras
+
+    rows = table.to_dicts()
+    labels = list(dict.fromkeys(row["policy"] for row in rows))
+    if baseline not in labels:
+        raise InputError(f"baseline {baseline!r:.60}: expected the label of a policy: {', '.join(labels)}")
+    names = [resolved(name, table.columns) for name in figures] or [
+        name for name in shown(rows) if better_of(name) and name in table.columns
+    ]
+    groups = list(by) or groups_shown(table)
+    for name in (*groups, *names):
+        if name not in table.columns:
+            raise InputError(f"unknown column {name!r:.60}; expected some of {', '.join(table.columns)}")
+    found = bootstrap.against(rows, lambda row: row["policy"] == baseline, groups, names, level=level)
+    kinds = {name: table.schema[name] for name in groups} | {"figure": polars.String, "better": polars.String}
+    kinds |= {name: polars.Int64 if name == "n" else polars.Float64 for name in bootstrap.COLUMNS if name not in kinds}
+    made: pl.DataFrame = polars.DataFrame(found, schema=kinds)
+    return made
 
 
 def written(table: pl.DataFrame, form: str) -> str:

@@ -15,6 +15,7 @@ from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
 from pybatsched.workload.merge import NAME, NAME_IN_WORDS, check_name
 from pybatsched.workload.prepare import as_list
+from pybatsched.workload.resample.users import Resampling
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import WeekChoice
@@ -88,9 +89,11 @@ class Weeks(Part):
     @property
     def choice(self) -> WeekChoice:
         """The same for the code that chooses weeks."""
-        ranges = (self.utilisation, self.offered_load)
-        bounds = [None if one is None else (one[0], math.inf if one[1] is None else one[1]) for one in ranges]
-        return WeekChoice(self.all, self.numbers, *bounds, self.keep_ends, self.max_weeks)
+        use, load = (
+            None if one is None else (one[0], math.inf if one[1] is None else one[1])
+            for one in (self.utilisation, self.offered_load)
+        )
+        return WeekChoice(self.all, self.numbers, use, load, self.keep_ends, self.max_weeks)
 
 
 class Sequences(Part):
@@ -105,6 +108,20 @@ class Shake(Part):
 
     n: Positive = 20
     by_s: _Seconds = 60
+
+
+class Resample(Part):
+    """New logs of the users of a log, each a separate workload, as in `workload resample`."""
+
+    n: Positive = 10
+    weeks: Positive | None = None
+    long_term_weeks: Positive = 12
+    load: _Load | None = None
+
+    @property
+    def options(self) -> Resampling:
+        """The same for the code that resamples."""
+        return Resampling(self.weeks, self.long_term_weeks, self.load)
 
 
 class GeneratedWorkload(Part):
@@ -160,7 +177,7 @@ class WorkloadSpec(Part):
     `unknown_runtime` keeps jobs of unknown run time. `sequences` are drawn from the jobs that are left, before the
     steps that change jobs. `scale_load` divides submission times by a factor. `load` scales them to each of these
     offered loads on the machine of the workload; each load is a separate workload. `shake` makes copies with moved
-    submissions, new ones for each seed.
+    submissions, new ones for each seed. `resample` makes new logs of the users of the log, before loads are scaled.
     """
 
     name: Name
@@ -182,6 +199,7 @@ class WorkloadSpec(Part):
     load: Annotated[tuple[_Load, ...], BeforeValidator(as_list)] = ()
     scale_load: _Load | None = None
     shake: Shake | None = None
+    resample: Resample | None = None
     seeds: tuple[int, ...] = ()
     procs: Positive | None = None
     size: Size | None = None
@@ -231,14 +249,16 @@ class WorkloadSpec(Part):
 
     @property
     def is_split(self) -> bool:
-        """Whether it becomes workloads with other names: weeks, sequences, loads or shaken copies."""
-        return self.weeks is not None or self.sequences is not None or bool(self.load) or self.shake is not None
+        """Whether it becomes workloads with other names: weeks, sequences, loads, shaken copies or resamples."""
+        parts = (self.weeks, self.sequences, self.shake, self.resample)
+        return bool(self.load) or any(part is not None for part in parts)
 
     @property
     def draws(self) -> bool:
         """Whether the workload depends on the seed."""
         is_mixed = self.external is not None and 0 < self.external < 1
-        has_source = self.generate is not None or self.sequences is not None or self.shake is not None
+        parts = (self.generate, self.sequences, self.shake, self.resample)
+        has_source = any(part is not None for part in parts)
         return has_source or is_mixed or any(step.is_random for step in self.injections)
 
     @field_validator("partitions", mode="before")
@@ -272,6 +292,14 @@ class WorkloadSpec(Part):
         names = [log.name for log in self.merge]
         if twins := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"merge: two are named {twins[0]!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _whole_log(self) -> WorkloadSpec:
+        if self.resample is not None and (self.weeks is not None or self.sequences is not None):
+            raise ValueError("resample: expected a workload without weeks and sequences")
+        if self.resample is not None and (self.warm_up or self.cool_down):
+            raise ValueError("resample: expected a workload without warm_up and cool_down")
         return self
 
     @model_validator(mode="after")

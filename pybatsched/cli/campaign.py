@@ -15,6 +15,7 @@ from pybatsched.cli.common import arguments, campaign_runner, process
 from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.traces import TRACES
 from pybatsched.errors import InputError, quantity
+from pybatsched.metrics.compare.confidence import LEVEL
 
 EPILOG: Final = """\
 examples:
@@ -36,11 +37,13 @@ examples:
   pybatsched campaign table out/study                                     every point
   pybatsched campaign table out/study --by policy,options --figures mean_wait_s,utilisation
   pybatsched campaign table out/study --format csv > study.csv
+  pybatsched campaign table out/study --against easy --figures mean_wait_s   differences, by paired bootstrap
   pybatsched campaign table out/study --quantiles --figures mean_wait_s   medians and quantiles over shaken copies
   pybatsched campaign table out/study --by family,policy --ci 0.95 --format latex --bold-best > study.tex
 
 With --ci, each mean has a confidence interval by Student's t over weeks (or other workloads), else over seeds; n is
-their number. LaTeX needs \\usepackage{booktabs}.
+their number. With --against, docs/experiments.md explains the columns; it needs pip install 'pybatsched[compare]'.
+LaTeX needs \\usepackage{booktabs}.
 """
 
 
@@ -142,6 +145,11 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
         help="print means with confidence intervals of this level, such as 0.95 (default --by: family,policy)",
     )
     add(
+        "--against",
+        metavar="POLICY",
+        help="print differences to this policy with 95 %% intervals (--ci changes the level) and probabilities",
+    )
+    add(
         "--quantiles",
         nargs="?",
         const="5,50,95",
@@ -168,7 +176,13 @@ def _table(args: argparse.Namespace) -> int:
         raise InputError(f"{args.folder}: no cell is done yet")
     if args.bold_best and (args.ci is None or args.format == "csv"):
         raise InputError("--bold-best: expected --ci, and --format text, markdown or latex with it")
-    if args.quantiles is not None:
+    if args.against is not None:
+        if args.quantiles is not None or args.bold_best:
+            raise InputError("--against: expected without --quantiles and --bold-best")
+        chosen = figures if args.figures is not None else ()
+        level = LEVEL if args.ci is None else _level(args.ci)
+        print(table.written(table.against(everything, args.against, by, chosen, level), args.format), end="")
+    elif args.quantiles is not None:
         if args.ci is not None:
             raise InputError("--ci and --quantiles were both given; expected only one")
         from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is an extra

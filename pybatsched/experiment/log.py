@@ -22,6 +22,7 @@ from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
 from pybatsched.workload.resample.shaking import shake
+from pybatsched.workload.resample.users import Resampling, resample
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import Walltimes
@@ -229,6 +230,18 @@ class Log:
         """
         name = f"{self.name}{ending('shake', seed)}"
         return replace(self._changed(shake(self.workload, in_seconds(by, "by"), seed)), name=name)
+
+    @public
+    def resample(
+        self, *, weeks: int | None = None, seed: int = 0, load: float | None = None, long_term_weeks: int = 12
+    ) -> Log:
+        """Return a new log of the same users, of `weeks` weeks (default: as many as this log has).
+
+        `load` is the offered load to aim at, by the number of users. docs/experiments.md describes the method.
+        """
+        options = Resampling(weeks, long_term_weeks, load)
+        name = f"{self.name}{ending('resample', seed)}"
+        return replace(self._changed(resample(self.workload, options, seed)), name=name)
 
     @public
     def with_walltimes(self, rule: str) -> Log:

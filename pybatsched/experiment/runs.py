@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import frame as campaign_frame, grouped, groups_shown, shown as shown_figures
+from pybatsched.campaign.table import (
+    against,
+    frame as campaign_frame,
+    grouped,
+    groups_shown,
+    shown as shown_figures,
+)
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import checked_type, public, warn
 from pybatsched.experiment.log import name_of_file, pl, plain_columns
@@ -316,6 +322,15 @@ class Runs(Sequence[Run]):
             raise InputError(f"{baseline!r}: expected another policy on the same workload and seed, found none")
         return pl.DataFrame(rows, infer_schema_length=None)
 
+    @public
+    def against(self, baseline: str, *, figures: str | Sequence[str] = (), ci: float = 0.95) -> pl.DataFrame:
+        """Compare each policy with a baseline by paired bootstrap, over workloads, else shaken copies, else seeds.
+
+        One row per policy and figure: the difference, its confidence interval, and the probability that the policy is
+        better. docs/experiments.md explains the columns. It needs scipy.
+        """
+        return against(self.figures, baseline, ["policy"], (figures,) if isinstance(figures, str) else figures, ci)
+
     @property
     def plot(self) -> Plots:
         """Figures of these runs, one line or panel per run. Each is a matplotlib Figure."""
@@ -403,6 +418,19 @@ class Campaign:
         """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
         keys = (by,) if isinstance(by, str) else tuple(by)
         return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
+
+    @public
+    def against(
+        self,
+        baseline: str,
+        *,
+        by: str | Sequence[str] = (),
+        figures: str | Sequence[str] = (),
+        ci: float = 0.95,
+    ) -> pl.DataFrame:
+        """Compare all policies with a baseline by paired bootstrap, as `pybatsched campaign table --against` does."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return against(self.figures, baseline, keys, (figures,) if isinstance(figures, str) else figures, ci)
 
     @property
     def plot(self) -> CampaignPlots:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.errors import InputError, quantity
-from pybatsched.metrics.figure_names import resolved
+from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.job_fields import matches
 from pybatsched.report import durations, figure_style, figures
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.campaign.layout import charts_of, sweep_charts
+from pybatsched.report.campaign.means import differences_of
 from pybatsched.report.campaign.points import Point, baseline_of
 from pybatsched.report.figure_style import plain
 from pybatsched.report.scales import Scale, ScaleOption, log_ticks, scale_of
@@ -36,6 +37,7 @@ KINDS: Final = {
     "means": FigureKind(is_ratio=False, is_mean=True),
     "mean-ratios": FigureKind(is_ratio=True, is_mean=True),
     "sweep": FigureKind(is_ratio=False, is_mean=True),
+    "differences": FigureKind(is_ratio=False, is_mean=True),
 }
 _MAX_BOXES: Final = 40  # side by side; more columns are placed below
 _SLOT: Final = 0.26
@@ -91,6 +93,8 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignFigureOptions) -
     if kind not in KINDS:
         raise InputError(f"figure {kind!r:.40}: expected one of {', '.join(KINDS)}")
     is_mean = KINDS[kind].is_mean
+    if kind == "differences":
+        return _differences(points, options)
     charts = [_renamed(chart, options.labels) for chart in _charts(kind, points, options)]
     axis = scale_of(charts, with_dots=not is_mean, with_intervals=is_mean)
     if options.scale == "log" and not axis.is_log:
@@ -123,16 +127,7 @@ def _charts(kind: str, all_points: Sequence[Point], options: CampaignFigureOptio
     if each and not any(each in point.each for point in points):
         kept = sorted({key for point in points for key in point.each})
         raise InputError(f"each {each!r:.60}: expected {', '.join(kept) or 'a campaign with each = [...] in its file'}")
-    known = sorted({key for point in points for key in _figures(point, each)})
-    mean = f"mean_{options.figure}"
-    name = mean if options.figure not in known and mean in known else resolved(options.figure, known)
-    if not known:
-        raise InputError("the campaign has no finished cell to show")
-    if name not in known:
-        raise InputError(f"measure {options.figure!r:.60}: expected one of {', '.join(known)}")
-    policies = list(dict.fromkeys(point.policy for point in points))
-    if policy and policy not in policies:
-        raise InputError(f"policy {policy!r:.60}: expected one of {', '.join(policies)}")
+    name = _figure_name(points, options)
     baseline = baseline_of(points, options.baseline)
     is_ratio = KINDS[kind].is_ratio
     if is_ratio and not baseline:
@@ -150,6 +145,21 @@ def _charts(kind: str, all_points: Sequence[Point], options: CampaignFigureOptio
         why = _why_no_ratio(points, name, baseline, policy, each) if is_ratio else ""
         raise InputError(f"{kind}: {why or nothing}")
     return [replace(chart, scale=options.scale) for chart in charts]
+
+
+def _figure_name(points: Sequence[Point], options: CampaignFigureOptions) -> str:
+    """Return the name of the figure to draw. Raises InputError for unknown figures and policies."""
+    known = sorted({key for point in points for key in _figures(point, options.each)})
+    mean = f"mean_{options.figure}"
+    name = mean if options.figure not in known and mean in known else resolved(options.figure, known)
+    if not known:
+        raise InputError("the campaign has no finished cell to show")
+    if name not in known:
+        raise InputError(f"measure {options.figure!r:.60}: expected one of {', '.join(known)}")
+    policies = list(dict.fromkeys(point.policy for point in points))
+    if options.policy and options.policy not in policies:
+        raise InputError(f"policy {options.policy!r:.60}: expected one of {', '.join(policies)}")
+    return name
 
 
 def chosen(points: Sequence[Point], only: Sequence[str]) -> list[Point]:
@@ -374,3 +384,43 @@ def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
         figure_style.add_legend(figure, list(handles.items()), "upper left")
     made: Figure = figure
     return made
+
+
+def _differences(all_points: Sequence[Point], options: CampaignFigureOptions) -> tuple[Figure, str]:
+    """Draw the differences of all settings to a baseline with their intervals, a panel for each family."""
+    points = chosen(all_points, options.only)
+    if options.each:
+        raise InputError("each: expected without it; a difference is one of whole runs")
+    figure_name, baseline = _figure_name(points, options), baseline_of(points, options.baseline)
+    if not baseline:
+        raise InputError("differences: expected a campaign with several policies or settings")
+    kept = [point for point in points if point.setting == baseline or options.policy in {"", point.policy}]
+    found = differences_of(kept, figure_name, baseline)
+    families = list(dict.fromkeys(row["family"] for row in found))
+    title, unit = name_and_unit(figure_name)
+    width = options.width or figure_style.TEXT_IN
+    n_rows = [sum(row["family"] == family for row in found) for family in families]
+    with figure_style.style(width):
+        figure: Any = figure_style.new_figure(width, 0.75 + sum(0.45 + 0.26 * n for n in n_rows))
+        panels = figure.subplots(len(families), 1, squeeze=False, sharex=True, height_ratios=[n + 1 for n in n_rows])
+        for panel, family in zip(panels[:, 0], families, strict=True):
+            own = [row for row in found if row["family"] == family]
+            for place, row in enumerate(own):
+                if row["low"] is not None:
+                    ends = [row["low"], row["high"]]
+                    panel.plot(ends, [place, place], "-", marker="|", markersize=5, color=_DOT, linewidth=1.1)
+                panel.plot([row["difference"]], [place], "o", color=_DOT, markersize=4)
+            panel.axvline(0.0, color="#444444", linestyle="--", linewidth=0.8, zorder=0)
+            names = [plain(options.labels.get(row["policy"], row["policy"])) for row in own]
+            ns = [f"n = {row['n']:,}" for row in own]
+            panel.set_yticks(range(len(own)), [f"{name} ({n})" for name, n in zip(names, ns, strict=True)])
+            panel.set_ylim(len(own) - 0.5, -0.5)
+            panel.xaxis.set_major_formatter("{x:,.10g}")
+            panel.grid(axis="x", color="#e4e4e4", linewidth=0.6)
+            panel.set_axisbelow(True)
+            figure_style.add_title(panel, options.labels.get(family, family))
+        better = {"lower": "; left is better", "higher": "; right is better"}.get(found[0]["better"], "")
+        shown = plain(options.labels.get(baseline, baseline))
+        label = f"{title}{unit}: policy minus {shown}{better}"
+        panels[-1, 0].set_xlabel(figure_style.wrapped(label, width - 1.0, figure_style.font_size(figure)))
+    return figure, f"differences of {title}{unit} to {baseline}, {quantity(len(found), 'comparison')}"

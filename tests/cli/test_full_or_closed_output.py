@@ -53,6 +53,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),
     "workload generate": ("poisson", "--jobs", "9", "--procs", "4", "--output", "drawn.json"),
     "workload shake": (WORKLOAD, "--output", "shaken.json"),
+    "workload resample": ("weeks.json", "--output", "resampled.json"),
     "workload inject deadlines": (WORKLOAD, "deadlines", "--every", "3", "--output", "injected.json"),
     "workload inject urgent": (WORKLOAD, "urgent", "--share", "0.3", "--output", "injected.json"),
     "workload inject moldable": (WORKLOAD, "moldable", "--output", "injected.json"),
@@ -90,6 +91,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run_cli("simulate", *args, cwd=folder).returncode == 0
     drawn = ("poisson", "--jobs", "9", "--procs", "4", "--users", "3", "--output", "users.json")
     assert run_cli("workload", "generate", *drawn, cwd=folder).returncode == 0
+    weeks = ("poisson", "--days", "20", "--gap", "86400", "--procs", "4", "--users", "3", "--output", "weeks.json")
+    assert run_cli("workload", "generate", *weeks, cwd=folder).returncode == 0
     text_table(folder, *ROWS, name="table.csv")
     campaigns.scanned(folder / "study")
     (folder / "batsim").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')

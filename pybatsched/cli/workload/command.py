@@ -37,6 +37,7 @@ examples:
   pybatsched workload merge ctc=CTC.swf.gz sdsc=SDSC.swf.gz --submitted-before 26w --output m.json
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
   pybatsched workload shake log.swf.gz --by 60 --seed 1 --output s.json   the same jobs, submissions moved at random
+  pybatsched workload resample log.swf.gz --weeks 26 --seed 1 --output r.json   a new log of the same users
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
   pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
@@ -109,6 +110,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _generate,
             ),
             Command("shake", resample.SHAKE, resample.SHAKE_EPILOG, resample.add_shake_arguments, resample.run_shake),
+            Command(
+                "resample",
+                resample.RESAMPLE,
+                resample.RESAMPLE_EPILOG,
+                resample.add_resample_arguments,
+                resample.run_resample,
+            ),
             Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
             Command(
                 "areas",

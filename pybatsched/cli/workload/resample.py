@@ -8,10 +8,12 @@ from typing import Final
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import loading
 from pybatsched.cli.workload import convert
+from pybatsched.text_table import aligned
 from pybatsched.workload import reading
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.model import Workload
 from pybatsched.workload.resample.shaking import shake
+from pybatsched.workload.resample.users import Resampling, checks, resample
 from pybatsched.workload.selection import Selection, seconds_of
 
 SHAKE: Final = "Move all submissions by small random amounts."
@@ -36,6 +38,40 @@ def run_shake(args: argparse.Namespace) -> int:
     """Write the shaken workload."""
     by_s = seconds_of(args.by, "--by")
     return _write(args, shake(_read(args), by_s, args.seed))
+
+
+RESAMPLE: Final = "Make a new log of the users of a log: the same behaviour at other weeks."
+RESAMPLE_EPILOG: Final = """\
+examples:
+  pybatsched workload resample KTH-SP2.swf.gz --weeks 26 --seed 1 --output r.json
+  pybatsched workload resample KTH-SP2.swf.gz --weeks 26 --load 0.9 --seed 1 --output r.json     by more users
+
+Long-term users are active for --long-term-weeks or more; their weeks are shifted by a random number of weeks. Temporary
+users come in random weeks. Jobs keep their day of the week and their time of the day. The printed table compares the
+log and the resample. Campaigns have resample = { n = 10, weeks = 26 }. See docs/experiments.md.
+"""
+
+
+def add_resample_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `workload resample`."""
+    _add_files(parser)
+    add = parser.add_argument
+    add("--weeks", type=arguments.positive, metavar="N", help="weeks of the new log (default: as many as the log has)")
+    long_term = "weeks from the first to the last job that make a user a long-term one (default: 12)"
+    add("--long-term-weeks", type=arguments.positive, default=12, metavar="N", help=long_term)
+    load = "aim at an offered load of F by the number of users, such as 0.9 (default: that of the log)"
+    add("--load", type=arguments.number, metavar="F", help=load)
+    convert.add_log_options(parser)
+
+
+def run_resample(args: argparse.Namespace) -> int:
+    """Write the new log, and print how it differs from the log."""
+    options = Resampling(args.weeks, args.long_term_weeks, args.load)
+    workload = _read(args)
+    made = resample(workload, options, args.seed)
+    rows = [[one.name, f"{one.log:,.4g}", f"{one.resample:,.4g}"] for one in checks(workload, made)]
+    print("\n".join(aligned([["", "log", "resample"], *rows], "lr")))
+    return _write(args, made)
 
 
 def _add_files(parser: argparse.ArgumentParser) -> None:

@@ -166,7 +166,7 @@ def test_the_page_has_means_with_intervals_first(tmp_path: Path) -> None:
     ]
     text = page.of_campaign(Store(keep(tmp_path / "study", rows, ["w"])))
     heads = re.findall("<h[23]>.*?</h[23]>", text)
-    assert heads[:3] == ["<h2>Means</h2>", "<h3>Means of ratios to easy</h3>", "<h3>mean bounded slowdown</h3>"]
+    assert heads[:3] == ["<h2>Means</h2>", "<h3>Means of ratios to easy</h3>", "<h3>Differences to easy</h3>"]
     assert heads.index("<h2>Means</h2>") < heads.index("<h2>Spread over workloads and seeds</h2>")
     assert "Means with their 95 % confidence intervals: mean ± t·s/√n, by\nStudent's t with n - 1" in text
     wait = ["mean wait (s)", "11.00", "7.000"]
