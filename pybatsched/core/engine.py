@@ -230,12 +230,7 @@ class Engine:
                 self._event = event
                 self._apply[type(event)](event)
             self._event = None
-            if self.ended:
-                return Reply(self.now, ())
-            if self._failures is not None and self._failures.has_stopped:
-                for job in self._failures.to_requeue(self.now):
-                    self._caller.call("on_failure", job, self.now)
-            return self._reply(events)
+            return Reply(self.now, ()) if self.ended else self._reply(events)
         except NOT_THE_PLUGINS as error:
             if isinstance(error, RemoteProtocolError) and self._event is not None and not self._hook:
                 index = next(i for i, event in enumerate(events) if event is self._event)
@@ -258,6 +253,9 @@ class Engine:
 
     def _reply(self, events: Sequence[e.Event]) -> Reply:
         """Call the policy after events, and return the reply."""
+        if self._failures is not None and self._failures.has_stopped:
+            for job in self._failures.to_requeue(self.now):
+                self._caller.call("on_failure", job, self.now)
         if events and type(events[0]) is e.RequestedCall:
             self._count_call(events)
         else:
