@@ -218,9 +218,7 @@ def test_peers_without_a_key_are_rejected_and_the_server_keeps_waiting(made: Pat
             other.send(FIRST)
             server.wait_until_it_says(r"rejected a peer without a key or with the key of another server \(--curve\)")
         # patience: the event that ends the wait never comes, so any time will do
-        code, output = simulate(
-            endpoint, "--timeout", "0.5", cwd=tmp_path
-        )  # either side may close the connection first
+        code, output = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # either side may close it first
         # patience: the event that ends the wait never comes, so any time will do
         assert (code, "rejected the connection (it may need keys" in output or "--timeout 0.5" in output) == (4, True)
         code, output = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)

@@ -91,7 +91,7 @@ class Echo(Policy):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._replies = iter(self.errors_path)
+        self._replies = iter(self.recorded)
         self._now = 0.0
 
     def decide(self, now: float) -> Iterable[d.Decision]:
