@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ from pybatsched.cli.simulate import read_scenario
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.platform.xml import read as read_platform
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.work.profiles import AllPairs
 from pybatsched.simulator.world import Refusal
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
@@ -283,3 +287,23 @@ def test_without_a_scheduler_jobs_communicate_too(tmp_path: Path) -> None:
     words = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
     scenario = read_scenario(build_parser().parse_args(words))
     assert run_all_at_once(scenario, Outputs(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)
+
+
+@pytest.mark.parametrize("sharing_policy", ["SHARED", "FATPIPE"])
+@pytest.mark.parametrize("amount", [1.0, 1e6, 0.1, 123456.7, 1e300])
+@pytest.mark.parametrize("places", [[0, 1], [3, 1, 0, 2], [0, 0, 1], [2, 1, 2, 0, 3, 3]])
+def test_equal_transfers_are_summed_as_one_by_one(
+    places: list[int], amount: float, sharing_policy: str, tmp_path: Path
+) -> None:
+    """The same links in the same order, with sums that have the same bits, also for several executors on a host."""
+    links = PLATFORM.replace('latency="1ms"', f'latency="1ms" sharing_policy="{sharing_policy}"')
+    write(tmp_path, (1, {"type": "delay", "delay": 1}), platform=links)
+    platform = read_platform(tmp_path / "platform.xml")
+    pairs = [(src, dst, amount) for y, src in enumerate(places) for x, dst in enumerate(places) if x != y]
+    assert list(AllPairs(places, amount)) == pairs
+    loop = SimgridLoop(lambda: None, math.inf, platform, lambda: True)
+    flops = [(host, 1.0) for host in places]
+    one_by_one = loop._needs_of(flops, pairs)
+    for _ in range(2):  # paths that are not known yet, and those that are
+        assert loop._needs_of(flops, AllPairs(places, amount)) == one_by_one
+        loop._ways.clear()
