@@ -18,7 +18,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
-from pybatsched.simulator.options import AUTO, SIMGRID, Scenario, SimulationOptions
+from pybatsched.simulator.options import AUTO, BATSIM, SIMGRID, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
@@ -159,7 +159,7 @@ def warnings_of(
         *planning_warnings(None if plan is None else runs.reserving(plan, options), loaded),
         *platform.remarks,
         *refused[:_N_REFUSED_SHOWN],
-        "" if options.clock == SIMGRID else platform.network_note,
+        "" if options.clock in {SIMGRID, BATSIM} else platform.network_note,
         *size_warnings(platform, loaded),
     ]
     return [text for text in found if text]

@@ -12,11 +12,12 @@ import msgspec
 import pytest
 from support.simulated import rows
 
-from pybatsched.cli import build_parser, main
+from pybatsched.cli import batsim, build_parser, main
 from pybatsched.cli.simulate import read_scenario
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.live import batsim_options
 from pybatsched.platform.xml import read as read_platform
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.outputs.files import Outputs
@@ -271,6 +272,27 @@ def test_which_clock_a_run_has(tmp_path: Path) -> None:
     scenario = read_scenario(build_parser().parse_args(words))
     assert type(Simulation(scenario, None).world.loop).__name__ == "SimgridLoop"
     assert main([*words[:5], "--policy", "fcfs", "--clock", "exact", "-e", str(tmp_path / "x"), "--quiet"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("latency", "profile", "expected"),
+    [
+        ("0", {"type": "delay", "delay": 5}, "Loop"),
+        ("1us", {"type": "delay", "delay": 5}, "SimgridLoop"),
+        ("1us", {"type": "usage_trace", "trace": "usage.txt"}, "Loop"),  # not simulated with SimGrid's clock
+    ],
+)
+def test_which_clock_the_drop_in_has(latency: str, profile: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    """That of SimGrid, if messages to the master take time."""
+    link = f'bw="{"1e300" if latency == "0" else "1e9"}Bps" lat="{latency}"'
+    cluster = f'<cluster id="c" prefix="n" suffix="" radical="0-4" speed="1Gf" {link}/>'
+    write(tmp_path, (1, profile), platform=f"{HEAD}{cluster}</platform>")
+    (tmp_path / "usage.txt").write_text("rank0.txt\n")
+    (tmp_path / "rank0.txt").write_text("0 m_usage 1.0 1e9\n")
+    words = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-m", "n4", "-q"]
+    given = batsim_options.read(words)
+    scenario = batsim._scenario(given, batsim._Log(given))
+    assert type(Simulation(scenario, None).world.loop).__name__ == expected
 
 
 def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
