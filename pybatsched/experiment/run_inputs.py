@@ -19,7 +19,7 @@ from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.failures import FailureModel, checkpointed
-from pybatsched.simulator.options import AUTO, SIMGRID, Scenario, SimulationOptions
+from pybatsched.simulator.options import AUTO, BATSIM, SIMGRID, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.formats.files import digest_of
 from pybatsched.workload.inject.checkpoints import Checkpointing
@@ -171,7 +171,7 @@ def warnings_of(
         *planning_warnings(None if plan is None else runs.reserving(plan, options), loaded),
         *platform.remarks,
         *refused[:_N_REFUSED_SHOWN],
-        "" if options.clock == SIMGRID else platform.network_note,
+        "" if options.clock in {SIMGRID, BATSIM} else platform.network_note,
         *size_warnings(platform, loaded),
     ]
     return [text for text in found if text]

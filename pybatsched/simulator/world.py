@@ -15,7 +15,7 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
-from pybatsched.simulator.options import AUTO, EXACT, SIMGRID, Scenario
+from pybatsched.simulator.options import BATSIM, EXACT, SIMGRID, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
@@ -118,7 +118,9 @@ class World:
     def has_network(self) -> bool:
         """Whether the run has SimGrid's clock and network."""
         clock = self.options.clock
-        return clock == SIMGRID or (clock == AUTO and self.communicates)
+        if clock == BATSIM and self.scenario.platform.hop_s and not self._why_no_network():
+            return True
+        return clock == SIMGRID or (clock != EXACT and self.communicates)
 
     def why_refused(self, work: Work) -> str | None:
         """Return why this run cannot execute a profile; None if it can."""

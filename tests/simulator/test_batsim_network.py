@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from support.beside import SIMULATE, comparable, play
-from support.networks import KINDS, NetworkFuzzer, communicating_workload, random_platform
+from support.fuzzer import Fuzzer, random_workload
+from support.networks import KINDS, N_PROCS, NetworkFuzzer, communicating_workload, random_platform
+from support.replying import DROP_IN
 from support.simulated import same_but_for_halves
 
 pytestmark = pytest.mark.batsim
@@ -29,4 +31,23 @@ def test_random_schedulers_get_the_same_messages_from_both(kind: str, seed: int,
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
     assert (my_code == 0) == (code == 0)
     if code == 0:
+        same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(100, 103))
+def test_delays_on_slow_links(kind: str, seed: int, tmp_path: Path) -> None:
+    """No job communicates, but the messages of Batsim take time: the drop-in does the same by default."""
+    dice = random.Random(f"{kind} {seed}")
+    (tmp_path / "platform.xml").write_text(random_platform(dice, kind))
+    (tmp_path / "w.json").write_text(json.dumps(random_workload(seed, dice.randint(1, 40), N_PROCS)))
+    args = ["-p", "platform.xml", "-w", "w.json", "-q"]
+    theirs, mine = (Fuzzer(seed) for _ in range(2))
+    codes = [
+        play([*program, *args, "-e", prefix], tmp_path, fuzzer)
+        for program, prefix, fuzzer in ((["batsim"], "theirs", theirs), ([*DROP_IN], "mine", mine))
+    ]
+    assert codes[0] == codes[1]
+    assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
+    if codes[0] == 0:
         same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")

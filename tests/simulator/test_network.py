@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,18 @@ import msgspec
 import pytest
 from support.simulated import rows
 
-from pybatsched.cli import build_parser, main
+from pybatsched.cli import batsim, build_parser, main
 from pybatsched.cli.simulate import read_scenario
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.live import batsim_options
+from pybatsched.platform.xml import read as read_platform
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.work.profiles import AllPairs
 from pybatsched.simulator.world import Refusal
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
@@ -269,6 +274,27 @@ def test_which_clock_a_run_has(tmp_path: Path) -> None:
     assert main([*args[:5], "--policy", "fcfs", "--clock", "exact", "-e", str(tmp_path / "x"), "--quiet"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("latency", "profile", "expected"),
+    [
+        ("0", {"type": "delay", "delay": 5}, "Loop"),
+        ("1us", {"type": "delay", "delay": 5}, "SimgridLoop"),
+        ("1us", {"type": "usage_trace", "trace": "usage.txt"}, "Loop"),  # not simulated with SimGrid's clock
+    ],
+)
+def test_which_clock_the_drop_in_has(latency: str, profile: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    """That of SimGrid, if messages to the master take time."""
+    link = f'bw="{"1e300" if latency == "0" else "1e9"}Bps" lat="{latency}"'
+    cluster = f'<cluster id="c" prefix="n" suffix="" radical="0-4" speed="1Gf" {link}/>'
+    write(tmp_path, (1, profile), platform=f"{HEAD}{cluster}</platform>")
+    (tmp_path / "usage.txt").write_text("rank0.txt\n")
+    (tmp_path / "rank0.txt").write_text("0 m_usage 1.0 1e9\n")
+    words = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-m", "n4", "-q"]
+    given = batsim_options.read(words)
+    scenario = batsim._scenario(given, batsim._Log(given))
+    assert type(Simulation(scenario, None).world.loop).__name__ == expected
+
+
 def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
     args = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
@@ -283,3 +309,23 @@ def test_without_a_scheduler_jobs_communicate_too(tmp_path: Path) -> None:
     args = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
     scenario = read_scenario(build_parser().parse_args(args))
     assert run_all_at_once(scenario, Outputs(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)
+
+
+@pytest.mark.parametrize("sharing_policy", ["SHARED", "FATPIPE"])
+@pytest.mark.parametrize("amount", [1.0, 1e6, 0.1, 123456.7, 1e300])
+@pytest.mark.parametrize("places", [[0, 1], [3, 1, 0, 2], [0, 0, 1], [2, 1, 2, 0, 3, 3]])
+def test_equal_transfers_are_summed_as_one_by_one(
+    places: list[int], amount: float, sharing_policy: str, tmp_path: Path
+) -> None:
+    """The same links in the same order, with sums that have the same bits, also for several executors on a host."""
+    links = PLATFORM.replace('latency="1ms"', f'latency="1ms" sharing_policy="{sharing_policy}"')
+    write(tmp_path, (1, {"type": "delay", "delay": 1}), platform=links)
+    platform = read_platform(tmp_path / "platform.xml")
+    pairs = [(src, dst, amount) for y, src in enumerate(places) for x, dst in enumerate(places) if x != y]
+    assert list(AllPairs(places, amount)) == pairs
+    loop = SimgridLoop(lambda: None, math.inf, platform, lambda: True)
+    flops = [(host, 1.0) for host in places]
+    one_by_one = loop._needs_of(flops, pairs)
+    for _ in range(2):  # paths that are not known yet, and those that are
+        assert loop._needs_of(flops, AllPairs(places, amount)) == one_by_one
+        loop._ways.clear()
