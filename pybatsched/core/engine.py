@@ -749,9 +749,10 @@ class Engine:
     @property
     def predictions_by_user(self) -> dict[str, dict[str, float]]:
         """The quality of predicted run times for each user, by name of the user; empty without predictions."""
-        if self._predictions is None:
+        predictions = self.policy.predictions if self.began else None
+        if predictions is None:
             return {}
-        return {user: one.as_dict() for user, one in sorted(self._predictions.by_user.items())}
+        return {user: one.as_dict() for user, one in sorted(predictions.by_user.items())}
 
     @property
     def rejections(self) -> Mapping[str, tuple[int, Reason]]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from support import logs
 from support.examples import examples
 from support.logs import real
 from support.predicted_twin import TwinJob, as_workload, jobs_of_log, mean_slowdown, twin_starts
+from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.core.jobs import Job
@@ -379,6 +382,27 @@ def test_prediction_errors_are_reported_by_user(tmp_path: Path) -> None:
     assert "Predicted run times" not in (tmp_path / "plain.html").read_text(encoding="utf-8")
     assert not {"predictions_by_user", "policy_figures"} & plain.about.keys()
     assert "predict" not in plain.about["policy"]["options"]
+
+
+@pytest.mark.parametrize("policy", ["easy", "published_predictsim"])
+def test_metrics_show_the_quality(policy: str, tmp_path: Path) -> None:
+    """The third job of user 1 is predicted 10 s and takes 50; the others have their requested times."""
+    jobs = [(0, 10, 2, 100, 1), (0, 10, 2, 100, 1), (20, 50, 3, 100, 1), (21, 10, 4, 20, 2), (22, 15, 1, 20, 2)]
+    lines = [
+        logs.line(number, at, run=run_s, allocated=n, requested_s=requested_s, user=user)
+        for number, (at, run_s, n, requested_s, user) in enumerate(jobs, 1)
+    ]
+    log = logs.log(tmp_path, *lines)
+    args = ("-w", str(log), "--policy", policy, "-o", "predict=last2", "-e", "run")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    found = json.loads(run_cli("metrics", "run", "--json", cwd=tmp_path).stdout)["run"]
+    assert found["mean_prediction_error_s"] == {"mean": (90 + 90 + 40 + 10 + 5) / 5}
+    assert found["share_underestimated"] == {"mean": 0.2}
+    users = json.loads(run_cli("metrics", "run", "--by", "user", "--json", cwd=tmp_path).stdout)["run"]
+    assert users["1"]["mean_prediction_error_s"] == pytest.approx((90 + 90 + 40) / 3)
+    assert (users["2"]["mean_prediction_error_s"], users["2"]["share_underestimated"]) == (7.5, 0.0)
+    sizes = json.loads(run_cli("metrics", "run", "--by", "size", "--json", cwd=tmp_path).stdout)["run"]
+    assert not any("mean_prediction_error_s" in row for row in sizes.values())
 
 
 def test_the_gymnasium_environment_uses_predictions() -> None:
