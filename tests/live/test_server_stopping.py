@@ -82,19 +82,19 @@ def test_a_batsim_that_disconnects_after_the_signal_was_not_lost_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Compose stops both at once, while the policy decides: Batsim gets the reply, and may disconnect quickly."""
-    reply = server._reply
+    reply = server.send
 
     def reply_and_see_it_leave(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:
         reply(socket, peer, text)
         if structure_error(text.decode()):
             wait_until(served.watch.is_gone)
 
-    def stop(_parts: list[bytes]) -> NoReturn:
+    def stop(_raw: bytes) -> NoReturn:
         raise Interrupted(signal.SIGTERM)
 
-    monkeypatch.setattr(server, "_reply", reply_and_see_it_leave)
+    monkeypatch.setattr(server, "send", reply_and_see_it_leave)
     served = Served(monkeypatch, lambda: None)
-    monkeypatch.setattr(served.session, "handle_parts", stop)
+    monkeypatch.setattr(served.session, "handle", stop)
     with Peer(served.start()) as peer:
         assert structure_error(peer.ask(recording("plain").requests[0]).decode())
     error = served.finish()
