@@ -30,7 +30,7 @@ _N_STEPS: Final = 4
 #: What is added to the label of a policy for the options that were found.
 TUNED: Final = " tuned"
 
-Point = tuple[Mapping[str, Any], Cell]
+Point = tuple[dict[str, Any], Cell]
 
 
 class Trial(NamedTuple):
