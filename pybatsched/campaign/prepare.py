@@ -21,6 +21,7 @@ from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
+from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shaken
 from pybatsched.workload.resample.users import resamples
 from pybatsched.workload.selection import Selection
@@ -128,9 +129,15 @@ class Preparer:
 
 def _workloads(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
     """Yield the workloads of a spec, each with the suffix of its name."""
-    for label, workload in _shaken(spec, _scaled(spec, _split(spec, _loaded(spec, sources, seed), seed)), seed):
+    for label, workload in _shaken(spec, _scaled(spec, _split(spec, _followed(spec, sources, seed), seed)), seed):
         workload.source = spec.file or ""  # without its directory: equal content gives equal files
         yield label, reduce(lambda jobs, step: step.applied(jobs, seed), spec.injections, workload)
+
+
+def _followed(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
+    """Yield the workloads of a spec before they are changed, with feedback if that is wanted."""
+    for label, workload in _loaded(spec, sources, seed):
+        yield label, with_feedback(workload) if spec.feedback else workload
 
 
 def _scaled(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]]) -> Iterator[tuple[str, Workload]]:
@@ -185,6 +192,7 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
         memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT,
         format=spec.format,
         mapping=spec.mapping,
+        with_waits=spec.feedback,
     )
     if spec.merge:
         yield "", _merged(spec, sources, options, seed)

@@ -178,6 +178,7 @@ class WorkloadSpec(Part):
     steps that change jobs. `scale_load` divides submission times by a factor. `load` scales them to each of these
     offered loads on the machine of the workload; each load is a separate workload. `shake` makes copies with moved
     submissions, new ones for each seed. `resample` makes new logs of the users of the log, before loads are scaled.
+    With `feedback`, the next job of a user's session is submitted a think time after the end of the job before.
     """
 
     name: Name
@@ -200,6 +201,7 @@ class WorkloadSpec(Part):
     scale_load: _Load | None = None
     shake: Shake | None = None
     resample: Resample | None = None
+    feedback: bool = False
     seeds: tuple[int, ...] = ()
     procs: Positive | None = None
     size: Size | None = None

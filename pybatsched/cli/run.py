@@ -13,6 +13,7 @@ from pybatsched.cli.common import arguments, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
+from pybatsched.errors import InputError
 from pybatsched.experiment import run_inputs
 from pybatsched.live import DEFAULT_TIMEOUT_S, batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
@@ -31,6 +32,7 @@ from pybatsched.workload import Workload, prepare
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.batsim5 import to_batsim5
 from pybatsched.workload.jobs import full_id
+from pybatsched.workload.resample.feedback import has_feedback
 
 EPILOG: Final = """\
 examples:
@@ -190,6 +192,8 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
     workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
+    if any(map(has_feedback, workloads.values())):
+        raise InputError("feedback: expected `pybatsched simulate`; Batsim submits jobs at the times of the workload")
     for remark in run_inputs.planning_warnings(plan.reserving(), workloads.values()):
         _say(args)(remark)
     for remark in run_inputs.size_warnings(platform, workloads.values()):

@@ -21,6 +21,7 @@ from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
+from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shake
 from pybatsched.workload.resample.users import Resampling, resample
 from pybatsched.workload.selection import Selection, seconds_of
@@ -244,6 +245,14 @@ class Log:
         return replace(self._changed(resample(self.workload, options, seed)), name=name)
 
     @public
+    def with_feedback(self) -> Log:
+        """Return the same jobs, where the next job of a user's session follows the end of the job before.
+
+        The log must have waits (`read_workload(…, with_waits=True)`) or preceding jobs. Raises InputError.
+        """
+        return self._changed(with_feedback(self.workload))
+
+    @public
     def with_walltimes(self, rule: str) -> Log:
         """Return the jobs with walltimes by a rule: exact, factor:F, round or none."""
         return self._changed(prepare.with_walltimes(self.workload, Walltimes.parse(rule))[0])
@@ -289,13 +298,15 @@ def read_workload(
     partition: str | tuple[str, ...] = (),
     n_procs: int | None = None,
     lenient: bool = False,
+    with_waits: bool = False,
 ) -> Log:
     """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm, a table or Rackham.
 
     The options are those of `pybatsched simulate`. `format` is a name such as pm100 (default: by the content),
     `mapping` the file that describes the columns of a table. `size_in` (cores, nodes or gpus) and `timezone`
     are for logs of Slurm and tables. Files may be compressed by gzip or zstd. `n_procs` is the size of the machine
-    if the file does not contain it. `name` is what tables show, by default the name of the file. Raises InputError.
+    if the file does not contain it. `with_waits` keeps the waits of a log in SWF, for `with_feedback`. `name` is what
+    tables show, by default the name of the file. Raises InputError.
     """
     partitions = (partition,) if isinstance(partition, str) else tuple(partition)
     selection = Selection(partitions=partitions)
@@ -310,6 +321,7 @@ def read_workload(
         selection=selection if partitions else None,
         lenient=lenient,
         n_procs_else=n_procs,
+        with_waits=with_waits,
     )
     how: dict[str, Any] = {"walltimes": walltimes}
     how |= {} if memory_unit in {None, swf.DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}

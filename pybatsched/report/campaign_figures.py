@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pybatsched.campaign.tune import Trial
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.job_fields import matches
@@ -424,3 +425,24 @@ def _differences(all_points: Sequence[Point], options: CampaignFigureOptions) ->
         label = f"{title}{unit}: policy minus {shown}{better}"
         panels[-1, 0].set_xlabel(figure_style.wrapped(label, width - 1.0, figure_style.font_size(figure)))
     return figure, f"differences of {title}{unit} to {baseline}, {quantity(len(found), 'comparison')}"
+
+
+def draw_trials(trials: Sequence[Trial], figure: str, path: str | Path) -> None:
+    """Draw the values of the trials of a search, and the best value so far, into a file. Raises InputError."""
+    figure_style.check_path(path)
+    marks = {"complete": ("o", _DOT), "ended early": ("x", _GREY)}
+    with figure_style.style():
+        drawn: Any = figure_style.new_figure(figure_style.TEXT_IN, 2.8)
+        panel = drawn.subplots()
+        handles: list[tuple[str, Any]] = []
+        for state, (marker, color) in marks.items():
+            own = [trial for trial in trials if trial.state == state]
+            at, values = [trial.number + 1 for trial in own], [trial.value for trial in own]
+            handles.append((state, panel.scatter(at, values, s=14, marker=marker, color=color, linewidths=0.9)))
+        best = [(trial.number + 1, trial.best) for trial in trials if trial.best is not None]
+        (line,) = panel.step(*zip(*best, strict=True), where="post", color=figure_style.COLORS[1], linewidth=1.4)
+        figure_style.add_legend(drawn, [*handles, ("best so far", line)], "upper left")
+        panel.set_xlabel("trial")
+        panel.set_ylabel(textwrap.fill(plain(figure), _ALONG))
+        panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+        figure_style.write(drawn, path)

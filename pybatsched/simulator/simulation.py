@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from msgspec.structs import replace
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.instants import on_tick
 from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.decision_effects import DecisionEffects
@@ -26,7 +27,7 @@ from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.numbers import as_read
-from pybatsched.simulator.submitters import occur, submit
+from pybatsched.simulator.submitters import follow, occur, submit
 from pybatsched.simulator.world import Refusal, World
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Simulation:
         self._answer: Answer = (0.0, ())
         self._ready = False
         self._ending = False
-        self._n_submitters = len(scenario.workloads)
+        self._n_submitters = len(scenario.workloads) + bool(self.world.n_followers)
+        self.world.follow = self._follow
         self._n_event_lists = len(scenario.event_lists)
         self._n_calls_at_rest = 0
         self._at_rest_since = 0.0
@@ -311,6 +313,18 @@ class Simulation:
             job.state = j.SUBMITTED
             self.world.add_submitted(job)
         self.world.n_submitted += len(jobs)
+
+    def _follow(self, job: SimJob) -> None:
+        """Submit a job a think time after the end of the job that it depends on."""
+        think_s = job.fields.get("think_time", 0)
+        at = on_tick(self.world.now + max(float(think_s), 0.0))
+        self.world.loop.spawn(follow(job, at, self._on_followed))
+
+    def _on_followed(self, jobs: list[SimJob]) -> None:
+        self._on_submitted(jobs)
+        self.world.n_followers -= len(jobs)
+        if not self.world.n_followers:
+            self._on_goodbye(None)
 
     def _on_occurred(self, list_name: str, events: list[ExternalEvent]) -> None:
         now = self.world.stamp()

@@ -66,6 +66,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "platform generate": ("rackham", "--output", "-"),
     "platform check": (str(ROOT / "platforms" / "cluster32.xml"),),
     "campaign run": None,
+    "campaign tune": None,
     "campaign status": ("study",),
     "campaign table": ("study",),
     "reproduce": (),

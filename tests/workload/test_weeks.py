@@ -176,15 +176,16 @@ def test_convert_writes_weeks_by_number_all_or_by_load(tmp_path: Path) -> None:
         assert [path.name for path in found] == names
         for path in found:
             path.unlink()
-    for options, text in (
+    bad: tuple[tuple[tuple[str, ...], str], ...] = (
         (("--weeks",), "log.swf: the log has no waits"),
         (("--week", "2,x"), "expected a whole number, 1 or more, found 'x'"),
         (("--week", "3"), "week 3: expected a week with jobs"),
         (("--weeks", "--offered-load", "1:0"), "offered load: expected a range such as 0.7:1.0"),
         (("--weeks", "--offered-load", "0:1", "--utilisation", "0:1"), "expected only one"),
         (("--offered-load", "0:1"), "expected together with --weeks"),
-    ):
-        done = run_cli("workload", "convert", "log.swf", "w.json", *options, cwd=tmp_path)
+    )
+    for words, text in bad:
+        done = run_cli("workload", "convert", "log.swf", "w.json", *words, cwd=tmp_path)
         assert done.returncode == 2
         assert text in done.stderr
         assert not list(tmp_path.glob("w*.json"))

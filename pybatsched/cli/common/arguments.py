@@ -369,6 +369,15 @@ def _load(text: str) -> float:
         ) from None
 
 
+def add_feedback(parser: Group) -> None:
+    """Describe the option for submissions that depend on the ends of jobs."""
+    text = (
+        "submit the next job of a user's session a think time after the end of the job before, as in the log; not "
+        "with a real Batsim"
+    )
+    parser.add_argument("--feedback", action="store_true", help=text)
+
+
 def scales_load(args: argparse.Namespace) -> bool:
     """Return whether the options scale the load."""
     return args.load is not None or args.scale_load is not None

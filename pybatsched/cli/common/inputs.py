@@ -20,6 +20,7 @@ from pybatsched.workload import load, prepare
 from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS, n_rounded
+from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.selection import NoJobsLeftError, Selection
 
 
@@ -108,6 +109,7 @@ def add_workloads(group: arguments.Group) -> None:
     arguments.add_window(group)
     arguments.add_max_jobs(group)
     arguments.add_load(group)
+    arguments.add_feedback(group)
     add_units(group)
     add("--allow-empty", action="store_true", help="allow a run without jobs")
 
@@ -198,7 +200,7 @@ def _unit_of_logs(args: argparse.Namespace) -> str:
 
 def files_are_unchanged(args: argparse.Namespace) -> bool:
     """Return whether Batsim files are used without any change."""
-    is_unscaled = not arguments.scales_load(args)
+    is_unscaled = not arguments.scales_load(args) and not args.feedback
     return args.walltimes == "requested" and not _selection(args) and is_unscaled and args.units in {None, "core"}
 
 
@@ -223,7 +225,9 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
                 selection=selection,
                 lenient=args.lenient,
                 n_procs_else=n_procs,
+                with_waits=args.feedback,
             )
+            workload = with_feedback(workload) if args.feedback else workload
     except NoJobsLeftError as error:
         raise InputError(f"{error}; expected at least one job, or --allow-empty") from None
     if not args.quiet and (selection is not None or arguments.format_of(path, args) != "Batsim JSON"):

@@ -19,6 +19,7 @@ from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
+from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import RULES, Walltimes
 from pybatsched.workload.weeks import WeekChoice, range_of, weekly
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cpu_load = "write work of the same duration that puts load on the hosts of the platform, instead of delays"
     parser.add_argument("--cpu-load", action="store_true", help=cpu_load)
     arguments.add_load(parser)
+    arguments.add_feedback(parser)
     parser.add_argument("--platform", metavar="FILE|NAME", help="the platform for --units and --cpu-load")
     cut = parser.add_argument_group("what to keep")
     arguments.add_window(cut)
@@ -182,6 +184,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
         memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
         format=args.format,
         mapping=args.mapping,
+        with_waits=getattr(args, "feedback", False),
     )
     return job_log.JobLogOptions.of(options, args.size_in, args.timezone) if kind in {"Slurm", "table"} else options
 
@@ -229,7 +232,15 @@ def _changes(args: argparse.Namespace) -> list[Change]:
     """Return the changes before a workload is written: sizes, offered load, CPU load, and the format of Batsim 5."""
     sizes, cpu_load = _changes_for_platform(args)
     scaled = [partial(_scaled, args)] if arguments.scales_load(args) else []
-    return [*sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
+    feedback: list[Change] = [_with_feedback] if args.feedback else []
+    return [*feedback, *sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
+
+
+def _with_feedback(workload: Workload, report: Report) -> tuple[Workload, Report]:
+    made = with_feedback(workload)
+    report.note(f"{sum('depends_on' in job for job in made.jobs):,} jobs follow the end of another (feedback)")
+    made.about["report"] = report.as_json()
+    return made, report
 
 
 def _scaled(args: argparse.Namespace, workload: Workload, report: Report) -> tuple[Workload, Report]:

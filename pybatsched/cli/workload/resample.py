@@ -12,6 +12,7 @@ from pybatsched.text_table import aligned
 from pybatsched.workload import reading
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.model import Workload
+from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shake
 from pybatsched.workload.resample.users import Resampling, checks, resample
 from pybatsched.workload.selection import Selection, seconds_of
@@ -61,6 +62,7 @@ def add_resample_arguments(parser: argparse.ArgumentParser) -> None:
     add("--long-term-weeks", type=arguments.positive, default=12, metavar="N", help=long_term)
     load = "aim at an offered load of F by the number of users, such as 0.9 (default: that of the log)"
     add("--load", type=arguments.number, metavar="F", help=load)
+    arguments.add_feedback(parser)
     convert.add_log_options(parser)
 
 
@@ -68,6 +70,7 @@ def run_resample(args: argparse.Namespace) -> int:
     """Write the new log, and print how it differs from the log."""
     options = Resampling(args.weeks, args.long_term_weeks, args.load)
     workload = _read(args)
+    workload = with_feedback(workload) if args.feedback else workload
     made = resample(workload, options, args.seed)
     rows = [[one.name, f"{one.log:,.4g}", f"{one.resample:,.4g}"] for one in checks(workload, made)]
     print("\n".join(aligned([["", "log", "resample"], *rows], "lr")))

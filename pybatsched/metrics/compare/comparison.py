@@ -129,7 +129,7 @@ def read_pairs(before: str, after: str, *, partial: bool = False) -> dict[str, t
     Raises InputError if a run has no partner, or if there is none.
     """
     found = [_matching(pattern) for pattern in (before, after)]
-    for pattern, own, others in ((before, *found), (after, *reversed(found))):
+    for pattern, own, others in ((before, found[0], found[1]), (after, found[1], found[0])):
         if missing := sorted(own.keys() - others.keys()):
             raise InputError(f"{pattern}: expected a partner of each run, found none of {own[missing[0]]}")
     return {

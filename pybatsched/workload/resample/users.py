@@ -86,10 +86,10 @@ def resample(workload: Workload, options: Resampling, seed: int | str = 0) -> Wo
     n_weeks = options.weeks or n_log_weeks
     made: list[tuple[float, int, int, Mapping[str, Any], Any]] = []
     seen: Counter[Any] = Counter()
-    for copy, (user, jobs) in enumerate(_copies(users, n_log_weeks, n_weeks, options, factor=factor, rng=rng)):
+    for copy, (user, own) in enumerate(_copies(users, n_log_weeks, n_weeks, options, factor=factor, rng=rng)):
         seen[user.name] += 1
         name = user.name if seen[user.name] == 1 or user.name is None else f"{user.name}.{seen[user.name]}"
-        made += [(at, copy, place, job, name) for place, (at, job) in enumerate(jobs)]
+        made += [(at, copy, place, job, name) for place, (at, job) in enumerate(own)]
     if not made:
         raise InputError(
             f"{workload.source}: resample: no job is left in {quantity(n_weeks, 'week')}; expected more weeks or users"
