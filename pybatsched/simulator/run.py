@@ -187,6 +187,7 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         broken_promises=() if engine is None else engine.broken_promises,
         policy_figures={} if engine is None else engine.figures,
         predictions_by_user={} if engine is None else engine.predictions_by_user,
+        reservations=() if engine is None else tuple(engine.reservations),
         energy=simulation.energy,
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,

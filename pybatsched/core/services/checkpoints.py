@@ -95,7 +95,7 @@ def checkpoints_of(job_id: str, fields: Mapping[str, Any]) -> Checkpoints | None
     """Return the checkpoints of a job by its fields; None if it has none. Raises InputError for an invalid value."""
     if INTERVAL not in fields:
         return None
-    found = {name: fields.get(name) for name in (INTERVAL, DUMP, READ, WORK)}
+    found: dict[str, Any] = {name: fields.get(name) for name in (INTERVAL, DUMP, READ, WORK)}
     if found[WORK] is None:
         raise InputError(
             f"job {job_id}, field {INTERVAL}: its profile does not include checkpoints (there is no {WORK}); "
