@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
@@ -24,9 +24,19 @@ from pybatsched.core.services.reservation_specs import ReservationSpec
 from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
-    from pybatsched.core.actions import Actions
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.services.failures import Failures
+
+
+class JobStarter(Protocol):
+    """The interface of `pybatsched.core.actions.Actions` that reservations use."""
+
+    def carry_out(self, decision: d.Decision) -> None:
+        """Apply a decision to the state and add it to the reply."""
+
+    def start_beside(self, job: Job, procs: IntervalSet, reason: d.Reason) -> None:
+        """Start a job in no partition."""
+
 
 #: The job field with the name of the reservation that a job runs in.
 FIELD = "reservation"
@@ -108,7 +118,7 @@ class HostReservations:
         self,
         specs: Sequence[ReservationSpec],
         cluster: Cluster,
-        actions: Actions,
+        actions: JobStarter,
         failures: Failures,
         *,
         takes_any_procs: bool,
