@@ -175,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
         _check_batsim5(args)
     failures = faults.failure_model(args)
     if failures is not None and plan is not None:
-        plan = runs.with_failure_rule(plan, _options(args))
+        plan = runs.with_failure_rule(plan, _options(args), failures)
     scenario = read_scenario(args, plan, failures)
     options = scenario.options
     files = run_inputs.digests(args.platform, args.workload, args.events, energy=options.energy)

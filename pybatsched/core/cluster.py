@@ -188,7 +188,11 @@ class Cluster:
         self.asleep = EMPTY
         #: Processors of present reservations of hosts.
         self.reserved = EMPTY
-        #: Processors that are unavailable, asleep, reserved, or held by an inherited job.
+        #: Processors that are drained: no job starts there, and running jobs go on.
+        self.drained = EMPTY
+        self.window_ends: list[tuple[float, IntervalSet]] = []  # ends of present reservations
+        self.repairs: list[tuple[float, IntervalSet]] = []  # expected returns of failed processors
+        #: Processors that are unavailable, asleep, reserved, drained, or held by an inherited job.
         self.away = EMPTY
 
     @classmethod
@@ -386,7 +390,7 @@ class Cluster:
         """Change which machines are available and awake. Their jobs keep running. O(running * k) for returning ones."""
         self.unavailable = (self.unavailable | gone) - back
         self.asleep = (self.asleep | asleep) - awake
-        away = self.unavailable | self.asleep | self.reserved
+        away = self.unavailable | self.asleep | self.reserved | self.drained
         for job in self.inherited.values():
             assert job.procs is not None
             away = away | job.procs
@@ -407,6 +411,16 @@ class Cluster:
                     returned = returned - job.procs
             partition.free = free | returned
             partition.n_free = len(partition.free)
+
+    def show_returning(self) -> None:
+        """Show the partitions which absent processors return at known times. O(partitions * known times)."""
+        for partition in self.partitions.values():
+            partition.returning = [
+                (at, procs & partition.procs)
+                for at, procs in (*self.window_ends, *self.repairs)
+                if not procs.isdisjoint(partition.procs)
+            ]
+            partition.n_changes += 1
 
     def check(self) -> None:
         """Assert that free, allocated and absent processors are consistent (for tests). O(running * k)."""

@@ -24,7 +24,7 @@ from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.policy import BatsimFeature, Policy
-from pybatsched.core.services.failures import REQUEUING, Failures, rule_of
+from pybatsched.core.services.failures import REQUEUING, Failures, repair_s_of, rule_of
 from pybatsched.core.services.host_reservations import HostReservations, specs_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
@@ -110,6 +110,7 @@ class PolicyCaller:
 
 #: Decisions without effect on the simulation. A policy that makes no others would never finish.
 _IDLE: Final = {d.CallMeLater, d.Reshape}
+_DRAINS: Final = {e.DRAIN, e.UNDRAIN}
 _MACHINE_NOTICES: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
     e.SimulationBegins: 0,
@@ -123,7 +124,7 @@ _RANKS: Final[dict[type[e.Event], int]] = {
 
 def _rank(event: e.Event) -> int:
     if type(event) is e.Notify:
-        return 2 if event.kind in _MACHINE_NOTICES else 4
+        return 2 if event.kind in _MACHINE_NOTICES or event.kind in _DRAINS else 4
     return _RANKS.get(type(event), 4)
 
 
@@ -379,9 +380,9 @@ class Engine:
         self._begin_reservations()
 
     def _failures_of_policy(self) -> Failures | None:
-        rule = rule_of(self.policy.options)
-        is_needed = rule is not None or specs_of(self.policy.options)
-        return Failures(rule, self.cluster, self._services) if is_needed else None
+        rule, repair_s = rule_of(self.policy.options), repair_s_of(self.policy.options)
+        is_needed = rule is not None or repair_s is not None or specs_of(self.policy.options)
+        return Failures(rule, self.cluster, self._services, repair_s) if is_needed else None
 
     def _begin_reservations(self) -> None:
         specs = specs_of(self.policy.options)
@@ -538,18 +539,42 @@ class Engine:
                 self.cluster.change_machines(gone=procs)
                 if self._failures is not None:
                     self._failures.fail(procs)
+                    self._failures.expect_repair(procs, self.now)
                 for job, held_on in self._holds.lose(procs):
                     self._caller.call("on_job_released", job, held_on, self.now)
             else:
                 self.cluster.change_machines(back=procs)
+                if self._failures is not None:
+                    self._failures.repaired(procs)
             self._caller.call("on_machines_changed", procs, self.now)
             return
-        if event.kind == e.NO_MORE_STATIC_JOBS:
+        if event.kind in _DRAINS:
+            self._drain(event)
+        elif event.kind == e.NO_MORE_STATIC_JOBS:
             self._static_jobs_done = True
         elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
             self._machines_settled = not self.cluster.asleep
             self._settle_machines()
         self._caller.call("on_notify", event, self.now)
+
+    def _drain(self, event: e.Notify) -> None:
+        """Start no more jobs on processors, or start jobs there again. Running jobs go on."""
+        text = event.extra.get("resources")
+        try:
+            procs = event.procs if event.procs is not None else IntervalSet.parse(str(text or ""))
+        except ValueError:
+            procs = EMPTY
+        if not procs or not procs.issubset(self.cluster.procs):
+            raise InputError(
+                f"event {event.kind} at {event.timestamp:g}: resources: expected processors of the platform such as "
+                f"'0-3 5', found {text!r:.60}"
+            )
+        drained = self.cluster.drained
+        self.cluster.drained = drained | procs if event.kind == e.DRAIN else drained - procs
+        self.cluster.change_machines()
+        for job, held_on in self._holds.lose(procs & self.cluster.drained):
+            self._caller.call("on_job_released", job, held_on, self.now)
+        self._caller.call("on_machines_changed", procs, self.now)
 
     def _settle_machines(self) -> None:
         """Tell the partitions whether machines can come back. Those of inherited jobs do."""
@@ -656,6 +681,8 @@ class Engine:
         unfinished = sorted(self.jobs.alive.values(), key=lambda job: (job.started_at or 0.0, job.seq))
         running = [job for job in unfinished if job.state is JobState.RUNNING and job.procs is not None]
         self.cluster.hand_over(running, self._is_taken_over)
+        if self.cluster.repairs:
+            self.cluster.show_returning()
         self._settle_machines()
         taken = self.cluster.procs
         for partition in self.cluster.partitions.values():

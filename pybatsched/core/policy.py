@@ -73,6 +73,13 @@ class Options(BaseModel):
         "behind all others, submitted again, or not requeued (default: they run on, as in Batsim)",
     )
 
+    expected_repair_s: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds after which an unavailable machine is expected back: plans use it from then on (default: "
+        "unknown; with simulate --mtbf and a fixed --repair, its time)",
+    )
     host_reservations: tuple[ReservationSpec, ...] | None = Field(
         default=None,
         description="reservations of hosts for time windows: a list of tables with name, start, duration, hosts and "

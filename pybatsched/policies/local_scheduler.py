@@ -269,7 +269,8 @@ class LocalScheduler(ABC):
         """Take the reservations of hosts that are known from a profile, and give back absent ones. O(windows)."""
         partition = self.partition
         for at, procs in partition.returning:
-            profile.give(len(procs & partition.away), max(at, soon), math.inf)
+            if at >= soon:  # else nobody knows when they return
+                profile.give(len(procs & partition.away), at, math.inf)
         away = partition.away
         for window in partition.upcoming:
             n = len((window.procs & partition.procs) - away)
@@ -300,10 +301,13 @@ class LocalScheduler(ABC):
     def _shadow_around(self, head: Job, now: float) -> tuple[float, int]:
         """Return the shadow time of a job and the extra processors, with reservations of hosts. O(running + windows).
 
-        No processor is extra: a job beside the head might need a host that is reserved later.
+        If hosts are reserved later, no processor is extra: a job beside the head might need one of them.
         """
         profile = self.expected_profile(now)
-        return profile.earliest(head.n_procs, self.span_s(head), profile.next_step(now)), 0
+        start_at = profile.earliest(head.n_procs, self.span_s(head), profile.next_step(now))
+        if start_at == math.inf or self.partition.upcoming:
+            return start_at, 0
+        return start_at, profile.least_free(start_at, instant(start_at, TICK)) - head.n_procs
 
     def pick(self, job: Job, now: float) -> IntervalSet | None:
         """Return the processors that a job starts on now: the lowest free ones, unless overridden. Enough are free.

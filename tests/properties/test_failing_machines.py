@@ -92,7 +92,8 @@ def test_every_policy(policy: str, data: st.DataObject, rule: str, events: list[
     """Each processor fails alone here, at most once at a time."""
     workload = data.draw(workloads(4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS))
     hosts = HOSTS if policy in {"locality", "reallocation"} else []
-    run = run_policy(policy, workload, N_PROCS, machine_events=events, hosts=hosts, on_failure=rule, **POLICIES[policy])
+    options = {**POLICIES[policy], "expected_repair_s": data.draw(st.sampled_from([None, 1, 9, 30]))}
+    run = run_policy(policy, workload, N_PROCS, machine_events=events, hosts=hosts, on_failure=rule, **options)
     check(run, workload, events, rule)
 
 

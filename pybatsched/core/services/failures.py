@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from pybatsched.core.instants import instant
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.services.checkpoints import checkpoints_of
 
@@ -34,11 +35,20 @@ def rule_of(options: Any) -> FailureRule | None:
     return rule
 
 
+def repair_s_of(options: Any) -> float | None:
+    """Return the option `expected_repair_s` of a policy's options; None if it is not set."""
+    seconds: float | None = getattr(options, "expected_repair_s", None)
+    return seconds
+
+
 class Failures:
     """The failures of one run: which jobs they stopped, and how many."""
 
-    def __init__(self, rule: FailureRule | None, cluster: Cluster, services: Services) -> None:
+    def __init__(
+        self, rule: FailureRule | None, cluster: Cluster, services: Services, repair_s: float | None = None
+    ) -> None:
         self.rule = rule
+        self._repair_s = repair_s
         self._cluster = cluster
         self._services = services
         self._stopped: list[Job] = []  # killed jobs that wait again, and are in no queue
@@ -55,6 +65,19 @@ class Failures:
         if self.rule is not None:
             self._n_failures += 1
             self._kill(procs, self.running(), ("processors {} failed", procs), is_lost=self.rule == "kill")
+
+    def expect_repair(self, procs: IntervalSet, now: float) -> None:
+        """Record when failed processors are expected to return, if that is known. O(repairs)."""
+        if self._repair_s is not None:
+            self._cluster.repairs.append((instant(now, self._repair_s), procs))
+            self._cluster.show_returning()
+
+    def repaired(self, procs: IntervalSet) -> None:
+        """Record that processors have returned. O(repairs)."""
+        if self._cluster.repairs:
+            left = [(at, own - procs) for at, own in self._cluster.repairs]
+            self._cluster.repairs = [(at, own) for at, own in left if own]
+            self._cluster.show_returning()
 
     def clear(self, procs: IntervalSet, reason: Reason, *, is_lost: bool) -> None:
         """Kill the policy's jobs on processors, by one decision, and requeue them unless they are lost."""

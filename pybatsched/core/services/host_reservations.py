@@ -171,10 +171,10 @@ class HostReservations:
             partition.upcoming = [
                 one.window for one in own if one.window.start_at > soon and one.spec.conflict == "wait"
             ]
-            partition.returning = [
-                (one.window.end_at, one.window.procs & partition.procs) for one in own if one.window.start_at <= soon
-            ]
-            partition.n_changes += 1
+        self._cluster.window_ends = [
+            (one.window.end_at, one.window.procs) for one in known if one.window.start_at <= soon
+        ]
+        self._cluster.show_returning()
 
     def _clear(self, one: _Reserved) -> None:
         """Kill the jobs that run in a reservation that begins, by its rule."""
