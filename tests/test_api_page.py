@@ -62,7 +62,7 @@ OTHERS = {
         "retire_profile hand_over"
     ),
     "Job": (
-        "base_rest base_work from_fields full_work load n_derived n_held prediction present_work queued_in "
+        "base_rest base_work from_fields full_work load n_derived n_held prediction present_work queued_in restarts "
         "registered_as"
     ),
     "IntervalSet": "",
@@ -131,4 +131,4 @@ def test_the_examples_run_as_they_are() -> None:
     shared: dict[str, Any] = {"__name__": "api_page"}
     for number, example in enumerate(EXAMPLES, 1):
         exec(compile(example, f"example {number} of docs/api.md", "exec"), shared)
-    assert len(EXAMPLES) == 18
+    assert len(EXAMPLES) == 19

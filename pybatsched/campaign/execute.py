@@ -50,7 +50,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     events = []
     failures = None if cell.get("failures") is None else FailureModel.of_settings(cell["failures"])
     if failures is not None:
-        plan = runs.with_failure_rule(plan, SimulationOptions())
+        plan = runs.with_failure_rule(plan, SimulationOptions(), failures)
         events.append(failures.on(platform))
     saving = None if cell.get("checkpoint") is None else Checkpointing.of_settings(cell["checkpoint"])
     options = runs.with_needs(SimulationOptions(), plan)

@@ -177,7 +177,7 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     Errors of the input are reported before a missing Batsim. With arguments for Batsim, its version is needed before
     the platform and the workloads are read, because Batsim 4 and Batsim 5 have different options.
     """
-    plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
+    plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed, args.reservations)
     plan.check_early()
     _refuse_to_overwrite(args, [args.platform, *args.workload, *arguments.files_of_policy(plan, args.config)])
     version = _version(args) if args.for_batsim else None

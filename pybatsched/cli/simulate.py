@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pybatsched.cli.common import arguments, faults, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
+from pybatsched.core.services.reservation_specs import check_members
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
 from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
@@ -158,11 +159,12 @@ def run(args: argparse.Namespace) -> int:
     process.raise_interrupted()
     plan = None
     if args.policy:
-        plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
+        plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed, args.reservations)
         plan.check_early()
-    elif args.options or args.config or args.journal:
+    elif args.options or args.config or args.journal or args.reservations:
         raise InputError(
-            "-o, --config and --journal: expected with --policy; an external scheduler has its own options"
+            "-o, --config, --reservations and --journal: expected with --policy; an external scheduler has its own "
+            "options"
         )
     elif args.curve is not None:
         _keys(args)  # before the run starts
@@ -173,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
         _check_batsim5(args)
     failures = faults.failure_model(args)
     if failures is not None and plan is not None:
-        plan = runs.with_failure_rule(plan, _options(args))
+        plan = runs.with_failure_rule(plan, _options(args), failures)
     scenario = read_scenario(args, plan, failures)
     options = scenario.options
     files = run_inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
@@ -211,7 +213,7 @@ def _check_choices(args: argparse.Namespace) -> None:
 
 def _refuse_to_overwrite(args: argparse.Namespace, plan: registry.PolicyPlan | None) -> None:
     """Raise InputError if the run would write over one of its own inputs."""
-    single = (path for path in (args.platform, args.sched_cfg_file) if path)
+    single = (path for path in (args.platform, args.sched_cfg_file, args.reservations) if path)
     given = [*single, *args.workload, *args.events, *arguments.files_of_policy(plan, args.config)]
     arguments.refuse_outputs_over(args.export, given)
     if args.journal:
@@ -341,6 +343,9 @@ def read_scenario(
         for remark in run_inputs.warnings_of(platform, workloads.values(), options, plan):
             arguments.say(remark)
     checkpointing = faults.checkpointing(args)
+    if plan is not None and args.reservations is not None:
+        jobs = (job for workload in workloads.values() for job in workload.jobs)
+        check_members(plan.given["host_reservations"], jobs, args.reservations)
     return run_inputs.scenario_of(
         platform, workloads, options, args.events, ends_at, failures=failures, checkpointing=checkpointing
     )

@@ -21,10 +21,11 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Reason
 from pybatsched.core.fields import FieldCheck
 from pybatsched.core.instants import TICK
-from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.policy import BatsimFeature, Policy
-from pybatsched.core.services.failures import REQUEUING, Failures, rule_of
+from pybatsched.core.services.failures import REQUEUING, Failures, repair_s_of, rule_of
+from pybatsched.core.services.host_reservations import HostReservations, specs_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
     NOT_THE_PLUGINS,
@@ -109,6 +110,7 @@ class PolicyCaller:
 
 #: Decisions without effect on the simulation. A policy that makes no others would never finish.
 _IDLE: Final = {d.CallMeLater, d.Reshape}
+_DRAINS: Final = {e.DRAIN, e.UNDRAIN}
 _MACHINE_NOTICES: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
     e.SimulationBegins: 0,
@@ -122,13 +124,14 @@ _RANKS: Final[dict[type[e.Event], int]] = {
 
 def _rank(event: e.Event) -> int:
     if type(event) is e.Notify:
-        return 2 if event.kind in _MACHINE_NOTICES else 4
+        return 2 if event.kind in _MACHINE_NOTICES or event.kind in _DRAINS else 4
     return _RANKS.get(type(event), 4)
 
 
 def _needs_of(policy: Policy) -> frozenset[BatsimFeature]:
     """Return the features of Batsim that a policy needs with its options."""
     requeues = rule_of(policy.options) in REQUEUING
+    requeues |= any(spec.conflict == "requeue" for spec in specs_of(policy.options))
     return policy.needs | {BatsimFeature.DYNAMIC_JOBS} if requeues else policy.needs
 
 
@@ -185,6 +188,7 @@ class Engine:
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._predictions: Predictions | None = None
         self._failures: Failures | None = None
+        self._reservations: HostReservations | None = None
         self._correction_at = -math.inf  # the last call that was requested for a correction
         self._field_check: FieldCheck
         self._validator: Validator
@@ -253,9 +257,8 @@ class Engine:
 
     def _reply(self, events: Sequence[e.Event]) -> Reply:
         """Call the policy after events, and return the reply."""
-        if self._failures is not None and self._failures.has_stopped:
-            for job in self._failures.to_requeue(self.now):
-                self._caller.call("on_failure", job, self.now)
+        if self._failures is not None or self._reservations is not None:
+            self._requeue_and_reserve()
         if events and type(events[0]) is e.RequestedCall:
             self._count_call(events)
         else:
@@ -267,6 +270,8 @@ class Engine:
         self._run_policy()
         if self._predictions is not None and len(self.jobs.alive) > self.jobs.n_running:
             self._call_for_corrections(self._predictions)
+        if self._reservations is not None and self.jobs.alive:
+            self._reservations.request_call(self.now)
         if self._n_idle_calls:
             self._check_idle_calls()
         if self._validator.dynamic_jobs:
@@ -280,6 +285,17 @@ class Engine:
             self.cluster.check()
             self.jobs.check()
         return Reply(reply_now, tuple(self._actions.out))
+
+    def _requeue_and_reserve(self) -> None:
+        """Advance reservations, requeue the jobs of failed machines, and start jobs in reservations."""
+        if self._reservations is not None:
+            self._advance_reservations(self._reservations)
+        if self._failures is not None and self._failures.has_stopped:
+            for job in self._failures.to_requeue(self.now):
+                if self._reservations is None or not self._reservations.submit(job, self.now):
+                    self._caller.call("on_failure", job, self.now)
+        if self._reservations is not None:
+            self._reservations.start_jobs(self.now)
 
     def _correct_estimates(self, events: Sequence[e.Event]) -> None:
         """Correct the estimates of jobs that run longer than predicted, and notify the policy."""
@@ -372,10 +388,32 @@ class Engine:
         self._failures = self._failures_of_policy()
         self.began = True
         self._begin_policy()
+        self._begin_reservations()
 
     def _failures_of_policy(self) -> Failures | None:
-        rule = rule_of(self.policy.options)
-        return None if rule is None else Failures(rule, self.cluster, self._services)
+        rule, repair_s = rule_of(self.policy.options), repair_s_of(self.policy.options)
+        is_needed = rule is not None or repair_s is not None or specs_of(self.policy.options)
+        return Failures(rule, self.cluster, self._services, repair_s) if is_needed else None
+
+    def _begin_reservations(self) -> None:
+        specs = specs_of(self.policy.options)
+        self._reservations = self._actions.gate = None
+        self.cluster.reserved = EMPTY
+        if specs:
+            assert self._failures is not None
+            any_procs = self.policy.takes_any_procs
+            self._reservations = HostReservations(
+                specs, self.cluster, self._actions, self._failures, takes_any_procs=any_procs
+            )
+            self._actions.gate = self._reservations
+
+    def _advance_reservations(self, reservations: HostReservations) -> None:
+        """Announce, begin and end reservations of hosts."""
+        changed = reservations.advance(self.now)
+        if changed:
+            for job, held_on in self._holds.lose(changed & self.cluster.reserved):
+                self._caller.call("on_job_released", job, held_on, self.now)
+            self._caller.call("on_machines_changed", changed, self.now)
 
     def _begin_predictions(self, predictions: Predictions | None) -> None:
         if predictions is not None:
@@ -416,7 +454,7 @@ class Engine:
             if job.n_procs > 0:
                 reason = (TOO_LARGE, job.n_procs, self.cluster.n_procs)
             self._actions.carry_out(d.RejectJob(job.id, reason=reason))
-        else:
+        elif self._reservations is None or not self._reservations.submit(job, self.now):
             if self._predictions is not None:
                 self._hook = "predict"
                 self._predictions.predict(job, self.now, self._running())
@@ -512,18 +550,42 @@ class Engine:
                 self.cluster.change_machines(gone=procs)
                 if self._failures is not None:
                     self._failures.fail(procs)
+                    self._failures.expect_repair(procs, self.now)
                 for job, held_on in self._holds.lose(procs):
                     self._caller.call("on_job_released", job, held_on, self.now)
             else:
                 self.cluster.change_machines(back=procs)
+                if self._failures is not None:
+                    self._failures.repaired(procs)
             self._caller.call("on_machines_changed", procs, self.now)
             return
-        if event.kind == e.NO_MORE_STATIC_JOBS:
+        if event.kind in _DRAINS:
+            self._drain(event)
+        elif event.kind == e.NO_MORE_STATIC_JOBS:
             self._static_jobs_done = True
         elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
             self._machines_settled = not self.cluster.asleep
             self._settle_machines()
         self._caller.call("on_notify", event, self.now)
+
+    def _drain(self, event: e.Notify) -> None:
+        """Start no more jobs on processors, or start jobs there again. Running jobs go on."""
+        text = event.extra.get("resources")
+        try:
+            procs = event.procs if event.procs is not None else IntervalSet.parse(str(text or ""))
+        except ValueError:
+            procs = EMPTY
+        if not procs or not procs.issubset(self.cluster.procs):
+            raise InputError(
+                f"event {event.kind} at {event.timestamp:g}: resources: expected processors of the platform such as "
+                f"'0-3 5', found {text!r:.60}"
+            )
+        drained = self.cluster.drained
+        self.cluster.drained = drained | procs if event.kind == e.DRAIN else drained - procs
+        self.cluster.change_machines()
+        for job, held_on in self._holds.lose(procs & self.cluster.drained):
+            self._caller.call("on_job_released", job, held_on, self.now)
+        self._caller.call("on_machines_changed", procs, self.now)
 
     def _settle_machines(self) -> None:
         """Tell the partitions whether machines can come back. Those of inherited jobs do."""
@@ -595,7 +657,10 @@ class Engine:
             before_failures, self._failures = self._failures, self._failures_of_policy()
             if self._failures is not None and before_failures is not None:
                 self._failures.follow(before_failures)
+            self._begin_reservations()
             self._hand_over()
+            if self._reservations is not None:
+                self._advance_reservations(self._reservations)
             return self._reply(())
         except NOT_THE_PLUGINS:
             raise
@@ -627,6 +692,8 @@ class Engine:
         unfinished = sorted(self.jobs.alive.values(), key=lambda job: (job.started_at or 0.0, job.seq))
         running = [job for job in unfinished if job.state is JobState.RUNNING and job.procs is not None]
         self.cluster.hand_over(running, self._is_taken_over)
+        if self.cluster.repairs:
+            self.cluster.show_returning()
         self._settle_machines()
         taken = self.cluster.procs
         for partition in self.cluster.partitions.values():
@@ -744,7 +811,20 @@ class Engine:
             found.update(self._predictions.figures())
         if self._failures is not None:
             found.update(self._failures.figures())
+        if self._reservations is not None:
+            found.update(self._reservations.figures())
         return found
+
+    @property
+    def reservations(self) -> list[dict[str, Any]]:
+        """The reservations of hosts, for summaries: name, start, end and processors of each window."""
+        windows = () if self._reservations is None else self._reservations.windows
+        return [{"name": w.name, "start": w.start_at, "end": w.end_at, "procs": str(w.procs)} for w in windows]
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Return why a waiting job was not started now: because of a reservation of hosts, or the policy's reason."""
+        reason = None if self._reservations is None else self._reservations.why_waiting(job)
+        return self.policy.why_waiting(job, now) if reason is None else reason
 
     @property
     def predictions_by_user(self) -> dict[str, dict[str, float]]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from pybatsched.core.fields import JobFields
+from pybatsched.core.services.reservation_specs import ReservationSpec
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -72,6 +73,19 @@ class Options(BaseModel):
         "behind all others, submitted again, or not requeued (default: they run on, as in Batsim)",
     )
 
+    expected_repair_s: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds after which an unavailable machine is expected back: plans use it from then on (default: "
+        "unknown; with simulate --mtbf and a fixed --repair, its time)",
+    )
+    host_reservations: tuple[ReservationSpec, ...] | None = Field(
+        default=None,
+        description="reservations of hosts for time windows: a list of tables with name, start, duration, hosts and "
+        "so on, as in simulate --reservations (default: none)",
+    )
+
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Return the options for summaries and journals, without those of every policy that are not set."""
@@ -123,6 +137,9 @@ class Policy:
     manages_registration: ClassVar[bool] = False
     #: Set it if the policy itself calls `predictions` at submissions and ends, and corrects predictions.
     drives_predictions: ClassVar[bool] = False
+    #: Set it to false if the engine must not start a job on other processors than those of the decision: it then delays
+    #: a start that would break a reservation of hosts.
+    takes_any_procs: ClassVar[bool] = True
     #: Set by the run; pass it to `local_scheduler`.
     trusted_files: TrustedFiles = TrustedFiles()
     #: Set by the run if the user wants predicted run times (`Options.predict`).

@@ -161,7 +161,7 @@ def run_task(
     plan = task.policy.plan(task.seed)
     failures = task.machine.failures
     if failures is not None:
-        plan = runs.with_failure_rule(plan, SimulationOptions())
+        plan = runs.with_failure_rule(plan, SimulationOptions(), failures)
     scenario, found = scenario_of(task, plan)
     how_read = dict(task.log.how_read or {"walltimes": "requested"})
     unit = scenario.workloads["w0"].about.get("units")

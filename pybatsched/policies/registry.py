@@ -231,9 +231,13 @@ class PolicyPlan:
 
     def needs(self, begins: SimulationBegins | None = None) -> frozenset[BatsimFeature]:
         """Return the features of Batsim that the policy needs with its options."""
-        rule, _ = self._merged(begins).get("on_failure", (None, None))
+        merged = self._merged(begins)
+        rule, _ = merged.get("on_failure", (None, None))
+        tables, _ = merged.get("host_reservations", (None, None))
+        requeues = isinstance(rule, str) and rule in REQUEUING
+        requeues |= isinstance(tables, list | tuple) and any("requeue" in _texts(table) for table in tables)
         own = self.source.cls.needs
-        return own | {BatsimFeature.DYNAMIC_JOBS} if isinstance(rule, str) and rule in REQUEUING else own
+        return own | {BatsimFeature.DYNAMIC_JOBS} if requeues else own
 
     def make(self, begins: SimulationBegins) -> Policy:
         """Create the policy. Raises InputError for an exception of its constructor."""

@@ -108,7 +108,7 @@ class JobHistory:
                 self.held_from = None
                 self.add(now, "released: it waits again")
             try:
-                reason = engine.policy.why_waiting(job, now)
+                reason = engine.why_waiting(job, now)
             except Exception as error:  # noqa: BLE001  a broken explanation must not hide the history
                 reason = f"(why_waiting raised {type(error).__name__}: {error})"
             self._not_started(now, reason)

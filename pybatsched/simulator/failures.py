@@ -87,6 +87,11 @@ class FailureModel:
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
 
+    @property
+    def fixed_repair_s(self) -> float | None:
+        """The time of a repair; None if it is random."""
+        return None if ":" in self.repair else _repair_of(self.repair)[1]
+
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name, for summaries."""
         return asdict(self)

@@ -20,6 +20,7 @@ from pybatsched.metrics.truncated import UnfinishedJob
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.protocol import Message
 from pybatsched.session.diagnosis import why_waiting_text
+from pybatsched.simulator.failures import FailureModel
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
@@ -49,9 +50,16 @@ def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOption
     return replace(options, **needed)
 
 
-def with_failure_rule(plan: PolicyPlan, options: SimulationOptions) -> PolicyPlan:
-    """Return the plan for a run with random failures: its option `on_failure` is `requeue_first`, unless it is set."""
-    return plan.with_default("on_failure", "requeue_first", _begins_of(options))
+def with_failure_rule(plan: PolicyPlan, options: SimulationOptions, failures: FailureModel) -> PolicyPlan:
+    """Return the plan for a run with random failures.
+
+    Its option `on_failure` is `requeue_first`, unless it is set. If repairs always take the same time, so is
+    `expected_repair_s`.
+    """
+    begins = _begins_of(options)
+    plan = plan.with_default("on_failure", "requeue_first", begins)
+    repair_s = failures.fixed_repair_s
+    return plan if repair_s is None else plan.with_default("expected_repair_s", repair_s, begins)
 
 
 def options_of(plan: PolicyPlan, options: SimulationOptions) -> Mapping[str, Any]:
@@ -193,6 +201,7 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         broken_promises=() if engine is None else engine.broken_promises,
         policy_figures={} if engine is None else engine.figures,
         predictions_by_user={} if engine is None else engine.predictions_by_user,
+        reservations=() if engine is None else tuple(engine.reservations),
         energy=simulation.energy,
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,

@@ -203,8 +203,8 @@ class EasyScheduler(LocalScheduler):
                     return
                 first = self._first(now)
             self._head = first[2]
-            if first[2].n_procs <= partition.n_free:  # `pick` returned None: try again after the next end
-                self._shadow_at, self._n_extra = self._next_end(now), 0
+            if first[2].n_procs <= partition.n_free and not partition.upcoming:
+                self._shadow_at, self._n_extra = self._next_end(now), 0  # `pick` returned None: try after the next end
             else:
                 self._shadow_at, self._n_extra = self.shadow(self._head, now)
             self._is_settled = False

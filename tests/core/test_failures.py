@@ -246,3 +246,75 @@ def test_a_replaced_policy_continues_the_counts() -> None:
     engine.step(1.0, [e.Notify(e.MACHINES_UNAVAILABLE, procs=engine.cluster.procs.first(1), timestamp=1.0)])
     engine.replace_policy(begins, plan_for("fcfs", on_failure="requeue_last").make, "fcfs")
     assert engine.figures["n_failures"] == 1
+
+
+# --- draining -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "dbf", "ujfb"])
+def test_draining(policy: str) -> None:
+    """0-1 are drained from 4 to 12: a runs on until 10, and b starts on 2-3 only; c waits for all four."""
+    jobs = (
+        Workload()
+        .job("a", n=2, s=10, walltime=11, estimate=10)
+        .job("b", n=2, s=5, at=5, walltime=6, estimate=5)
+        .job("c", n=4, s=5, at=6, walltime=6, estimate=5)
+    )
+    events = [(4, e.DRAIN, "0-1"), (12, e.UNDRAIN, "0-1")]
+    run = run_policy(
+        policy, jobs, 4, config={"forward-unknown-events": True}, machine_events=events, on_failure="requeue_first"
+    )
+    assert times(run) == {"a": (0, 10), "b": (5, 10), "c": (12, 17)}
+    assert str(run.jobs["w0!b"].procs) == "2-3"
+
+
+def test_draining_of_machines_that_fail() -> None:
+    """A repaired machine stays drained."""
+    jobs = Workload().job("a", n=1, s=3, at=3, walltime=4)
+    events = [(0, e.DRAIN, "0"), *outage(1, 2, "0"), (9, e.UNDRAIN, "0")]
+    run = run_policy("easy", jobs, 1, config={"forward-unknown-events": True}, machine_events=sorted(events))
+    assert times(run) == {"a": (9, 12)}
+
+
+@pytest.mark.parametrize("procs", ["9", ""])
+def test_wrong_drains(procs: str) -> None:
+    engine = Engine(plan_for("easy").make, "easy")
+    engine.step(0.0, [e.SimulationBegins(n_resources=2, n_compute=2, config={}, timestamp=0.0)])
+    with pytest.raises(InputError, match="event drain at 1: resources: expected processors of the platform"):
+        engine.step(1.0, [e.Notify(e.DRAIN, timestamp=1.0, extra={"resources": procs})])
+
+
+# --- known repairs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["conservative", "dbf", "ujfb"])
+def test_plans_use_known_repairs(policy: str) -> None:
+    """At 4 a is planned at 6, when 0-1 are back; d beside it at 10; c at 16. Else a starts at 10, as above."""
+    run = run_policy(
+        policy, FOUR, 4, machine_events=outage(4, 6, "0-1"), on_failure="requeue_first", expected_repair_s=2
+    )
+    assert times(run) == {"a": (0, 4), "b": (0, 10), "dyn!w0.a.1": (6, 16), "d": (10, 16), "c": (16, 21)}
+
+
+def test_easy_reserves_for_the_repair() -> None:
+    """c needs all four: known to be back at 9, so that d (until 8) is backfilled, and x (until 20) is not."""
+    jobs = (
+        Workload()
+        .job("c", n=4, s=5, at=3, walltime=6, estimate=5)
+        .job("d", n=1, s=5, at=3, walltime=6, estimate=5)
+        .job("x", n=1, s=17, at=3, walltime=18, estimate=17)
+    )
+    events = outage(1, 9, "0-1")
+    run = run_policy("easy", jobs, 4, machine_events=events, expected_repair_s=8)
+    assert times(run) == {"c": (9, 14), "d": (3, 8), "x": (14, 31)}
+    run = run_policy("easy", jobs, 4, machine_events=events)
+    assert times(run) == {"c": (20, 25), "d": (3, 8), "x": (3, 20)}
+
+
+@pytest.mark.parametrize("policy", ["conservative", "easy", "dbf", "ujfb"])
+def test_a_repair_that_is_late(policy: str) -> None:
+    """Expected at 3, the machine is back at 30. Nothing is planned on it in between, and no call is requested."""
+    jobs = Workload().job("a", n=2, s=5, at=2, walltime=6).job("b", n=1, s=5, at=4, walltime=6)
+    run = run_policy(policy, jobs, 2, machine_events=outage(1, 30, "0"), expected_repair_s=2)
+    assert times(run) == {"a": (30, 35), "b": (4, 9)}
+    assert run.n_messages < 15

@@ -92,7 +92,8 @@ def test_every_policy(policy: str, data: st.DataObject, rule: str, events: list[
     """Each processor fails alone here, at most once at a time."""
     workload = data.draw(workloads(4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS))
     hosts = HOSTS if policy in {"locality", "reallocation"} else []
-    run = run_policy(policy, workload, N_PROCS, machine_events=events, hosts=hosts, on_failure=rule, **POLICIES[policy])
+    options = {**POLICIES[policy], "expected_repair_s": data.draw(st.sampled_from([None, 1, 9, 30]))}
+    run = run_policy(policy, workload, N_PROCS, machine_events=events, hosts=hosts, on_failure=rule, **options)
     check(run, workload, events, rule)
 
 
@@ -109,10 +110,10 @@ def test_checkpoints(policy: str, data: st.DataObject, rule: str, events: list[t
     hosts = HOSTS if policy in {"locality", "reallocation"} else []
     run = run_policy(policy, workload, N_PROCS, machine_events=events, hosts=hosts, on_failure=rule, **POLICIES[policy])
     check(run, workload, events, rule)
-    rows = [
-        Outcome(job.id, job.final_state, 0.0, job.started_at or 0.0, (job.ended_at or 0) - (job.started_at or 0), 1, job.metadata)
-        for job in run.jobs.values()
-    ]  # fmt: skip
+    rows = []
+    for part in run.jobs.values():
+        started_at, ended_at = part.started_at or 0.0, part.ended_at or 0.0
+        rows.append(Outcome(part.id, part.final_state, 0.0, started_at, ended_at - started_at, 1, part.metadata))
     for record in joined(rows):
         if record.state == e.COMPLETED_SUCCESSFULLY:
             job = next(job for job in workload.jobs if f"w0!{job['id']}" == record.id)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from pybatsched.core.services.reservation_specs import read_reservations
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
@@ -69,6 +70,7 @@ def add_policy(parser: Group, *, required: bool) -> None:
     add("--policy", required=required, metavar="NAME", help="an installed policy, or path/to/file.py:Class")
     add_options(parser, "an option of the policy; the value is read as JSON, else as text (repeatable)")
     add("--config", metavar="FILE.toml", help="options of policies, in tables [policy.NAME]")
+    add("--reservations", metavar="FILE.toml", help="reservations of hosts, in tables [[reservation]] (docs/faults.md)")
 
 
 def add_options(parser: Group, help_text: str) -> None:
@@ -86,8 +88,24 @@ def say(text: str) -> None:
     print(f"pybatsched {__version__}: {text}", file=sys.stderr, flush=True)
 
 
-def policy_plan(name: str, given: list[str], config: str | None, seed: int | None = None) -> registry.PolicyPlan:
-    """Find a policy and collect the user's options. The seed is used if the policy has an option of that name."""
+def reservations_of(path: str) -> list[dict[str, Any]]:
+    """Read a file of reservations. Raises InputError with the file and the line."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: expected text in UTF-8") from None
+    return read_reservations(text, path)
+
+
+def policy_plan(
+    name: str, given: list[str], config: str | None, seed: int | None = None, reservations: str | None = None
+) -> registry.PolicyPlan:
+    """Find a policy and collect the user's options. The seed is used if the policy has an option of that name.
+
+    `reservations` is a file of reservations of hosts.
+    """
     source = registry.find(name, trusted=True)
     from_file: Mapping[str, Any] = {}
     if config is not None:
@@ -95,6 +113,10 @@ def policy_plan(name: str, given: list[str], config: str | None, seed: int | Non
     options = options_given(given)
     if seed is not None and "seed" in source.option_fields:
         options.setdefault("seed", seed)
+    if reservations is not None:
+        if "host_reservations" in options:
+            raise InputError("--reservations and -o host_reservations: expected only one of them, found both")
+        options["host_reservations"] = reservations_of(reservations)
     return registry.PolicyPlan(source, options, from_file, config or "", trusted=True)
 
 

@@ -85,8 +85,8 @@ def daly_interval_s(dump_s: float, mtbf_s: float) -> float:
 
     J. T. Daly: A higher order estimate of the optimum checkpoint interval for restart dumps, 2006.
 
-    >>> daly_interval_s(60.0, 30_000.0), daly_interval_s(100.0, 20.0)
-    (1837.366596101028, 20.0)
+    >>> daly_interval_s(50.0, 40_000.0), daly_interval_s(100.0, 20.0)
+    (1950.0, 20.0)
     """
     return math.sqrt(2 * dump_s * mtbf_s) - dump_s if dump_s < 2 * mtbf_s else mtbf_s
 
@@ -95,7 +95,7 @@ def checkpoints_of(job_id: str, fields: Mapping[str, Any]) -> Checkpoints | None
     """Return the checkpoints of a job by its fields; None if it has none. Raises InputError for an invalid value."""
     if INTERVAL not in fields:
         return None
-    found = {name: fields.get(name) for name in (INTERVAL, DUMP, READ, WORK)}
+    found: dict[str, Any] = {name: fields.get(name) for name in (INTERVAL, DUMP, READ, WORK)}
     if found[WORK] is None:
         raise InputError(
             f"job {job_id}, field {INTERVAL}: its profile does not include checkpoints (there is no {WORK}); "

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from pybatsched.core.instants import instant
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.services.checkpoints import checkpoints_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pybatsched.core.cluster import Cluster
+    from pybatsched.core.decisions import Reason
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.services.requeue import Services
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 FailureRule: TypeAlias = Literal["requeue_first", "requeue_last", "resubmit", "kill"]
 #: The rules that register jobs in Batsim.
 REQUEUING: Final = frozenset(("requeue_first", "requeue_last", "resubmit"))
+#: The rules that put jobs in front of the queue; without a rule, jobs are killed only for reservations.
+FIRST: Final = frozenset(("requeue_first", None))
 
 
 def rule_of(options: Any) -> FailureRule | None:
@@ -31,11 +35,20 @@ def rule_of(options: Any) -> FailureRule | None:
     return rule
 
 
+def repair_s_of(options: Any) -> float | None:
+    """Return the option `expected_repair_s` of a policy's options; None if it is not set."""
+    seconds: float | None = getattr(options, "expected_repair_s", None)
+    return seconds
+
+
 class Failures:
     """The failures of one run: which jobs they stopped, and how many."""
 
-    def __init__(self, rule: FailureRule, cluster: Cluster, services: Services) -> None:
+    def __init__(
+        self, rule: FailureRule | None, cluster: Cluster, services: Services, repair_s: float | None = None
+    ) -> None:
         self.rule = rule
+        self._repair_s = repair_s
         self._cluster = cluster
         self._services = services
         self._stopped: list[Job] = []  # killed jobs that wait again, and are in no queue
@@ -49,18 +62,41 @@ class Failures:
 
         A job that is being killed already is left out.
         """
-        self._n_failures += 1
-        hit = [job for job in self._running() if job.procs is not None and not job.procs.isdisjoint(procs)]
+        if self.rule is not None:
+            self._n_failures += 1
+            self._kill(procs, self.running(), ("processors {} failed", procs), is_lost=self.rule == "kill")
+
+    def expect_repair(self, procs: IntervalSet, now: float) -> None:
+        """Record when failed processors are expected to return, if that is known. O(repairs)."""
+        if self._repair_s is not None:
+            self._cluster.repairs.append((instant(now, self._repair_s), procs))
+            self._cluster.show_returning()
+
+    def repaired(self, procs: IntervalSet) -> None:
+        """Record that processors have returned. O(repairs)."""
+        if self._cluster.repairs:
+            left = [(at, own - procs) for at, own in self._cluster.repairs]
+            self._cluster.repairs = [(at, own) for at, own in left if own]
+            self._cluster.show_returning()
+
+    def clear(self, procs: IntervalSet, reason: Reason, *, is_lost: bool) -> None:
+        """Kill the policy's jobs on processors, by one decision, and requeue them unless they are lost."""
+        inherited = self._cluster.inherited
+        self._kill(procs, (job for job in self.running() if job.id not in inherited), reason, is_lost=is_lost)
+
+    def _kill(self, procs: IntervalSet, jobs: Iterable[Job], reason: Reason, *, is_lost: bool) -> None:
+        hit = [job for job in jobs if job.procs is not None and not job.procs.isdisjoint(procs)]
         hit = [job for job in hit if not self._services.kill_pending(job.wire_id)]
         if not hit:
             return
         hit.sort(key=_seq)
-        lost = [job for job in hit if self.rule == "kill" or not self._cluster.can_restart(job)]
-        if self.rule != "kill":
+        lost = [job for job in hit if is_lost or not self._cluster.can_restart(job)]
+        if not is_lost:
             self._n_not_requeued += len(lost)
-        self._services.kill_failed(hit, lost, ("processors {} failed", procs))
+        self._services.kill_failed(hit, lost, reason)
 
-    def _running(self) -> Iterator[Job]:
+    def running(self) -> Iterator[Job]:
+        """Return all running jobs, those in no partition included."""
         for partition in self._cluster.partitions.values():
             for job in partition.running_jobs:
                 if job.state is JobState.RUNNING:
@@ -111,7 +147,7 @@ class Failures:
         If they go in front of the queue, the first submitted job comes last, so that it is first in the queue.
         """
         jobs, self._stopped = self._stopped, []
-        jobs.sort(key=_seq, reverse=self.rule == "requeue_first")
+        jobs.sort(key=_seq, reverse=self.rule in FIRST)
         if self.rule == "resubmit":
             for job in jobs:
                 job.submitted_at = now
@@ -131,6 +167,8 @@ class Failures:
     def figures(self) -> dict[str, float]:
         """Return the failures, the kills, and the processor-seconds of lost work, checkpoints and useful work."""
         total_s = self._useful_s + self._checkpoint_s + self._lost_s
+        if self.rule is None:
+            return {"n_reservation_kills": self.n_killed}
         return {
             "n_failures": self._n_failures,
             "n_failure_kills": self.n_killed,

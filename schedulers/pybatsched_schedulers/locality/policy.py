@@ -47,6 +47,7 @@ class Locality(Policy):
     Options: ClassVar[type[Any]] = LocalityOptions
     JobFields: ClassVar[type[Any]] = LocalityFields
     reserves = True
+    takes_any_procs = False  # a job stays on its node
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
