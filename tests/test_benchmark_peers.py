@@ -12,6 +12,7 @@ from support.packages import pins_in
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, module_of
 
+from pybatsched.platform.xml import read
 from pybatsched.workload import load
 
 
@@ -38,6 +39,46 @@ def row(peers: Any, name: str, scheduler_s: float, simulator_s: float = 0.0, **m
     n_exchanges = more.pop("n_exchanges", 0)
     case = peers.Case(name, list, more.pop("policy", "easy"), wired=bool(n_exchanges), **more)
     return peers.Row(case, peers.Taken(scheduler_s, simulator_s, starts), peers.Taken(0.5, 0.0, starts), n_exchanges)
+
+
+def test_communicating_jobs_send_as_much_as_they_compute(peers: Any, tmp_path: Path) -> None:
+    """At full speed a job of several processors sends 20 MB/s over the backbone, whatever its size."""
+    jobs = peers.programs.random_workload(30, 32, 0.9)
+    run_s = [jobs.profiles[job["profile"]]["delay"] for job in jobs.jobs]
+    peers.programs.let_communicate(jobs)
+    for job, seconds in zip(jobs.jobs, run_s, strict=True):
+        n, profile = job["res"], jobs.profiles[job["profile"]]
+        assert (profile["type"], profile["cpu"], job["walltime"]) == (
+            "parallel_homogeneous",
+            seconds * 1e9,
+            20 * seconds,
+        )
+        assert n * (n - 1) * profile["com"] == pytest.approx(seconds * 20e6 if n > 1 else 0)
+    made = peers.programs.write_communicating(jobs, tmp_path / "input")
+    platform = read(made.platform)
+    assert (platform.n_procs, platform.network is None) == (32, False)
+    assert [job["id"] for job in load(made.workload).jobs] == [job["id"] for job in jobs.jobs]
+
+
+def test_only_simulators_with_a_network_run_communicating_jobs(alone: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    args = [
+        "--communicating",
+        "--jobs",
+        "20",
+        "--procs",
+        "8",
+        "--rounds",
+        "1",
+        "--only",
+        "easy, pure",
+        "--only",
+        "Acca",
+    ]
+    assert alone.main(args) == 0
+    output = capsys.readouterr().out
+    assert "20 communicating jobs on 8 processors" in output
+    assert "| embedded simulator, easy, pure Python |" in output
+    assert "AccaSim" not in output
 
 
 def test_all_input_files_have_the_same_jobs(peers: Any, tmp_path: Path) -> None:

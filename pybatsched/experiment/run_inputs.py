@@ -14,12 +14,14 @@ from pybatsched.metrics import summary
 from pybatsched.metrics.job_fields import check_fields
 from pybatsched.platform.groups import groups, host_size
 from pybatsched.platform.model import Platform
+from pybatsched.platform.network.routes import missing_routes
 from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.failures import FailureModel, checkpointed
 from pybatsched.simulator.options import AUTO, BATSIM, SIMGRID, Scenario, SimulationOptions
+from pybatsched.simulator.work.profiles import resolve
 from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.formats.files import digest_of
 from pybatsched.workload.inject.checkpoints import Checkpointing
@@ -158,6 +160,19 @@ def check_workloads(
     job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
 
 
+def network_warning(platform: Platform, loaded: Iterable[Workload]) -> str:
+    """Return a warning if jobs communicate and hosts lack routes; empty if not. O(profiles + hosts + routes)."""
+    if platform.network is None:
+        return ""
+    missing = missing_routes(platform.network, {host.name for host in platform.hosts})
+    if not missing:
+        return ""
+    for workload in loaded:
+        if any(work.communicates for work in resolve("", workload.profiles, workload.profiles).known()):
+            return f"{platform.source}: {missing}"
+    return ""
+
+
 def warnings_of(
     platform: Platform,
     loaded: Collection[Workload],
@@ -172,6 +187,7 @@ def warnings_of(
         *platform.remarks,
         *refused[:_N_REFUSED_SHOWN],
         "" if options.clock in {SIMGRID, BATSIM} else platform.network_note,
+        network_warning(platform, loaded),
         *size_warnings(platform, loaded),
     ]
     return [text for text in found if text]

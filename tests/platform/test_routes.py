@@ -177,7 +177,7 @@ def test_dragonfly() -> None:
 
 def test_links_without_bandwidth_are_named() -> None:
     routes = routes_of(zone("Full", '<link id="n" bandwidth="0Bps" latency="0"/>' + route("p", "q", "n")))
-    with pytest.raises(NoPathError, match=r"no route from 'p' to 'q': link 'n' has no bandwidth"):
+    with pytest.raises(NoPathError, match=r"line 4: link 'n' has no bandwidth; expected more than 0 Bps"):
         routes.between("p", "q")
 
 

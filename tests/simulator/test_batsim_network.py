@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 from support.beside import SIMULATE, comparable, play
 from support.fuzzer import Fuzzer, random_workload
-from support.networks import KINDS, N_PROCS, NetworkFuzzer, communicating_workload, random_platform
+from support.networks import (
+    KINDS,
+    N_PROCS,
+    EnergyFuzzer,
+    NetworkFuzzer,
+    communicating_workload,
+    random_platform,
+    with_pstates,
+)
 from support.replying import DROP_IN
 from support.simulated import same_but_for_halves
 
@@ -50,4 +58,23 @@ def test_delays_on_slow_links(kind: str, seed: int, tmp_path: Path) -> None:
     assert codes[0] == codes[1]
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
     if codes[0] == 0:
+        same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(200, 205))
+def test_speeds_and_energy(kind: str, seed: int, tmp_path: Path) -> None:
+    """Speeds change under running tasks, and the load that results draws power."""
+    dice = random.Random(f"{kind} {seed}")
+    (tmp_path / "platform.xml").write_text(with_pstates(random_platform(dice, kind)))
+    (tmp_path / "w.json").write_text(json.dumps(communicating_workload(seed, dice.randint(1, 30))))
+    args = ["-p", "platform.xml", "-w", "w.json", "-E", "--enable-compute-sharing"]
+    if dice.random() < 0.6:
+        args.pop()
+    theirs, mine = (EnergyFuzzer(seed, sharing=len(args) > 5) for _ in range(2))
+    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    my_code = play([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
+    assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
+    assert (my_code == 0) == (code == 0)
+    if code == 0:
         same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,55 @@ def test_equal_transfers_are_summed_as_one_by_one(
     for _ in range(2):  # paths that are not known yet, and those that are
         assert loop._needs_of(flops, AllPairs(places, amount)) == one_by_one
         loop._ways.clear()
+
+
+@pytest.mark.parametrize("n_missing", [0, 2, 12])
+@pytest.mark.parametrize("com", [0, 1])
+def test_missing_routes_of_a_full_zone_are_named(
+    com: float, n_missing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In SimGrid they are free. The user is told, if a job communicates."""
+    text = PLATFORM
+    if n_missing:
+        removed = (
+            r'<route src="n2" dst="n3">.*?</route>' if n_missing == 2 else r'<route src="n\d" dst="n\d">.*?</route>'
+        )
+        text = re.sub(removed, "", PLATFORM)
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 1e9, "com": com}), platform=text)
+    files = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-e", str(tmp_path / "x")]
+    assert main(["simulate", *files, "--policy", "fcfs"]) == 0
+    said = capsys.readouterr().err
+    pair = "'n2' to 'n3'" if n_missing == 2 else "'n0' to 'n1'"
+    expected = f"zone 'z' (line 4) has no route from {pair}, and lacks {n_missing} in all: as in Batsim"
+    assert (expected in said) == (com > 0 and n_missing > 0)
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ('bandwidth="0Bps" latency="0"', r"line 4: link 'l0' has no bandwidth; expected more than 0 Bps"),
+        ('bandwidth="1Bps" latency="0" sharing_policy="WIFI"', r"line 4: link 'l0' is a Wifi link, which is not sim"),
+        ('bandwidth="-1Bps" latency="0"', r"line 4: <link id=l0> attribute bandwidth: expected a bandwidth"),
+        ('latency="0"', r"line 4: <link id=l0> has no attribute bandwidth; expected one"),
+    ],
+)
+def test_links_that_cannot_be_used_are_named(link: str, said: str, tmp_path: Path) -> None:
+    platform = PLATFORM.replace('<link id="l0" bandwidth="100MBps" latency="1ms"/>', f'<link id="l0" {link}/>')
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}), platform=platform)
+    with pytest.raises(InputError, match=rf"platform\.xml: {said}"):
+        run(tmp_path, starting("0-1"))
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ({"type": "parallel", "cpu": [1, 1], "com": [1, 2, 3]}, "field com: expected an array of 4 amounts"),
+        ({"type": "parallel", "cpu": [1, 1], "com": [0, -1, 0, 0]}, r"field com\[1\]: expected a number, 0 or more"),
+        ({"type": HOMOGENEOUS, "cpu": 1, "com": -1}, "field com: expected a number, 0 or more, found -1"),
+        ({"type": HOMOGENEOUS, "cpu": 1, "com": math.inf}, "expected a number, found Infinity"),
+    ],
+)
+def test_amounts_that_are_none(profile: dict[str, Any], said: str, tmp_path: Path) -> None:
+    write(tmp_path, (2, profile))
+    with pytest.raises(InputError, match=said):
+        run(tmp_path, starting("0-1"))

@@ -131,10 +131,14 @@ def same_jobs(mine: Path, theirs: Path) -> None:
 
 
 def same_but_for_halves(mine: Path, theirs: Path) -> None:
-    """Compare two ``_jobs.csv``, order included; a quotient that lies between two last digits may be either."""
+    """Compare two ``_jobs.csv``, order included; a number between two last digits may be either.
+
+    Batsim computes quotients and the energy of jobs with long doubles.
+    """
     for one, other in zip(rows(mine), rows(theirs), strict=True):
-        mine_s, theirs_s = one.pop("stretch"), other.pop("stretch")
-        assert mine_s == theirs_s or abs(float(mine_s) - float(theirs_s)) < 1.5e-6
+        for name in ("stretch", "consumed_energy"):
+            ours, batsims = one.pop(name), other.pop(name)
+            assert ours == batsims or abs(float(ours) - float(batsims)) < 1.5e-6
         assert one == {name: value.replace("-0.000000", "0.000000") for name, value in other.items()}
 
 

@@ -286,7 +286,8 @@ class Locality(Policy):
         """Return the job's reservation, or why it has none."""
         one = self._waiting.get(job.id)
         if one is None:
-            return "it is in no queue"
+            node = self._node_of.get(job.id)
+            return "it is in no queue" if node is None else ("its input file is being loaded on node {}", node.name)
         if one.node is None:
             return self._planner.why_waiting(one)
         return ("reserved on node {} from {}", one.node.name, one.at)
