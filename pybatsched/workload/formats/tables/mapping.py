@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -263,6 +264,17 @@ def _delimiter(value: Any, source: str) -> str | None:
     return value
 
 
+def _check_format(format: str, source: str, where: str) -> None:  # noqa: A002  as the member
+    """Raise InputError for a format that `strptime` cannot read."""
+    try:
+        datetime.strptime(datetime(2024, 1, 31, 12).strftime(format), format)  # noqa: DTZ001, DTZ007  no time is used
+    except ValueError as error:
+        raise InputError(
+            f"{source}: {where}.format: expected a format of strptime such as %d/%m/%Y %H:%M:%S, found {format!r:.60} "
+            f"({error})"
+        ) from None
+
+
 def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
     """Read the column of a field: a name, a list of alternative names, or a table with its unit."""
     where = f"columns.{what}"
@@ -281,6 +293,8 @@ def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
         _one_of(given.get(member), known, source, f"{where}.{member}")
     if "format" in given and kind != "time":
         raise InputError(f"{source}: {where}.format: expected none, because {what} is not a time")
+    if "format" in given:
+        _check_format(_text(given["format"], source, f"{where}.format"), source, where)
     if "resource" in given and kind not in {"count", "memory"}:
         raise InputError(f"{source}: {where}.resource: expected none, because {what} is not a size or memory")
     made = Column(

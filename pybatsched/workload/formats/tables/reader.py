@@ -39,6 +39,7 @@ from pybatsched.workload.formats.tables.mapping import (
 from pybatsched.workload.report import Tally
 
 BY_STATE: Final = "of a state that the mapping drops: dropped"
+_A_TIME: Final = f"{values.A_TIME} (the mapping of a column can have another format)"
 _MOST_CACHED: Final = 1 << 16
 _UNLIMITED: Final = -1.0  # a limit that says: none
 _MOST_S: Final = 100 * 366 * 86_400  # a century
@@ -217,7 +218,8 @@ class _Values:
         else:
             number = self._number(cell, values.A_COUNT)
         if number is not None and (not number.is_integer() or number >= 1 << 31):
-            raise _BadValueError(values.A_COUNT)
+            most = "" if number < 1 << 31 else f", at most {(1 << 31) - 1:,}"
+            raise _BadValueError(f"{values.A_COUNT}{most}")
         count = None if number is None else int(number)
         if len(self._counts) < _MOST_CACHED:
             self._counts[key] = count
@@ -336,12 +338,12 @@ class _Times:
         if _NUMBER.fullmatch(text):
             return self._of_number(float(text))
         if not self._format and (len(text) < 10 or not text[:4].isdigit()):
-            raise _BadValueError(values.A_TIME)
+            raise _BadValueError(_A_TIME)
         try:
             there = datetime.strptime(text, self._format) if self._format else datetime.fromisoformat(text)  # noqa: DTZ007
             at = self._of_time(there)
         except (ValueError, OverflowError):
-            raise _BadValueError(f"a time as {self._format}" if self._format else values.A_TIME) from None
+            raise _BadValueError(f"a time as {self._format}" if self._format else _A_TIME) from None
         if at <= 0:
             raise _BadValueError("a time after 1970")
         return at
@@ -352,8 +354,9 @@ class _Times:
             self._log.local_times = True
             there = there.replace(tzinfo=self._zone)
             if self._zone is not UTC:
-                earlier, later = there.utcoffset(), there.replace(fold=1).utcoffset()
-                self._log.n_ambiguous += earlier is not None and later is not None and later < earlier
+                back_s = values.set_back_s(there)
+                self._log.n_ambiguous += back_s > 0
+                self._log.n_missing += back_s < 0
         return (there - _EPOCH).total_seconds()
 
 
@@ -412,7 +415,8 @@ class _Reader:
     def __init__(self, table: Table, mapping: TableMapping, timezone: str | None, *, lenient: bool) -> None:
         self._table = table
         self._lenient = lenient
-        present = [*table.columns, *(("start_time", "end_time", "n_nodes", "n_gpus") if table.objects else ())]
+        of_attempts = ("start_time", "end_time", "n_nodes", "n_gpus") if mapping.layout == "attempts" else ()
+        present = [*table.columns, *of_attempts]
         self._columns = mapping.fitted(present, str(table.path))
         used = {column.name for column in self._columns.values()}
         self.log = JobLog(
@@ -439,6 +443,7 @@ class _Reader:
             and not (mapping.origin or mapping.unknown)
         }
         self._plain_id = not mapping.unknown
+        self._has_origin = mapping.origin is not None
         self._labels: dict[tuple[str | None, ...], Mapping[str, str]] = {}
         self._n_rows = 0
 
@@ -478,6 +483,12 @@ class _Reader:
         found: dict[str, list[Any]] = {}
         for what, column in self._columns.items():
             found[what] = self._values(what, column, chunk.columns[column.name], faults)
+        if self.log.n_ambiguous:
+            zone = zone_of(self.log.zone)
+            for what, before_it in (("start", "submit"), ("end", "start")):
+                if what in found and before_it in found:
+                    pairs = zip(found[what], found[before_it], strict=True)
+                    found[what] = [values.not_before(at, least_at, zone) for at, least_at in pairs]
         lines: Sequence[int] = (
             chunk.places
             if self.log.where == "line" or len(self._table.files) == 1
@@ -535,7 +546,8 @@ class _Reader:
         if not run_s or not job.has_ended:
             return None
         if job.submitted_at is None:
-            return "field submit: expected a time, because the job ran", ", found nothing"
+            hint = "" if self._has_origin else " (0 is an unknown time, unless the mapping has an origin)"
+            return f"field submit: expected a time, because the job ran{hint}", ", found nothing"
         known = [n for n in (*job.allocated.values(), *job.requested.values()) if n is not None]
         if known and not any(known):
             return "a size: expected at least 1, because the job ran", ", found 0"
