@@ -78,7 +78,7 @@ class LoggedJob(NamedTuple):
     memory: Memory | None
     used_gb: float | None
     state: str | None
-    priority: int | None
+    priority: int | float | None
     energy_j: float | None
     power_w: float | None
     labels: Mapping[str, str]

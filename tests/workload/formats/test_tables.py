@@ -297,6 +297,13 @@ dependency = "d"
     assert (second["res"], second["dependency"]) == (4, "afterok:1")
 
 
+@pytest.mark.parametrize(("cell", "priority"), [("12.75", 12.75), ("-3", -3), ("7.0", 7), ("N/A", None)])
+def test_priorities_are_any_numbers(tmp_path: Path, cell: str, priority: float | None) -> None:
+    file = text_table(tmp_path, f"{ROWS[0]},{cell}", header=f"{HEADER},prio")
+    (job,) = jobs_of(file, mapping(tmp_path, MAPPING + 'priority = "prio"\n'))
+    assert job.get("priority") == priority
+
+
 def test_ids_that_are_names(tmp_path: Path) -> None:
     rows = [ROWS[0].replace("7,", "app_1!x,", 1), ROWS[1].replace("8,", "b.2,", 1)]
     assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["app_1_x", "b.2"]

@@ -132,7 +132,8 @@ class TableMapping:
                     f"{self.source}: columns.{what}: expected a column of {table}, found {names!r:.80}{hint}; "
                     f"the table has {', '.join(present)[:300]}"
                 )
-        _check_complete(found, f"{self.source}, for {table}")
+        has = f"; the set has columns such as {', '.join(self.detect)}, the table has {', '.join(present)[:300]}"
+        _check_complete(found, f"{self.source}, for {table}", has if self.name else "")
         return found
 
 
@@ -146,14 +147,14 @@ def _key(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _check_complete(found: Mapping[str, Any], where: str) -> None:
+def _check_complete(found: Mapping[str, Any], where: str, more: str = "") -> None:
     """Raise InputError for a mapping without submission, run time or size."""
     if "submit" not in found:
-        raise InputError(f"{where}: columns: expected submit, found {', '.join(found) or 'nothing'}")
+        raise InputError(f"{where}: columns: expected submit, found {', '.join(found) or 'nothing'}{more}")
     if "run_time" not in found and not {"start", "end"} <= found.keys() and not {"wait", "end"} <= found.keys():
-        raise InputError(f"{where}: columns: expected run_time, or start and end, found {', '.join(found)}")
+        raise InputError(f"{where}: columns: expected run_time, or start and end, found {', '.join(found)}{more}")
     if not found.keys() & set(SIZES):
-        raise InputError(f"{where}: columns: expected a size ({', '.join(SIZES)}), found {', '.join(found)}")
+        raise InputError(f"{where}: columns: expected a size ({', '.join(SIZES)}), found {', '.join(found)}{more}")
 
 
 # ----------------------------------------------------------------------------------------------------------- reading

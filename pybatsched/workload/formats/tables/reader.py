@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
@@ -37,6 +38,7 @@ from pybatsched.workload.formats.tables.mapping import (
     shipped,
 )
 from pybatsched.workload.report import Tally
+from pybatsched.workload.walltimes import plain
 
 BY_STATE: Final = "of a state that the mapping drops: dropped"
 _A_TIME: Final = f"{values.A_TIME} (the mapping of a column can have another format)"
@@ -127,21 +129,22 @@ class _Values:
     def of(self, what: str, column: Column) -> Callable[[Any], Any]:
         """Return the reader of the values of a column. It raises ValueError for an invalid value."""
         kind = FIELDS[what]
-        if kind in {"energy", "power", "number"}:
-            return self._amount_with(UNITS.get(kind, {"": 1.0}).get(column.unit, 1.0))
+        if kind in {"energy", "power"}:
+            return self._amount_with(UNITS[kind][column.unit])
         makers: Mapping[Kind, Callable[[], Callable[[Any], Any]]] = {
             "id": lambda: self._id,
             "time": lambda: _Times(self, column).one,
             "duration": lambda: self._duration_with(what, column),
             "count": lambda: lambda cell: self._count(cell, column.resources),
             "memory": lambda: self._memory_with(column),
+            "number": lambda: self._priority,
             "state": lambda: self._state,
             "text": lambda: self._text,
         }
         return makers[kind]()
 
-    def _number(self, cell: Any, expected: str) -> float | None:
-        """Return a number, 0 or more; None for an unknown one. Raises ValueError with the text."""
+    def _number(self, cell: Any, expected: str, least: float = 0) -> float | None:
+        """Return a number of at least `least`; None for an unknown one. Raises ValueError with the text."""
         if isinstance(cell, str):
             text = cell.strip()
             if text.lower() in self.unknown:
@@ -159,7 +162,7 @@ class _Values:
             return None
         else:
             raise _BadValueError(expected)
-        if not 0 <= number < math.inf:
+        if not least <= number < math.inf:
             raise _BadValueError(expected)
         return number
 
@@ -262,6 +265,10 @@ class _Values:
             return None if number is None else number * scale
 
         return one
+
+    def _priority(self, cell: Any) -> int | float | None:
+        number = self._number(cell, "a number", -sys.float_info.max)
+        return None if number is None else plain(number)
 
     def _state(self, cell: Any) -> str | None:
         try:
@@ -575,7 +582,6 @@ class _Reader:
             is_unlimited = [limit_s == _UNLIMITED for limit_s in limits]
             limits = [None if limit_s == _UNLIMITED else limit_s for limit_s in limits]
         used = found.get("used_memory")
-        priorities = found.get("priority")
         return map(
             partial(tuple.__new__, LoggedJob),  # as `_make`, in a third of the time
             zip(
@@ -592,7 +598,7 @@ class _Reader:
                 column("memory"),
                 repeat(None, n) if used is None else [None if one is None else one.gb for one in used],
                 self._states_of(found, n),
-                repeat(None, n) if priorities is None else [None if one is None else int(one) for one in priorities],
+                column("priority"),
                 column("energy"),
                 self._powers(found, n),
                 self._labels_of(found, n),
