@@ -52,6 +52,8 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
         found.add(ESTIMATE.format(size_in), "taken (or --procs N)", first_line, "note")
     if trace.local_times and trace.zone.upper() == "UTC":
         found.add("times have no zone", "read as UTC (or --timezone)", first_line, "note")
+    if trace.n_missing:
+        found.add(job_log.MISSING_TIMES, "read as an hour later (or --timezone)", first_line)
     for tally in trace.dropped.values():
         found.add_tally(tally, "dropped", "note")
     if trace.lost_steps.count:

@@ -66,6 +66,7 @@ WITHOUT_ZONE: Final = (
     "times have no zone and are read as UTC: if the clocks of the cluster change for daylight saving time, some times "
     "are wrong by an hour (--timezone Europe/Paris)"
 )
+MISSING_TIMES: Final = "local times that do not exist, when daylight saving time begins (is the time zone right?)"
 _DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
 
 
@@ -90,7 +91,7 @@ class LoggedJob(NamedTuple):
     memory: Memory | None
     used_gb: float | None
     state: str | None
-    priority: int | None
+    priority: int | float | None
     energy_j: float | None
     power_w: float | None
     labels: Mapping[str, str]
@@ -121,8 +122,9 @@ class JobLog:
     sizes count if no option says so. `columns` are those that are known, `ignored` the others. `bad` counts the lines
     that a lenient reading has skipped, `dropped` those that were left out for another reason, `others` the jobs of
     partitions that are not selected. `local_times` says whether times without a zone were read, `n_ambiguous` how many
-    of them exist twice. `has_allocated` says whether the log has sizes that jobs got. `digits` are those of the longest
-    number, task and part, for ids with leading zeros. `remarks` are notes about the whole log.
+    of them exist twice, and `n_missing` how many do not exist. `has_allocated` says whether the log has sizes that jobs
+    got. `digits` are those of the longest number, task and part, for ids with leading zeros. `remarks` are notes about
+    the whole log.
     """
 
     source: str
@@ -141,6 +143,7 @@ class JobLog:
     lost_steps: Tally = field(default_factory=lambda: Tally("a step whose job has no line: ignored", "noted"))
     local_times: bool = False
     n_ambiguous: int = 0
+    n_missing: int = 0
     digits: tuple[int, int, int] = (1, 1, 1)
     remarks: list[str] = field(default_factory=list)
 
@@ -523,9 +526,11 @@ class _Converter(LogConverter):
             report.note(WITHOUT_ZONE)
         if trace.n_ambiguous:
             report.note(
-                f"local times that exist twice, when daylight saving time ends: the first one is taken "
-                f"({trace.n_ambiguous:,} times)"
+                f"local times that exist twice, when daylight saving time ends: the first one is taken, or the second "
+                f"one if a job would start before its submission or end before its start ({trace.n_ambiguous:,} times)"
             )
+        if trace.n_missing:
+            report.note(f"{MISSING_TIMES}: read as an hour later ({trace.n_missing:,} times)")
         if trace.n_steps:
             report.note(f"lines of steps: merged into their jobs ({trace.n_steps:,} lines)")
         if trace.lost_steps.count:

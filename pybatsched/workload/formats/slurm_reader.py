@@ -340,6 +340,9 @@ class _Reader:
         submitted_at = self._time(cells, "Submit")
         state = self._value(cells, "State", values.state_of)
         started_at, ended_at = self._time(cells, "Start"), self._time(cells, "End")
+        if self.trace.n_ambiguous:
+            started_at = values.not_before(started_at, submitted_at, self.zone)
+            ended_at = values.not_before(ended_at, started_at, self.zone)
         if state is None and "End" in self._index and started_at is not None and ended_at is None:
             state = "RUNNING"
         elapsed_s = self._value(cells, "ElapsedRaw", values.number_of)
@@ -466,6 +469,7 @@ class _Reader:
         if found.is_local:
             self.trace.local_times = True
             self.trace.n_ambiguous += found.is_ambiguous
+            self.trace.n_missing += found.is_missing
         return found.at
 
     def _text(self, cells: list[str], column: str) -> str:

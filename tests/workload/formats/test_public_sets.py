@@ -107,6 +107,8 @@ def test_another_name_is_an_error_with_the_missing_columns(tmp_path: Path) -> No
     file = tables.one_of("helios", tmp_path)
     done = run_cli("workload", "lint", str(file), "--format", "alcf")
     assert (done.returncode, "the mapping alcf" in done.stderr, "expected submit" in done.stderr) == (2, True, True)
+    assert "the set has columns such as QUEUED_TIMESTAMP" in done.stderr
+    assert "the table has job_id, user, vc" in done.stderr
 
 
 def test_mappings_of_sets_are_complete() -> None:

@@ -289,3 +289,15 @@ def test_unknown_columns_are_listed(tmp_path: Path) -> None:
     header = "JobID|Submit|Elapsed|NCPUS|Sunshine|Layout"
     trace = read_slurm(sacct(tmp_path, "1|1704067200|60|4|a|b", header=header))
     assert trace.ignored == ("Sunshine", "Layout")
+
+
+def test_hours_that_exist_twice_or_never(tmp_path: Path) -> None:
+    """Clocks in Paris go back on 27 October 2024 at 03:00. The end is the second 02:10: the first is too early."""
+    header = "JobID|Submit|Start|End|NCPUS"
+    line = "1|2024-10-27T01:50:00|2024-10-27T02:50:00|2024-10-27T02:10:00|1"
+    log = read_slurm(sacct(tmp_path, line, header=header), timezone="Europe/Paris")
+    assert (log.jobs[0].run_s, log.n_ambiguous, log.n_missing) == (1200, 2, 0)
+    line = "1|2024-03-31T01:50:00|2024-03-31T02:10:00|2024-03-31T03:20:00|1"
+    log = read_slurm(sacct(tmp_path, line, header=header), timezone="Europe/Paris")
+    assert (log.jobs[0].run_s, log.n_ambiguous, log.n_missing) == (600, 0, 1)
+    assert read_slurm(sacct(tmp_path, line, header=header)).n_missing == 0

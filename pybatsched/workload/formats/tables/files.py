@@ -210,14 +210,13 @@ class _Rows:
         if text.count('"') % 2:
             reader = csv.reader(lines, delimiter=self._delimiter, quoting=csv.QUOTE_NONE)
         else:
-            reader = csv.reader(lines, delimiter=self._delimiter)
+            reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         line = n_before + 1
         while True:
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                self._bad(self._file, line, "expected a line of CSV", f": {error}")
-                line = n_before + reader.line_num + 1
+                line = self._bad_lines(line, n_before + reader.line_num, "expected a line of CSV", f": {error}")
                 continue
             if cells is None:
                 break
@@ -226,9 +225,17 @@ class _Rows:
                     rows.append(cells)
                     places.append(line)
             elif any(cell.strip() for cell in cells):
-                self._bad(self._file, line, f"expected {self._n} fields", f", found {len(cells)}")
+                rule = f"expected {self._n} fields"
+                self._bad_lines(line, n_before + reader.line_num, rule, f", found {len(cells)}")
             line = n_before + reader.line_num + 1
         return Chunk(self._file, places, {name: [row[i] for row in rows] for name, i in self._wanted.items()})
+
+    def _bad_lines(self, line: int, last: int, rule: str, found: str) -> int:
+        """Report an invalid record, each of its lines: a quote too many can make rows one record. Return the next."""
+        text = "" if last <= line else f"; the text of a cell goes on up to line {last}, is a quote wrong?"
+        for one in range(line, last + 1):
+            self._bad(self._file, one, rule, found + text)
+        return last + 1
 
 
 # ----------------------------------------------------------------------------------------------------------- Parquet
