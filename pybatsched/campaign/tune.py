@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,7 +162,7 @@ def _unit(point: Mapping[str, Any]) -> tuple[Any, ...]:
     return parsed(point["workload"]).unit, point["seed"], point["repeat"]
 
 
-def _split(points: Iterable[Point], share: float) -> tuple[list[Any], list[Any]]:
+def _split(points: Sequence[Point], share: float) -> tuple[list[Any], list[Any]]:
     """Return the units for training and for the test: the first ones in the order of the campaign, and the rest.
 
     If nothing depends on the seed, all seeds of a workload are on the same side.

@@ -88,7 +88,7 @@ def test_fields_are_read_back_as_the_run_has_read_them(place: Path, monkeypatch:
     (place / "a_summary.json").write_text(json.dumps(content))
     with pytest.raises(
         InputError,
-        match="a_summary.json: selection: expected numbers named from, to, max_jobs, warm_up, cool_down, and names",
+        match="a_summary.json: selection: expected numbers named from, to, max_jobs, warm_up, cool_down, and names of",
     ):
         read_run("a")
 
