@@ -279,6 +279,120 @@ def _spans(procs: Iterable[int]) -> list[tuple[int, int]]:
     return [(found[low], found[high - 1]) for low, high in pairwise(edges)]
 
 
+#: Load times of `locality` on 2022-03-01 of Rackham in minutes: of 0, 5, … 100 % of the loads (docs/policies.md).
+_LOADS: Final = (
+    (
+        "fixed seconds",
+        "#4263eb",
+        (
+            1.1,
+            1.1,
+            1.1,
+            1.1,
+            2.1,
+            4.3,
+            4.3,
+            4.3,
+            4.3,
+            8.5,
+            8.5,
+            10.7,
+            17.1,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+        ),
+    ),
+    (
+        "transfers, the file system is never the limit",
+        "#2b8a3e",
+        (
+            1.0,
+            1.1,
+            3.2,
+            4.3,
+            4.3,
+            5.2,
+            6.4,
+            8.5,
+            9.3,
+            10.7,
+            12.8,
+            16.0,
+            18.1,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+            21.3,
+            25.6,
+        ),
+    ),
+    (
+        "transfers, the file system gives 5 GB/s",
+        "#c92a2a",
+        (
+            0.0,
+            1.1,
+            3.5,
+            5.4,
+            8.5,
+            9.7,
+            12.4,
+            12.4,
+            12.4,
+            17.1,
+            21.3,
+            21.3,
+            40.7,
+            40.7,
+            84.0,
+            149.1,
+            149.1,
+            149.1,
+            149.1,
+            149.1,
+            149.1,
+        ),
+    ),
+)
+
+
+def loads() -> str:
+    """Draw the cumulative distribution of load times with fixed seconds and with transfers."""
+    left, top, width, height, most = 90, 40, 640, 300, 150
+    parts = []
+    for share in range(0, 101, 25):
+        y = top + height * (1 - share / 100)
+        parts.append(line(left, y, left + width, y, 'stroke="#e5e7eb"'))
+        parts.append(text(left - 10, y + 4, f"{share} %", size=12, fill=SOFT, at="end"))
+    for minutes in range(0, most + 1, 30):
+        x = left + width * minutes / most
+        parts.append(line(x, top, x, top + height, 'stroke="#e5e7eb"'))
+        parts.append(text(x, top + height + 18, f"{minutes}", size=12, fill=SOFT))
+    parts.append(text(left + width / 2, top + height + 42, "minutes until the input file is loaded", size=13))
+    parts.append(text(left, top - 14, "share of the loads", size=13, at="start"))
+    for place, (name, colour, minutes_of) in enumerate(_LOADS):
+        points = " ".join(
+            f"{left + width * min(minutes, most) / most:.1f},{top + height * (1 - share / 20):.1f}"
+            for share, minutes in enumerate(minutes_of)
+        )
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
+        y = top + height - 62 + 22 * place
+        parts.append(
+            line(left + width - 330, y - 5, left + width - 300, y - 5, f'stroke="{colour}" stroke-width="2.5"')
+        )
+        parts.append(text(left + width - 290, y, name, size=13, at="start"))
+    return picture(770, 400, "Load times with fixed seconds and with transfers", parts)
+
+
 def logo() -> str:
     """Draw the sign of the site: bars of a Gantt chart."""
     bars = "".join(
@@ -293,6 +407,7 @@ PICTURES: Final = {
     "architecture.svg": architecture,
     "backfilling.svg": backfilling,
     "job-states.svg": job_states,
+    "loads.svg": loads,
     "logo.svg": logo,
     "message.svg": message,
 }

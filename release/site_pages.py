@@ -54,7 +54,7 @@ SECTIONS: Final = {
     "jobs": Section(
         "Jobs",
         "Jobs, their states, and models of their fields. The [API guide](../../api.md#state) lists a job's attributes.",
-        ("core.jobs", "core.fields"),
+        ("core.jobs", "core.fields", "core.services.derive"),
     ),
     "machine": Section(
         "Machine and time",
