@@ -298,7 +298,7 @@ def spans_of(
 def to_workload(
     trace: JobLog, options: SwfOptions | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Convert a log, or the jobs that a selection keeps. About 35 µs per job.
+    """Convert a log, or the jobs that a selection keeps. About 10 µs per job.
 
     Raises InputError for a repeated id if these are errors, for sizes that the log does not have, and for a selection
     that keeps no job.
