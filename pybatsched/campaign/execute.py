@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,8 +41,10 @@ _last_workload: dict[tuple[str, int, int], tuple[Workload, Mapping[str, Mapping[
 
 def _workload_of(path: str) -> tuple[Workload, Mapping[str, Mapping[str, Any]]]:
     """Return a workload that was checked, and its jobs by their ids. O(1) if the last cell had the same one."""
-    status = Path(path).stat()
-    key = (path, status.st_size, status.st_mtime_ns)
+    key = (path, 0, 0)
+    with suppress(OSError):  # `load` reports it
+        status = Path(path).stat()
+        key = (path, status.st_size, status.st_mtime_ns)
     if key not in _last_workload:
         _last_workload.clear()  # first: two large workloads need much memory
         workload = load(path)
