@@ -186,6 +186,7 @@ bench: $(VENV)/ready
 # Compare with other programs: those on the PATH, and those installed here. A quarter of an hour.
 bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/peers.py --communicating
 
 # Count instructions per job and per exchange with valgrind, and compare with benchmarks/instructions.json.
 instructions: $(VENV)/ready

@@ -37,6 +37,28 @@ _PLATFORM = """\
 """
 
 
+_BACKBONE = """\
+<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+ <zone id="site" routing="Full">
+  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" bw="125MBps" lat="50us"
+    bb_bw="{backbone}Bps" bb_lat="20us"/>
+  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
+    <prop id="role" value="master"/>
+  </cluster>
+  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
+  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
+    <link_ctn id="trunk"/>
+  </zoneRoute>
+ </zone>
+</platform>
+"""
+#: Bytes per second that a communicating job sends over the backbone if it runs at full speed, and those of the backbone
+#: for each processor.
+_SENT, _BACKBONE_SHARE = 20e6, 4e6
+
+
 def platform_xml(n_procs: int, properties: str = "") -> str:
     """Return a platform of equal processors for any Batsim; all hosts have these properties."""
     return _PLATFORM.format(last=n_procs - 1, power=properties)
@@ -82,6 +104,31 @@ def random_workload(n_jobs: int, n_procs: int, load: float) -> Workload:
         profiles[str(run_s)] = {"type": "delay", "delay": run_s}
     workload.profiles = profiles
     return workload
+
+
+def let_communicate(workload: Workload) -> None:
+    """Let all jobs compute for their run time and send bytes over the backbone meanwhile, in all pairs of processors.
+
+    Walltimes are 20 times the run times, because jobs that share the backbone take longer.
+    """
+    profiles = {}
+    for job in workload.jobs:
+        run_s, n = workload.profiles[job["profile"]]["delay"], job["res"]
+        job |= {"profile": f"{run_s}x{n}", "walltime": 20 * run_s}
+        com = run_s * _SENT / (n * (n - 1)) if n > 1 else 0
+        profiles[job["profile"]] = {"type": "parallel_homogeneous", "cpu": run_s * 1e9, "com": com}
+    workload.profiles = profiles
+
+
+def write_communicating(workload: Workload, directory: Path) -> Input:
+    """Write a workload whose jobs communicate, and a cluster with a backbone."""
+    directory.mkdir(parents=True)
+    made = Input(directory, {str(job["id"]): job["subtime"] for job in workload.jobs})
+    n_procs = workload.n_procs
+    text = _BACKBONE.format(last=n_procs - 1, backbone=f"{n_procs * _BACKBONE_SHARE:.0f}")
+    Path(made.platform).write_text(text, encoding="utf-8")
+    batsim4.write(workload, made.workload)
+    return made
 
 
 def write_input(workload: Workload, directory: Path) -> Input:
@@ -140,6 +187,11 @@ class Case(NamedTuple):
     wired: bool = False
     ours: bool = False
     missing: str = ""
+
+    @property
+    def communicates(self) -> bool:
+        """Whether its simulator has a network, and its scheduler needs no other fields of jobs."""
+        return (self.wired or self.ours) and "pybatsim," not in self.name
 
     @property
     def talk(self) -> str:

@@ -1,12 +1,14 @@
 """Comparison of pybatsched with other programs: CPU time for the same jobs on the same machine.
 
     python benchmarks/peers.py [--jobs 10000] [--procs 256] [--load 0.9] [--rounds 3] [--only TEXT ...]
+    python benchmarks/peers.py --communicating [...]
 
 The programs are Batsim and batsched on the PATH, pybatsim in build/foreign, AccaSim in build/accasim, and the compiled
 build of pybatsched in build/fast. Missing programs are listed and left out. All cases run one after the other, for
 several rounds. The run with the median CPU time (user and system, of all processes) counts. A run with a single job
 measures the start-up. Two cases run under two names; their difference is the noise. Exchanges are counted in a separate
-run, in which Batsim logs every message.
+run, in which Batsim logs every message. With --communicating, all jobs send bytes over the backbone of a cluster, and
+only Batsim and the embedded simulator run them.
 
 Prints tables in Markdown, without a verdict on speed. Exit code 1 means that a run failed, or that the schedules of
 pybatsched differ between runs.
@@ -282,6 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--procs", type=int, default=256)
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--communicating", action="store_true", help="jobs that share the backbone of a cluster")
     parser.add_argument("--only", action="append", metavar="TEXT", help="cases whose names contain it (repeatable)")
     args = parser.parse_args(arguments)
     if min(args.jobs, args.procs, args.rounds) < 1:
@@ -289,16 +292,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = [
         case for case in programs.all_cases(args.procs) if not args.only or any(text in case.name for text in args.only)
     ]
-    cases = [case for case in wanted if not case.missing]
     workload = programs.random_workload(args.jobs, args.procs, args.load)
+    write_input = programs.write_input
+    if args.communicating:
+        programs.let_communicate(workload)
+        write_input = programs.write_communicating
+        wanted = [case for case in wanted if case.communicates]
+    cases = [case for case in wanted if not case.missing]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:
-        files = programs.write_input(workload, Path(scratch) / "all")
+        files = write_input(workload, Path(scratch) / "all")
         single = Workload(workload.jobs[:1], workload.profiles, workload.n_procs)
-        rows, errors = measure(
-            cases, files, programs.write_input(single, Path(scratch) / "one"), Path(scratch), args.rounds
-        )
-    print(f"{args.jobs:,} jobs on {args.procs:,} processors, load {args.load}; median of {args.rounds}; {versions()}\n")
+        rows, errors = measure(cases, files, write_input(single, Path(scratch) / "one"), Path(scratch), args.rounds)
+    kind = "communicating jobs" if args.communicating else "jobs"
+    load = f"load {args.load}; median of {args.rounds}"
+    print(f"{args.jobs:,} {kind} on {args.procs:,} processors, {load}; {versions()}\n")
     if rows:
         print(cost_table(rows, args.jobs), schedule_table(rows, files.submitted), sep="\n\n")
     notes = [*noise(rows), *(f"not run: {case.name}: {case.missing}" for case in wanted if case.missing)]

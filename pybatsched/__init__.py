@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Options as Options,
         Policy as Policy,
     )
+    from pybatsched.core.services.derive import load_note as load_note
     from pybatsched.core.services.predictions import (
         Predictions as Predictions,
         Predictor as Predictor,
@@ -127,6 +128,7 @@ _MODULES = {
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState",
     "core.policy": "API_VERSION BatsimFeature Options Policy",
+    "core.services.derive": "load_note",
     "core.services.predictions": "Predictions Predictor run_time_s user_of",
     "errors": "InputError PolicyError UntrustedFileError quantity",
     "experiment.log": "Log generate_workload read_workload",

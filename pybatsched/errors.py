@@ -139,24 +139,24 @@ class UnfinishedError(PybatschedError):
 class PolicyError(PybatschedError):
     """A policy broke a rule or raised an exception.
 
-    `rule` is the short name of the broken rule (see `pybatsched.core.validator`). `job_id` and `story` are the id and
+    `rule` is the short name of the broken rule (see `pybatsched.core.validator`). `job_id` and `history` are the id and
     the history of the decision's job, if there is one.
     """
 
     exit_code = 6
 
-    def __init__(self, text: str, *, policy: str, rule: str, job_id: str = "", story: str = "") -> None:
+    def __init__(self, text: str, *, policy: str, rule: str, job_id: str = "", history: str = "") -> None:
         super().__init__(text)
         self.text = text
         self.policy = policy
         self.rule = rule
         self.job_id = job_id
-        self.story = story
+        self.history = history
 
     def __str__(self) -> str:
         lines = [f"policy {self.policy} broke the rule '{self.rule}': {self.text}"]
-        if self.story:
-            lines.append(f"the story of job {self.job_id} so far: {self.story}")
+        if self.history:
+            lines.append(f"history of job {self.job_id}: {self.history}")
         return "\n".join(lines)
 
 

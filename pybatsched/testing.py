@@ -94,9 +94,10 @@ class FakeBatsim:
     """The embedded simulator for a scheduler that is a function from message to reply.
 
     `config` has members of Batsim's `config`; `machine_events` are (instant, kind, processors) with the kinds
-    `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`; `hosts` are the properties of each host. `platform`,
-    a file or the name of a machine, replaces the `n_procs` equal hosts. `energy` is Batsim's ``-E``. With `batsim` 5 it
-    uses the protocol of Batsim 5: the scheduler requests features, and only `sched-config` of `config` is sent.
+    `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`, `events.DRAIN` and `events.UNDRAIN`; `hosts` are the
+    properties of each host. `platform`, a file or the name of a machine, replaces the `n_procs` equal hosts. `energy`
+    is Batsim's ``-E``. With `batsim` 5 it uses the protocol of Batsim 5: the scheduler requests features, and only
+    `sched-config` of `config` is sent.
     """
 
     workload: Workload
@@ -157,7 +158,7 @@ class FakeBatsim:
         platform = self._platform()
         jobs = workloads.Workload(self.workload.jobs, self.workload.profiles, platform.n_procs, "workload.json")
         events = [
-            ExternalEvent(float(at), kind.removeprefix("event_"), IntervalSet.parse(procs), {})
+            ExternalEvent(float(at), kind.removeprefix("event_"), IntervalSet.parse(procs), {"resources": procs})
             for at, kind, procs in sorted(self.machine_events)
         ]
         return Scenario(platform, {self.workload_name: jobs}, options, [events] if events else [])
@@ -230,7 +231,7 @@ def run_policy(
     Batsim's ``-E``: the policy can set pstates and query the consumed energy. `batsim` is the protocol version: 4 or 5.
     """
     plan = plan_for(policy, **options)
-    needed = {need.config_key: True for need in plan.source.cls.needs}
+    needed = {need.config_key: True for need in plan.needs()}
     session = Session(plan, checked=True)
     config = needed | dict(config or {})
     fake = FakeBatsim(workload, n_procs, config, machine_events, hosts, platform, energy, batsim=batsim)

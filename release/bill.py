@@ -26,7 +26,19 @@ from support.packages import needed_for, pins_in
 import pybatsched
 
 ROOT: Final = Path(__file__).parent.parent
-EXTRAS: Final = ("campaign", "cluster", "metrics", "notebook", "plot", "predict", "report", "rl", "traces")
+EXTRAS: Final = (
+    "campaign",
+    "cluster",
+    "compare",
+    "metrics",
+    "notebook",
+    "plot",
+    "predict",
+    "report",
+    "rl",
+    "traces",
+    "tune",
+)
 TO_RUN, TO_CHECK, FOREIGN = (
     "every installation",
     "checks and tests",

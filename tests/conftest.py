@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support import nursery, programs
 
-# The same examples each time, so that a red run is red for everybody; new ones where somebody asks for more.
+# The same examples each time, so that a failure can be repeated; new ones if more examples are requested.
 settings.register_profile(
     "pybatsched",
     deadline=None,

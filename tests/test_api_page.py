@@ -29,12 +29,12 @@ PROSE = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
 
 
 def spans(text: str) -> list[str]:
-    """Give what is written as code in a text, but for its examples. A span is on one line."""
+    """Return what is written as code in a text, but for its examples. A span is on one line."""
     return [span for line in text.splitlines() for span in re.findall(r"`([^`]+)`", line)]
 
 
 def tables_of(name: str) -> str:
-    """Give the rows of the tables that are about a class by their heads."""
+    """Return the rows of the tables that are about a class by their heads."""
     tables = re.findall(r"(?:^\|.*\n)+", PROSE, flags=re.MULTILINE)
     return "".join(table for table in tables if name in spans(table.splitlines()[0]))
 
@@ -62,7 +62,7 @@ OTHERS = {
         "retire_profile hand_over"
     ),
     "Job": (
-        "base_rest base_work from_fields full_work load n_derived n_held prediction present_work queued_in "
+        "base_rest base_work from_fields full_work load n_derived n_held prediction present_work queued_in restarts "
         "registered_as"
     ),
     "IntervalSet": "",
@@ -71,7 +71,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("cls", OTHERS)
-def test_so_is_every_member_that_is_for_authors(cls: str) -> None:
+def test_every_public_member_is_on_the_page(cls: str) -> None:
     """In a table of their class; hooks and settings of policies have several."""
     text = PROSE if cls == "Policy" else tables_of(cls)
     of_class = inspect.getmembers(getattr(pybatsched, cls))
@@ -99,7 +99,7 @@ def test_the_other_tables_name_parameters_as_the_code_does(cls: str) -> None:
         assert names == [one for one in inspect.signature(function).parameters if one != "self"], f"{cls}.{name}"
 
 
-def test_prose_and_examples_show_nothing() -> None:
+def test_names_count_only_in_code_spans_outside_of_examples() -> None:
     text = "`a` and then `b`\n\n`c`\n"
     assert [is_shown(name, text) for name in ("a", "and", "then", "b", "c")] == [True, False, False, True, True]
     assert "def decide" in PAGE
@@ -131,4 +131,4 @@ def test_the_examples_run_as_they_are() -> None:
     shared: dict[str, Any] = {"__name__": "api_page"}
     for number, example in enumerate(EXAMPLES, 1):
         exec(compile(example, f"example {number} of docs/api.md", "exec"), shared)
-    assert len(EXAMPLES) == 18
+    assert len(EXAMPLES) == 19

@@ -1,4 +1,4 @@
-"""Who may import whom: the map of the house, checked. Imports for type checking count like any other."""
+"""Which package may import which. Imports for type checking count like any other."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from support.places import ROOT
 PACKAGE = ROOT / "pybatsched"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-#: Room -> the rooms it may import, from the ground floor up: nobody knows a room above his own.
+#: Package -> the packages it may import, lowest first: no package imports one that is listed after it.
 #: `pybatsched` is the package itself, with what authors of policies and of experiments import from it.
-FLOORS: dict[str, str] = {
+ALLOWED: dict[str, str] = {
     "version": "",
     "errors": "",
     "compiling": "",
@@ -34,7 +34,7 @@ FLOORS: dict[str, str] = {
     "testing": "simulator machines platform session workload protocol policies core errors",
     "gym": "simulator machines platform metrics workload policies core errors",
     "campaign": ("simulator machines platform live metrics workload policies core results text_table errors version"),
-    "report": "campaign session metrics results core errors version",
+    "report": "campaign session metrics workload results core errors version",
     "experiment": ("report campaign simulator machines platform metrics session workload policies core results errors"),
     "pybatsched": "experiment policies core compiling errors version",
     "cli": (
@@ -45,7 +45,7 @@ FLOORS: dict[str, str] = {
 }
 
 
-#: Modules of `report` that say what is shown and draw nothing; each knows those before it at most.
+#: Modules of `report` that define what is shown and draw nothing; each may import only those before it.
 WHAT_IS_SHOWN = (
     "durations",
     "gantt.cluster_rows",
@@ -67,7 +67,7 @@ NAMES = {name(path) for path in MODULES}
 
 
 def imports(path: Path) -> set[str]:
-    """Give all modules a file imports, wherever in the file and for whatever end."""
+    """Return all modules that a file imports, anywhere in the file."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -84,37 +84,37 @@ def own_imports(path: Path) -> set[str]:
     return imports(path) & NAMES
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else module
 
 
-def test_the_map_has_a_line_for_every_room_and_looks_down_only() -> None:
-    assert set(FLOORS) == {room_of(module) for module in NAMES}
-    rooms = list(FLOORS)
-    for i, room in enumerate(rooms):
-        assert set(FLOORS[room].split()) <= set(rooms[:i]), room
+def test_every_package_is_listed_and_may_import_only_lower_ones() -> None:
+    assert set(ALLOWED) == {package_of(module) for module in NAMES}
+    packages = list(ALLOWED)
+    for i, package in enumerate(packages):
+        assert set(ALLOWED[package].split()) <= set(packages[:i]), package
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_a_room_knows_only_the_rooms_on_the_map(path: Path) -> None:
-    room = room_of(name(path))
-    assert {room_of(used) for used in own_imports(path)} - {room} <= set(FLOORS[room].split())
+def test_a_module_imports_only_what_its_package_may_import(path: Path) -> None:
+    package = package_of(name(path))
+    assert {package_of(used) for used in own_imports(path)} - {package} <= set(ALLOWED[package].split())
 
 
-def test_no_line_of_the_map_is_idle() -> None:
-    used: dict[str, set[str]] = {room: set() for room in FLOORS}
+def test_every_allowed_import_is_used() -> None:
+    used: dict[str, set[str]] = {package: set() for package in ALLOWED}
     for path in MODULES:
-        room = room_of(name(path))
-        used[room] |= {room_of(module) for module in own_imports(path)} - {room}
-    assert used == {room: set(rooms.split()) for room, rooms in FLOORS.items()}
+        package = package_of(name(path))
+        used[package] |= {package_of(module) for module in own_imports(path)} - {package}
+    assert used == {package: set(packages.split()) for package, packages in ALLOWED.items()}
 
 
-def test_the_docs_show_the_same_map() -> None:
+def test_the_docs_list_the_same_imports() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*) \|$", page, flags=re.MULTILINE)
-    shown = {room: set(re.findall(r"\w+", knows)) for room, knows in rows}
-    assert shown == {room: set(rooms.split()) for room, rooms in FLOORS.items()}
-    assert [room for room, _ in rows] == list(reversed(FLOORS))
+    shown = {package: set(re.findall(r"\w+", knows)) for package, knows in rows}
+    assert shown == {package: set(packages.split()) for package, packages in ALLOWED.items()}
+    assert [package for package, _ in rows] == list(reversed(ALLOWED))
 
 
 def test_there_are_no_import_cycles() -> None:
@@ -133,7 +133,7 @@ def test_there_are_no_import_cycles() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_only_the_ends_of_a_socket_import_zmq(path: Path) -> None:
+def test_only_modules_with_sockets_import_zmq(path: Path) -> None:
     ends = {"server", "connection", "access", "keys", "relay"}
     known = {"pybatsched.simulator.external", *(f"pybatsched.live.{end}" for end in ends)}
     assert name(path) in known or not any(used.split(".")[0] == "zmq" for used in imports(path))
@@ -151,19 +151,19 @@ def test_the_core_does_no_input_or_output(path: Path) -> None:
 
 
 def test_the_policies_use_only_what_others_may_use() -> None:
-    """Shipped policies import the public names of `pybatsched` and each other, as anybody's policies do."""
+    """Shipped policies import only the public names of `pybatsched` and each other, as policies of users do."""
     for path in (ROOT / "schedulers").rglob("*.py"):
         ours = {used for used in imports(path) if used.split(".")[0] == "pybatsched"}
         assert ours <= {"pybatsched"}, path
 
 
-def test_no_cupboards() -> None:
+def test_no_module_has_a_vague_name() -> None:
     banned = ("util", "helper", "manager", "common", "misc")
-    assert not [name(path) for path in MODULES if any(word in path.stem for word in banned)]
+    assert not [name(path) for path in MODULES if any(text in path.stem for text in banned)]
 
 
 @pytest.mark.parametrize("module", WHAT_IS_SHOWN)
-def test_what_is_shown_is_known_without_drawing_it(module: str) -> None:
+def test_data_modules_of_reports_import_no_plotting_library(module: str) -> None:
     used = imports(PACKAGE / "report" / f"{module.replace('.', '/')}.py")
     assert not {top.split(".")[0] for top in used} & {"bokeh", "matplotlib", "polars"}
     own = {top.removeprefix("pybatsched.report.") for top in used if top.startswith("pybatsched.report")}

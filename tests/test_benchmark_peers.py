@@ -1,4 +1,4 @@
-"""The benchmark beside others: its inputs, its tables, and that it says what is missing or wrong. No speed."""
+"""The benchmark with other programs: inputs, tables, and reports of missing or failing programs. No speed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from support.packages import pins_in
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, module_of
 
+from pybatsched.platform.xml import read
 from pybatsched.workload import load
 
 
@@ -33,30 +34,70 @@ def alone(peers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def row(peers: Any, name: str, scheduler_s: float, simulator_s: float = 0.0, **more: Any) -> Any:
-    """Make a row of two jobs by hand: `a` starts at 0, `b` at 10 or as told; half a second of it is the start."""
+    """Make a row of two jobs by hand: `a` starts at 0, `b` at 10 or as given; half a second of it is the start."""
     starts = {"a": 0.0, "b": more.pop("b", 10.0)}
     n_exchanges = more.pop("n_exchanges", 0)
     case = peers.Case(name, list, more.pop("policy", "easy"), wired=bool(n_exchanges), **more)
     return peers.Row(case, peers.Taken(scheduler_s, simulator_s, starts), peers.Taken(0.5, 0.0, starts), n_exchanges)
 
 
-def test_all_files_of_the_input_tell_the_same_jobs(peers: Any, tmp_path: Path) -> None:
+def test_communicating_jobs_send_as_much_as_they_compute(peers: Any, tmp_path: Path) -> None:
+    """At full speed a job of several processors sends 20 MB/s over the backbone, whatever its size."""
+    jobs = peers.programs.random_workload(30, 32, 0.9)
+    run_s = [jobs.profiles[job["profile"]]["delay"] for job in jobs.jobs]
+    peers.programs.let_communicate(jobs)
+    for job, seconds in zip(jobs.jobs, run_s, strict=True):
+        n, profile = job["res"], jobs.profiles[job["profile"]]
+        assert (profile["type"], profile["cpu"], job["walltime"]) == (
+            "parallel_homogeneous",
+            seconds * 1e9,
+            20 * seconds,
+        )
+        assert n * (n - 1) * profile["com"] == pytest.approx(seconds * 20e6 if n > 1 else 0)
+    made = peers.programs.write_communicating(jobs, tmp_path / "input")
+    platform = read(made.platform)
+    assert (platform.n_procs, platform.network is None) == (32, False)
+    assert [job["id"] for job in load(made.workload).jobs] == [job["id"] for job in jobs.jobs]
+
+
+def test_only_simulators_with_a_network_run_communicating_jobs(alone: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    args = [
+        "--communicating",
+        "--jobs",
+        "20",
+        "--procs",
+        "8",
+        "--rounds",
+        "1",
+        "--only",
+        "easy, pure",
+        "--only",
+        "Acca",
+    ]
+    assert alone.main(args) == 0
+    output = capsys.readouterr().out
+    assert "20 communicating jobs on 8 processors" in output
+    assert "| embedded simulator, easy, pure Python |" in output
+    assert "AccaSim" not in output
+
+
+def test_all_input_files_have_the_same_jobs(peers: Any, tmp_path: Path) -> None:
     drawn = peers.programs.random_workload(50, 32, 0.9)
     made = peers.programs.write_input(drawn, tmp_path / "input")
-    told = [load(path, walltimes="requested-strict") for path in (made.workload, made.log)]
+    workloads = [load(path, walltimes="requested-strict") for path in (made.workload, made.log)]
     jobs = [
         [
             (str(job["id"]), job["subtime"], job["res"], workload.profiles[job["profile"]]["delay"], job["walltime"])
             for job in workload.jobs
         ]
-        for workload in told
+        for workload in workloads
     ]
     assert jobs[0] == jobs[1]
     assert len(jobs[0]) == 50
     for _, submitted_at, _, run_s, walltime_s in jobs[0]:
         assert submitted_at == int(submitted_at)
         assert walltime_s == 2 * run_s == 2 * int(run_s) > 0
-    assert [workload.n_procs for workload in told] == [32, 32]
+    assert [workload.n_procs for workload in workloads] == [32, 32]
     assert made.submitted == {name: submitted_at for name, submitted_at, *_ in jobs[0]}
     for n_cores, n_nodes in ((1, 32), (16, 2)):
         system = json.loads((tmp_path / "input" / f"cores-{n_cores}.config").read_text())
@@ -86,7 +127,7 @@ def test_missing_programs_are_reported(alone: Any) -> None:
     }
 
 
-def test_with_batsim_alone_the_others_are_missed(alone: Any, tmp_path: Path) -> None:
+def test_with_batsim_alone_the_other_programs_are_reported_missing(alone: Any, tmp_path: Path) -> None:
     (tmp_path / "batsim").touch(mode=0o755)
     missing = {case.name: case.missing for case in alone.programs.all_cases(32)}
     assert missing["Batsim + batsched, easy_bf"] == "no batsched on the PATH"
@@ -98,19 +139,19 @@ def test_with_batsim_alone_the_others_are_missed(alone: Any, tmp_path: Path) -> 
 @pytest.mark.long
 def test_a_run_without_other_programs(alone: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert alone.main(["--jobs", "30", "--procs", "32", "--rounds", "1"]) == 0
-    said = capsys.readouterr().out
-    lines = said.splitlines()
+    output = capsys.readouterr().out
+    lines = output.splitlines()
     assert lines[0].startswith("30 jobs on 32 processors, load 0.9; median of 1; CPython ")
     names = [line.split(" | ")[0] for line in lines if line.startswith("| e")]
     ours = ["easy, pure Python", "easy, pure Python, once more", "conservative, pure Python"]
     assert names == [f"| embedded simulator, {name}" for name in ours] * 2
-    assert "| embedded simulator, easy, pure Python | 30 | " in said
-    assert said.count("control: the same case twice, ") == 1
-    assert "not run: Batsim + batsched, easy_bf_fast: no batsim on the PATH\n" in said
-    assert "ERROR" not in said
+    assert "| embedded simulator, easy, pure Python | 30 | " in output
+    assert output.count("control: the same case twice, ") == 1
+    assert "not run: Batsim + batsched, easy_bf_fast: no batsim on the PATH\n" in output
+    assert "ERROR" not in output
 
 
-def test_no_rounds_are_refused(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zero_rounds_are_rejected(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         peers.main(["--rounds", "0"])
     assert "--rounds: expected 1 or more" in capsys.readouterr().err
@@ -129,11 +170,11 @@ def test_a_failing_program_is_reported_and_the_others_continue(
     cases = [good._replace(name="broken", command=broken), good._replace(name="lazy", command=lazy), good]
     monkeypatch.setattr(alone.programs, "all_cases", lambda _n_procs: cases)
     assert alone.main(["--jobs", "5", "--procs", "8", "--rounds", "2"]) == 1
-    said = capsys.readouterr()
-    assert f"ERROR: broken: {Path(sys.executable).name} ended with exit code 1: no such policy\n" in said.out
-    assert "ERROR: lazy: expected 5 successful jobs, found 0\n" in said.out
-    assert said.err.count("broken") == 1  # not tried again
-    assert f"| {alone.REFERENCE} | 5 | " in said.out
+    output = capsys.readouterr()
+    assert f"ERROR: broken: {Path(sys.executable).name} ended with exit code 1: no such policy\n" in output.out
+    assert "ERROR: lazy: expected 5 successful jobs, found 0\n" in output.out
+    assert output.err.count("broken") == 1  # not tried again
+    assert f"| {alone.REFERENCE} | 5 | " in output.out
 
 
 def test_a_program_that_waits_for_a_failed_one_is_ended(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,9 +186,7 @@ def test_a_program_that_waits_for_a_failed_one_is_ended(peers: Any, monkeypatch:
     assert len(used) == 2
 
 
-def test_of_two_the_one_that_failed_by_itself_is_named(
-    alone: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_program_that_failed_first_is_named(alone: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(alone, "GRACE_S", 0.0)
     (tmp_path / "batsim").write_text("#!/bin/sh\necho no such platform\nexit 5\n")
     (tmp_path / "batsim").chmod(0o755)
@@ -186,7 +225,7 @@ def test_the_table_of_schedules(peers: Any) -> None:
     )
 
 
-def test_the_control_tells_the_noise(peers: Any) -> None:
+def test_the_control_rows_give_the_noise(peers: Any) -> None:
     rows = [row(peers, "a", 2.0), row(peers, "a, once more", 2.1), row(peers, "b", 1.0)]
     rows += [row(peers, "c", 2.0, 8.0), row(peers, "c, once more", 3.0, 8.0)]
     assert peers.noise(rows) == [
@@ -220,9 +259,9 @@ def test_accasims_table_is_read(peers: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.batsim
-def test_with_all_that_is_on_this_machine(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Batsim and whoever is there finish all jobs, and our schedules are the same over the wire and embedded."""
+def test_with_all_programs_of_this_machine(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Batsim and all present programs finish all jobs, and our schedules are the same over a socket and embedded."""
     assert peers.main(["--jobs", "40", "--procs", "32", "--rounds", "1"]) == 0
-    said = capsys.readouterr().out
-    assert "| Batsim + pybatsched, easy, pure Python | 40 | " in said
-    assert "ERROR" not in said
+    output = capsys.readouterr().out
+    assert "| Batsim + pybatsched, easy, pure Python | 40 | " in output
+    assert "ERROR" not in output

@@ -1,4 +1,4 @@
-"""The ready CI jobs: their own commands are executed, on a repository made as docs/ci.md says."""
+"""The ready CI jobs: their commands are run on a repository made as docs/ci.md says."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def shell(place: Path, command: str, **env: Any) -> subprocess.CompletedProcess[
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What docs/ci.md tells the user to have, the baseline made by its own command."""
+    """The repository described in docs/ci.md, with the baseline made by its command."""
     place = tmp_path_factory.mktemp("origin")
     shutil.copy(ROOT / "platforms" / "cluster32.xml", place / "platform.xml")
     shutil.copy(ROOT / "examples" / "workload.json", place / "workload.json")
@@ -61,7 +61,7 @@ def repository(origin: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("read", [github, gitlab])
-def test_the_commands_pass_on_what_has_not_changed(read: Any, repository: Path) -> None:
+def test_the_commands_pass_without_changes(read: Any, repository: Path) -> None:
     variables, commands = read()
     install, *others = commands
     assert install == 'pip install "$PYBATSCHED"'
@@ -87,7 +87,7 @@ def test_the_commands_of_the_page_run(repository: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_each_condition_of_the_page_is_one(repository: Path) -> None:
+def test_each_condition_of_the_page_is_valid(repository: Path) -> None:
     conditions = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "ci.md").read_text(), flags=re.MULTILINE)
     assert len(conditions) == 5
     flags = " ".join(f"--fail-if '{condition}'" for condition in conditions)

@@ -1,4 +1,4 @@
-"""One source, two builds: the compiled modules do what the plain ones do, message by message."""
+"""One source, two builds: the compiled modules equal the plain ones, message by message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ N_WORKLOADS = examples(200).max_examples  # for each policy
 
 @pytest.fixture(scope="module")
 def build() -> Path:
-    """Give the compiled build that is tested now."""
+    """Return the compiled build that is tested now."""
     place = os.environ.get("PYBATSCHED_COMPILED")
     if place is None:
         pytest.skip("no compiled build is being tested: make test-compiled makes one")
@@ -50,7 +50,7 @@ def test_the_tests_of_this_run_are_of_the_compiled_build(build: Path) -> None:
     assert not engine.__file__.endswith(".py")
 
 
-def test_every_policy_says_the_same_and_starts_the_same_jobs_on_the_same_processors(build: Path) -> None:
+def test_every_policy_gives_the_same_messages_and_schedules(build: Path) -> None:
     said_plain, *plain = fingerprints(ROOT)
     said_compiled, *compiled = fingerprints(build)
     assert (said_plain, said_compiled) == ("# plain", "# compiled")
@@ -59,7 +59,7 @@ def test_every_policy_says_the_same_and_starts_the_same_jobs_on_the_same_process
 
 
 def test_every_compiled_module_can_be_the_first_to_be_imported(build: Path) -> None:
-    """One that is annotated with a class that nobody has made yet ends the process."""
+    """A module that is annotated with a class that does not exist yet would end the process."""
     folders = [build / "pybatsched", build / "pybatsched_schedulers"]
     files = [path.relative_to(build) for folder in folders for path in sorted(folder.rglob("*.so"))]
     assert len(files) > 40
@@ -77,7 +77,7 @@ def test_every_compiled_module_can_be_the_first_to_be_imported(build: Path) -> N
 
 
 def compiled_classes() -> list[ast.ClassDef]:
-    """Give the classes of the hot modules that authors may subclass."""
+    """Return the classes of the hot modules that authors may subclass."""
     tree = ast.parse((ROOT / "setup.py").read_text())
     set_ = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
     hot: dict[str, str] = ast.literal_eval(set_["HOT"])
@@ -87,7 +87,7 @@ def compiled_classes() -> list[ast.ClassDef]:
     return [one for one in classes if any("allow_interpreted_subclasses" in ast.unparse(d) for d in one.decorator_list)]
 
 
-def test_what_authors_may_override_has_no_number_as_a_default() -> None:
+def test_methods_that_may_be_overridden_have_no_numeric_defaults() -> None:
     """Where a subclass is plain Python, mypyc passes 0 for a float or a native integer that the caller left out."""
     classes = compiled_classes()
     assert {"LocalScheduler", "Easy", "DbfScheduler", "Reallocation"} <= {one.name for one in classes}

@@ -36,15 +36,15 @@ def services(env: dict[str, str]) -> Any:
 
 
 def run(tmp_path: Path, **changes: str) -> tuple[int, int, str]:
-    """Start both services' commands here. Gives the exit codes of scheduler and Batsim, and what the scheduler said."""
-    told = services(defaults() | changes)
-    words = shlex.split(told["scheduler"]["command"])
-    at = words.index("--endpoint")
-    assert words[at + 1] == "tcp://*:28000"
-    del words[at : at + 2]
-    with Server(*words, cwd=ROOT) as server:
+    """Start both services' commands here. Return the exit codes of scheduler and Batsim, and the scheduler's errors."""
+    configuration = services(defaults() | changes)
+    args = shlex.split(configuration["scheduler"]["command"])
+    at = args.index("--endpoint")
+    assert args[at + 1] == "tcp://*:28000"
+    del args[at : at + 2]
+    with Server(*args, cwd=ROOT) as server:
         endpoint = server.wait_ready()
-        text = told["batsim"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")
+        text = configuration["batsim"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")
         command = shlex.split(text.replace("tcp://scheduler:28000", endpoint))
         batsim = run_cli("batsim", *command)
         return server.finish(), batsim.returncode, server.errors
@@ -61,7 +61,7 @@ def test_the_defaults_in_the_file_and_in_env_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("policy", registry.available())
-def test_every_policy_gets_what_it_needs_and_none_minds_what_others_need(policy: str, tmp_path: Path) -> None:
+def test_every_policy_runs_with_the_batsim_options_of_all(policy: str, tmp_path: Path) -> None:
     platform = "platforms/rackham-128gb-core.xml" if policy == "locality" else "platforms/cluster32.xml"  # nodes
     options = ["-o", "agent=pybatsched.gym:in_queue_order"] if policy == "rl" else []
     more = {"POLICY_OPTIONS": " ".join(options)} if options else {}
@@ -104,17 +104,17 @@ def test_batsim_gets_all_that_any_policy_can_need() -> None:
 
 
 def test_the_image_is_a_published_4_and_nothing_is_published_to_the_host() -> None:
-    told = services({})
-    assert told["batsim"]["image"] == "oarteam/batsim:4.0.0"
-    assert all("ports" not in service and "network_mode" not in service for service in told.values())
-    assert "./out:/out" in told["batsim"]["volumes"]
+    configuration = services({})
+    assert configuration["batsim"]["image"] == "oarteam/batsim:4.0.0"
+    assert all("ports" not in service and "network_mode" not in service for service in configuration.values())
+    assert "./out:/out" in configuration["batsim"]["volumes"]
 
 
 def test_the_stand_in_is_started_as_batsim_is_and_only_when_asked_for() -> None:
-    told = services({})
-    theirs = {name: value for name, value in told["batsim"].items() if name not in {"image", "profiles"}}
-    assert theirs.items() <= told["stand-in"].items()
-    assert {name: told[name].get("profiles") for name in told} == {
+    configuration = services({})
+    theirs = {name: value for name, value in configuration["batsim"].items() if name not in {"image", "profiles"}}
+    assert theirs.items() <= configuration["stand-in"].items()
+    assert {name: configuration[name].get("profiles") for name in configuration} == {
         "scheduler": None,
         "batsim": ["batsim"],
         "batsim5": ["batsim5"],
@@ -122,11 +122,11 @@ def test_the_stand_in_is_started_as_batsim_is_and_only_when_asked_for() -> None:
     }
     assert defaults()["COMPOSE_PROFILES"] == "batsim"
     targets = re.findall(r"^FROM .* AS (\S+)$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
-    assert {told[name]["build"]["target"] for name in ("scheduler", "stand-in")} <= set(targets)
+    assert {configuration[name]["build"]["target"] for name in ("scheduler", "stand-in")} <= set(targets)
     assert targets[-1] == "scheduler", "what is built where no target is named"
 
 
-def test_no_batsim_ever_comes() -> None:
+def test_the_server_ends_if_no_batsim_connects() -> None:
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--first-timeout", "0.5") as server:
         server.wait_ready()
@@ -150,16 +150,16 @@ def test_compose_accepts_the_file() -> None:
     subprocess.run(["docker", "compose", "config", "--quiet"], cwd=ROOT, check=True, timeout=PATIENCE_S)
 
 
-def test_batsim_5_has_words_of_its_own(tmp_path: Path) -> None:
-    """The stand-in for it takes them, and the scheduler is the same."""
-    told = services(defaults() | {"BATSIM5_SCHED": '{"order": "sjf"}'})
-    assert told["batsim5"]["profiles"] == ["batsim5"]
+def test_the_service_for_batsim_5_uses_its_options(tmp_path: Path) -> None:
+    """Its stand-in accepts them, and the scheduler is the same."""
+    configuration = services(defaults() | {"BATSIM5_SCHED": '{"order": "sjf"}'})
+    assert configuration["batsim5"]["profiles"] == ["batsim5"]
     with Server("--policy", "easy", cwd=ROOT) as server:
-        text = told["batsim5"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")
-        words = shlex.split(text.replace("tcp://scheduler:28000", server.wait_ready()))
-        assert words[-1] == '{"order": "sjf"}'
+        text = configuration["batsim5"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")
+        args = shlex.split(text.replace("tcp://scheduler:28000", server.wait_ready()))
+        assert args[-1] == '{"order": "sjf"}'
         done = subprocess.run(
-            [sys.executable, str(ROOT / "tests" / "support" / "stand_in5.py"), *words],
+            [sys.executable, str(ROOT / "tests" / "support" / "stand_in5.py"), *args],
             capture_output=True,
             text=True,
             check=False,

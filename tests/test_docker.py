@@ -48,14 +48,14 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]
 
 
 def simulated(project: Project, policy: str) -> list[dict[str, str]]:
-    """Run the same here, in this process. Gives the rows of its jobs."""
+    """Run the same here, in this process. Return the rows of its jobs."""
     prefix = str(project.place.parent / "here")
     assert run_cli("simulate", *INPUTS, "--policy", policy, "-e", prefix, cwd=project.place).returncode == 0
     return rows(Path(f"{prefix}_jobs.csv"))
 
 
 def schedule(jobs: list[dict[str, str]]) -> list[tuple[str, str, str, object]]:
-    """Tell when and where each job ran. Batsim 4.0 is some microseconds late at each message."""
+    """Return when and where each job ran. Batsim 4.0 is some microseconds late at each message."""
     found = sorted(jobs, key=lambda job: job["job_id"])
     return [
         (
@@ -70,21 +70,21 @@ def schedule(jobs: list[dict[str, str]]) -> list[tuple[str, str, str, object]]:
 
 @pytest.mark.parametrize("policy", ["easy", "redirection"])
 def test_the_jobs_are_those_of_a_run_without_containers(policy: str, project: Project) -> None:
-    assert project.up(POLICY=policy) == 0, project.said
+    assert project.up(POLICY=policy) == 0, project.output
     assert project.codes() == {"scheduler": 0, project.profile: 0}
     found, expected = rows(project.out / "out_jobs.csv"), simulated(project, policy)
     if project.profile == "stand-in":
         assert found == expected
     assert schedule(found) == schedule(expected)
-    assert "simulation ended at" in project.said
+    assert "simulation ended at" in project.output
     roots = {name: docker("inspect", "-f", "{{.HostConfig.ReadonlyRootfs}}", id_).stdout for name, id_ in project.ids()}
     assert roots == {"scheduler": "true\n", project.profile: "true\n" if project.profile == "stand-in" else "false\n"}
 
 
-def test_own_policy_files_and_owners_of_written_files(project: Project) -> None:
+def test_policy_files_of_the_user_and_owners_of_written_files(project: Project) -> None:
     shutil.copy(PUSHY, project.place / "mine.py")
     options = {"POLICY_OPTIONS": "--journal /out/run.pbj", "BATSIM_USER": "1234:4321", "PREFIX": "mine"}
-    assert project.up(POLICY="mine.py:Ruthless", **options) == 0, project.said
+    assert project.up(POLICY="mine.py:Ruthless", **options) == 0, project.output
     assert schedule(rows(project.out / "mine_jobs.csv")) == schedule(simulated(project, "mine.py:Ruthless"))
     owners = {path.name: (path.stat().st_uid, path.stat().st_gid) for path in project.out.iterdir()}
     assert owners.pop("run.pbj") == (1000, 1000)
@@ -94,29 +94,29 @@ def test_own_policy_files_and_owners_of_written_files(project: Project) -> None:
 
 def test_a_policy_that_raises(project: Project) -> None:
     (project.place / "mine.py").write_text(RAISES)
-    assert project.up(POLICY="mine.py:Raises") == 6, project.said
-    assert "of my own making" in project.said
+    assert project.up(POLICY="mine.py:Raises") == 6, project.output
+    assert "of my own making" in project.output
     codes = project.codes()
     assert codes["scheduler"] == 6
-    assert codes[project.profile] not in {0, 137}  # told of it, not killed
+    assert codes[project.profile] not in {0, 137}  # it got an error reply, and was not killed
 
 
 def test_a_policy_that_is_not_there(project: Project) -> None:
-    assert project.up(POLICY="nosuch") == 2, project.said
-    assert "nosuch" in project.said
+    assert project.up(POLICY="nosuch") == 2, project.output
+    assert "nosuch" in project.output
 
 
-def test_a_batsim_that_does_not_begin(project: Project) -> None:
-    assert project.up(WORKLOAD="nosuch.json") == 143, project.said
+def test_a_batsim_that_fails_to_start(project: Project) -> None:
+    assert project.up(WORKLOAD="nosuch.json") == 143, project.output
     assert project.codes() == {"scheduler": 143, project.profile: 2}
 
 
-def test_a_batsim_that_breaks_down(project: Project) -> None:
+def test_a_batsim_that_crashes(project: Project) -> None:
     shutil.copy(WAITING, project.place)
     with project.started(**WAITS) as running:
         wait_until((project.out / "mark").exists, by=running)
         docker("kill", dict(project.ids())[project.profile])
-        assert project.wait(running) == 4, project.said
+        assert project.wait(running) == 4, project.output
     assert project.codes() == {"scheduler": 4, project.profile: 137}
     assert "without SIMULATION_ENDS" in docker("logs", dict(project.ids())["scheduler"]).stderr
 
@@ -126,7 +126,9 @@ def test_an_interrupt_ends_both_soon(project: Project) -> None:
     with project.started(**WAITS) as running:
         wait_until((project.out / "mark").exists, by=running)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does it
-        assert project.wait(running) != 0, project.said  # 130, unless Compose (2.26 does) trips over both ends at once
+        assert project.wait(running) != 0, (
+            project.output
+        )  # 130, unless Compose (2.26 does) trips over both ends at once
     wait_until(project.has_ended)
     codes = project.codes()
     assert codes["scheduler"] == 143

@@ -1,4 +1,4 @@
-"""What the documentation shows is executed."""
+"""The examples of the documentation are executed."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_commands_are_all_on_their_page() -> None:
 
 
 def shown_commands(page: Path) -> list[str]:
-    """Give the pybatsched commands in the code blocks of a page, without their comments."""
+    """Return the pybatsched commands in the code blocks of a page, without their comments."""
     blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     lines = "".join(block for language, block in blocks if language in {"", "sh"}).replace("\\\n", " ")
     return [
-        re.split(r" +# | && ", words)[0]
-        for words in re.findall(r"^ *(?:\$ )?pybatsched (.*)$", lines, flags=re.MULTILINE)
+        re.split(r" +# | && ", args)[0]
+        for args in re.findall(r"^ *(?:\$ )?pybatsched (.*)$", lines, flags=re.MULTILINE)
     ]
 
 
@@ -70,10 +70,10 @@ def shown_commands(page: Path) -> list[str]:
 )
 def test_options_of_shown_commands_exist(page: Path) -> None:
     for command in shown_commands(page):
-        words = shlex.split(command.replace("simulate ...", "simulate --procs 4 -w w.json"))
-        words = [*itertools.takewhile(lambda word: word not in {"--", ">"}, words)]  # the rest is for Batsim or a file
-        if words[0] != "batsim":  # which has Batsim's own options
-            arguments = ["serve", *words] if words[0].startswith("-") else words
+        args = shlex.split(command.replace("simulate ...", "simulate --procs 4 -w w.json"))
+        args = [*itertools.takewhile(lambda text: text not in {"--", ">"}, args)]  # the rest is for Batsim or a file
+        if args[0] != "batsim":  # which has Batsim's own options
+            arguments = ["serve", *args] if args[0].startswith("-") else args
             build_parser(arguments[:1]).parse_args(arguments)
 
 
@@ -187,7 +187,7 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
 
 
-def test_what_another_simulator_would_have_to_know_is_so() -> None:
+def test_examples_of_the_page_on_policies_hold() -> None:
     page = (ROOT / "docs" / "policies.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     shared: dict[str, object] = {}
@@ -196,13 +196,13 @@ def test_what_another_simulator_would_have_to_know_is_so() -> None:
     assert len(examples) == 10
 
 
-def test_the_page_on_workloads_tells_the_order_of_one_instant() -> None:
+def test_the_page_on_workloads_describes_the_order_at_one_instant() -> None:
     page = (ROOT / "docs" / "workloads.md").read_text()
     (example,) = re.findall(r"### Jobs of one instant.*?```python\n(.*?)```", page, flags=re.DOTALL)
     exec(compile(example, "docs/workloads.md", "exec"), {})
 
 
-def test_the_wait_of_the_journals_page_is_that_of_the_example(tmp_path: Path) -> None:
+def test_the_page_on_journals_shows_the_output_of_explain(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "journal.md").read_text()
     (shown,) = re.findall(r"```\n(job w0!05: .*?)```", page, flags=re.DOTALL)
     args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "--journal", "run.pbj")
@@ -225,7 +225,7 @@ def test_the_demo_runs_on_what_make_demo_installs(tmp_path: Path) -> None:
     assert "a page about all three, to open in a browser: out/demo.html" in done.stdout
     assert "a week of 2,951 jobs on 128 processors" in done.stdout
     table = [line.split() for line in done.stdout.splitlines() if line.startswith(("fcfs", "easy", "conservative"))]
-    waits = {words[0]: float(words[1].replace(",", "")) for words in table}
+    waits = {args[0]: float(args[1].replace(",", "")) for args in table}
     assert waits["fcfs"] > waits["easy"] > 0
     assert waits["fcfs"] > waits["conservative"] > 0
     assert "the job with the longest wait under conservative" in done.stdout
@@ -254,11 +254,11 @@ def test_examples_in_docstrings(path: Path) -> None:
 
 def test_every_rule_is_documented() -> None:
     """The table of rules in docs/protocol.md names every rule the code can report."""
-    told = (ROOT / "docs" / "protocol.md").read_text()
+    message = (ROOT / "docs" / "protocol.md").read_text()
     for module in ("validator", "actions", "services/requeue", "engine"):
         text = (ROOT / "pybatsched" / "core" / f"{module}.py").read_text()
         for rule in re.findall(r'(?:Violation\(\s*|rule=)"([a-z -]+)"', text):
-            assert rule in told, rule
+            assert rule in message, rule
 
 
 def test_each_test_that_the_page_on_security_names_is_there() -> None:
@@ -299,7 +299,7 @@ def test_the_page_on_learning_runs(tmp_path: Path) -> None:
     }
 
 
-def test_the_page_on_predictions_is_so() -> None:
+def test_examples_of_the_page_on_predictions_hold() -> None:
     page = (ROOT / "docs" / "predictions.md").read_text()
     shared: dict[str, object] = {}
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)

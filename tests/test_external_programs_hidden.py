@@ -17,7 +17,7 @@ from support.programs import MARKERS, without_hidden
 HIDDEN = ("batsim", "batsim5", "batsched", "chromedriver", "chromium", "docker", "pybatsim", "robin", "valgrind")
 KEPT = ("git", "cc", "make", "chrome-plated", "robinson")
 
-#: Tests that say which programs they find, in their own process and in a child of it, and what was found at import.
+#: Tests that print which programs they find: in their process, in a child process, and at import.
 SMALL = f"""
 import os, shutil, subprocess
 import pytest
@@ -65,7 +65,7 @@ def planted(tmp_path: Path) -> Path:
 
 
 def run_tests(text: str, place: Path, path: str, *options: str) -> str:
-    """Run tests with the conftest of this project, and this PATH. Gives the last line that pytest prints."""
+    """Run tests with the conftest of this project, and this PATH. Return the last line that pytest prints."""
     file = place / "test_small.py"
     file.write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(place)]
@@ -85,12 +85,12 @@ def run_tests(text: str, place: Path, path: str, *options: str) -> str:
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_only_marked_tests_find_hidden_programs(options: tuple[str, ...], planted: Path, tmp_path: Path) -> None:
     text = SMALL + "".join(MARKED.format(marker=marker) for marker in MARKERS)
-    said = run_tests(text, tmp_path, f"{planted}{os.pathsep}{os.environ['PATH']}", *options)
-    assert said.startswith(f"{4 + 2 * len(MARKERS)} passed in ")
+    output = run_tests(text, tmp_path, f"{planted}{os.pathsep}{os.environ['PATH']}", *options)
+    assert output.startswith(f"{4 + 2 * len(MARKERS)} passed in ")
     assert not [*tmp_path.glob("pybatsched-path-*")]
 
 
-def test_these_tests_themselves_find_none() -> None:
+def test_unmarked_tests_find_no_hidden_program() -> None:
     assert [name for name in HIDDEN if shutil.which(name)] == []
     assert shutil.which("git")
 

@@ -1,4 +1,4 @@
-"""The gate on instructions: what it lets pass, and what it names."""
+"""The gate on instruction counts: what passes, and what it reports."""
 
 import shutil
 import sys
@@ -50,15 +50,15 @@ def run(
     return 0, capsys.readouterr().out
 
 
-def test_what_is_kept_is_compared_the_next_time(
+def test_stored_counts_are_compared_in_the_next_run(
     gate: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def count(*arguments: str, **counts: int) -> tuple[object, str]:
         return run(gate, monkeypatch, capsys, tmp_path, *arguments, counts=counts)
 
-    code, said = count(easy=1000, codec=10)
+    code, output = count(easy=1000, codec=10)
     assert code == 0
-    assert "instructions.json has no figures of this Python: nothing was compared" in said
+    assert "instructions.json has no figures of this Python: nothing was compared" in output
     assert count("--write", easy=1000, codec=10)[0] == 0
     assert count(easy=1000, codec=10)[0] == 0
     assert count(easy=1031, codec=10)[0] == "over 3 % more instructions than kept: easy"
@@ -74,7 +74,7 @@ def test_without_valgrind_it_says_so(gate: Any, monkeypatch: pytest.MonkeyPatch)
         gate.main()
 
 
-def test_what_cachegrind_wrote_is_read_and_what_is_no_summary_is_named(gate: Any, tmp_path: Path) -> None:
+def test_summaries_of_cachegrind_are_read_and_other_files_are_errors(gate: Any, tmp_path: Path) -> None:
     (tmp_path / "1").write_text("desc: I1 cache\nevents: Ir\nfl=a.c\n1 5\nsummary: 12345\n")
     assert gate._total(str(tmp_path / "1")) == 12345
     (tmp_path / "2").write_text("desc: I1 cache\nevents: Ir\n1 5\n")

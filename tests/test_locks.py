@@ -1,4 +1,4 @@
-"""Two runs never write the same files at once, and nothing is left of what keeps them apart."""
+"""Two runs never write the same files at once, and their locks are removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def simulate(place: Path, prefix: str, policy: str = "easy", *more: str) -> tupl
 
 @contextlib.contextmanager
 def running(place: Path, prefix: str, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A simulation that goes on and on."""
+    """A simulation that does not end."""
     mark = place / "mark"
     options = ("-o", f"mark={mark}", *more)
     command = [sys.executable, "-m", "pybatsched", *simulate(place, prefix, f"{WAITING}:Waits", *options)]
@@ -53,7 +53,7 @@ def files(*prefixes: str) -> set[str]:
     return {f"out/{prefix}{suffix}" for prefix in prefixes for suffix in RESULTS}
 
 
-def test_two_simulations_of_one_prefix(tmp_path: Path) -> None:
+def test_two_simulations_with_one_prefix_are_rejected(tmp_path: Path) -> None:
     with running(tmp_path, "out/a"):
         before = names(tmp_path)
         second = run_cli(*simulate(tmp_path, "out/../out/a"))
@@ -61,14 +61,14 @@ def test_two_simulations_of_one_prefix(tmp_path: Path) -> None:
         assert f"-e {tmp_path}/out/../out/a: another run is writing" in second.stderr
         assert names(tmp_path) == before
         assert run_cli(*simulate(tmp_path, "out/b")).returncode == 0
-    # It was killed by SIGKILL: the lock is gone, and there is nothing but its own files.
+    # It was killed by SIGKILL: the lock is free, and only its own files are left.
     own = {"out", "out/a_state.json", "out/a.part_jobs.csv", "out/a.part_machine_states.csv"}
     assert names(tmp_path) == own | files("b")
     assert run_cli(*simulate(tmp_path, "out/a")).returncode == 0
     assert names(tmp_path) == {"out"} | files("a", "b")
 
 
-def test_two_simulations_of_one_journal(tmp_path: Path) -> None:
+def test_two_simulations_with_one_journal_are_rejected(tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with running(tmp_path, "a", "--journal", str(journal)):
         size = journal.stat().st_size
@@ -81,13 +81,13 @@ def test_two_simulations_of_one_journal(tmp_path: Path) -> None:
     assert run_cli("replay", str(journal)).returncode == 0
 
 
-def test_a_run_that_does_not_begin_leaves_nothing(tmp_path: Path) -> None:
+def test_a_run_that_does_not_start_leaves_no_files(tmp_path: Path) -> None:
     done = run_cli(*simulate(tmp_path, "new/place/a", "easy", "--journal", str(tmp_path)))
     assert done.returncode == 2
     assert names(tmp_path) == set()
 
 
-def test_a_file_is_kept_from_others_and_left_alone(tmp_path: Path) -> None:
+def test_a_locked_file_is_rejected_for_others_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("precious")
     with locks.held(path, "taken"):
@@ -101,7 +101,7 @@ def test_a_file_is_kept_from_others_and_left_alone(tmp_path: Path) -> None:
         pass
 
 
-def test_what_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_writer_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "place" / "a"
     with pytest.raises(KeyboardInterrupt), locks.held(path, "taken"):
         assert path.exists()
@@ -110,7 +110,7 @@ def test_what_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_looking_for_a_writer_does_not_block_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader has the lock for a moment, shared: whoever wants to write comes a moment later."""
+    """A reader holds the lock for a moment, shared: a writer waits a moment."""
     path = tmp_path / "a"
     path.touch()
     reader = os.open(path, os.O_RDONLY)
@@ -134,7 +134,7 @@ def test_looking_for_a_writer_does_not_block_writers(tmp_path: Path, monkeypatch
         os.close(other)
 
 
-def test_a_file_that_was_taken_away_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_removed_while_it_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock of a file that has no name any more is worth nothing: the new one is taken."""
     path = tmp_path / "a"
     real, n_calls = locks.take, 0
@@ -151,7 +151,7 @@ def test_a_file_that_was_taken_away_meanwhile(tmp_path: Path, monkeypatch: pytes
         assert (n_calls, path.exists()) == (2, True)
 
 
-def test_what_is_no_file_is_not_locked(tmp_path: Path) -> None:
+def test_devices_and_pipes_are_not_locked(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.symlink_to("/dev/null")
     with locks.held(path, "taken"), locks.held(path, "taken"):
@@ -165,5 +165,5 @@ def test_what_is_no_file_is_not_locked(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run_cli(*simulate(tmp_path, "file/a"))
-    said = f"-e {tmp_path}/file/a: cannot write {tmp_path}/file: File exists"
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    message = f"-e {tmp_path}/file/a: cannot write {tmp_path}/file: File exists"
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr

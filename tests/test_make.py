@@ -1,4 +1,4 @@
-"""What `make` sets up before it runs something: `make demo` what the demo needs, `make test` the rest, each once."""
+"""What `make` installs before it runs something: for `make demo` and for `make test`, each once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def installs(clone: Path, *goals: str) -> list[str]:
-    """Tell what make would install in .venv, in this order, and in which order whatever it does at the same time."""
+    """Return what make would install in .venv, in this order, and steps that may run at the same time."""
     shown = subprocess.run(
         ["make", "-n", *goals], cwd=clone, capture_output=True, text=True, check=True, timeout=PATIENCE_S
     ).stdout

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from support.places import ROOT
 
-#: A number of seconds as somebody writes it; 0 is for ever. PATIENCE_S and its like are none.
+#: A number of seconds as a literal; 0 means for ever. PATIENCE_S and similar names do not match.
 _S = r"""["' ]*(?!0["',)\s])[\d.]"""
 SUSPECT = re.compile(
     rf"""
@@ -83,7 +83,7 @@ def test_every_program_that_is_run_has_a_limit() -> None:
         "time.sleep(1)",
     ],
 )
-def test_a_guess_at_the_speed_is_seen(line: str) -> None:
+def test_a_hard_coded_time_limit_is_detected(line: str) -> None:
     assert suspects(line) == [line]
     assert suspects(f"# patience: a reason\n{line}") == []
 
@@ -101,5 +101,5 @@ def test_a_guess_at_the_speed_is_seen(line: str) -> None:
         "give_up_at = time.monotonic() + PATIENCE_S",
     ],
 )
-def test_patience_is_not(line: str) -> None:
+def test_limits_from_patience_are_accepted(line: str) -> None:
     assert suspects(line) == []

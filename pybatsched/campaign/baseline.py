@@ -11,13 +11,11 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from pybatsched.campaign.store import Store
-from pybatsched.metrics.compare.paired import Impact, impact
+from pybatsched.metrics.compare.paired import PAIRED_BY, Impact, impact
 from pybatsched.metrics.figure_names import renamed
 
 #: Figures of points against the baseline of the campaign.
 FIGURES: Final = Impact._fields
-#: The members in which a point and its baseline are equal.
-PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
 _NO_FIGURES: Final[Mapping[str, Any]] = dict.fromkeys(FIGURES)
 #: Number of cached runs. The points of one workload follow each other, with their baseline.
 _N_CACHED: Final = 8

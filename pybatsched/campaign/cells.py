@@ -87,7 +87,8 @@ class Cell:
 
     `compared` selects, by their fields, the jobs whose ends are kept for a comparison with a baseline; None without
     one. `procs` is a number of equal processors, or 0 if `platform` names a machine or file. `file_options` are the
-    options in the campaign's file; `options` may also have the seed.
+    options in the campaign's file; `options` may also have the seed. `failures` and `checkpoint` are the settings of
+    random failures and of checkpoints.
     """
 
     address: str
@@ -105,6 +106,8 @@ class Cell:
     keep: str
     each: tuple[str, ...] = ()
     compared: Mapping[str, Any] | None = None
+    failures: Mapping[str, Any] | None = None
+    checkpoint: str | Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the members by name, for JSON and for other processes."""
@@ -145,6 +148,7 @@ def cells_of(
                     given, agents = _with_code(source, dict(options), folders, digest)
                     if "seed" in source.option_fields:
                         given.setdefault("seed", effective)
+                    failures = None if platform.failures is None else {"seed": effective, **platform.failures}
                     content = {
                         "figures": FIGURES_VERSION,
                         "code": code_digest(),
@@ -155,6 +159,8 @@ def cells_of(
                         "keep": spec.keep,
                         "each": spec.each,
                         "compared": compared,
+                        **({} if failures is None else {"failures": failures}),
+                        **({} if platform.checkpoint is None else {"checkpoint": platform.checkpoint}),
                     }
                     yield (
                         platform,
@@ -174,6 +180,8 @@ def cells_of(
                             keep=spec.keep,
                             each=spec.each,
                             compared=compared,
+                            failures=failures,
+                            checkpoint=platform.checkpoint,
                         ),
                     )
 

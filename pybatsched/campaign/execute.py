@@ -23,9 +23,11 @@ from pybatsched.metrics.truncated import Truncation
 from pybatsched.platform import model
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
+from pybatsched.simulator.failures import FailureModel, checkpointed
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.workload import Workload, jobs as ids, jobs as job_fields, load
+from pybatsched.workload.inject.checkpoints import Checkpointing
 
 #: Statistics of a measure for each kind of job.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
@@ -60,8 +62,14 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     source = registry.find(cell["policy"], trusted=True)  # the user's campaign names it
     plan = registry.PolicyPlan(source, dict(cell["options"]), given_by="the campaign", trusted=True)
     job_fields.check_fields([workload], plan.field_models())
+    events = []
+    failures = None if cell.get("failures") is None else FailureModel.of_settings(cell["failures"])
+    if failures is not None:
+        plan = runs.with_failure_rule(plan, SimulationOptions(), failures)
+        events.append(failures.on(platform))
+    saving = None if cell.get("checkpoint") is None else Checkpointing.of_settings(cell["checkpoint"])
     options = runs.with_needs(SimulationOptions(), plan)
-    scenario = Scenario(platform, {"w0": workload}, options)
+    scenario = Scenario(platform, checkpointed({"w0": workload}, saving, platform, failures), options, events)
     keeps_files = folder is not None and cell["keep"] == "files"
     if keeps_files:
         Path(str(folder)).mkdir(parents=True, exist_ok=True)

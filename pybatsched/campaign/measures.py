@@ -24,9 +24,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pybatsched.campaign.baseline import PAIRED_BY
 from pybatsched.campaign.table import POINT
 from pybatsched.errors import InputError
+from pybatsched.metrics.compare.paired import PAIRED_BY
 from pybatsched.metrics.figure_names import resolved
 from pybatsched.metrics.job_fields import matches
 

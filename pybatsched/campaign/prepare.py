@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, reduce
@@ -21,10 +20,14 @@ from pybatsched.workload import merge, prepare, reading
 from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
+from pybatsched.workload.names import ending
+from pybatsched.workload.resample.feedback import with_feedback
+from pybatsched.workload.resample.shaking import shaken
+from pybatsched.workload.resample.users import resamples
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.sequences import sequences_of
 from pybatsched.workload.walltimes import Walltimes
-from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
+from pybatsched.workload.weeks import weekly
 
 
 def digest_of(content: Any) -> str:
@@ -108,44 +111,78 @@ class Preparer:
         return row._replace(name=f"{spec.name}{row.name}", family=spec.name, path=str(self._folder / row.path))
 
     def _is_there(self, name: str) -> bool:
-        return any((folder / name).is_file() for folder in self._source_folders)
+        return any(name and (folder / name).exists() for folder in self._source_folders)
 
     def _find(self, name: str) -> Path:
         for folder in self._source_folders:
             path = folder / name
-            if path.is_file():
+            if name and path.exists():
                 return path
         shown = ", ".join(str(folder) for folder in self._source_folders)
         raise InputError(f"workload file {name}: not found in {shown}; use --traces DIR or set PYBATSCHED_TRACES")
 
     def _digest(self, path: Path) -> str:
         if path not in self._digests:
-            self._digests[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+            self._digests[path] = files.digest_of(path)
         return self._digests[path]
 
 
 def _workloads(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
     """Yield the workloads of a spec, each with the suffix of its name."""
-    for label, workload in _split(spec, _loaded(spec, sources, seed), seed):
+    for label, workload in _shaken(spec, _scaled(spec, _split(spec, _followed(spec, sources, seed), seed)), seed):
         workload.source = spec.file or ""  # without its directory: equal content gives equal files
         yield label, reduce(lambda jobs, step: step.applied(jobs, seed), spec.injections, workload)
 
 
+def _followed(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
+    """Yield the workloads of a spec before they are changed, with feedback if that is wanted."""
+    for label, workload in _loaded(spec, sources, seed):
+        yield label, with_feedback(workload) if spec.feedback else workload
+
+
+def _scaled(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]]) -> Iterator[tuple[str, Workload]]:
+    """Yield each workload with its load scaled, one for each load of the spec."""
+    for label, workload in workloads:
+        if spec.scale_load is not None:
+            yield label, prepare.scale_load(workload, spec.scale_load)
+        for load in spec.load:
+            yield f"{label}{ending('load', load)}", prepare.with_load(workload, load)
+        if spec.scale_load is None and not spec.load:
+            yield label, workload
+
+
+def _shaken(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
+    """Yield the shaken copies of each workload, or the workload itself."""
+    wanted = spec.shake
+    for label, workload in workloads:
+        if wanted is None:
+            yield label, workload
+            continue
+        for number, copy in enumerate(shaken(workload, wanted.n, wanted.by_s, seed), start=1):
+            yield f"{label}{ending('shake', number, wanted.n)}", copy
+
+
 def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
-    """Yield the sequences of each workload, or the workload itself."""
+    """Yield the sequences or resamples of each workload, or the workload itself."""
     wanted = spec.sequences
+    if spec.resample is not None:
+        for label, workload in workloads:
+            found = resamples(workload, spec.resample.n, spec.resample.options, seed)
+            for number, made in enumerate(found, start=1):
+                yield f"{label}{ending('resample', number, spec.resample.n)}", made
+        return
     if wanted is None:
         yield from workloads
         return
     for label, workload in workloads:
         for number, sequence in enumerate(sequences_of(workload, wanted.number, wanted.jobs, seed), start=1):
-            yield f"{label}-seq{number:02}", sequence
+            yield f"{label}{ending('seq', number)}", sequence
 
 
 def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
     walltimes = Walltimes.parse(spec.walltimes or ("requested" if sources else "exact"))
     if spec.generate is not None:
-        yield "", generate(_recipe(spec.generate, walltimes, seed))
+        yield "", prepare.select(generate(_recipe(spec.generate, walltimes, seed)), spec.window)[0]
         return
     options = swf.SwfOptions(
         walltimes,
@@ -155,6 +192,7 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
         memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT,
         format=spec.format,
         mapping=spec.mapping,
+        with_waits=spec.feedback,
     )
     if spec.merge:
         yield "", _merged(spec, sources, options, seed)
@@ -184,8 +222,6 @@ def _options_for(source: Path, spec: WorkloadSpec, options: swf.SwfOptions) -> s
     kind = files.format_of(source, spec.format, spec.mapping)
     others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm", "SWF": "a log in SWF", "table": "a table"}
     found = others.get(kind, "a file of the Rackham format")
-    if spec.weeks is not None and kind != "SWF":
-        raise InputError(f"weeks: expected a log in SWF, found {found}")
     own = _MEMBERS_OF.get(kind, frozenset())
     for name, value in spec.of_logs.items():
         if value is not None and name not in own:
@@ -195,17 +231,9 @@ def _options_for(source: Path, spec: WorkloadSpec, options: swf.SwfOptions) -> s
 
 
 def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOptions) -> Iterator[tuple[str, Workload]]:
-    trace = swf.read_swf(source)
-    if spec.partitions:
-        trace = trace.of_partitions(spec.partitions)
-    weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
-    least, most = wanted.utilisation
-    chosen = busy_weeks(weeks, least, math.inf if most is None else most, keep_ends=wanted.keep_ends)
-    chosen = chosen[: wanted.max_weeks]
-    if not chosen:
-        raise InputError(f"no week of {spec.file} has a utilisation in {list(wanted.utilisation)}")
-    for week, workload, _ in workloads_of(trace, chosen, options, replace(spec.window, max_jobs=spec.max_jobs)):
-        yield f"-week{week.number:02}", workload
+    selection = replace(spec.window, max_jobs=spec.max_jobs)
+    for week, workload, _ in weekly(source, options, selection, wanted.choice, str(spec.file)):
+        yield ending("week", week.number), workload
 
 
 def _recipe(spec: GeneratedWorkload, walltimes: Walltimes, seed: int) -> Recipe:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import platform as python_platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pybatsched.campaign import table
 from pybatsched.campaign.cells import Cell, cells_of, code_digest, effective_seed
-from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.prepare import Prepared, Preparer
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
@@ -63,13 +63,24 @@ def points_of(
 
     Workloads are searched for in `folders`, files of platforms and policies in `spec_folder` and the working directory.
     """
+    return points_in(spec, prepared_of(spec, store, folders), spec_folder)
+
+
+def prepared_of(spec: Spec, store: Store, folders: Sequence[Path]) -> dict[int, list[Prepared]]:
+    """Prepare all workloads of a campaign, and return them by effective seed."""
     preparer = Preparer(store.prepared, folders)
-    prepared = {
+    return {
         effective: [one for part in spec.workload if part.has(seed) for one in preparer.prepare(part, effective)]
         for effective, seed in sorted(
             (effective_seed(seed, repeat), seed) for seed in spec.seeds for repeat in range(spec.repeats)
         )
     }
+
+
+def points_in(
+    spec: Spec, prepared: Mapping[int, list[Prepared]], spec_folder: Path | None = None
+) -> list[tuple[dict[str, Any], Cell]]:
+    """Return all points of a campaign with their cells, given its prepared workloads."""
     points = []
     for platform, cell in cells_of(spec, prepared, spec_folder):
         point = {
@@ -108,7 +119,7 @@ def run_campaign(
         points = points_of(spec, store, folders, spec_folder)
     except InputError as error:
         raise InputError(f"{source}: {error}" if source else str(error)) from None
-    store.write_manifest(_manifest(spec, [point for point, _ in points], command))
+    store.write_manifest(manifest_of(spec, [point for point, _ in points], command))
     cells = {cell.address: cell for _, cell in points}
     known = {
         address: result
@@ -124,18 +135,19 @@ def run_campaign(
         with workers() as active:
             for result in active.run(todo):
                 if result is not None:
-                    _keep(store, result)
+                    keep_result(store, result)
                     if "error" in result:
                         progress.n_failed_now += 1
                     else:
                         progress.n_done += 1
                 progress.n_running = active.n_running
                 on_progress(progress)
-    _write_parquet(store.folder / "results.parquet", table.frame(store))
+    write_parquet(store.folder / "results.parquet", table.frame(store))
     return progress
 
 
-def _keep(store: Store, result: dict[str, Any]) -> None:
+def keep_result(store: Store, result: dict[str, Any]) -> None:
+    """Store the result of a cell, with the table of its jobs if there is one."""
     jobs = result.get("jobs")
     if jobs:
         import polars as pl  # noqa: PLC0415  an optional dependency
@@ -143,11 +155,11 @@ def _keep(store: Store, result: dict[str, Any]) -> None:
         from pybatsched.campaign.execute import KEPT_FIELDS  # noqa: PLC0415
 
         path = store.folder / "jobs" / f"{result['address']}.parquet"
-        _write_parquet(path, pl.DataFrame(jobs, infer_schema_length=None, schema_overrides=KEPT_FIELDS))
+        write_parquet(path, pl.DataFrame(jobs, infer_schema_length=None, schema_overrides=KEPT_FIELDS))
     store.save(result)
 
 
-def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
+def write_parquet(path: Path, frame: pl.DataFrame) -> None:
     """Write a table atomically. Raises InputError that names the file: polars does not report a full disk."""
     content = io.BytesIO()
     frame.write_parquet(content)
@@ -155,7 +167,8 @@ def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
         half.write_bytes(content.getvalue())  # a view that an error leaves behind crashes Python 3.12
 
 
-def _manifest(spec: Spec, points: list[dict[str, Any]], command: str) -> dict[str, Any]:
+def manifest_of(spec: Spec, points: list[dict[str, Any]], command: str) -> dict[str, Any]:
+    """Return the content of a manifest."""
     return {
         "name": spec.name,
         **({"command": command} if command else {}),

@@ -21,6 +21,8 @@ from pybatsched.core import error_texts
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.job_fields import as_choices
+from pybatsched.simulator.failures import FailureModel
+from pybatsched.workload.inject.checkpoints import Checkpointing
 
 FORMAT_VERSION: Final = 1
 MAX_POINTS: Final = 1_000_000
@@ -28,13 +30,30 @@ MAX_PROCS: Final = 10_000_000
 
 
 class PlatformSpec(Part):
-    """A machine: a number of equal processors, a name or file as for -p, or the machine of the workload."""
+    """A machine: a number of equal processors, a name or file as for -p, or the machine of the workload.
+
+    `failures` are those of `simulate --mtbf`, by name. Their seed is that of the campaign, unless it is given.
+    `checkpoint` is that of `simulate --checkpoint`.
+    """
 
     name: Name
     procs: Annotated[int, Field(gt=0, le=MAX_PROCS)] | None = None
     platform: str | None = None
     of_workload: bool = False
     alpha: float = Field(default=0.0, ge=0, le=0.99)
+    failures: dict[str, Any] | None = None
+    checkpoint: str | dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _known_faults(self) -> PlatformSpec:
+        try:
+            if self.failures is not None:
+                FailureModel.of_settings(self.failures)
+            if self.checkpoint is not None:
+                Checkpointing.of_settings(self.checkpoint)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> PlatformSpec:
@@ -129,6 +148,67 @@ class ChartSpec(Part):
             raise ValueError(f"over: no policy is named {self.over!r}; expected {_listed(*labels)}")
 
 
+class OptionRange(Part):
+    """The range of an option that is searched: whole numbers if both ends are, on a logarithmic scale with `log`."""
+
+    low: int | float
+    high: int | float
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> OptionRange:
+        if not self.low < self.high or not math.isfinite(self.high - self.low):
+            raise ValueError(f"expected low below high, found {self.low} and {self.high}")
+        if self.log and self.low <= 0:
+            raise ValueError(f"log: expected low above 0, found {self.low}")
+        return self
+
+
+class TuneSpec(Part):
+    """What `campaign tune` searches: options of a policy for the best mean of a figure.
+
+    `policy` is the label of a policy with one setting. Its `options` are ranges (low, high, log) or lists of choices.
+    With `against`, the label of another policy, the figure is divided by that of the other on the same workload. The
+    first share `train` of the workloads is for the search, the rest for the test of the best options.
+    """
+
+    policy: str
+    options: dict[str, OptionRange | tuple[str | int | float | bool, ...]] = Field(min_length=1)
+    figure: str = "mean_bounded_slowdown"
+    against: str = ""
+    train: float = Field(default=0.5, gt=0, lt=1)
+    trials: Positive = 50
+    seed: int = Field(default=0, ge=0, lt=2**31)
+
+    def suggested(self, trial: Any) -> dict[str, Any]:
+        """Return the options of a trial of Optuna."""
+        found: dict[str, Any] = {}
+        for name, wanted in self.options.items():
+            if not isinstance(wanted, OptionRange):
+                found[name] = trial.suggest_categorical(name, list(wanted))
+            elif isinstance(wanted.low, int) and isinstance(wanted.high, int):
+                found[name] = trial.suggest_int(name, wanted.low, wanted.high, log=wanted.log)
+            else:
+                found[name] = trial.suggest_float(name, wanted.low, wanted.high, log=wanted.log)
+        return found
+
+    def check(self, spec: Spec) -> None:
+        """Raise ValueError for a policy that the campaign does not have, or that has several settings."""
+        for member in ("policy", "against"):
+            label = getattr(self, member)
+            own = [policy for policy in spec.policy if policy.title == label]
+            if label and not own:
+                known = _listed(*(policy.title for policy in spec.policy))
+                raise ValueError(f"{member}: no policy is named {label!r}; expected {known}")
+            if len(own) > 1 or any(len(list(policy.settings())) > 1 for policy in own):
+                raise ValueError(f"{member}: {label!r} has several settings; expected one")
+        if self.policy == self.against:
+            raise ValueError(f"against: expected another policy than {self.policy!r}")
+        for name, wanted in self.options.items():
+            if wanted == ():
+                raise ValueError(f"options: {name}: expected a range or at least one choice")
+
+
 def _listed(*names: str) -> str:
     return f"one of {', '.join(dict.fromkeys(names))}"
 
@@ -153,7 +233,7 @@ class Spec(Part):
 
     `each` are fields of jobs (or `size`, `kind`, `state`): figures are kept for each of their values, such as each
     user. With a `baseline`, the label of a policy, every point is compared with that policy's point, job by job;
-    `where` selects the compared jobs by their fields.
+    `where` selects the compared jobs by their fields. `tune` is for `campaign tune` only.
     """
 
     format: Literal[1] = FORMAT_VERSION
@@ -170,6 +250,7 @@ class Spec(Part):
     where: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=0.0, ge=0)
     chart: tuple[ChartSpec, ...] = ()
+    tune: TuneSpec | None = None
 
     @field_validator("where")
     @classmethod
@@ -238,6 +319,15 @@ class Spec(Part):
             if len(list(policy.settings())) > 1 or pairs & covered:
                 raise ValueError(f"baseline: {self.baseline!r} has several settings; expected one")
             covered |= pairs
+        return self
+
+    @model_validator(mode="after")
+    def _tune_fits(self) -> Spec:
+        if self.tune is not None:
+            try:
+                self.tune.check(self)
+            except ValueError as error:
+                raise ValueError(f"tune: {error}") from None
         return self
 
     @model_validator(mode="after")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.figure_names import resolved
+from pybatsched.metrics.compare.confidence import LEVEL
+from pybatsched.metrics.figure_names import better_of, resolved
 from pybatsched.text_table import aligned
+from pybatsched.workload.names import parsed
 
 if TYPE_CHECKING:
     import polars as pl
 
+#: The offered load that submissions were scaled to. Only the tables of campaigns that scale them have this column.
+LOAD: Final = "load"
 #: The first columns: they identify the point of a row.
-POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat", "family", "address")
-_WEEK: Final = re.compile(r"-week[0-9]{2,}$")
-_SEQUENCE: Final = re.compile(r"-seq[0-9]+$")
+POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat", "family", "address", LOAD)
 #: Figures that are shown by default.
 SHOWN: Final = (
     "n_jobs",
@@ -47,46 +48,33 @@ def frame(store: Store) -> pl.DataFrame:
     """Return all points of a campaign that are done, in the order of its file."""
     polars = load_polars()
     names = [str(part["name"]) for part in store.manifest()["spec"]["workload"]]
+    any_load = any(part.get("load") for part in store.manifest()["spec"]["workload"])
     rows = []
     for point, result in points_done(store):
         if "figures" not in result:
             continue
         head = {name: point[name] for name in ("workload", "platform", "policy", "seed", "repeat", "address")}
-        head["family"] = family_of(point["workload"], names)
+        parts = parsed(point["workload"], names)
+        head["family"] = parts.family
         head["options"] = json.dumps(point["options"], sort_keys=True)
-        rows.append({name: head[name] for name in POINT} | result["figures"])
+        head |= {LOAD: parts.load} if any_load else {}
+        rows.append({name: head[name] for name in POINT if name in head} | result["figures"])
     if not rows:
-        rows_of: pl.DataFrame = polars.DataFrame(schema=list(POINT))
+        rows_of: pl.DataFrame = polars.DataFrame(schema=[name for name in POINT if name != LOAD])
     else:
         rows_of = polars.DataFrame(rows, infer_schema_length=None)
     return rows_of
 
 
-def is_week(workload: str) -> bool:
-    """Return whether a workload is a week of a log."""
-    return _WEEK.search(workload) is not None
-
-
-def family_of(workload: str, names: Iterable[str]) -> str:
-    """Return the name in the campaign's file of a prepared workload.
-
-    >>> family_of("curie-week07", ["curie", "ricc"]), family_of("curie-week07", ["curie", "curie-week07"])
-    ('curie', 'curie-week07')
-    >>> family_of("curie-seq10", ["curie"])
-    'curie'
-    """
-    known = set(names)
-    stem = _SEQUENCE.sub("", _WEEK.sub("", workload))
-    return stem if workload not in known and (stem in known or not known) else workload
-
-
 def groups_shown(table: pl.DataFrame) -> list[str]:
     """Return the columns that a table of means is grouped by if the user names none: family and policy.
 
-    Platforms and options are included if a family and policy has several.
+    Loads, platforms and options are included if a family and policy has several.
     """
     columns = ["family", "policy"]
-    for name in ("platform", "options"):
+    for name in (LOAD, "platform", "options"):
+        if name not in table.columns:
+            continue
         if table.select(*columns, name).unique().height > table.select(columns).unique().height:
             columns.append(name)
     return columns
@@ -103,9 +91,39 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
         # The family is shown if it is not the same as the workload.
         is_same = (table["family"] == table["workload"]).all()
         first = ("workload",) if is_same else ("workload", "family")
-        return table.select(*first, *(name for name in POINT if name not in {*first, "family", "address"}), *figures)
+        others = (name for name in POINT if name in table.columns and name not in {*first, "family", "address"})
+        return table.select(*first, *others, *figures)
     means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
     return table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
+
+
+def against(
+    table: pl.DataFrame, baseline: str, by: Sequence[str] = (), figures: Sequence[str] = (), level: float = LEVEL
+) -> pl.DataFrame:
+    """Return a row for each group of points and figure: the difference to a baseline with its interval.
+
+    `baseline` is the label of a policy with one setting. By default, groups and figures are those that are shown, with
+    a direction of better values; the columns are those of `pybatsched.metrics.compare.bootstrap`. Raises InputError.
+    """
+    polars = load_polars()
+    from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  polars and scipy are extras
+
+    rows = table.to_dicts()
+    labels = list(dict.fromkeys(row["policy"] for row in rows))
+    if baseline not in labels:
+        raise InputError(f"baseline {baseline!r:.60}: expected the label of a policy: {', '.join(labels)}")
+    names = [resolved(name, table.columns) for name in figures] or [
+        name for name in shown(rows) if better_of(name) and name in table.columns
+    ]
+    groups = list(by) or groups_shown(table)
+    for name in (*groups, *names):
+        if name not in table.columns:
+            raise InputError(f"unknown column {name!r:.60}; expected some of {', '.join(table.columns)}")
+    found = bootstrap.against(rows, lambda row: row["policy"] == baseline, groups, names, level=level)
+    kinds = {name: table.schema[name] for name in groups} | {"figure": polars.String, "better": polars.String}
+    kinds |= {name: polars.Int64 if name == "n" else polars.Float64 for name in bootstrap.COLUMNS if name not in kinds}
+    made: pl.DataFrame = polars.DataFrame(found, schema=kinds)
+    return made
 
 
 def written(table: pl.DataFrame, form: str) -> str:

@@ -203,4 +203,4 @@ def _read_stderr(worker: _Worker) -> bool:
 def _last_lines(stderr: bytearray) -> str:
     """Return the last lines of standard error as the end of an error message."""
     lines = stderr.decode(errors="replace").splitlines()[-_STDERR_LINES:]
-    return "; it said last:\n" + "\n".join(lines) if lines else ""
+    return "; its last output:\n" + "\n".join(lines) if lines else ""

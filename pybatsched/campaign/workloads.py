@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -13,8 +14,11 @@ from pybatsched.workload.formats.swf import MemoryUnit, RunTimes, Size
 from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
 from pybatsched.workload.merge import NAME, NAME_IN_WORDS, check_name
+from pybatsched.workload.prepare import as_list
+from pybatsched.workload.resample.users import Resampling
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.walltimes import Walltimes
+from pybatsched.workload.weeks import WeekChoice
 
 
 def _name(text: str) -> str:
@@ -43,15 +47,53 @@ def _seconds(value: Any) -> Any:
         raise ValueError(str(error)) from None
 
 
+#: An offered load, or a factor of it.
+_Load = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
 
 
-class Weeks(Part):
-    """The busy weeks of a log; each week is a separate workload."""
+_Bounds = tuple[float, float | None]
 
-    utilisation: tuple[float, float | None] = (0.7, None)
+
+class Weeks(Part):
+    """The weeks of a log, each a separate workload: "all", a list of numbers, or a table that describes busy weeks.
+
+    Busy weeks have a logged `utilisation` in a range (default: 0.7 or more) or an `offered_load` in a range.
+    """
+
+    all: bool = False
+    numbers: tuple[Positive, ...] = ()
+    utilisation: _Bounds | None = None
+    offered_load: _Bounds | None = None
     max_weeks: Positive | None = None
     keep_ends: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        if given == "all":
+            return {"all": True}
+        if isinstance(given, list) and given and all(type(number) is int for number in given):
+            return {"numbers": given}
+        if not isinstance(given, dict | cls):
+            expected = 'expected "all", a list of numbers, or a table such as { max_weeks = 4 }'
+            raise ValueError(f"{expected}, found {given!r:.60}")  # noqa: TRY004  pydantic reports it
+        return given
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Weeks:
+        if self.all + bool(self.numbers) + (self.utilisation is not None) + (self.offered_load is not None) > 1:
+            raise ValueError("expected only one of all, numbers, utilisation and offered_load")
+        return self
+
+    @property
+    def choice(self) -> WeekChoice:
+        """The same for the code that chooses weeks."""
+        use, load = (
+            None if one is None else (one[0], math.inf if one[1] is None else one[1])
+            for one in (self.utilisation, self.offered_load)
+        )
+        return WeekChoice(self.all, self.numbers, use, load, self.keep_ends, self.max_weeks)
 
 
 class Sequences(Part):
@@ -59,6 +101,27 @@ class Sequences(Part):
 
     number: Positive = 10
     jobs: Positive = 1024
+
+
+class Shake(Part):
+    """Copies whose submissions move by random amounts of up to `by_s`; each copy is a separate workload."""
+
+    n: Positive = 20
+    by_s: _Seconds = 60
+
+
+class Resample(Part):
+    """New logs of the users of a log, each a separate workload, as in `workload resample`."""
+
+    n: Positive = 10
+    weeks: Positive | None = None
+    long_term_weeks: Positive = 12
+    load: _Load | None = None
+
+    @property
+    def options(self) -> Resampling:
+        """The same for the code that resamples."""
+        return Resampling(self.weeks, self.long_term_weeks, self.load)
 
 
 class GeneratedWorkload(Part):
@@ -103,15 +166,19 @@ class WorkloadSpec(Part):
 
     A `file` is searched for in the directory of the campaign file, then in the directory of traces. An `optional`
     workload is left out, with its points, if a file is missing. `merge` merges several logs into one workload. Both
-    sources are restricted to a window, `from` and `to`, counted from the first submission of each file. `external` is
+    sources are restricted to a window, `from` and `to`, counted from the first submission of each file. Jobs of the
+    `warm_up` before the window and of the `cool_down` after it are simulated, but figures leave them out. `external` is
     the share of merged jobs that are external, chosen at random. `walltimes` are as in `workload convert`: by default
     requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
     whether run times are limited to the request. `memory_unit` is that of logs in SWF, by default KB. `size_in` and
     `timezone` are for logs of Slurm and tables. `partitions` are those whose jobs are used, by default all. `format` is
-    that of the files, by default that of their content; `mapping` is the file that says what the columns of tables are,
+    that of the files, by default that of their content; `mapping` is the file that describes the columns of tables,
     and is searched for as a `file`. `seeds` are the seeds of the campaign that the workload runs with, by default all.
     `unknown_runtime` keeps jobs of unknown run time. `sequences` are drawn from the jobs that are left, before the
-    steps that change jobs.
+    steps that change jobs. `scale_load` divides submission times by a factor. `load` scales them to each of these
+    offered loads on the machine of the workload; each load is a separate workload. `shake` makes copies with moved
+    submissions, new ones for each seed. `resample` makes new logs of the users of the log, before loads are scaled.
+    With `feedback`, the next job of a user's session is submitted a think time after the end of the job before.
     """
 
     name: Name
@@ -126,8 +193,15 @@ class WorkloadSpec(Part):
     sequences: Sequences | None = None
     from_at: _Seconds | None = Field(default=None, alias="from")
     to_at: _Seconds | None = Field(default=None, alias="to")
+    warm_up: _Seconds = 0
+    cool_down: _Seconds = 0
     external: float | None = Field(default=None, ge=0, le=1)
     max_jobs: Positive | None = None
+    load: Annotated[tuple[_Load, ...], BeforeValidator(as_list)] = ()
+    scale_load: _Load | None = None
+    shake: Shake | None = None
+    resample: Resample | None = None
+    feedback: bool = False
     seeds: tuple[int, ...] = ()
     procs: Positive | None = None
     size: Size | None = None
@@ -154,9 +228,15 @@ class WorkloadSpec(Part):
     @property
     def window(self) -> Selection:
         """The selection of jobs of each file, by their submission."""
-        if self.from_at is None and self.to_at is None:
-            return Selection(partitions=self.partitions, clock="first" if self.merge else "log")
-        return Selection(from_at=self.from_at, to_at=self.to_at, partitions=self.partitions, clock="first")
+        is_plain = self.from_at is None and self.to_at is None and not self.merge
+        return Selection(
+            from_at=self.from_at,
+            to_at=self.to_at,
+            partitions=self.partitions,
+            clock="log" if is_plain else "first",
+            warm_up_s=self.warm_up,
+            cool_down_s=self.cool_down,
+        )
 
     @property
     def injections(self) -> list[Step]:
@@ -171,14 +251,16 @@ class WorkloadSpec(Part):
 
     @property
     def is_split(self) -> bool:
-        """Whether it becomes several workloads: weeks or sequences."""
-        return self.weeks is not None or self.sequences is not None
+        """Whether it becomes workloads with other names: weeks, sequences, loads, shaken copies or resamples."""
+        parts = (self.weeks, self.sequences, self.shake, self.resample)
+        return bool(self.load) or any(part is not None for part in parts)
 
     @property
     def draws(self) -> bool:
         """Whether the workload depends on the seed."""
         is_mixed = self.external is not None and 0 < self.external < 1
-        has_source = self.generate is not None or self.sequences is not None
+        parts = (self.generate, self.sequences, self.shake, self.resample)
+        has_source = any(part is not None for part in parts)
         return has_source or is_mixed or any(step.is_random for step in self.injections)
 
     @field_validator("partitions", mode="before")
@@ -215,6 +297,23 @@ class WorkloadSpec(Part):
         return self
 
     @model_validator(mode="after")
+    def _whole_log(self) -> WorkloadSpec:
+        if self.resample is not None and (self.weeks is not None or self.sequences is not None):
+            raise ValueError("resample: expected a workload without weeks and sequences")
+        if self.resample is not None and (self.warm_up or self.cool_down):
+            raise ValueError("resample: expected a workload without warm_up and cool_down")
+        return self
+
+    @model_validator(mode="after")
+    def _one_load(self) -> WorkloadSpec:
+        of_model = self.generate is not None and self.generate.load is not None
+        if self.load and (self.scale_load is not None or of_model):
+            raise ValueError("load: expected without scale_load, and without a load of generate")
+        if len(set(self.load)) < len(self.load):
+            raise ValueError("load: one is given twice")
+        return self
+
+    @model_validator(mode="after")
     def _fits_its_source(self) -> WorkloadSpec:
         given: dict[str, Any] = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs}
         given |= {"procs": self.procs, "partitions": self.partitions or None}
@@ -231,6 +330,8 @@ class WorkloadSpec(Part):
             raise ValueError("weeks: expected a log given by file, and neither from nor to")
         if self.weeks is not None and self.sequences is not None:
             raise ValueError("sequences: expected a workload without weeks")
+        if self.sequences is not None and (self.warm_up or self.cool_down):
+            raise ValueError("sequences: expected a workload without warm_up and cool_down")
         if self.external is not None and not self.merge:
             raise ValueError("external: expected merge with it: jobs of merged logs have a cluster")
         if self.procs is not None and self.merge:

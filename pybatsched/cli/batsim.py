@@ -26,7 +26,7 @@ from pybatsched.results.atomic_files import whole
 from pybatsched.results.writing import InPlace
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.no_scheduler import run_all_at_once
-from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.options import BATSIM, Scenario
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.simulator.outputs.paje import ScheduleTrace
 
@@ -291,6 +291,7 @@ def _scenario(given: Given, log: _Log) -> Scenario:
     ):
         setattr(args, name.replace("-", "_"), given.has(f"--{name}"))
     args.forward_unknown_events = given.has("--forward-unknown-events") and bool(args.events)
+    args.clock = BATSIM
     scenario = simulate.read_scenario(args)
     redis: dict[str, Any] = {f"redis_{name}": given.one(f"--redis-{name}") for name in ("hostname", "prefix")}
     options = replace(scenario.options, **redis, redis_port=given.integer("--redis-port") or 0)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 from pathlib import Path
 from typing import Final
 
-from pybatsched.campaign import table
+from pybatsched.campaign import table, tune as tuning
 from pybatsched.campaign.spec import read_spec
 from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, campaign_runner, process
 from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.traces import TRACES
 from pybatsched.errors import InputError, quantity
+from pybatsched.metrics.compare.confidence import LEVEL
+from pybatsched.workload.formats.files import write_text
 
 EPILOG: Final = """\
 examples:
   pybatsched campaign run study.toml --output out/study          all cores of this machine
   pybatsched campaign run study.toml --output out/study --resume continue after an interruption
   pybatsched campaign run study.toml --dask tcp://head:8786      on a Dask cluster
+  pybatsched campaign tune study.toml --output out/tune          search the options of a policy
   pybatsched campaign status out/study
   pybatsched campaign table out/study --by policy,options --format markdown
 
@@ -30,16 +34,28 @@ _RUN: Final = """\
 A cell is run once: its address is a digest of everything that its result depends on, including pybatsched's code.
 exit codes: 0 all cells are done; 7 some failed (pybatsched campaign status shows which and why)
 """
+_TUNE: Final = """\
+examples:
+  pybatsched campaign tune study.toml --output out/tune            the table [tune] of the file says what is searched
+  pybatsched campaign tune study.toml --output out/tune --resume   continue after an interruption
+  pybatsched campaign table out/tune --against easy                the test on workloads that the search has not seen
+
+Optuna proposes options; it needs pip install 'pybatsched[tune]'. The search is deterministic, and its runs are kept, so
+that a repeated search continues. See docs/experiments.md.
+"""
 _N_LINES_SHOWN: Final = 3
 _TABLE: Final = """\
 examples:
   pybatsched campaign table out/study                                     every point
   pybatsched campaign table out/study --by policy,options --figures mean_wait_s,utilisation
   pybatsched campaign table out/study --format csv > study.csv
+  pybatsched campaign table out/study --against easy --figures mean_wait_s   differences, by paired bootstrap
+  pybatsched campaign table out/study --quantiles --figures mean_wait_s   medians and quantiles over shaken copies
   pybatsched campaign table out/study --by family,policy --ci 0.95 --format latex --bold-best > study.tex
 
 With --ci, each mean has a confidence interval by Student's t over weeks (or other workloads), else over seeds; n is
-their number. LaTeX needs \\usepackage{booktabs}.
+their number. With --against, docs/experiments.md explains the columns; it needs pip install 'pybatsched[compare]'.
+LaTeX needs \\usepackage{booktabs}.
 """
 
 
@@ -49,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         (
             Command("run", "Run all cells of a campaign that are not done yet.", _RUN, _run_arguments, _run),
+            Command("tune", "Search options of a policy for the best figure.", _TUNE, _tune_arguments, _tune),
             Command("status", "Show the progress of a campaign and its failed cells.", "", _status_arguments, _status),
             Command("table", "Print the results.", _TABLE, _table_arguments, _table),
         ),
@@ -88,6 +105,81 @@ def _run(args: argparse.Namespace) -> int:
     if not args.quiet:
         arguments.say(campaign_runner.outcome_text(progress, folder))
     return 7 if progress.n_failed else 0
+
+
+# --------------------------------------------------------------------------------------------------------------- tune
+
+
+def _tune_arguments(parser: argparse.ArgumentParser) -> None:
+    _run_arguments(parser)
+    parser.add_argument(
+        "--trials", type=arguments.positive, metavar="N", help="number of trials (default: as in the file)"
+    )
+
+
+def _tune(args: argparse.Namespace) -> int:
+    spec = read_spec(args.spec)
+    if spec.tune is None:
+        raise InputError(f"{args.spec}: expected a table [tune] with policy, figure and options (docs/experiments.md)")
+    if args.trials is not None:
+        spec = spec.model_copy(update={"tune": spec.tune.model_copy(update={"trials": args.trials})})
+    folder = args.output or f"out/{spec.name}"
+    folders = [Path(args.spec).parent, *(Path(path) for path in (args.traces, os.environ.get(TRACES)) if path)]
+    process.raise_interrupted()
+    with Store(folder) as store:
+        if store.has_manifest and not args.resume:
+            raise InputError(f"{folder}: a campaign is there; continue it with --resume, or use another --output")
+        campaign_runner.check_same_campaign(store, spec)
+        try:
+            search = tuning.tune(
+                spec,
+                store,
+                folders,
+                lambda: campaign_runner.workers(args, spec, store),
+                spec_folder=Path(args.spec).parent,
+                on_trial=(lambda _trial: None) if args.quiet else _say_trial,
+                command=shlex.join(["pybatsched", "campaign", "tune", Path(args.spec).name]),
+            )
+        except InputError as error:
+            raise InputError(f"{args.spec}: {error}") from None
+    _print_search(args, folder, search)
+    return 0
+
+
+def _say_trial(trial: tuning.Trial) -> None:
+    value = "-" if trial.value is None else f"{trial.value:.6g}"
+    best = "-" if trial.best is None else f"{trial.best:.6g}"
+    arguments.say(f"trial {trial.number + 1}: {value} ({trial.state}), best {best}")
+
+
+def _print_search(args: argparse.Namespace, folder: str, search: tuning.Search) -> None:
+    """Write the table and the curve of the trials, and print the best options and their test."""
+    from pybatsched.report import campaign_figures  # noqa: PLC0415  matplotlib is an extra
+
+    trials = tuning.trials_frame(search)
+    write_text(f"{folder}/trials.csv", [table.written(trials, "csv")])
+    figure = f"{search.figure}{f', over that of {search.spec.against}' if search.spec.against else ''}"
+    try:
+        campaign_figures.draw_trials(search.trials, figure, f"{folder}/trials.svg")
+    except InputError as error:  # without matplotlib
+        arguments.say(str(error))
+    best = search.best
+    options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in best.options.items())
+    print(f"best of {quantity(len(search.trials), 'trial')}: {options}")
+    n_train, n_test = (quantity(n, "workload") for n in (search.n_train, search.n_test))
+    print(f"{figure}: {best.value:.6g} on {n_train} for training; on {n_test} for the test:")
+    everything = table.frame(Store(folder))
+    columns = [name for name in table.groups_shown(everything) if name != "options"]
+    print(table.written(table.grouped(everything, columns, [search.figure]), "text"), end="")
+    base = search.spec.against or search.spec.policy
+    try:
+        found = table.against(everything, base, columns, [search.figure])
+        print(f"differences to {base} in the test:")
+        print(table.written(found, "text"), end="")
+    except InputError as error:
+        arguments.say(str(error))
+    if not args.quiet:
+        arguments.say(f"trials in {folder}/trials.csv and trials.svg")
 
 
 # ------------------------------------------------------------------------------------------------------------- status
@@ -141,6 +233,18 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
         help="print means with confidence intervals of this level, such as 0.95 (default --by: family,policy)",
     )
     add(
+        "--against",
+        metavar="POLICY",
+        help="print differences to this policy with 95 %% intervals (--ci changes the level) and probabilities",
+    )
+    add(
+        "--quantiles",
+        nargs="?",
+        const="5,50,95",
+        metavar="PERCENTS",
+        help="print percentiles over the runs of each group instead of means (default 5,50,95), for shaken copies",
+    )
+    add(
         "--bold-best",
         action="store_true",
         help="with --ci: the best mean of the policies of each family is bold (a star in text)",
@@ -160,7 +264,21 @@ def _table(args: argparse.Namespace) -> int:
         raise InputError(f"{args.folder}: no cell is done yet")
     if args.bold_best and (args.ci is None or args.format == "csv"):
         raise InputError("--bold-best: expected --ci, and --format text, markdown or latex with it")
-    if args.ci is not None:
+    if args.against is not None:
+        if args.quantiles is not None or args.bold_best:
+            raise InputError("--against: expected without --quantiles and --bold-best")
+        chosen = figures if args.figures is not None else ()
+        level = LEVEL if args.ci is None else _level(args.ci)
+        print(table.written(table.against(everything, args.against, by, chosen, level), args.format), end="")
+    elif args.quantiles is not None:
+        if args.ci is not None:
+            raise InputError("--ci and --quantiles were both given; expected only one")
+        from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is an extra
+
+        percents = _percents(args.quantiles)
+        found = grouped.quantile_table(everything, by or table.groups_shown(everything), figures, percents)
+        print(table.written(found, args.format), end="")
+    elif args.ci is not None:
         from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is an extra
 
         means = grouped.summary_table(everything, by or table.groups_shown(everything), figures, _level(args.ci))
@@ -169,6 +287,14 @@ def _table(args: argparse.Namespace) -> int:
         print(table.written(table.grouped(everything, by, figures), args.format), end="")
     campaign_runner.say_missing(args.folder, len(store.manifest()["points"]) - everything.height)
     return 0
+
+
+def _percents(text: str) -> list[float]:
+    """Read percentiles. Raises InputError."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--quantiles {text:.40}: expected numbers from 0 to 100, such as 5,50,95") from None
 
 
 def _level(text: str) -> float:

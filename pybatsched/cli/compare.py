@@ -1,4 +1,4 @@
-"""Compare two runs by their summaries, and fail if the second run meets a condition."""
+"""Compare two runs by their summaries, or two sets of runs, and fail if the second meets a condition."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ import argparse
 from typing import Final
 
 from pybatsched.cli.common import arguments, run_end
-from pybatsched.errors import BrokenPromiseError
+from pybatsched.errors import BrokenPromiseError, quantity
 from pybatsched.metrics.compare import comparison
+from pybatsched.text_table import aligned
 
 EPILOG: Final = """\
 examples:
   pybatsched compare out/fcfs out/easy
   pybatsched compare base_summary.json out/new_summary.json --fail-if 'mean_bounded_slowdown > +5%'
   pybatsched compare a_summary.json b_summary.json --fail-if 'n_unfinished > 0' --fail-if 'utilisation < -0.02'
+  pybatsched compare 'out/easy-*' 'out/sjf-*'           two sets of runs, paired by what the star stands for
+
+With a star in both names, the runs are pairs: of the same week, seed or shaken copy. The table has the means of both
+sets, the difference, its 95 % interval by paired bootstrap, the probability that the second set is better, and a
+p-value, corrected for the number of metrics. docs/experiments.md explains the columns.
 
 A condition is a metric of the table, one of < <= > >= == !=, and a number. A number with a sign is compared with the
 change from the first run to the second (+5% in per cent of the first, +5 in the metric's unit), one without a sign with
 the value of the second run. The exit code is 7 if a condition holds or its metric has no value. It is also 7 if a run
 is still running or incomplete, unless --partial is given: its figures include only the jobs that have ended.
 """
+
+#: Columns that are texts.
+_TEXTS: Final = ("figure", "better")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table, then check the conditions."""
+    if "*" in args.before + args.after:
+        return _run_sets(args)
     conditions = [comparison.read_condition(text) for text in args.fail_if]
     before, after = (comparison.read_summary(path, partial=args.partial) for path in (args.before, args.after))
     failures = [why for why in (comparison.broken(condition, before, after) for condition in conditions) if why]
@@ -62,5 +73,39 @@ def run(args: argparse.Namespace) -> int:
         raise BrokenPromiseError(
             "the second run meets a condition of --fail-if:\n" + "\n".join(f"  {why}" for why in failures)
         )
+    run_end.check(run_states, partial=args.partial)
+    return 0
+
+
+def _run_sets(args: argparse.Namespace) -> int:
+    """Compare two sets of runs, pair by pair, then check the conditions on their means."""
+    from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  polars and scipy are extras
+
+    conditions = [comparison.read_condition(text) for text in args.fail_if]
+    pairs = comparison.read_pairs(args.before, args.after, partial=args.partial)
+    run_states = [one.run_state for pair in pairs.values() for one in pair]
+    run_end.introduce(run_states)
+    runs = [one for pair in pairs.values() for one in pair]
+    names = [name for name in runs[0].metrics if all(one.metrics.get(name) is not None for one in runs)]
+    rows = [
+        {"workload": key, "policy": policy, **one.metrics}
+        for key, pair in pairs.items()
+        for policy, one in zip(("before", "after"), pair, strict=True)
+    ]
+    found = bootstrap.against(rows, lambda row: row["policy"] == "before", (), names)
+    heads = ["metric", "before", "after", "difference", "low", "high", "better", "p_better", "p", "p_adjusted"]
+    keys = ["figure", "baseline", "mean", *heads[3:]]
+    texts = [[str(row[key]) if key in _TEXTS else comparison.shown(row[key]) for key in keys] for row in found]
+    print("\n".join(aligned([heads, *texts], "lr")))
+    arguments.say(f"{quantity(len(pairs), 'pair')} of runs; the difference is after - before")
+    if n := sum(bool(comparison.different_inputs(a.inputs, b.inputs)) for a, b in pairs.values()):
+        arguments.say(f"different inputs in {quantity(n, 'pair')}")
+    means = [
+        comparison.RunSummary(path, {row["figure"]: row[key] for row in found}, {})
+        for path, key in ((args.before, "baseline"), (args.after, "mean"))
+    ]
+    if failures := [why for one in conditions if (why := comparison.broken(one, *means))]:
+        lines = "\n".join(f"  {why}" for why in failures)
+        raise BrokenPromiseError(f"the second set of runs meets a condition of --fail-if:\n{lines}")
     run_end.check(run_states, partial=args.partial)
     return 0

@@ -17,6 +17,8 @@ from pybatsched.text_table import aligned
 
 _BOUNDED: Final = "bounded_slowdown"
 _TAU: Final = "tau_s"
+#: The figures of predicted run times in a summary: of the run, and of each user.
+_PREDICTIONS: Final = ("mean_prediction_error_s", "share_underestimated")
 
 EPILOG: Final = """\
 examples:
@@ -107,8 +109,9 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
         found = {name: distribution(members.values(args.measure, tau_s)) for name, members in classes.items()}
         is_fact = args.measure not in jobs.plain_measures
         tau = _tau(args.measure, tau_s)
+        users = _object(run.summary, "predictions_by_user") if args.by == "user" else {}
         return {
-            name: {"jobs": len(classes[name])} | _row(statistics, is_fact=is_fact) | tau
+            name: {"jobs": len(classes[name])} | _row(statistics, is_fact=is_fact) | _quality(users, name) | tau
             for name, statistics in found.items()
         }
     rows: dict[str, Mapping[str, Any]] = {}
@@ -119,9 +122,22 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
     rows["queue_length"] = {"mean": run.queue_length.mean(*run.span), "max": run.queue_length.maximum}
     rows["utilisation"] = {"mean": run.utilisation()}
     rows["makespan_s"] = {"max": run.jobs.span[1]}
+    rows |= {name: {"mean": value} for name, value in _quality(run.summary, "policy_figures").items()}
     if run.energy is not None:
         rows |= {name: {"total": joules} for name, joules in run.energy.as_dict().items()}
     return rows
+
+
+def _object(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a member of an object that is itself an object; empty if there is none."""
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _quality(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the figures of predicted run times in a member of an object; empty without predictions."""
+    found = _object(values, name)
+    return {figure: found[figure] for figure in _PREDICTIONS if figure in found}
 
 
 def _row(statistics: Distribution | None, *, is_fact: bool = False) -> dict[str, Any]:

@@ -33,6 +33,8 @@ figures of a campaign, by its directory, as on its page:
   ratios         ratios of the figure to a baseline on the same workload, platform and seed
   means          means of the figure with {LEVEL_TEXT} confidence intervals, by Student's t over weeks or seeds
   mean-ratios    means of the ratios
+  differences    each policy minus the baseline, with intervals by paired bootstrap (docs/experiments.md)
+  sweep          means over the offered load, a line for each policy, of a campaign with `load = [...]`
 
 examples:
   pybatsched plot gantt out/easy --from 3d --to 5d --output gantt.pdf
@@ -40,6 +42,8 @@ examples:
   pybatsched plot cdf out/fcfs out/easy --label FCFS --label EASY --width column --output waits.pdf
   pybatsched plot ratios out/study --measure mean_wait_s --baseline easy --output waits.pdf
   pybatsched plot means out/study --only curie --label easy=EASY --output means.pdf
+  pybatsched plot differences out/study --measure mean_wait_s --baseline easy --output easy.pdf
+  pybatsched plot sweep out/study --measure mean_wait_s --output loads.pdf
 
 An axis of values is logarithmic if the largest value is more than 20 times the smallest (or 1, if a value is 0);
 --scale changes this, and the printed line shows the result. --scale log of a campaign's figure needs values above 0.

@@ -13,6 +13,7 @@ from pybatsched.cli.common import arguments, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
+from pybatsched.errors import InputError
 from pybatsched.experiment import run_inputs
 from pybatsched.live import DEFAULT_TIMEOUT_S, batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
@@ -31,6 +32,7 @@ from pybatsched.workload import Workload, prepare
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.batsim5 import to_batsim5
 from pybatsched.workload.jobs import full_id
+from pybatsched.workload.resample.feedback import has_feedback
 
 EPILOG: Final = """\
 examples:
@@ -175,7 +177,7 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     Errors of the input are reported before a missing Batsim. With arguments for Batsim, its version is needed before
     the platform and the workloads are read, because Batsim 4 and Batsim 5 have different options.
     """
-    plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
+    plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed, args.reservations)
     plan.check_early()
     _refuse_to_overwrite(args, [args.platform, *args.workload, *arguments.files_of_policy(plan, args.config)])
     version = _version(args) if args.for_batsim else None
@@ -190,6 +192,8 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
     workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
+    if any(map(has_feedback, workloads.values())):
+        raise InputError("feedback: expected `pybatsched simulate`; Batsim submits jobs at the times of the workload")
     for remark in run_inputs.planning_warnings(plan.reserving(), workloads.values()):
         _say(args)(remark)
     for remark in run_inputs.size_warnings(platform, workloads.values()):
@@ -214,7 +218,7 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     ]
     launcher = _launcher(args, [platform_file, *own_files], _absolute(args.export).parent)
     reads = ["-p", platform_file, *(word for path in own_files for word in ("-w", path))]
-    wanted = [] if is_five else plan.source.batsim_args
+    wanted = [] if is_five else registry.batsim_args(plan.needs())
     flags = [flag for flag in wanted if flag not in options]
     flags += args.for_batsim
     if not {"--quiet", "--verbosity"} & options.keys():

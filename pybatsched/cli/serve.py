@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the simulation has ended."""
-    plan = replace(arguments.policy_plan(args.policy, args.options, args.config), fixed=args.fixed_options)
+    plan = arguments.policy_plan(args.policy, args.options, args.config, reservations=args.reservations)
+    plan = replace(plan, fixed=args.fixed_options)
     plan.check_early()
     if args.journal is not None:
         arguments.refuse_to_overwrite(args.journal, arguments.files_of_policy(plan, args.config))

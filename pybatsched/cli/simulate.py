@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pybatsched.cli.common import arguments, inputs, process, run_end
+from pybatsched.cli.common import arguments, faults, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
+from pybatsched.core.services.reservation_specs import check_members
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
 from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
@@ -20,6 +21,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.results.writing import Results
 from pybatsched.simulator import run as runs
+from pybatsched.simulator.failures import FailureModel
 from pybatsched.simulator.options import AUTO, BATSIM5_VERSION, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.model import Workload
@@ -47,6 +49,9 @@ Profiles that need a network model (communication, storage, MPI) are rejected: r
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `simulate`."""
     _add_inputs(parser.add_argument_group("inputs"))
+    failing = parser.add_argument_group("failures of machines")
+    faults.add_failures(failing, required=False)
+    faults.add_checkpoints(failing)
     scheduler = parser.add_argument_group("scheduler")
     arguments.add_policy(scheduler, required=False)
     add = scheduler.add_argument
@@ -154,11 +159,12 @@ def run(args: argparse.Namespace) -> int:
     process.raise_interrupted()
     plan = None
     if args.policy:
-        plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
+        plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed, args.reservations)
         plan.check_early()
-    elif args.options or args.config or args.journal:
+    elif args.options or args.config or args.journal or args.reservations:
         raise InputError(
-            "-o, --config and --journal: expected with --policy; an external scheduler has its own options"
+            "-o, --config, --reservations and --journal: expected with --policy; an external scheduler has its own "
+            "options"
         )
     elif args.curve is not None:
         _keys(args)  # before the run starts
@@ -167,10 +173,16 @@ def run(args: argparse.Namespace) -> int:
     _refuse_to_overwrite(args, plan)
     if args.protocol == "v5":
         _check_batsim5(args)
-    scenario = read_scenario(args, plan)
+    failures = faults.failure_model(args)
+    if failures is not None and plan is not None:
+        plan = runs.with_failure_rule(plan, _options(args), failures)
+    scenario = read_scenario(args, plan, failures)
     options = scenario.options
     files = run_inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
     how_read = {**inputs.reading_options(args), **not_evaluated(scenario.workloads)}
+    how_read |= {} if failures is None else {"failures": failures.as_dict()}
+    checkpointing = faults.checkpointing(args)
+    how_read |= {} if checkpointing is None else {"checkpoint": checkpointing.as_dict()}
     how_read["command"] = inputs.command_to_repeat("simulate", add_arguments, args)
     setting, about = run_inputs.described(scenario, plan, files, how_read, args.tau)
     with run_end.keep_files(Results(args.export, about, args.journal)) as results:
@@ -201,7 +213,7 @@ def _check_choices(args: argparse.Namespace) -> None:
 
 def _refuse_to_overwrite(args: argparse.Namespace, plan: registry.PolicyPlan | None) -> None:
     """Raise InputError if the run would write over one of its own inputs."""
-    single = (path for path in (args.platform, args.sched_cfg_file) if path)
+    single = (path for path in (args.platform, args.sched_cfg_file, args.reservations) if path)
     given = [*single, *args.workload, *args.events, *arguments.files_of_policy(plan, args.config)]
     arguments.refuse_outputs_over(args.export, given)
     if args.journal:
@@ -258,7 +270,7 @@ def _simulate(
             endpoint,
             outputs,
             timeout_s=DEFAULT_TIMEOUT_S if args.timeout is None else args.timeout,
-            farewell=args.send_end,
+            send_end=args.send_end,
             progress=progress.update_run,
             tau_s=args.tau,
             batsim=5 if args.protocol == "v5" else 4,
@@ -309,7 +321,9 @@ def _options(args: argparse.Namespace) -> SimulationOptions:
     )
 
 
-def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = None) -> Scenario:
+def read_scenario(
+    args: argparse.Namespace, plan: registry.PolicyPlan | None = None, failures: FailureModel | None = None
+) -> Scenario:
     """Read all inputs of the arguments. Turns on the options that the policy needs."""
     options = _options(args)
     ends_at = math.inf if args.stop_at is None else seconds_of(args.stop_at, "--stop-at")
@@ -328,7 +342,13 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     if not args.quiet:
         for remark in run_inputs.warnings_of(platform, workloads.values(), options, plan):
             arguments.say(remark)
-    return run_inputs.scenario_of(platform, workloads, options, args.events, ends_at)
+    checkpointing = faults.checkpointing(args)
+    if plan is not None and args.reservations is not None:
+        jobs = (job for workload in workloads.values() for job in workload.jobs)
+        check_members(plan.given["host_reservations"], jobs, args.reservations)
+    return run_inputs.scenario_of(
+        platform, workloads, options, args.events, ends_at, failures=failures, checkpointing=checkpointing
+    )
 
 
 def _machine_of(workloads: Mapping[str, Workload], args: argparse.Namespace) -> Platform:

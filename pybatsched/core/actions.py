@@ -21,6 +21,7 @@ from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.jobs import JobTable
+    from pybatsched.core.services.host_reservations import HostReservations
 
 
 class Holds:
@@ -96,6 +97,7 @@ class Actions:
         self.registration_finished = False
         self.may_reopen = may_reopen  # the registration, if it was finished
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
+        self.gate: HostReservations | None = None  # checks starts, if there are reservations of hosts
         self._jobs = jobs
         self._cluster = cluster
         self._job = validator.job
@@ -155,11 +157,24 @@ class Actions:
         self._notes.forget(job.wire_id)
         self.services.forget_job(job)
 
+    def start_beside(self, job: Job, procs: IntervalSet, reason: d.Reason) -> None:
+        """Start a job of a reservation, in no partition: the policy does not know it."""
+        start_job(job, self.now, procs, reason)
+        self._jobs.n_running += 1
+        self._cluster.inherited[job.id] = job
+        self._cluster.change_machines()
+        self.send(d.ExecuteJob(job.wire_id, procs, reason=reason))
+
     # --- decisions ------------------------------------------------------------------------------------------------
 
     def do_execute_job(self, decision: d.ExecuteJob) -> None:
-        """Start a job."""
+        """Start a job, unless it must wait for a reservation of hosts."""
         job = self._jobs.alive.get(decision.job_id) or self._job(decision.job_id)
+        if self.gate is not None:
+            admitted = self.gate.admit(job, decision, self.now)
+            if admitted is None:
+                return
+            decision = admitted
         if job.registered_as != (job.n_procs, job.scale):
             self.register_reshaped(job, decision.reason)
         stamp = self.now if decision.timestamp is None else decision.timestamp
@@ -185,8 +200,10 @@ class Actions:
     def do_kill_job(self, decision: d.KillJob) -> None:
         """Kill jobs."""
         jobs = [self._job(job_id) for job_id in decision.job_ids]
-        self.services.kill(jobs)
-        self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
+        jobs = [job for job in jobs if not self.services.is_failure(job.wire_id)]
+        if jobs:
+            self.services.kill(jobs)
+            self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
 
     def do_call_me_later(self, decision: d.CallMeLater) -> None:
         """Request a call."""

@@ -9,16 +9,25 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pybatsched.core.finished_jobs import IdSet
-from pybatsched.core.instants import instant
+from pybatsched.core.instants import HALF_TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import InputError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from pybatsched.core.events import Resource, SimulationBegins
     from pybatsched.core.jobs import Job
+
+
+class Window(NamedTuple):
+    """A reservation of processors: nothing that would overlap it starts on them."""
+
+    start_at: float
+    end_at: float
+    procs: IntervalSet
+    name: str
 
 
 class Partition:
@@ -53,6 +62,40 @@ class Partition:
         #: The number of kills that Batsim has not answered. No job starts here while there are any.
         self.n_kills_pending = 0
         self.machines_settled = False
+        #: The known reservations of hosts that begin later, by start.
+        self.upcoming: list[Window] = []
+        #: Processors that are away and return at a known time, with that time.
+        self.returning: list[tuple[float, IntervalSet]] = []
+
+    def free_for(self, now: float, span_s: float) -> IntervalSet:
+        """Return the free processors that are not reserved during a span from now on. O(windows)."""
+        end_at, found = instant(now, span_s) - HALF_TICK, self.free
+        for window in self.upcoming:
+            if window.start_at >= end_at:
+                break
+            found = found - window.procs
+        return found
+
+    def first_for(self, n: int, now: float, span_s: float) -> IntervalSet | None:
+        """Return n free processors that are not reserved during a span; None if there are too few. O(windows).
+
+        Those that are reserved later come first, so that others remain for longer jobs.
+        """
+        usable = self.free_for(now, span_s)
+        if n > len(usable):
+            return None
+        later = EMPTY
+        for window in self.upcoming:
+            later = later | window.procs
+        later = later & usable
+        n_later = min(n, len(later))
+        return later.first(n_later) | (usable - later).first(n - n_later)
+
+    def obstacle(self, n: int, now: float, span_s: float) -> Window | None:
+        """Return the first reservation because of which n free processors are too few for a span; None for none."""
+        if not self.upcoming or n > self.n_free or n <= len(self.free_for(now, span_s)):
+            return None
+        return self.upcoming[0]
 
     @property
     def n_possible(self) -> int:
@@ -143,7 +186,13 @@ class Cluster:
         self.unavailable = EMPTY
         #: Processors that are switched off, or change their pstate.
         self.asleep = EMPTY
-        #: Processors that are unavailable, asleep, or held by an inherited job.
+        #: Processors of present reservations of hosts.
+        self.reserved = EMPTY
+        #: Processors that are drained: no job starts there, and running jobs go on.
+        self.drained = EMPTY
+        self.window_ends: list[tuple[float, IntervalSet]] = []  # ends of present reservations
+        self.repairs: list[tuple[float, IntervalSet]] = []  # expected returns of failed processors
+        #: Processors that are unavailable, asleep, reserved, drained, or held by an inherited job.
         self.away = EMPTY
 
     @classmethod
@@ -341,7 +390,7 @@ class Cluster:
         """Change which machines are available and awake. Their jobs keep running. O(running * k) for returning ones."""
         self.unavailable = (self.unavailable | gone) - back
         self.asleep = (self.asleep | asleep) - awake
-        away = self.unavailable | self.asleep
+        away = self.unavailable | self.asleep | self.reserved | self.drained
         for job in self.inherited.values():
             assert job.procs is not None
             away = away | job.procs
@@ -362,6 +411,16 @@ class Cluster:
                     returned = returned - job.procs
             partition.free = free | returned
             partition.n_free = len(partition.free)
+
+    def show_returning(self) -> None:
+        """Show the partitions which absent processors return at known times. O(partitions * known times)."""
+        for partition in self.partitions.values():
+            partition.returning = [
+                (at, procs & partition.procs)
+                for at, procs in (*self.window_ends, *self.repairs)
+                if not procs.isdisjoint(partition.procs)
+            ]
+            partition.n_changes += 1
 
     def check(self) -> None:
         """Assert that free, allocated and absent processors are consistent (for tests). O(running * k)."""

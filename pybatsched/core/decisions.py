@@ -264,7 +264,8 @@ class Replace(Decision, frozen=True):
     A value of None changes nothing. `extra_s` seconds (a load) come before the job's work; this requires a profile of
     delays or a `duration_s`. Metrics count them as wait, and a `Requeue` does not keep them. Walltime and estimate grow
     with the duration and the load. With `within_walltime` both keep their values, and Batsim kills the job at its
-    walltime, load included. The job keeps its id for the policy and its users.
+    walltime, load included. `spent_s` seconds of walltime and estimate are over when the job starts: both shrink to
+    the rest, at least one tick. The job keeps its id for the policy and its users.
     """
 
     job_id: JobId
@@ -273,6 +274,7 @@ class Replace(Decision, frozen=True):
     duration_s: float | None = None
     extra_s: float = 0.0
     within_walltime: bool = False
+    spent_s: float = 0.0
 
 
 class Reshape(Decision, frozen=True):

@@ -21,9 +21,11 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Reason
 from pybatsched.core.fields import FieldCheck
 from pybatsched.core.instants import TICK
-from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.policy import BatsimFeature, Policy
+from pybatsched.core.services.failures import REQUEUING, Failures, repair_s_of, rule_of
+from pybatsched.core.services.host_reservations import HostReservations, specs_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
     NOT_THE_PLUGINS,
@@ -108,6 +110,7 @@ class PolicyCaller:
 
 #: Decisions without effect on the simulation. A policy that makes no others would never finish.
 _IDLE: Final = {d.CallMeLater, d.Reshape}
+_DRAINS: Final = {e.DRAIN, e.UNDRAIN}
 _MACHINE_NOTICES: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
     e.SimulationBegins: 0,
@@ -121,15 +124,22 @@ _RANKS: Final[dict[type[e.Event], int]] = {
 
 def _rank(event: e.Event) -> int:
     if type(event) is e.Notify:
-        return 2 if event.kind in _MACHINE_NOTICES else 4
+        return 2 if event.kind in _MACHINE_NOTICES or event.kind in _DRAINS else 4
     return _RANKS.get(type(event), 4)
+
+
+def _needs_of(policy: Policy) -> frozenset[BatsimFeature]:
+    """Return the features of Batsim that a policy needs with its options."""
+    requeues = rule_of(policy.options) in REQUEUING
+    requeues |= any(spec.conflict == "requeue" for spec in specs_of(policy.options))
+    return policy.needs | {BatsimFeature.DYNAMIC_JOBS} if requeues else policy.needs
 
 
 def _check_needs(policy: Policy, name: str, begins: e.SimulationBegins) -> None:
     """Raise InputError if Batsim was started without a feature that the policy needs."""
     if not all(isinstance(need, BatsimFeature) for need in policy.needs):
         raise InputError(f"policy {name}: needs must be a set of pybatsched.BatsimFeature")
-    missing = [need.batsim_option for need in policy.needs if not begins.option(need.config_key)]
+    missing = [need.batsim_option for need in _needs_of(policy) if not begins.option(need.config_key)]
     if missing:
         raise InputError(f"policy {name} needs Batsim to be started with {' '.join(sorted(missing))}")
 
@@ -177,6 +187,8 @@ class Engine:
         self._event: e.Event | None = None  # the event that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._predictions: Predictions | None = None
+        self._failures: Failures | None = None
+        self._reservations: HostReservations | None = None
         self._correction_at = -math.inf  # the last call that was requested for a correction
         self._field_check: FieldCheck
         self._validator: Validator
@@ -240,11 +252,13 @@ class Engine:
             raise self._caller.raised(self._hook, error) from error
         if isinstance(error, Violation):
             raise PolicyError(
-                error.text, policy=self.policy_name, rule=error.rule, job_id=error.job_id, story=error.story
+                error.text, policy=self.policy_name, rule=error.rule, job_id=error.job_id, history=error.history
             ) from None
 
     def _reply(self, events: Sequence[e.Event]) -> Reply:
         """Call the policy after events, and return the reply."""
+        if self._failures is not None or self._reservations is not None:
+            self._requeue_and_reserve()
         if events and type(events[0]) is e.RequestedCall:
             self._count_call(events)
         else:
@@ -256,6 +270,8 @@ class Engine:
         self._run_policy()
         if self._predictions is not None and len(self.jobs.alive) > self.jobs.n_running:
             self._call_for_corrections(self._predictions)
+        if self._reservations is not None and self.jobs.alive:
+            self._reservations.request_call(self.now)
         if self._n_idle_calls:
             self._check_idle_calls()
         if self._validator.dynamic_jobs:
@@ -269,6 +285,17 @@ class Engine:
             self.cluster.check()
             self.jobs.check()
         return Reply(reply_now, tuple(self._actions.out))
+
+    def _requeue_and_reserve(self) -> None:
+        """Advance reservations, requeue the jobs of failed machines, and start jobs in reservations."""
+        if self._reservations is not None:
+            self._advance_reservations(self._reservations)
+        if self._failures is not None and self._failures.has_stopped:
+            for job in self._failures.to_requeue(self.now):
+                if self._reservations is None or not self._reservations.submit(job, self.now):
+                    self._caller.call("on_failure", job, self.now)
+        if self._reservations is not None:
+            self._reservations.start_jobs(self.now)
 
     def _correct_estimates(self, events: Sequence[e.Event]) -> None:
         """Correct the estimates of jobs that run longer than predicted, and notify the policy."""
@@ -284,10 +311,15 @@ class Engine:
     def _call_for_corrections(self, predictions: Predictions) -> None:
         """Request a call for the next time at which a running job outlives its estimate, unless one is pending.
 
-        No call is needed while no job waits: the next message corrects all estimates.
+        No call is needed while no waiting job can start: the next message corrects all estimates.
         """
         at, job = predictions.next_correction(self.cluster, self.now)
-        if job is not None and (at < self._correction_at or self._correction_at <= self.now):
+        if job is None or self.now < self._correction_at <= at:
+            return
+        self._hook = "uses_new_estimates"
+        is_used = self.policy.uses_new_estimates(self.now)
+        self._hook = ""
+        if is_used:
             self._correction_at = at
             self._actions.carry_out(d.CallMeLater(at, reason=("{} is expected to end then", job.id)))
 
@@ -353,8 +385,35 @@ class Engine:
         self._static_jobs_done = event.workloads is not None and not event.workloads
         self._predictions = _predictions_of(self.policy)
         self._begin_predictions(self._predictions)
+        self._failures = self._failures_of_policy()
         self.began = True
         self._begin_policy()
+        self._begin_reservations()
+
+    def _failures_of_policy(self) -> Failures | None:
+        rule, repair_s = rule_of(self.policy.options), repair_s_of(self.policy.options)
+        is_needed = rule is not None or repair_s is not None or specs_of(self.policy.options)
+        return Failures(rule, self.cluster, self._services, repair_s) if is_needed else None
+
+    def _begin_reservations(self) -> None:
+        specs = specs_of(self.policy.options)
+        self._reservations = self._actions.gate = None
+        self.cluster.reserved = EMPTY
+        if specs:
+            assert self._failures is not None
+            any_procs = self.policy.takes_any_procs
+            self._reservations = HostReservations(
+                specs, self.cluster, self._actions, self._failures, takes_any_procs=any_procs
+            )
+            self._actions.gate = self._reservations
+
+    def _advance_reservations(self, reservations: HostReservations) -> None:
+        """Announce, begin and end reservations of hosts."""
+        changed = reservations.advance(self.now)
+        if changed:
+            for job, held_on in self._holds.lose(changed & self.cluster.reserved):
+                self._caller.call("on_job_released", job, held_on, self.now)
+            self._caller.call("on_machines_changed", changed, self.now)
 
     def _begin_predictions(self, predictions: Predictions | None) -> None:
         if predictions is not None:
@@ -383,7 +442,10 @@ class Engine:
         problem = self._field_check.error_text(job_id, event.job)
         if problem is not None:
             raise InputError(problem)
-        self._submit(self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp))
+        job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
+        if self._failures is not None:
+            self._failures.check(job)
+        self._submit(job)
 
     def _submit(self, job: Job) -> None:
         """Notify the policy of a waiting job, or reject the job if it is larger than the platform."""
@@ -392,7 +454,7 @@ class Engine:
             if job.n_procs > 0:
                 reason = (TOO_LARGE, job.n_procs, self.cluster.n_procs)
             self._actions.carry_out(d.RejectJob(job.id, reason=reason))
-        else:
+        elif self._reservations is None or not self._reservations.submit(job, self.now):
             if self._predictions is not None:
                 self._hook = "predict"
                 self._predictions.predict(job, self.now, self._running())
@@ -424,7 +486,7 @@ class Engine:
             text = f"job {event.job_id} has ended already ({known})" if known else f"unknown job {event.job_id}"
             raise RemoteProtocolError(text, field="job_id")
         if job.state is not JobState.RUNNING:
-            raise RemoteProtocolError(f"job {job.id} completed but was not started: {job.story()}", field="job_id")
+            raise RemoteProtocolError(f"job {job.id} completed but was not started: {job.history()}", field="job_id")
         final_state = event.final_state
         killed = final_state == e.COMPLETED_KILLED
         is_inherited = job.id in self.cluster.inherited
@@ -437,6 +499,8 @@ class Engine:
         self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
         if self._predictions is not None:
             self._learn(job, event.timestamp)
+        if self._failures is not None:
+            self._failures.ended(job)
         if is_inherited:
             return
         self._hook = "on_job_ended"
@@ -453,6 +517,7 @@ class Engine:
                 if is_inherited:
                     self._return_inherited(job)
                 self._services.stopped(job, event.timestamp)
+            is_failure = self._services.is_failure(wire_id)
             ended = self._services.kill_answered(wire_id, progress.get(wire_id))
             if ended is None:
                 continue
@@ -460,7 +525,18 @@ class Engine:
                 self._actions.end_job(ended, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp)
                 if self._predictions is not None:
                     self._learn(ended, event.timestamp)
-            self._caller.call("on_job_killed", ended, self.now)
+            if is_failure:
+                self._failed(ended)
+            else:
+                self._caller.call("on_job_killed", ended, self.now)
+
+    def _failed(self, job: Job) -> None:
+        """Notify the policy that a job was killed because its machine failed."""
+        assert self._failures is not None
+        self._failures.stopped(job)
+        partition = job.past[-1].partition if job.state is JobState.WAITING else job.partition
+        if partition is not None:  # else it is a job of an earlier policy
+            self._caller.call("on_job_ended", job, self.now)
 
     def _on_notify(self, event: e.Notify) -> None:
         if event.kind in _MACHINE_NOTICES:
@@ -472,18 +548,44 @@ class Engine:
             procs = event.procs & self.cluster.procs
             if event.kind == e.MACHINES_UNAVAILABLE:
                 self.cluster.change_machines(gone=procs)
+                if self._failures is not None:
+                    self._failures.fail(procs)
+                    self._failures.expect_repair(procs, self.now)
                 for job, held_on in self._holds.lose(procs):
                     self._caller.call("on_job_released", job, held_on, self.now)
             else:
                 self.cluster.change_machines(back=procs)
+                if self._failures is not None:
+                    self._failures.repaired(procs)
             self._caller.call("on_machines_changed", procs, self.now)
             return
-        if event.kind == e.NO_MORE_STATIC_JOBS:
+        if event.kind in _DRAINS:
+            self._drain(event)
+        elif event.kind == e.NO_MORE_STATIC_JOBS:
             self._static_jobs_done = True
         elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
             self._machines_settled = not self.cluster.asleep
             self._settle_machines()
         self._caller.call("on_notify", event, self.now)
+
+    def _drain(self, event: e.Notify) -> None:
+        """Start no more jobs on processors, or start jobs there again. Running jobs go on."""
+        text = event.extra.get("resources")
+        try:
+            procs = event.procs if event.procs is not None else IntervalSet.parse(str(text or ""))
+        except ValueError:
+            procs = EMPTY
+        if not procs or not procs.issubset(self.cluster.procs):
+            raise InputError(
+                f"event {event.kind} at {event.timestamp:g}: resources: expected processors of the platform such as "
+                f"'0-3 5', found {text!r:.60}"
+            )
+        drained = self.cluster.drained
+        self.cluster.drained = drained | procs if event.kind == e.DRAIN else drained - procs
+        self.cluster.change_machines()
+        for job, held_on in self._holds.lose(procs & self.cluster.drained):
+            self._caller.call("on_job_released", job, held_on, self.now)
+        self._caller.call("on_machines_changed", procs, self.now)
 
     def _settle_machines(self) -> None:
         """Tell the partitions whether machines can come back. Those of inherited jobs do."""
@@ -552,7 +654,13 @@ class Engine:
         self._field_check = field_check
         try:
             self._replace_predictions()
+            before_failures, self._failures = self._failures, self._failures_of_policy()
+            if self._failures is not None and before_failures is not None:
+                self._failures.follow(before_failures)
+            self._begin_reservations()
             self._hand_over()
+            if self._reservations is not None:
+                self._advance_reservations(self._reservations)
             return self._reply(())
         except NOT_THE_PLUGINS:
             raise
@@ -584,6 +692,8 @@ class Engine:
         unfinished = sorted(self.jobs.alive.values(), key=lambda job: (job.started_at or 0.0, job.seq))
         running = [job for job in unfinished if job.state is JobState.RUNNING and job.procs is not None]
         self.cluster.hand_over(running, self._is_taken_over)
+        if self.cluster.repairs:
+            self.cluster.show_returning()
         self._settle_machines()
         taken = self.cluster.procs
         for partition in self.cluster.partitions.values():
@@ -662,7 +772,7 @@ class Engine:
         actions = self._actions
         if actions.registration_finished or self.policy.manages_registration:
             return
-        never = BatsimFeature.DYNAMIC_JOBS not in self.policy.needs
+        never = BatsimFeature.DYNAMIC_JOBS not in _needs_of(self.policy)
         over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending
         if never or over:
             why = "this policy registers no jobs" if never else "all jobs are in and over"
@@ -671,30 +781,58 @@ class Engine:
     @property
     def remarks(self) -> tuple[str, ...]:
         """The policy's remarks for the user at the end of the run."""
-        return self._caller.lines("remarks") if self.began else ()
+        if not self.began:
+            return ()
+        own = self._caller.lines("remarks")
+        return own if self._failures is None else (*own, *self._failures.remarks())
 
     @property
     def broken_promises(self) -> tuple[str, ...]:
-        """A line for each guarantee that the policy did not keep. Nothing is guaranteed with predicted run times."""
-        return self._caller.lines("broken_promises") if self.began and self._predictions is None else ()
+        """A line for each guarantee that the policy did not keep.
+
+        Nothing is guaranteed with predicted run times, or if machines failed and jobs were killed.
+        """
+        if not self.began or self._predictions is not None:
+            return ()
+        if self._failures is not None and self._failures.n_killed:
+            return ()
+        return self._caller.lines("broken_promises")
 
     @property
     def figures(self) -> dict[str, float]:
-        """The policy's own numbers of the run, and the quality of predictions.
+        """The policy's own numbers of the run, the quality of predictions, and the failures of machines.
 
         Raises PolicyError for values that are not numbers.
         """
         if not self.began:
             return {}
-        own = self._caller.figures()
-        return own if self._predictions is None else {**own, **self._predictions.figures()}
+        found = self._caller.figures()
+        if self._predictions is not None:
+            found.update(self._predictions.figures())
+        if self._failures is not None:
+            found.update(self._failures.figures())
+        if self._reservations is not None:
+            found.update(self._reservations.figures())
+        return found
+
+    @property
+    def reservations(self) -> list[dict[str, Any]]:
+        """The reservations of hosts, for summaries: name, start, end and processors of each window."""
+        windows = () if self._reservations is None else self._reservations.windows
+        return [{"name": w.name, "start": w.start_at, "end": w.end_at, "procs": str(w.procs)} for w in windows]
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Return why a waiting job was not started now: because of a reservation of hosts, or the policy's reason."""
+        reason = None if self._reservations is None else self._reservations.why_waiting(job)
+        return self.policy.why_waiting(job, now) if reason is None else reason
 
     @property
     def predictions_by_user(self) -> dict[str, dict[str, float]]:
         """The quality of predicted run times for each user, by name of the user; empty without predictions."""
-        if self._predictions is None:
+        predictions = self.policy.predictions if self.began else None
+        if predictions is None:
             return {}
-        return {user: one.as_dict() for user, one in sorted(self._predictions.by_user.items())}
+        return {user: one.as_dict() for user, one in sorted(predictions.by_user.items())}
 
     @property
     def rejections(self) -> Mapping[str, tuple[int, Reason]]:

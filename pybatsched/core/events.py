@@ -38,6 +38,9 @@ NO_MORE_STATIC_JOBS: Final = "no_more_static_job_to_submit"
 NO_MORE_EXTERNAL_EVENTS: Final = "no_more_external_event_to_occur"
 MACHINES_UNAVAILABLE: Final = "event_machine_unavailable"
 MACHINES_AVAILABLE: Final = "event_machine_available"
+# Kinds of events in a user's event file that the engine knows.
+DRAIN: Final = "drain"
+UNDRAIN: Final = "undrain"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from pybatsched.core.decisions import Reason, reason_text
 from pybatsched.core.finished_jobs import FinishedJobs, IdSet
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.services.checkpoints import Restarts
 from pybatsched.errors import InputError, RemoteProtocolError
 
 
@@ -185,6 +186,7 @@ class Job:
         "queued_in",
         "registered_as",
         "requested",
+        "restarts",
         "resume_on",
         "scale",
         "seq",
@@ -266,6 +268,7 @@ class Job:
         self.prediction: Prediction | None = None
         self.full_work = JobWork(profile_name, profile, walltime, self.estimate)  # all of its work, not only the rest
         self.load: StartupLoad | None = None  # extra seconds before its current work
+        self.restarts: Restarts | None = None  # what kills have cost it; None if it was not requeued
         self.n_derived = 0  # how many derived jobs were registered for it
         #: The processors on which it should continue after a requeue; None for any.
         self.resume_on: IntervalSet | None = None
@@ -362,7 +365,7 @@ class Job:
         """The work of the current segment; `full_work` is that of the whole job."""
         return JobWork(self.profile_name, self.profile, self.walltime, self.estimate)
 
-    def story(self) -> str:
+    def history(self) -> str:
         """Return the history of the job in one line."""
         lines = [f"submitted at {self.submitted_at} for {self.n_procs_requested} processors"]
         lines += [
@@ -397,7 +400,7 @@ class Job:
 def _enter(job: Job, state: JobState) -> None:
     """Change the state. Raises RuntimeError for a change that is not in `TRANSITIONS`. O(1)."""
     if state not in TRANSITIONS[job.state]:
-        raise RuntimeError(f"job {job.id} cannot change from {job.state.value} to {state.value}: {job.story()}")
+        raise RuntimeError(f"job {job.id} cannot change from {job.state.value} to {state.value}: {job.history()}")
     job.state = state
 
 
@@ -529,13 +532,13 @@ class JobTable:
     def check(self) -> None:
         """Assert that states and fields of all jobs agree (for tests). O(alive)."""
         for job in self.alive.values():
-            assert job.state not in {JobState.COMPLETED, JobState.REJECTED}, job.story()
-            assert (job.state is JobState.HELD) == (job.start_at is not None), job.story()
+            assert job.state not in {JobState.COMPLETED, JobState.REJECTED}, job.history()
+            assert (job.state is JobState.HELD) == (job.start_at is not None), job.history()
             if job.state is JobState.WAITING:
-                assert job.procs is None, job.story()
-                assert job.started_at is None, job.story()
+                assert job.procs is None, job.history()
+                assert job.started_at is None, job.history()
             if job.state is JobState.RUNNING:
-                assert job.started_at is not None, job.story()
+                assert job.started_at is not None, job.history()
         assert self.n_running == sum(job.state is JobState.RUNNING for job in self.alive.values())
 
     def outcome(self, job_id: str) -> str | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from pybatsched.core.fields import JobFields
+from pybatsched.core.services.reservation_specs import ReservationSpec
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -66,16 +67,34 @@ class Options(BaseModel):
         description="new estimate of a running job that has outlived its last one: the requested time, twice the last "
         "estimate, or the first estimate plus 1 min, 5 min and so on (default with predict: requested)",
     )
+    on_failure: Literal["requeue_first", "requeue_last", "resubmit", "kill"] | None = Field(
+        default=None,
+        description="jobs on a machine that becomes unavailable are killed, and requeued in front of the queue or "
+        "behind all others, submitted again, or not requeued (default: they run on, as in Batsim)",
+    )
+
+    expected_repair_s: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds after which an unavailable machine is expected back: plans use it from then on (default: "
+        "unknown; with simulate --mtbf and a fixed --repair, its time)",
+    )
+    host_reservations: tuple[ReservationSpec, ...] | None = Field(
+        default=None,
+        description="reservations of hosts for time windows: a list of tables with name, start, duration, hosts and "
+        "so on, as in simulate --reservations (default: none)",
+    )
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the options for summaries and journals, without predictions if there are none."""
+        """Return the options for summaries and journals, without those of every policy that are not set."""
         found: dict[str, Any] = handler(self)
-        return {name: value for name, value in found.items() if name not in _PREDICTING or value is not None}
+        return {name: value for name, value in found.items() if name not in _COMMON or value is not None}
 
 
-#: The options of predicted run times.
-_PREDICTING: Final = frozenset(Options.model_fields)
+#: The options of every policy.
+_COMMON: Final = frozenset(Options.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +137,9 @@ class Policy:
     manages_registration: ClassVar[bool] = False
     #: Set it if the policy itself calls `predictions` at submissions and ends, and corrects predictions.
     drives_predictions: ClassVar[bool] = False
+    #: Set it to false if the engine must not start a job on other processors than those of the decision: it then delays
+    #: a start that would break a reservation of hosts.
+    takes_any_procs: ClassVar[bool] = True
     #: Set by the run; pass it to `local_scheduler`.
     trusted_files: TrustedFiles = TrustedFiles()
     #: Set by the run if the user wants predicted run times (`Options.predict`).
@@ -134,10 +156,20 @@ class Policy:
         """Handle the submission of a job, which now waits."""
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """Handle the end of a job that was not killed by the policy; see `job.final_state`. Its processors are free."""
+        """Handle the end of a job that was not killed by the policy; see `job.final_state`. Its processors are free.
+
+        If its machine failed and it is requeued, the job waits again, and `on_failure` follows.
+        """
 
     def on_job_killed(self, job: Job, now: float) -> None:
         """Handle a kill that took effect. After a `Requeue` the job waits again, else it has ended."""
+
+    def on_failure(self, job: Job, now: float) -> None:
+        """Handle a job that was killed because its machine failed, and waits again (only with the option `on_failure`).
+
+        `on_job_ended` was called for it before. By default it is handled as a new submission.
+        """
+        self.on_job_submitted(job, now)
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
         """Handle a job held by `StartAt` that lost some of these processors before its start; it waits again."""
@@ -178,6 +210,14 @@ class Policy:
         Called once per message, after all hooks.
         """
         raise NotImplementedError
+
+    def uses_new_estimates(self, now: float) -> bool:  # noqa: ARG002
+        """Return whether new estimates of running jobs may cause a decision before the next event.
+
+        If not, no call is requested for the time of the next correction, and the next message makes it. Asked after
+        `decide`, if a job waits, a processor is free, and a running job may outlive its estimate.
+        """
+        return True
 
     def remarks(self) -> Iterable[str]:
         """Return lines for the user at the end of the run, for example about an option without effect."""

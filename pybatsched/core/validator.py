@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class Violation(Exception):  # noqa: N818  the engine converts it to a PolicyError
     """A decision breaks a rule."""
 
-    def __init__(self, rule: str, text: str, *, job: Job | None = None, job_id: str = "", story: str = "") -> None:
+    def __init__(self, rule: str, text: str, *, job: Job | None = None, job_id: str = "", history: str = "") -> None:
         super().__init__(text)
         self.rule = rule
         self.text = text
         self.job_id = job.id if job is not None else job_id
-        self.story = job.story() if job is not None else story
+        self.history = job.history() if job is not None else history
 
 
 class Validator:
@@ -90,7 +90,7 @@ class Validator:
             return job
         outcome = self.jobs.outcome(job_id)
         if outcome is not None:
-            raise Violation("job alive", f"job {job_id} has ended", job_id=job_id, story=outcome)
+            raise Violation("job alive", f"job {job_id} has ended", job_id=job_id, history=outcome)
         raise Violation("job known", f"unknown job {job_id!r}; expected the id of a submitted job", job_id=str(job_id))
 
     def _waiting(self, job_id: str, what: str) -> Job:
@@ -188,9 +188,9 @@ class Validator:
         if decision.procs is not None:
             self._resumable(decision.procs, job)
 
-    def _check_extra(self, extra_s: float, job: Job) -> None:
-        if not (math.isfinite(extra_s) and extra_s >= 0):
-            raise Violation("finite numbers", f"extra_s: expected at least 0 seconds, found {extra_s}", job=job)
+    def _check_extra(self, span_s: float, job: Job, name: str = "extra_s") -> None:
+        if not (math.isfinite(span_s) and span_s >= 0):
+            raise Violation("finite numbers", f"{name}: expected at least 0 seconds, found {span_s}", job=job)
 
     def _resumable(self, procs: IntervalSet, job: Job) -> None:
         """Check that a running job could be resumed on these processors, once they are free."""
@@ -228,6 +228,7 @@ class Validator:
         if duration_s is not None and not (math.isfinite(duration_s) and duration_s > 0):
             raise Violation("finite numbers", f"duration_s: expected more than 0 seconds, found {duration_s}", job=job)
         self._check_extra(decision.extra_s, job)
+        self._check_extra(decision.spent_s, job, "spent_s")
         if len(decision.procs) != n:
             raise Violation("right number", f"expected {n} processors, found {len(decision.procs)}", job=job)
         self._usable(decision.procs, job)

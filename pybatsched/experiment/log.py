@@ -20,6 +20,10 @@ from pybatsched.workload.checks import lint
 from pybatsched.workload.formats import batsim4, files, job_log, swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
+from pybatsched.workload.names import ending
+from pybatsched.workload.resample.feedback import with_feedback
+from pybatsched.workload.resample.shaking import shake
+from pybatsched.workload.resample.users import Resampling, resample
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import Walltimes
@@ -65,7 +69,7 @@ class Log:
     name: str
     #: The options that the file was read with, for the summary of a run; None if the jobs are not those of a file.
     how_read: Mapping[str, Any] | None = field(default=None, repr=False)
-    #: The SHA-256 digest of the file; empty if the jobs are not those of a file.
+    #: The SHA-256 digest of the file, or of the files of a directory; empty if the jobs are not those of a file.
     file_digest: str = field(default="", repr=False)
     #: Whether the jobs come from a log, whose sizes may be in cores where a platform has nodes.
     is_from_log: bool = field(default=False, repr=False)
@@ -145,22 +149,17 @@ class Log:
     # ------------------------------------------------------------------------------------------------------- changes
 
     @public
-    def window(self, begin: Time = 0, end: Time | None = None, *, warm_up: Time = 0) -> Log:
+    def window(self, begin: Time = 0, end: Time | None = None, *, warm_up: Time = 0, cool_down: Time = 0) -> Log:
         """Return the jobs submitted from `begin` up to `end`, in the time of the log; the first one moves to time 0.
 
-        Jobs of the `warm_up` before `begin` are simulated too, but figures leave them out. Raises InputError if no job
-        is left.
+        Jobs of the `warm_up` before `begin` and of the `cool_down` after `end` are simulated too, but figures leave
+        them out. Without `begin` or `end`, they are the first and the last jobs of the log. Raises InputError if no
+        job is left.
         """
-        begin_at, warm_up_s = in_seconds(begin, "begin"), in_seconds(warm_up, "warm_up")
+        begin_at = in_seconds(begin, "begin") or None
         end_at = None if end is None else in_seconds(end, "end")
-        if warm_up_s:
-            marked = [{**job, "evaluated": job["subtime"] >= begin_at} for job in self.workload.jobs]
-            selection = Selection(max(begin_at - warm_up_s, 0.0), end_at)
-            chosen = prepare.select(replace(self.workload, jobs=marked), selection)[0]
-            if not any(job["evaluated"] for job in chosen.jobs):
-                raise InputError(f"{self.name}: expected jobs from {begin} to {end}, found only those of the warm-up")
-            return self._changed(chosen)
-        return self._selected(Selection(begin_at or None, end_at))
+        warm_up_s, cool_down_s = in_seconds(warm_up, "warm_up"), in_seconds(cool_down, "cool_down")
+        return self._selected(Selection(begin_at, end_at, warm_up_s=warm_up_s, cool_down_s=cool_down_s))
 
     @public
     def head(self, n: int) -> Log:
@@ -210,6 +209,50 @@ class Log:
         return self._changed(prepare.scale_load(self.workload, factor))
 
     @public
+    def with_load(self, load: float, *, n_procs: int | None = None) -> Log:
+        """Return the same jobs with submission times scaled to an offered load, such as 0.9 for 90 %.
+
+        The load is that on `n_procs` processors, by default those of the log: the work of all jobs, divided by the
+        capacity of the machine from the first submission to the last.
+
+        >>> log = generate_workload("lublin", n_jobs=100, n_procs=64, seed=1)
+        >>> round(log.with_load(0.9).figures["offered_load"], 6)
+        0.9
+        """
+        if n_procs is not None:
+            check_count("n_procs", n_procs)
+        return self._changed(prepare.with_load(self.workload, load, n_procs))
+
+    @public
+    def shake(self, by: Time = 60, *, seed: int = 0) -> Log:
+        """Return the same jobs, with submissions moved by random amounts of at most `by`; see docs/experiments.md.
+
+        The name of the copy shows that it is one: figures of several copies are not those of independent workloads.
+        """
+        name = f"{self.name}{ending('shake', seed)}"
+        return replace(self._changed(shake(self.workload, in_seconds(by, "by"), seed)), name=name)
+
+    @public
+    def resample(
+        self, *, weeks: int | None = None, seed: int = 0, load: float | None = None, long_term_weeks: int = 12
+    ) -> Log:
+        """Return a new log of the same users, of `weeks` weeks (default: as many as this log has).
+
+        `load` is the offered load to aim at, by the number of users. docs/experiments.md describes the method.
+        """
+        options = Resampling(weeks, long_term_weeks, load)
+        name = f"{self.name}{ending('resample', seed)}"
+        return replace(self._changed(resample(self.workload, options, seed)), name=name)
+
+    @public
+    def with_feedback(self) -> Log:
+        """Return the same jobs, where the next job of a user's session follows the end of the job before.
+
+        The log must have waits (`read_workload(…, with_waits=True)`) or preceding jobs. Raises InputError.
+        """
+        return self._changed(with_feedback(self.workload))
+
+    @public
     def with_walltimes(self, rule: str) -> Log:
         """Return the jobs with walltimes by a rule: exact, factor:F, round or none."""
         return self._changed(prepare.with_walltimes(self.workload, Walltimes.parse(rule))[0])
@@ -255,13 +298,15 @@ def read_workload(
     partition: str | tuple[str, ...] = (),
     n_procs: int | None = None,
     lenient: bool = False,
+    with_waits: bool = False,
 ) -> Log:
     """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm, a table or Rackham.
 
     The options are those of `pybatsched simulate`. `format` is a name such as pm100 (default: by the content),
-    `mapping` the file that says what the columns of a table are. `size_in` (cores, nodes or gpus) and `timezone`
+    `mapping` the file that describes the columns of a table. `size_in` (cores, nodes or gpus) and `timezone`
     are for logs of Slurm and tables. Files may be compressed by gzip or zstd. `n_procs` is the size of the machine
-    if the file does not contain it. `name` is what tables show, by default the name of the file. Raises InputError.
+    if the file does not contain it. `with_waits` keeps the waits of a log in SWF, for `with_feedback`. `name` is what
+    tables show, by default the name of the file. Raises InputError.
     """
     partitions = (partition,) if isinstance(partition, str) else tuple(partition)
     selection = Selection(partitions=partitions)
@@ -276,6 +321,7 @@ def read_workload(
         selection=selection if partitions else None,
         lenient=lenient,
         n_procs_else=n_procs,
+        with_waits=with_waits,
     )
     how: dict[str, Any] = {"walltimes": walltimes}
     how |= {} if memory_unit in {None, swf.DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}
@@ -286,10 +332,7 @@ def read_workload(
     how |= {"selection": selection.as_json()} if partitions else {}
     how |= {"lenient": True} if lenient else {}
     is_log = files.format_of(path, format, None if mapping is None else str(mapping)) != "Batsim JSON"
-    if Path(path).is_dir():  # a table of several files: runs write the workload beside their results
-        return Log(workload, name or name_of_file(path), is_from_log=is_log)
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return Log(workload, name or name_of_file(path), how, digest, is_log)
+    return Log(workload, name or name_of_file(path), how, files.digest_of(path), is_log)
 
 
 @public
@@ -329,8 +372,8 @@ def as_log(log: Log | str | Path) -> Log:
 def name_of_file(path: str | Path) -> str:
     """Return the name of a file without its endings."""
     name = Path(path).name
-    for ending in (".gz", ".json", ".swf", ".txt", ".csv"):
-        name = name.removesuffix(ending)
+    for suffix in (".gz", ".json", ".swf", ".txt", ".csv"):
+        name = name.removesuffix(suffix)
     return name
 
 

@@ -111,6 +111,14 @@ class CampaignPlots:
         """Draw means of the ratios to a baseline, with confidence intervals."""
         return self._figure("mean-ratios", measure=measure, **options)
 
+    def differences(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
+        """Draw each policy minus a baseline, with intervals by paired bootstrap."""
+        return self._figure("differences", measure=measure, **options)
+
+    def sweep(self, measure: str = "bounded_slowdown", **options: Any) -> Figure:
+        """Draw means with confidence intervals over the offered load, a line for each policy."""
+        return self._figure("sweep", measure=measure, **options)
+
     @public
     def _figure(
         self,

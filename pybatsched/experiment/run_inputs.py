@@ -14,11 +14,17 @@ from pybatsched.metrics import summary
 from pybatsched.metrics.job_fields import check_fields
 from pybatsched.platform.groups import groups, host_size
 from pybatsched.platform.model import Platform
+from pybatsched.platform.network.routes import missing_routes
 from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
-from pybatsched.simulator.options import AUTO, SIMGRID, Scenario, SimulationOptions
+from pybatsched.simulator.external_events import ExternalEvent
+from pybatsched.simulator.failures import FailureModel, checkpointed
+from pybatsched.simulator.options import AUTO, BATSIM, SIMGRID, Scenario, SimulationOptions
+from pybatsched.simulator.work.profiles import resolve
 from pybatsched.workload import jobs as job_checks
+from pybatsched.workload.formats.files import digest_of
+from pybatsched.workload.inject.checkpoints import Checkpointing
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
 from pybatsched.workload.report import Report
@@ -154,6 +160,19 @@ def check_workloads(
     job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
 
 
+def network_warning(platform: Platform, loaded: Iterable[Workload]) -> str:
+    """Return a warning if jobs communicate and hosts lack routes; empty if not. O(profiles + hosts + routes)."""
+    if platform.network is None:
+        return ""
+    missing = missing_routes(platform.network, {host.name for host in platform.hosts})
+    if not missing:
+        return ""
+    for workload in loaded:
+        if any(work.communicates for work in resolve("", workload.profiles, workload.profiles).known()):
+            return f"{platform.source}: {missing}"
+    return ""
+
+
 def warnings_of(
     platform: Platform,
     loaded: Collection[Workload],
@@ -167,7 +186,8 @@ def warnings_of(
         *planning_warnings(None if plan is None else runs.reserving(plan, options), loaded),
         *platform.remarks,
         *refused[:_N_REFUSED_SHOWN],
-        "" if options.clock == SIMGRID else platform.network_note,
+        "" if options.clock in {SIMGRID, BATSIM} else platform.network_note,
+        network_warning(platform, loaded),
         *size_warnings(platform, loaded),
     ]
     return [text for text in found if text]
@@ -179,12 +199,20 @@ def scenario_of(
     options: SimulationOptions,
     event_files: Iterable[str],
     ends_at: float,
+    *,
+    failures: FailureModel | None = None,
+    checkpointing: Checkpointing | None = None,
 ) -> Scenario:
     """Return the inputs of the embedded simulator, and read its external events. Raises InputError."""
-    events = [
+    events: list[Iterable[ExternalEvent]] = [
         external_events.read(path, n_hosts=len(platform.hosts), forward_unknown=options.forward_unknown_events)
         for path in event_files
     ]
+    if failures is not None:
+        if events:
+            raise InputError("events and random failures: expected only one of them, found both")
+        events.append(failures.on(platform))
+    workloads = checkpointed(workloads, checkpointing, platform, failures)
     return Scenario(platform, dict(workloads), options, events, ends_at)
 
 
@@ -199,7 +227,7 @@ def digests(
         platforms = [_digest(platform, names.find(platform, energy=energy).data())]
     return {
         "platform": platforms,
-        "workloads": [_digest(path, _content(path)) for path in workload_files],
+        "workloads": [{"file": path, "sha256": digest_of(path)} for path in workload_files],
         "events": [_digest(path, _content(path)) for path in events],
     }
 
@@ -211,10 +239,6 @@ def _digest(name: str, content: bytes) -> dict[str, str]:
 def _content(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
-    except IsADirectoryError:
-        raise InputError(
-            f"{path}: expected a file, found a directory; convert it first (pybatsched workload convert)"
-        ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 

@@ -6,10 +6,10 @@ import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
@@ -26,8 +26,10 @@ from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import run as runs
+from pybatsched.simulator.failures import FailureModel
 from pybatsched.simulator.options import AUTO, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+from pybatsched.workload.inject.checkpoints import Checkpointing
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS
 
@@ -54,6 +56,8 @@ class Machine:
     events: tuple[str, ...] = ()
     stop_at: Time | None = None
     clock: str = AUTO
+    failures: FailureModel | None = None
+    checkpointing: Checkpointing | None = None
 
     def __post_init__(self) -> None:
         if self.n_procs is not None:
@@ -79,11 +83,15 @@ def machine_of(
     events: str | Path | Sequence[str | Path],
     stop_at: Time | None,
     clock: str = AUTO,
+    failures: Mapping[str, Any] | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
 ) -> Machine:
     """Return the machine of a user's arguments. Raises InputError."""
     paths = (events,) if isinstance(events, str | Path) else events
     name = None if platform is None else str(platform)
-    return Machine(n_procs, name, units, energy, tuple(map(str, paths)), stop_at, clock)
+    model = None if failures is None else FailureModel.of_settings(failures)
+    saving = None if checkpoint is None else Checkpointing.of_settings(checkpoint)
+    return Machine(n_procs, name, units, energy, tuple(map(str, paths)), stop_at, clock, model, saving)
 
 
 @dataclass(frozen=True)
@@ -130,7 +138,15 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
     workloads = {"w0": workload}
     run_inputs.check_workloads(workloads, runs.field_models(plan, options), platform)
     ends_at = math.inf if machine.stop_at is None else in_seconds(machine.stop_at, "stop_at")
-    scenario = run_inputs.scenario_of(platform, workloads, options, machine.events, ends_at)
+    scenario = run_inputs.scenario_of(
+        platform,
+        workloads,
+        options,
+        machine.events,
+        ends_at,
+        failures=machine.failures,
+        checkpointing=machine.checkpointing,
+    )
     return scenario, run_inputs.warnings_of(platform, workloads.values(), options, plan)
 
 
@@ -143,12 +159,18 @@ def run_task(
 ) -> list[str]:
     """Simulate, and write the files of `pybatsched simulate -e PREFIX`. Returns warnings."""
     plan = task.policy.plan(task.seed)
+    failures = task.machine.failures
+    if failures is not None:
+        plan = runs.with_failure_rule(plan, SimulationOptions(), failures)
     scenario, found = scenario_of(task, plan)
     how_read = dict(task.log.how_read or {"walltimes": "requested"})
     unit = scenario.workloads["w0"].about.get("units")
     if task.log.how_read is not None and isinstance(unit, dict):
         how_read["units"] = unit["unit"]
     how_read |= not_evaluated(scenario.workloads)
+    how_read |= {} if failures is None else {"failures": failures.as_dict()}
+    saving = task.machine.checkpointing
+    how_read |= {} if saving is None else {"checkpoint": saving.as_dict()}
     options = scenario.options
     files = run_inputs.digests(task.machine.platform, [], task.machine.events, energy=options.energy)
     name = task.log.name if task.log.how_read is None else task.log.workload.source

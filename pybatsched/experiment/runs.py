@@ -16,14 +16,20 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import frame as campaign_frame, grouped, groups_shown, shown as shown_figures
+from pybatsched.campaign.table import (
+    against,
+    frame as campaign_frame,
+    grouped,
+    groups_shown,
+    shown as shown_figures,
+)
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import checked_type, public, warn
 from pybatsched.experiment.log import name_of_file, pl, plain_columns
 from pybatsched.experiment.plots import CampaignPlots, Plots
 from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
 from pybatsched.metrics import runs as files, summary
-from pybatsched.metrics.compare.grouped import summary_table
+from pybatsched.metrics.compare.grouped import PERCENTS, quantile_table, summary_table
 from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.figure_names import figure_title
 from pybatsched.metrics.job_fields import fields_of
@@ -282,6 +288,18 @@ class Runs(Sequence[Run]):
         return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
 
     @public
+    def quantiles(
+        self,
+        by: str | Sequence[str] = "policy",
+        *,
+        figures: str | Sequence[str] = (),
+        percents: Sequence[float] = PERCENTS,
+    ) -> pl.DataFrame:
+        """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
+
+    @public
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
         """Compare each policy with a baseline, job by job, on the same workload and seed. One row per pair of runs.
 
@@ -303,6 +321,15 @@ class Runs(Sequence[Run]):
         if not rows:
             raise InputError(f"{baseline!r}: expected another policy on the same workload and seed, found none")
         return pl.DataFrame(rows, infer_schema_length=None)
+
+    @public
+    def against(self, baseline: str, *, figures: str | Sequence[str] = (), ci: float = 0.95) -> pl.DataFrame:
+        """Compare each policy with a baseline by paired bootstrap, over workloads, else shaken copies, else seeds.
+
+        One row per policy and figure: the difference, its confidence interval, and the probability that the policy is
+        better. docs/experiments.md explains the columns. It needs scipy.
+        """
+        return against(self.figures, baseline, ["policy"], (figures,) if isinstance(figures, str) else figures, ci)
 
     @property
     def plot(self) -> Plots:
@@ -379,6 +406,31 @@ class Campaign:
         if several:
             warn(f"groups contain several values of {', '.join(several)}: add them to `by`")
         return found
+
+    @public
+    def quantiles(
+        self,
+        by: str | Sequence[str] = "policy",
+        *,
+        figures: str | Sequence[str] = (),
+        percents: Sequence[float] = PERCENTS,
+    ) -> pl.DataFrame:
+        """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
+
+    @public
+    def against(
+        self,
+        baseline: str,
+        *,
+        by: str | Sequence[str] = (),
+        figures: str | Sequence[str] = (),
+        ci: float = 0.95,
+    ) -> pl.DataFrame:
+        """Compare all policies with a baseline by paired bootstrap, as `pybatsched campaign table --against` does."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return against(self.figures, baseline, keys, (figures,) if isinstance(figures, str) else figures, ci)
 
     @property
     def plot(self) -> CampaignPlots:

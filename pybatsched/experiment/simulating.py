@@ -45,6 +45,8 @@ def simulate(
     units: str | None = None,
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
+    failures: Mapping[str, Any] | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
     stop_at: Time | None = None,
     clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
@@ -67,6 +69,8 @@ def simulate(
     units: str | None = None,
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
+    failures: Mapping[str, Any] | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
     stop_at: Time | None = None,
     clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
@@ -89,6 +93,8 @@ def simulate(
     units: str | None = None,
     energy: bool = False,
     events: str | Path | Sequence[str | Path] = (),
+    failures: Mapping[str, Any] | None = None,
+    checkpoint: str | Mapping[str, Any] | None = None,
     stop_at: Time | None = None,
     clock: str = AUTO,
     tau_s: float = DEFAULT_TAU_S,
@@ -109,6 +115,10 @@ def simulate(
     ``lambda seed: generate_workload("lublin", n_jobs=1000, n_procs=64, seed=seed)``. All other runs would be equal and
     are done once.
 
+    With `failures`, machines fail at random times: ``failures={"mtbf": "30d", "repair": "4h"}``. Jobs on them are
+    killed and requeued (option `on_failure` of the policy). With `checkpoint` ("daly", a time, or settings), they go on
+    from their last checkpoint.
+
     With `workers`, runs are distributed over processes of this machine; with `client`, over a Dask cluster. Ctrl-C
     returns the runs that are finished. Raises InputError for wrong inputs and PolicyError if a policy fails.
 
@@ -128,7 +138,15 @@ def simulate(
     if client is not None and not hasattr(client, "submit"):
         raise InputError(f"client: expected a Dask client, found {client!r:.60}")
     machine = machine_of(
-        n_procs=n_procs, platform=platform, units=units, energy=energy, events=events, stop_at=stop_at, clock=clock
+        n_procs=n_procs,
+        platform=platform,
+        units=units,
+        energy=energy,
+        events=events,
+        stop_at=stop_at,
+        clock=clock,
+        failures=failures,
+        checkpoint=checkpoint,
     )
     all_seeds = None if seeds is None else tuple(checked_type("seeds", seed, int) for seed in seeds)
     if all_seeds == ():

@@ -435,6 +435,7 @@ class Simulation:
             broken_promises=engine.broken_promises,
             policy_figures=engine.figures,
             predictions_by_user=engine.predictions_by_user,
+            reservations=tuple(engine.reservations),
             stopped=f"the simulation is not over; it is at {engine.now:g}",
         )
 

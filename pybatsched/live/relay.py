@@ -70,9 +70,9 @@ class Relay:
             except BaseException as error:
                 if self._batsim is not None and not self._near_watch.is_gone():
                     # As in the server: a signal may come between its message and `_is_asking`.
-                    self._farewell(self._batsim, str(error))
+                    self._send_error(self._batsim, str(error))
                     with contextlib.suppress(zmq.ZMQError):  # it may have left
-                        await_and_refuse(self._near, self._batsim, _farewell(str(error)))
+                        await_and_refuse(self._near, self._batsim, _error_reply(str(error)))
                 raise
 
     def _forward(self, ready: dict[zmq.Socket[bytes], int]) -> None:
@@ -90,7 +90,7 @@ class Relay:
                 return  # not from a REQ socket
             self._batsim = self._batsim or sender
             if sender != self._batsim or self._is_asking:
-                self._farewell(sender, _BUSY)
+                self._send_error(sender, _BUSY)
                 return
             self._near_watch.received(sender, connection)
             with contextlib.suppress(zmq.Again):  # it has just disconnected; `_has_left` reports why, or --timeout
@@ -130,22 +130,22 @@ class Relay:
                 f"no message from Batsim {how_long}, after the reply to message {self.n_messages}; "
                 "it was stopped, or needs more time"
             )
-            if not self._farewell(self._batsim, silence):
+            if not self._send_error(self._batsim, silence):
                 return True  # it has left just now
             raise PeerLostError(silence)
         return False
 
-    def _farewell(self, batsim: bytes, why: str) -> bool:
+    def _send_error(self, batsim: bytes, why: str) -> bool:
         """Stop a waiting Batsim: it aborts on a message without `now`. Return whether it is connected.
 
         A Batsim that does not wait ignores the message.
         """
         try:
-            self._near.send_multipart([batsim, b"", _farewell(why)])
+            self._near.send_multipart([batsim, b"", _error_reply(why)])
         except zmq.ZMQError:
             return False
         return True
 
 
-def _farewell(why: str) -> bytes:
+def _error_reply(why: str) -> bytes:
     return msgspec.json.encode({"error": f"pybatsched relay: {why}"})

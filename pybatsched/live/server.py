@@ -87,7 +87,7 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
 def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: Watch) -> None:
     heard_at = looked_at = time.monotonic()
     peer: bytes | None = None
-    has_farewell = False
+    error_sent = False
     try:
         while not session.finished:
             try:
@@ -96,7 +96,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
                 sender, connection, envelope = b"", None, []
             if len(envelope) < 2 or envelope[0] or (peer is not None and sender != peer):
                 if len(envelope) >= 2 and not envelope[0]:
-                    send(socket, sender, session.farewell("this scheduler is busy with another Batsim"))
+                    send(socket, sender, session.error_reply("this scheduler is busy with another Batsim"))
                 # Otherwise the sender is not a REQ socket: stray bytes, or a port scan.
                 now = time.monotonic()
                 if (
@@ -111,13 +111,13 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
                 reply = session.handle(envelope[1]) if len(envelope) == 2 else session.handle_parts(envelope[1:])
             except BaseException as error:
                 # The peer waits for a reply. This one makes it stop.
-                has_farewell = not watch.is_gone()
-                send(socket, peer, session.farewell(error))
+                error_sent = not watch.is_gone()
+                send(socket, peer, session.error_reply(error))
                 raise
             send(socket, peer, reply)
             heard_at = looked_at = time.monotonic()
     except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
-        has_left = peer is not None and not has_farewell and watch.is_gone()
+        has_left = peer is not None and not error_sent and watch.is_gone()
         if has_left and isinstance(error, Interrupted) and error.signum == signal.SIGTERM:
             # Docker Compose sends SIGTERM because Batsim has ended. Report the end of Batsim.
             raise PeerLostError(
@@ -125,8 +125,8 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             ) from None
         if peer is not None and not watch.is_gone():
             # The signal may have come between its request and the reply; if not, its REQ socket drops this message.
-            send(socket, peer, session.farewell(error))
-            await_and_refuse(socket, peer, session.farewell(error))
+            send(socket, peer, session.error_reply(error))
+            await_and_refuse(socket, peer, session.error_reply(error))
         raise
     unfinished = list(session.engine.jobs.alive.values())
     if unfinished:
@@ -135,12 +135,12 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
         raise UnfinishedError(f"the simulation ended with {quantity(len(unfinished), 'job')} unfinished: {names}{more}")
 
 
-def await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
+def await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, error_reply: bytes) -> None:
     """Wait briefly for one more message of the peer, and reply with a message that stops it."""
     deadline = time.monotonic() + PATIENCE_S
     while socket.poll(max(int((deadline - time.monotonic()) * 1000), 0)):
         sender, *_ = socket.recv_multipart()
-        send(socket, sender, farewell)
+        send(socket, sender, error_reply)
         if sender == peer:
             return
 

@@ -135,6 +135,7 @@ def result_of(
         broken_promises=engine.broken_promises,
         policy_figures=engine.figures,
         predictions_by_user=engine.predictions_by_user,
+        reservations=tuple(engine.reservations),
     )
 
 

@@ -4,8 +4,8 @@ A job that was killed and requeued, or replaced by one of another size, has seve
 submission to its last end. The engine writes the lineage into the metadata of the rows
 (``parent=w0!12;segment=1;kind=requeue``). ``;work=rest`` marks a segment that continues with the remaining work,
 ``;by=w0!7`` names the job that the kill made room for, and ``;extra_s=2`` is time that is not work, such as a swap or a
-load. ``held_s=1`` is the time for which processors were kept for the job before it started. Files of real Batsim have
-the same metadata.
+load. ``;kept_s=55`` is run time of earlier segments that a checkpoint has kept. ``held_s=1`` is the time for which
+processors were kept for the job before it started. Files of real Batsim have the same metadata.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_TAU_S: Final = 10.0
 TICK_S: Final = 1e-6
 #: Names that the engine writes into metadata: they are not facts of a policy.
 _ENGINE_NAMES: Final = frozenset(
-    ("parent", "segment", "kind", "work", "by", "extra_s", "held_s", "replaced_by", "unused_spare_of")
+    ("parent", "segment", "kind", "work", "by", "extra_s", "held_s", "kept_s", "replaced_by", "unused_spare_of")
 )
 _FACT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
 #: Start of the metadata of a spare job that was registered in advance and not needed.
@@ -69,13 +69,17 @@ class Outcome(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """The lineage in a segment's metadata: its job, its number, how its run time counts, and `by` which job killed."""
+    """The lineage in a segment's metadata: its job, its number, how its run time counts, and `by` which job killed.
+
+    `kept_s` seconds of earlier segments count, because a checkpoint has kept them.
+    """
 
     parent: str
     segment: int
     is_rest: bool
     extra_s: float
     by: str = ""
+    kept_s: float = 0.0
 
 
 def parse_metadata(metadata: str) -> dict[str, str]:
@@ -87,9 +91,9 @@ class JobRecord(NamedTuple):
     """One job of a user, joined from its rows.
 
     `runtime_s` is the work that counts: the run time of the last segment if the job restarted from scratch, the sum of
-    the segments if it continued; both without `extra_s`. `segments` are the runs in order; a rejected job has none.
-    `fields` are the job's fields in the workload file, if that was read. Measures of jobs are in
-    `pybatsched.metrics.job_table`.
+    the segments if it continued, and what a checkpoint has kept of earlier segments; all without `extra_s`. `segments`
+    are the runs in order; a rejected job has none. `fields` are the job's fields in the workload file, if that was
+    read. Measures of jobs are in `pybatsched.metrics.job_table`.
     """
 
     id: str
@@ -129,7 +133,7 @@ def lineage_of(metadata: str) -> Lineage | None:
     """Parse the lineage in a segment's metadata; None for a job that continues no other.
 
     >>> lineage_of("parent=w0!12;segment=1;kind=requeue;work=rest;by=w0!7;extra_s=2.5")
-    Lineage(parent='w0!12', segment=1, is_rest=True, extra_s=2.5, by='w0!7')
+    Lineage(parent='w0!12', segment=1, is_rest=True, extra_s=2.5, by='w0!7', kept_s=0.0)
     """
     if "parent=" not in metadata:
         return None
@@ -138,10 +142,11 @@ def lineage_of(metadata: str) -> Lineage | None:
         return None
     try:
         segment, extra_s = int(values.get("segment", "1")), float(values.get("extra_s", "0"))
+        kept_s = float(values.get("kept_s", "0"))
     except ValueError:
-        segment, extra_s = 1, 0.0
+        segment, extra_s, kept_s = 1, 0.0, 0.0
     parent, by = id_from_note(values["parent"]), id_from_note(values.get("by", ""))
-    return Lineage(parent, segment, values.get("work") == "rest", extra_s, by)
+    return Lineage(parent, segment, values.get("work") == "rest", extra_s, by, kept_s)
 
 
 def facts_of(metadata: str) -> Mapping[str, float]:
@@ -174,6 +179,8 @@ def join_segments(first: Outcome | None, later: Sequence[Outcome], fields: Mappi
     for outcome, lineage in reversed(parts):
         # A segment that was killed before its work started has no work; it must not reduce the sum.
         runtime_s += max(outcome.runtime_s - (lineage.extra_s if lineage is not None else 0.0), 0.0)
+        if lineage is not None:
+            runtime_s += lineage.kept_s
         if lineage is None or not lineage.is_rest:
             break
     job_id = first.id if first is not None else chain[0][1].parent if chain[0][1] is not None else last.id

@@ -34,6 +34,8 @@ from pybatsched.results.run_state import (
 )
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
+from pybatsched.workload.formats.files import digest_of
+from pybatsched.workload.prepare import scale_load
 from pybatsched.workload.selection import Selection
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ READ_OPTIONS: Final = {
     "selection": None,
     "lenient": False,
     "units": None,
+    "scale_load": None,
 }
 
 
@@ -308,7 +311,13 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     given = read_options_of(summary)
     names = {"log_format": "format", "mapping": "mapping", "size_in": "size_in", "timezone": "timezone"}
     how |= {to: None if given[name] is None else str(given[name]) for name, to in names.items()}
-    return {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
+    found = {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
+    factor = given["scale_load"]
+    if factor is None:
+        return found
+    if not isinstance(factor, int | float) or not 0 < factor < math.inf:
+        raise InputError(f"{prefix}_summary.json: scale_load is {factor!r:.40}; expected a number above 0")
+    return {name: scale_load(workload, factor) for name, workload in found.items()}
 
 
 def _check_all_evaluated(prefix: str, summary: Mapping[str, Any]) -> None:
@@ -360,7 +369,8 @@ def _named_workloads(summary: Mapping[str, Any]) -> list[Any]:
 def _unchanged(prefix: str, summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
     """Return the workload files that a summary names, with their content; empty if one has changed.
 
-    A workload that was written beside the results is found there, also after the files were moved.
+    The content of a directory, whose files are a table, is empty. A workload that was written beside the results is
+    found there, also after the files were moved.
     """
     found = []
     beside = Path(f"{prefix}{WORKLOAD}")
@@ -370,7 +380,11 @@ def _unchanged(prefix: str, summary: Mapping[str, Any]) -> list[tuple[str, bytes
         path = Path(str(file.get("file")))
         path = beside if beside.is_file() and path.name.endswith(WORKLOAD) else path
         content = path.read_bytes() if path.is_file() else b""
-        if hashlib.sha256(content).hexdigest() != file.get("sha256"):
+        try:
+            digest = digest_of(path) if path.is_dir() else hashlib.sha256(content).hexdigest()
+        except InputError:  # a directory without the files of a table
+            return []
+        if digest != file.get("sha256"):
             return []
         found.append((str(path), content))
     return found

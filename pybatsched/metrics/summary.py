@@ -58,6 +58,7 @@ class Result:
     `stopped` is the reason if the run was ended from outside. `cut_at` is the time at which the simulation was
     truncated, with `n_to_come` jobs not submitted yet. `n_too_large` jobs were rejected because the machine is too
     small for them. `predictions_by_user` has the quality of predicted run times, if there are any.
+    `reservations` are the windows of reserved hosts.
     """
 
     finished: bool
@@ -75,6 +76,7 @@ class Result:
     energy: Energy | None = None
     n_too_large: int = 0
     predictions_by_user: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    reservations: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,7 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         **({"energy": result.energy.as_dict()} if result.energy is not None else {}),
         **({"policy_figures": dict(result.policy_figures)} if result.policy_figures else {}),
         **({"predictions_by_user": dict(result.predictions_by_user)} if result.predictions_by_user else {}),
+        **({"reservations": [dict(one) for one in result.reservations]} if result.reservations else {}),
         "n_unfinished": len(result.stuck),
         "unfinished": [_unfinished(job, is_cut=result.cut_at is not None) for job in result.stuck],
         "rejections": [{"n": n, "first_reason": why} for n, why in result.rejections],

@@ -18,6 +18,7 @@ from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, Reje
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
+from pybatsched.core.services.failures import FIRST, rule_of
 from pybatsched.errors import InputError
 from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.options import QueueFields, QueueOptions
@@ -168,6 +169,10 @@ class LocalScheduler(ABC):
         """Handle a new estimate of a running job of the partition. By default as a change of machines."""
         self.machines_changed(now)
 
+    def uses_new_estimates(self, now: float) -> bool:  # noqa: ARG002
+        """Return whether new estimates of running jobs may cause a decision before the next event."""
+        return True
+
     def decide(self, now: float) -> Iterable[Decision]:
         """Return the decisions of `plan`; none if the queue is empty or while a kill is pending here."""
         if not self.queue or self.partition.n_kills_pending:
@@ -260,7 +265,20 @@ class LocalScheduler(ABC):
         profile, soon = AvailabilityProfile(now, self.partition.n_free), round(now + TICK, 6)
         for job in self.partition.running_jobs:
             profile.give(self.partition.n_returned_by(job), max(job.expected_end_at, soon), math.inf)
+        if self.partition.returning or self.partition.upcoming:
+            self._reserve(profile, soon)
         return profile
+
+    def _reserve(self, profile: AvailabilityProfile, soon: float) -> None:
+        """Take the reservations of hosts that are known from a profile, and give back absent ones. O(windows)."""
+        partition = self.partition
+        for at, procs in partition.returning:
+            if at >= soon:  # else nobody knows when they return
+                profile.give(len(procs & partition.away), at, math.inf)
+        away = partition.away
+        for window in partition.upcoming:
+            n = len((window.procs & partition.procs) - away)
+            profile.take(n, window.start_at, window.end_at)
 
     def shadow(self, head: Job, now: float) -> tuple[float, int]:
         """Return a job's shadow time, and the number of extra processors at that time. O(running).
@@ -271,6 +289,8 @@ class LocalScheduler(ABC):
         """
         n_then = self.partition.n_free
         shadow_at = -math.inf
+        if self.partition.returning or self.partition.upcoming:
+            return self._shadow_around(head, now)
         for job in self.partition.running_jobs:
             end_at = job.expected_end_at
             if n_then >= head.n_procs and end_at > shadow_at:
@@ -282,11 +302,25 @@ class LocalScheduler(ABC):
             return math.inf, 0
         return shadow_at, n_then - head.n_procs
 
-    def pick(self, job: Job, now: float) -> IntervalSet | None:  # noqa: ARG002
+    def _shadow_around(self, head: Job, now: float) -> tuple[float, int]:
+        """Return the shadow time of a job and the extra processors, with reservations of hosts. O(running + windows).
+
+        If hosts are reserved later, no processor is extra: a job beside the head might need one of them.
+        """
+        profile = self.expected_profile(now)
+        start_at = profile.earliest(head.n_procs, self.span_s(head), profile.next_step(now))
+        if start_at == math.inf or self.partition.upcoming:
+            return start_at, 0
+        return start_at, profile.least_free(start_at, instant(start_at, TICK)) - head.n_procs
+
+    def pick(self, job: Job, now: float) -> IntervalSet | None:
         """Return the processors that a job starts on now: the lowest free ones, unless overridden. Enough are free.
 
-        None means not now: the rule then continues as if the job did not fit.
+        None means not now: the rule then continues as if the job did not fit. By default this is so if it would overlap
+        a reservation of hosts.
         """
+        if self.partition.upcoming:
+            return self.partition.first_for(job.n_procs, now, self.span_s(job))
         return self.partition.free.first(job.n_procs)
 
     def start(self, entry: Entry, reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
@@ -312,6 +346,9 @@ class LocalScheduler(ABC):
             return "it is not in this queue"
         if self.partition.n_kills_pending:
             return "a kill is under way in partition {}", self.partition.name
+        window = self.partition.obstacle(job.n_procs, now, self.span_s(job))
+        if window is not None:
+            return "would overlap reservation {} from {} to {}", window.name, window.start_at, window.end_at
         head = self.queue[0].job
         if head is job:
             return "head of the queue: needs {} processors, {} are free", job.n_procs, self.partition.n_free
@@ -340,13 +377,13 @@ class QueuePolicy(Policy):
         self.locals: list[LocalScheduler] = []
         self._urgent: list[Decision] = []
 
-    def submit_to(self, local: LocalScheduler, job: Job, now: float) -> bool:
+    def submit_to(self, local: LocalScheduler, job: Job, now: float, *, front: bool = False) -> bool:
         """Queue a job, or reject it if it can never start there. Return whether it was queued."""
         refusal = local.refusal(job)
         if refusal is not None:
             self._urgent.append(RejectJob(job.id, reason=refusal))
             return False
-        local.submit(job, now)
+        local.submit(job, now, front=front)
         return True
 
     def ran_on(self, job: Job) -> LocalScheduler:
@@ -365,6 +402,14 @@ class QueuePolicy(Policy):
     def on_job_killed(self, job: Job, now: float) -> None:
         """Notify the scheduler of its partition. A requeued job is in no queue until the policy submits it again."""
         self.ran_on(job).ended(job, now)
+
+    def on_failure(self, job: Job, now: float) -> None:
+        """Queue a job whose machine failed: in front of the queue that it came from, or as a new one."""
+        ran_on = job.past[-1].partition
+        if ran_on is not None and rule_of(self.options) in FIRST:
+            self.submit_to(self.ran_on(job), job, now, front=True)
+        else:
+            self.on_job_submitted(job, now)
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
         """Put a held job that lost its processors in front of the queue of the partition it was held in."""
@@ -453,6 +498,10 @@ class LocalPolicy(QueuePolicy):
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
         """Notify the scheduler."""
         self.local.machines_changed(now)
+
+    def uses_new_estimates(self, now: float) -> bool:
+        """Return the scheduler's answer."""
+        return self.local.uses_new_estimates(now)
 
     def decide(self, now: float) -> Iterable[Decision]:
         """Return the pending rejections and answers, then the scheduler's decisions."""

@@ -290,6 +290,8 @@ def _field(job: Job, name: str) -> float:
     try:
         value = job.fields[name]
     except KeyError:
+        if name in _VARIABLES:
+            raise InputError(f"job {job.id}: the order needs the field {name}; expected a number, found none") from None
         hint = close_to(name, (*_VARIABLES, *NAMED_ORDERS, *ALIASES))
         raise InputError(
             f"job {job.id}: unknown name {name!r} in an order, and the job has no such field; {hint}"

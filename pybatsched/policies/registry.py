@@ -14,7 +14,7 @@ import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 from pybatsched.core import error_texts
 from pybatsched.core.fields import JobFields, field_descriptions
 from pybatsched.core.policy import BatsimFeature, Options, Policy, TrustedFiles
+from pybatsched.core.services.failures import REQUEUING
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
 from pybatsched.policies.loading import module_of, names_file, split
 from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
@@ -39,6 +40,11 @@ GROUP: Final = "pybatsched.policies"
 
 #: The option for the planned duration of jobs that have neither walltime nor estimate.
 _ASSUMED: Final = "assume_walltime"
+
+
+def batsim_args(needs: Iterable[BatsimFeature]) -> list[str]:
+    """Return the options that Batsim must be started with for these features, in a fixed order."""
+    return sorted(need.batsim_option for need in needs)
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class PolicySource:
     @property
     def batsim_args(self) -> list[str]:
         """The options that Batsim must be started with, in a fixed order."""
-        return sorted(need.batsim_option for need in BatsimFeature if need in self.cls.needs)
+        return batsim_args(self.cls.needs)
 
     @property
     def table_name(self) -> str:
@@ -212,6 +218,26 @@ class PolicyPlan:
         options = self.options_for(begins)
         of = next(f"{option}_options" for option in self.source.cls.borrows if getattr(options, option, "") == name)
         return Reserving(name, f'{of}={{"{_ASSUMED}": SECONDS}}' if of in known else "")
+
+    def with_default(self, option: str, value: Any, begins: SimulationBegins | None = None) -> PolicyPlan:
+        """Return the plan with a value for an option that no source sets. Raises InputError for an unknown option."""
+        if option in self._merged(begins):
+            return self
+        if option not in self.source.option_fields:
+            raise InputError(
+                f"policy {self.source.name} has no option {option}; expected Options that subclass pybatsched.Options"
+            )
+        return replace(self, given={**self.given, option: value})
+
+    def needs(self, begins: SimulationBegins | None = None) -> frozenset[BatsimFeature]:
+        """Return the features of Batsim that the policy needs with its options."""
+        merged = self._merged(begins)
+        rule, _ = merged.get("on_failure", (None, None))
+        tables, _ = merged.get("host_reservations", (None, None))
+        requeues = isinstance(rule, str) and rule in REQUEUING
+        requeues |= isinstance(tables, list | tuple) and any("requeue" in _texts(table) for table in tables)
+        own = self.source.cls.needs
+        return own | {BatsimFeature.DYNAMIC_JOBS} if requeues else own
 
     def make(self, begins: SimulationBegins) -> Policy:
         """Create the policy. Raises InputError for an exception of its constructor."""

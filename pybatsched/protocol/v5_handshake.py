@@ -130,7 +130,7 @@ def features_for(needs: Iterable[BatsimFeature]) -> Features:
 
 #: Hooks that Batsim 5 never triggers, and the feature that it lacks.
 _NEVER_CALLED: Final = {
-    "on_answer": "queries (of energy, say)",
+    "on_answer": "queries (for example of energy)",
     "on_job_message": "messages of jobs",
 }
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pybatsched.campaign.tune import Trial
 from pybatsched.errors import InputError, quantity
-from pybatsched.metrics.figure_names import resolved
+from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.job_fields import matches
 from pybatsched.report import durations, figure_style, figures
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
-from pybatsched.report.campaign.layout import charts_of
+from pybatsched.report.campaign.layout import charts_of, sweep_charts
+from pybatsched.report.campaign.means import differences_of
 from pybatsched.report.campaign.points import Point, baseline_of
 from pybatsched.report.figure_style import plain
 from pybatsched.report.scales import Scale, ScaleOption, log_ticks, scale_of
@@ -35,6 +37,8 @@ KINDS: Final = {
     "ratios": FigureKind(is_ratio=True, is_mean=False),
     "means": FigureKind(is_ratio=False, is_mean=True),
     "mean-ratios": FigureKind(is_ratio=True, is_mean=True),
+    "sweep": FigureKind(is_ratio=False, is_mean=True),
+    "differences": FigureKind(is_ratio=False, is_mean=True),
 }
 _MAX_BOXES: Final = 40  # side by side; more columns are placed below
 _SLOT: Final = 0.26
@@ -67,7 +71,7 @@ class CampaignFigureOptions(NamedTuple):
 
 
 def figure_of(kind: str, points: Sequence[Point], options: CampaignFigureOptions | None = None) -> Figure:
-    """Return a figure of a campaign: boxes, ratios, means or mean-ratios, one chart below the other.
+    """Return a figure of a campaign: boxes, ratios, means, mean-ratios or sweep, one chart below the other.
 
     All charts have the same axis of values. Raises InputError for data that cannot be drawn.
     """
@@ -90,11 +94,15 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignFigureOptions) -
     if kind not in KINDS:
         raise InputError(f"figure {kind!r:.40}: expected one of {', '.join(KINDS)}")
     is_mean = KINDS[kind].is_mean
+    if kind == "differences":
+        return _differences(points, options)
     charts = [_renamed(chart, options.labels) for chart in _charts(kind, points, options)]
     axis = scale_of(charts, with_dots=not is_mean, with_intervals=is_mean)
     if options.scale == "log" and not axis.is_log:
         what = f"{kind} of {charts[0].measure_title}"
         raise InputError(f"--scale log: {what} are not all above 0; use --scale linear or --scale auto")
+    if kind == "sweep":
+        return _sweep(charts, axis, options.width or figure_style.TEXT_IN), _described(kind, charts, axis)
     width = options.width or max(_width(chart) for chart in charts)
     heights = [_height(chart, width) for chart in charts]
     with figure_style.style(width):
@@ -102,11 +110,16 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignFigureOptions) -
         parts = figure.subfigures(len(charts), 1, squeeze=False, height_ratios=heights)
         for part, chart in zip(parts[:, 0], charts, strict=True):
             _chart(part, chart, axis, width, as_means=is_mean)
+    return figure, _described(kind, charts, axis)
+
+
+def _described(kind: str, charts: Sequence[Chart], axis: Scale) -> str:
+    """Return the description of a figure."""
     n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
     n_undefined = sum(chart.n_undefined for chart in charts)
     without = f" ({n_undefined:,} without: the baseline is 0)" if n_undefined else ""
     on_axis = ", on a logarithmic axis" if axis.is_log else ""
-    return figure, f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{without}{on_axis}"
+    return f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{without}{on_axis}"
 
 
 def _charts(kind: str, all_points: Sequence[Point], options: CampaignFigureOptions) -> list[Chart]:
@@ -115,7 +128,29 @@ def _charts(kind: str, all_points: Sequence[Point], options: CampaignFigureOptio
     if each and not any(each in point.each for point in points):
         kept = sorted({key for point in points for key in point.each})
         raise InputError(f"each {each!r:.60}: expected {', '.join(kept) or 'a campaign with each = [...] in its file'}")
-    known = sorted({key for point in points for key in _figures(point, each)})
+    name = _figure_name(points, options)
+    baseline = baseline_of(points, options.baseline)
+    is_ratio = KINDS[kind].is_ratio
+    if is_ratio and not baseline:
+        raise InputError(f"{kind}: expected a campaign with several policies or settings")
+    if kind == "sweep":
+        charts = sweep_charts(points, name, only=policy, each=each)
+        if not charts:
+            raise InputError(
+                "sweep: expected a campaign whose workloads have `load = [...]`, found no point with a load"
+            )
+    else:
+        charts = charts_of(points, name, baseline, ratios=is_ratio, only=policy, each=each)
+    if not charts:
+        nothing = f"no points to show of {policy or 'any policy'}"
+        why = _why_no_ratio(points, name, baseline, policy, each) if is_ratio else ""
+        raise InputError(f"{kind}: {why or nothing}")
+    return [replace(chart, scale=options.scale) for chart in charts]
+
+
+def _figure_name(points: Sequence[Point], options: CampaignFigureOptions) -> str:
+    """Return the name of the figure to draw. Raises InputError for unknown figures and policies."""
+    known = sorted({key for point in points for key in _figures(point, options.each)})
     mean = f"mean_{options.figure}"
     name = mean if options.figure not in known and mean in known else resolved(options.figure, known)
     if not known:
@@ -123,18 +158,9 @@ def _charts(kind: str, all_points: Sequence[Point], options: CampaignFigureOptio
     if name not in known:
         raise InputError(f"measure {options.figure!r:.60}: expected one of {', '.join(known)}")
     policies = list(dict.fromkeys(point.policy for point in points))
-    if policy and policy not in policies:
-        raise InputError(f"policy {policy!r:.60}: expected one of {', '.join(policies)}")
-    baseline = baseline_of(points, options.baseline)
-    is_ratio = KINDS[kind].is_ratio
-    if is_ratio and not baseline:
-        raise InputError(f"{kind}: expected a campaign with several policies or settings")
-    charts = charts_of(points, name, baseline, ratios=is_ratio, only=policy, each=each)
-    if not charts:
-        nothing = f"no points to show of {policy or 'any policy'}"
-        why = _why_no_ratio(points, name, baseline, policy, each) if is_ratio else ""
-        raise InputError(f"{kind}: {why or nothing}")
-    return [replace(chart, scale=options.scale) for chart in charts]
+    if options.policy and options.policy not in policies:
+        raise InputError(f"policy {options.policy!r:.60}: expected one of {', '.join(policies)}")
+    return name
 
 
 def chosen(points: Sequence[Point], only: Sequence[str]) -> list[Point]:
@@ -322,3 +348,101 @@ def _draw_means(panel: Any, boxes: Sequence[Box], positions: Sequence[int], axis
         panel.plot([position, position], [whisker.low, whisker.high], "-", color=color, linewidth=1.1)
         panel.plot([position], [whisker.low], "v" if whisker.is_cut_below else "_", color=color, markersize=5)
         panel.plot([position], [whisker.high], "^" if whisker.is_cut_above else "_", color=color, markersize=5)
+
+
+def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
+    """Draw a line for each chart over the offered load, means with their intervals, a panel for each row."""
+    rows = list(dict.fromkeys(row for chart in charts for row in chart.rows))
+    height = _ROW if width > figure_style.WIDTHS["column"] * 1.5 else 1.9
+    loads = sorted({float(box.category) for chart in charts for box in chart.boxes})
+    step = (loads[-1] - loads[0]) / 100 or 0.005
+    with figure_style.style(width):
+        figure = figure_style.new_figure(width, height * len(rows) + 0.5)
+        panels: Any = figure.subplots(len(rows), 1, squeeze=False, sharex=True)[:, 0]
+        handles: dict[str, Any] = {}
+        for panel, row in zip(panels, rows, strict=True):
+            for number, chart in enumerate(charts):
+                boxes = sorted((box for box in chart.boxes if box.row == row), key=lambda box: float(box.category))
+                if not boxes:
+                    continue
+                aside = step * (number - (len(charts) - 1) / 2)  # so that intervals do not cover each other
+                at = [float(box.category) + aside for box in boxes]
+                look = figure_style.line(number)
+                (handle,) = panel.plot(at, [box.mean.mean for box in boxes], marker="o", markersize=3, **look)
+                handles.setdefault(chart.subject, handle)
+                for x, box in zip(at, boxes, strict=True):
+                    if box.mean.half is not None:
+                        whisker = axis.whisker(box.mean)
+                        ends = [whisker.low, whisker.high]
+                        panel.plot([x, x], ends, "-", marker="_", markersize=4, color=look["color"], linewidth=0.8)
+            _set_axis(panel, axis, is_time=_is_time(charts[0]))
+            panel.set_xticks(loads, [f"{load:g}" for load in loads])
+            panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+            panel.set_axisbelow(True)
+            panel.set_ylabel(textwrap.fill(_title(charts[0], axis), _ALONG))
+            figure_style.add_title(panel, row)
+        panels[-1].set_xlabel(charts[0].x_title)
+        figure_style.add_legend(figure, list(handles.items()), "upper left")
+    made: Figure = figure
+    return made
+
+
+def _differences(all_points: Sequence[Point], options: CampaignFigureOptions) -> tuple[Figure, str]:
+    """Draw the differences of all settings to a baseline with their intervals, a panel for each family."""
+    points = chosen(all_points, options.only)
+    if options.each:
+        raise InputError("each: expected without it; a difference is one of whole runs")
+    figure_name, baseline = _figure_name(points, options), baseline_of(points, options.baseline)
+    if not baseline:
+        raise InputError("differences: expected a campaign with several policies or settings")
+    kept = [point for point in points if point.setting == baseline or options.policy in {"", point.policy}]
+    found = differences_of(kept, figure_name, baseline)
+    families = list(dict.fromkeys(row["family"] for row in found))
+    title, unit = name_and_unit(figure_name)
+    width = options.width or figure_style.TEXT_IN
+    n_rows = [sum(row["family"] == family for row in found) for family in families]
+    with figure_style.style(width):
+        figure: Any = figure_style.new_figure(width, 0.75 + sum(0.45 + 0.26 * n for n in n_rows))
+        panels = figure.subplots(len(families), 1, squeeze=False, sharex=True, height_ratios=[n + 1 for n in n_rows])
+        for panel, family in zip(panels[:, 0], families, strict=True):
+            own = [row for row in found if row["family"] == family]
+            for place, row in enumerate(own):
+                if row["low"] is not None:
+                    ends = [row["low"], row["high"]]
+                    panel.plot(ends, [place, place], "-", marker="|", markersize=5, color=_DOT, linewidth=1.1)
+                panel.plot([row["difference"]], [place], "o", color=_DOT, markersize=4)
+            panel.axvline(0.0, color="#444444", linestyle="--", linewidth=0.8, zorder=0)
+            names = [plain(options.labels.get(row["policy"], row["policy"])) for row in own]
+            ns = [f"n = {row['n']:,}" for row in own]
+            panel.set_yticks(range(len(own)), [f"{name} ({n})" for name, n in zip(names, ns, strict=True)])
+            panel.set_ylim(len(own) - 0.5, -0.5)
+            panel.xaxis.set_major_formatter("{x:,.10g}")
+            panel.grid(axis="x", color="#e4e4e4", linewidth=0.6)
+            panel.set_axisbelow(True)
+            figure_style.add_title(panel, options.labels.get(family, family))
+        better = {"lower": "; left is better", "higher": "; right is better"}.get(found[0]["better"], "")
+        shown = plain(options.labels.get(baseline, baseline))
+        label = f"{title}{unit}: policy minus {shown}{better}"
+        panels[-1, 0].set_xlabel(figure_style.wrapped(label, width - 1.0, figure_style.font_size(figure)))
+    return figure, f"differences of {title}{unit} to {baseline}, {quantity(len(found), 'comparison')}"
+
+
+def draw_trials(trials: Sequence[Trial], figure: str, path: str | Path) -> None:
+    """Draw the values of the trials of a search, and the best value so far, into a file. Raises InputError."""
+    figure_style.check_path(path)
+    marks = {"complete": ("o", _DOT), "ended early": ("x", _GREY)}
+    with figure_style.style():
+        drawn: Any = figure_style.new_figure(figure_style.TEXT_IN, 2.8)
+        panel = drawn.subplots()
+        handles: list[tuple[str, Any]] = []
+        for state, (marker, color) in marks.items():
+            own = [trial for trial in trials if trial.state == state]
+            at, values = [trial.number + 1 for trial in own], [trial.value for trial in own]
+            handles.append((state, panel.scatter(at, values, s=14, marker=marker, color=color, linewidths=0.9)))
+        best = [(trial.number + 1, trial.best) for trial in trials if trial.best is not None]
+        (line,) = panel.step(*zip(*best, strict=True), where="post", color=figure_style.COLORS[1], linewidth=1.4)
+        figure_style.add_legend(drawn, [*handles, ("best so far", line)], "upper left")
+        panel.set_xlabel("trial")
+        panel.set_ylabel(textwrap.fill(plain(figure), _ALONG))
+        panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+        figure_style.write(drawn, path)

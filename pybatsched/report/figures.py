@@ -16,8 +16,19 @@ from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps
 from pybatsched.report import durations, figure_style
 from pybatsched.report.figure_style import COLORS, plain
-from pybatsched.report.gantt.bars import HELD, LOAD, LOST, PLAIN, SUSPENDED, URGENT, bars_of, color_of, legend_of
-from pybatsched.report.gantt.cluster_rows import Rows, rows_of
+from pybatsched.report.gantt.bars import (
+    HELD,
+    LOAD,
+    LOST,
+    PLAIN,
+    RESERVED_TEXT,
+    SUSPENDED,
+    URGENT,
+    bars_of,
+    color_of,
+    legend_of,
+)
+from pybatsched.report.gantt.cluster_rows import Rows, reserved_hosts, rows_of
 from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
 
 if TYPE_CHECKING:
@@ -32,6 +43,8 @@ _HEADROOM: Final = 1.2  # end of a logarithmic axis of values, over the largest 
 _MAX_LINES: Final = 3  # of queues in one chart; more runs have a panel each
 _MANY_BARS: Final = 2_000
 _MAX_COLORED_JOBS: Final = 300  # with more jobs, single jobs cannot be distinguished by colours
+#: The look of reservations of hosts.
+_RESERVED: Final = {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5}
 _FIXED_SCALE: Final = ("gantt", "utilisation")  # figures whose axis of values is always linear
 _OF_JOBS: Final = ("cdf", "boxes")  # figures of a measure of jobs
 _THOUSANDS: Final = "{x:,.10g}"
@@ -160,6 +173,15 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Fig
         style = _style(look, colors[look]) | (crowded if look == PLAIN else {})
         axes.add_collection(collections.PolyCollection(corners[look], **style))
     handles = [(text, patches.Patch(**_style(look, "#1f77b4"))) for look, text in legend_of(bars).items()]
+    for reserved in reserved_hosts(run, rows):
+        boxes = [
+            [(reserved.begin, low), (reserved.end, low), (reserved.end, high), (reserved.begin, high)]
+            for low, high in reserved.procs
+            if reserved.end >= begin and reserved.begin <= end
+        ]
+        axes.add_collection(collections.PolyCollection(boxes, zorder=0, **_RESERVED))
+    if run.summary.get("reservations"):
+        handles.append((RESERVED_TEXT, patches.Patch(**_RESERVED)))
     if handles:
         figure_style.add_legend(figure, handles, "lower left")
     axes.autoscale()

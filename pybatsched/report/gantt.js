@@ -13,7 +13,8 @@ function pybatschedGantt(box, data, board) {
   const user = data.users && decode(data.user, Uint32Array);
   const hues = decode(data.hues, Uint8Array), shades = {};
   for (const [name, column] of Object.entries(data.shades)) shades[name] = decode(column, Uint8Array);
-  const n = left.length, BLOCK = 512, KIND = 7, HELD = 3, LOAD = 4, URGENT = 8;
+  const n = left.length, BLOCK = 512, KIND = 7, HELD = 3, LOAD = 4, URGENT = 8, RESERVED = 16;
+  const reservedAt = (x, y) => (x + y) % 8 < 2 ? 0xffb4b4b4 : 0xffe8e8e8; // the colour of a pixel: grey, with stripes
   // Rectangles come in the order of their starts; a block knows how far its longest one reaches.
   const reach = new Float64Array(Math.ceil(n / BLOCK));
   for (let i = 0; i < n; i++) reach[(i / BLOCK) | 0] = Math.max(reach[(i / BLOCK) | 0], right[i]);
@@ -58,6 +59,13 @@ function pybatschedGantt(box, data, board) {
       const y = (p) => Math.min(Math.max(Math.floor((view.p1 - p) / (view.p1 - view.p0) * ph), 0), ph);
       if (k % 2) pixels.fill(0xfffaf3ee, y(to) * pw, y(from) * pw);
     });
+    for (const [from, to, lowest, highest] of data.reserved || []) { // reservations of hosts, behind all jobs
+      const across = (t) => Math.min(Math.max(Math.floor((t - view.t0) / (view.t1 - view.t0) * pw), 0), pw);
+      const down = (p) => Math.min(Math.max(Math.floor((view.p1 - p) / (view.p1 - view.p0) * ph), 0), ph);
+      const x1 = across(from), x2 = across(to);
+      for (let y = down(highest); y < down(lowest); y++)
+        for (let x = x1; x < x2; x++) pixels[y * pw + x] = reservedAt(x, y);
+    }
     const { t0, t1, p0, p1 } = view, sx = pw / (t1 - t0), sy = ph / (p1 - p0), kinds = shades[board.shade.name];
     const colors = board.shade.colors, colorOf = kinds ? (k) => colors[kinds[k]] : (k) => data.palette[hues[k]];
     let seen = 0;
@@ -258,7 +266,9 @@ function pybatschedGantt(box, data, board) {
       const w = sample.width = Math.round(34 * scale), h = sample.height = Math.round(16 * scale);
       sample.style.width = "34px"; sample.style.height = "16px";
       const drawn = sample.getContext("2d"), small = drawn.createImageData(w, h);
-      pybatschedBars(new Uint32Array(small.data.buffer), w, h, Math.max(1, Math.round(scale)))(kind, data.palette[0], 0, 0, w, h);
+      const dots = new Uint32Array(small.data.buffer);
+      if (kind === RESERVED) for (let i = 0; i < w * h; i++) dots[i] = reservedAt(i % w, (i / w) | 0);
+      else pybatschedBars(dots, w, h, Math.max(1, Math.round(scale)))(kind, data.palette[0], 0, 0, w, h);
       drawn.putImageData(small, 0, 0);
       entry.append(meaning);
     }

@@ -132,6 +132,7 @@ def _read_options(summary: Mapping[str, Any]) -> dict[str, str]:
     units = how["units"]
     return {
         "jobs chosen": _pairs(chosen) if isinstance(chosen, dict) and chosen else _UNKNOWN,
+        "load": _UNKNOWN if how["scale_load"] is None else f"submission times divided by {how['scale_load']!s:.12}",
         "walltimes": str(how["walltimes"] or _UNKNOWN),
         "sizes in": f"{units}s" if units else _changed(how, "size_in"),
         "times in": _changed(how, "timezone"),

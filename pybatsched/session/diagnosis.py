@@ -41,7 +41,7 @@ def diagnose(engine: Engine) -> str:
 def why_waiting_text(engine: Engine, job: Job, now: float) -> str:
     """Return the policy's reason why a job waits."""
     try:
-        return d.reason_text(engine.policy.why_waiting(job, now))
+        return d.reason_text(engine.why_waiting(job, now))
     except NOT_THE_PLUGINS:
         raise
     except Exception as error:  # noqa: BLE001  a broken explanation must not hide the deadlock

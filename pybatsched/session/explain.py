@@ -1,7 +1,7 @@
 """Histories of jobs from a journal: submitted, not started and why, started by which rule, requeued, ended.
 
 Events and decisions are read from the journal. Why a job was *not* started is asked from the policy, which is replayed.
-If the current policy answers otherwise than the recorded one, the history contains a line about it and continues
+If the current policy decides differently from the recorded one, the history contains a line about it and continues
 without these reasons.
 """
 
@@ -182,7 +182,7 @@ def explain(
     except InputError as error:
         if policy is not None or given:
             raise
-        histories.add_to_all(0.0, f"(why it waited is not known: {error})")
+        histories.add_to_all(0.0, f"(why the job waited is unknown: {error})")
     namesakes: dict[str, None] = {}
     transcript = Transcript()
     now = 0.0
@@ -305,7 +305,7 @@ def full_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
     """Return the result of `explain` for all jobs at once. O(journal + waiting jobs at each exchange).
 
     The recorded policy is asked why jobs wait. Raises InputError, before the journal is read, if it cannot be asked. If
-    it answers otherwise than recorded, all histories contain a line about it.
+    it decides differently from the recording, all histories contain a line about it.
     """
     histories = _Histories(takes_all=True)
     replayed = _PolicyReplay(session_for(reader))
@@ -325,5 +325,5 @@ def _difference(session: Session, exchange: Exchange) -> str:
     except PybatschedError as error:
         same = exchange.error is not None
         if isinstance(error, UntrustedFileError) and not same:
-            return f"why it waited is not known: {error}"
-    return "" if same else "from here on today's policy answers otherwise; why it waited is not known"
+            return f"why the job waited is unknown: {error}"
+    return "" if same else "from here on the policy decides differently; why the job waited is unknown"

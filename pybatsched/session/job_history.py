@@ -88,7 +88,7 @@ class JobHistory:
                 self.wire_ids.add(wire_id)
                 kind = "requeued" if "kind=requeue" in text else "replaced"
                 extra_s = dict(part.partition("=")[::2] for part in text.split(";")).get("extra_s")
-                return f"{kind}, goes on as {wire_id}" + (f" with {extra_s} s that are no work" if extra_s else "")
+                return f"{kind}, continues as {wire_id}" + (f" with {extra_s} s that are not work" if extra_s else "")
             case _:
                 return decision_text(decision)
 
@@ -108,7 +108,7 @@ class JobHistory:
                 self.held_from = None
                 self.add(now, "released: it waits again")
             try:
-                reason = engine.policy.why_waiting(job, now)
+                reason = engine.why_waiting(job, now)
             except Exception as error:  # noqa: BLE001  a broken explanation must not hide the history
                 reason = f"(why_waiting raised {type(error).__name__}: {error})"
             self._not_started(now, reason)

@@ -149,7 +149,7 @@ class Session:
             self._journal.end(how)
             self._journal.close()
 
-    def farewell(self, why: BaseException | str) -> bytes:
+    def error_reply(self, why: BaseException | str) -> bytes:
         """Return a reply that makes the peer stop: Batsim aborts on a message without `now`; else it would hang."""
         text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
         return msgspec.json.encode({"error": text.encode("utf-8", "replace").decode()})
@@ -227,7 +227,7 @@ def _codec_for(raw: bytes, plan: PolicyPlan) -> Codec:
         return v4
     from pybatsched.protocol.v5 import codec_for  # noqa: PLC0415
 
-    return codec_for(raw, plan.source.cls.needs)
+    return codec_for(raw, plan.needs())
 
 
 def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:

@@ -78,7 +78,7 @@ class ExternalScheduler:
         try:
             hello = read_hello(raw)
         except RemoteProtocolError as error:
-            why = _farewell_in(raw)
+            why = _error_in(raw)
             if why:
                 raise RemoteProtocolError(f"the scheduler stopped with an error: {why}", message_number=1) from None
             error.message_number = 1
@@ -103,7 +103,7 @@ class ExternalScheduler:
             raise
         return reply.now, reply.items
 
-    def farewell(self, now: float) -> None:
+    def send_end(self, now: float) -> None:
         """Send SIMULATION_ENDS to the scheduler of a simulation that cannot continue, and wait for its last reply."""
         self._send(now, (e.SimulationEnds(timestamp=now),))
         self._receive()
@@ -142,7 +142,7 @@ class ExternalScheduler:
         try:
             return self._codec.decode_decisions(raw)
         except RemoteProtocolError:
-            why = _farewell_in(raw)
+            why = _error_in(raw)
             if not why:
                 raise
             raise RemoteProtocolError(f"the scheduler stopped with an error: {why}") from None
@@ -170,7 +170,7 @@ def _why_rejected(keys: ClientKeys | None) -> str:
     return "the client key is not in its DIR/clients, or it runs without --curve"
 
 
-def _farewell_in(raw: bytes) -> str:
+def _error_in(raw: bytes) -> str:
     """Return the error text that a scheduler sent instead of a reply; empty if the message is not one."""
     try:
         text = msgspec.json.decode(raw, type=_Farewell).error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ AUTO: Final = "auto"
 EXACT: Final = "exact"
 SIMGRID: Final = "simgrid"
 CLOCKS: Final = (AUTO, EXACT, SIMGRID)
+#: The clock of `pybatsched batsim`.
+BATSIM: Final = "batsim"
 #: The release of Batsim 5 whose messages the simulator sends.
 BATSIM5_VERSION: Final = "5.0.0-rc2"
 
@@ -23,7 +25,8 @@ BATSIM5_VERSION: Final = "5.0.0-rc2"
 class SimulationOptions:
     """Batsim's options that affect a simulation, with Batsim's names. `batsim` is the version to act as: 4 or 5.
 
-    `clock` is EXACT, SIMGRID (which has a network), or AUTO: SIMGRID if a job communicates.
+    `clock` is EXACT, SIMGRID (which has a network), AUTO: SIMGRID if a job communicates, or BATSIM: SIMGRID also if
+    messages to the master take time, unless SIMGRID is not simulated with the other inputs.
     """
 
     dynamic_jobs: bool = False
@@ -67,5 +70,5 @@ class Scenario:
     platform: Platform
     workloads: Mapping[str, Workload]
     options: SimulationOptions = field(default_factory=SimulationOptions)
-    event_lists: Sequence[Sequence[ExternalEvent]] = ()
+    event_lists: Sequence[Iterable[ExternalEvent]] = ()
     ends_at: float = math.inf

@@ -21,6 +21,7 @@ from pybatsched.metrics.truncated import UnfinishedJob
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.protocol import Message
 from pybatsched.session.diagnosis import why_waiting_text
+from pybatsched.simulator.failures import FailureModel
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
@@ -49,24 +50,40 @@ Progress = Callable[[float, int], None]
 
 def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOptions:
     """Turn on the Batsim features that a policy needs."""
-    needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.source.cls.needs}
+    needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.needs(_begins_of(options))}
     return replace(options, **needed)
+
+
+def with_failure_rule(plan: PolicyPlan, options: SimulationOptions, failures: FailureModel) -> PolicyPlan:
+    """Return the plan for a run with random failures.
+
+    Its option `on_failure` is `requeue_first`, unless it is set. If repairs always take the same time, so is
+    `expected_repair_s`.
+    """
+    begins = _begins_of(options)
+    plan = plan.with_default("on_failure", "requeue_first", begins)
+    repair_s = failures.fixed_repair_s
+    return plan if repair_s is None else plan.with_default("expected_repair_s", repair_s, begins)
 
 
 def options_of(plan: PolicyPlan, options: SimulationOptions) -> Mapping[str, Any]:
     """Return the options of a policy, with those of Batsim's ``--sched-cfg``. Raises an error if one is wrong."""
-    begins = e.SimulationBegins(config=options.batsim_config(), timestamp=0.0)
-    return plan.options_for(begins).model_dump(mode="json")
+    return plan.options_for(_begins_of(options)).model_dump(mode="json")
+
+
+def _begins_of(options: SimulationOptions) -> e.SimulationBegins:
+    """Return the first event of a run, with Batsim's options only."""
+    return e.SimulationBegins(config=options.batsim_config(), timestamp=0.0)
 
 
 def field_models(plan: PolicyPlan, options: SimulationOptions) -> dict[str, type[JobFields]]:
     """Return the job field models of a policy and of the policies in its options, ``--sched-cfg`` included."""
-    return plan.field_models(e.SimulationBegins(config=options.batsim_config(), timestamp=0.0))
+    return plan.field_models(_begins_of(options))
 
 
 def reserving(plan: PolicyPlan, options: SimulationOptions) -> Reserving | None:
     """Return the policy that rejects jobs without walltime and estimate, ``--sched-cfg`` included; else None."""
-    return plan.reserving(e.SimulationBegins(config=options.batsim_config(), timestamp=0.0))
+    return plan.reserving(_begins_of(options))
 
 
 def run_policy(
@@ -104,7 +121,7 @@ def run_external(
     outputs: Outputs,
     *,
     timeout_s: float = 0.0,
-    farewell: bool = False,
+    send_end: bool = False,
     progress: Progress | None = None,
     tau_s: float = DEFAULT_TAU_S,
     on_message: OnMessage | None = None,
@@ -114,7 +131,7 @@ def run_external(
 ) -> Result:
     """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it gets no message, as in Batsim.
 
-    With `farewell` it then gets SIMULATION_ENDS, so that it can stop. It always gets SIMULATION_ENDS if the simulator
+    With `send_end` it then gets SIMULATION_ENDS, so that it can stop. It always gets SIMULATION_ENDS if the simulator
     stops a run that Batsim would continue. `on_message`, `before_last` and `keys` are those of `ExternalScheduler`.
     With `batsim` 5 the run starts with the handshake of Batsim 5 and uses its protocol.
     """
@@ -130,9 +147,9 @@ def run_external(
             scenario = replace(scenario, options=options)
             answer = batsim5.with_batsim5_fields(scheduler, scenario, endpoint)
         result = _run(scenario, answer, outputs, progress, None, n_before=int(is_greeted))
-        if (farewell or result.stopped) and not result.finished:
+        if (send_end or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # the scheduler may have stopped already
-                scheduler.farewell(result.ended_at)
+                scheduler.send_end(result.ended_at)
     return result
 
 
@@ -197,16 +214,25 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         figures=outputs.tally.figures(scenario.platform.n_procs),
         stuck=stuck,
         rejections=rejections,
-        remarks=() if engine is None else engine.remarks,
+        remarks=(*(() if engine is None else engine.remarks), *_failure_remarks(simulation)),
         broken_promises=() if engine is None else engine.broken_promises,
         policy_figures={} if engine is None else engine.figures,
         predictions_by_user={} if engine is None else engine.predictions_by_user,
+        reservations=() if engine is None else tuple(engine.reservations),
         energy=simulation.energy,
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,
         n_to_come=simulation.n_to_come if simulation.is_cut else 0,
         n_too_large=0 if engine is None else engine.rejections.get(TOO_LARGE, (0, ""))[0],
     )
+
+
+def _failure_remarks(simulation: Simulation) -> tuple[str, ...]:
+    if simulation.failures_ended_at is None:
+        return ()
+    during = f"during {simulation.MAX_FAILURES_AT_REST:,} failures and repairs"
+    after = f"no machine failed after {simulation.failures_ended_at:g}: before that no job had ended {during}"
+    return (f"{after}; use checkpoints, or a longer MTBF",)
 
 
 def _stopped(simulation: Simulation) -> str:

@@ -6,18 +6,20 @@ decisions, and `pybatsched.simulator.job_processes` runs jobs, kills and calls. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from msgspec.structs import replace
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.instants import on_tick
 from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.decision_effects import DecisionEffects
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from pybatsched.simulator.failures import DrawnFailures, FailureStream
 from pybatsched.simulator.job_processes import JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import HALT, Loop, Process
@@ -25,7 +27,7 @@ from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.numbers import as_read
-from pybatsched.simulator.submitters import occur, submit
+from pybatsched.simulator.submitters import follow, occur, submit
 from pybatsched.simulator.world import Refusal, World
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class Simulation:
     #: The maximum number of consecutive messages with only calls after all jobs are done. A policy in this process is
     #: stopped one message later.
     MAX_CALLS_AT_REST: ClassVar[int] = 1_000
+    #: The maximum number of random failures and repairs in a row without the end of a job.
+    MAX_FAILURES_AT_REST: ClassVar[int] = 20_000
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler | None, outputs: Outputs | None = None) -> None:
         self.world = World(scenario, Loop(self._look, scenario.ends_at), outputs or Outputs(None))
@@ -68,10 +72,12 @@ class Simulation:
         self._answer: Answer = (0.0, ())
         self._ready = False
         self._ending = False
-        self._n_submitters = len(scenario.workloads)
+        self._n_submitters = len(scenario.workloads) + bool(self.world.n_followers)
+        self.world.follow = self._follow
         self._n_event_lists = len(scenario.event_lists)
         self._n_calls_at_rest = 0
         self._at_rest_since = 0.0
+        self.failures_ended_at: float | None = None  # when random failures were ended, because no job ended any more
         self._simgrid: SimgridLoop | None = None
         if self.world.has_network:
             from pybatsched.simulator.simgrid.kernel import SimgridLoop  # noqa: PLC0415  see `_begin_on_network`
@@ -139,7 +145,7 @@ class Simulation:
             take_jobs = partial(self.world.take_jobs, name)
             loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_goodbye))
         for index, events in enumerate(self.world.scenario.event_lists):
-            loop.spawn(occur(events, partial(self._on_occurred, f"ee{index}"), self._on_events_goodbye))
+            loop.spawn(occur(self._needed(events), partial(self._on_occurred, f"ee{index}"), self._on_events_goodbye))
         self._execution.note_pstates()
         if self.world.options.batsim == 4:
             loop.spawn(self._exchange([self._begins()]))
@@ -161,9 +167,26 @@ class Simulation:
             loop.spawn(processes.submit(take_jobs, execution, loop, self._on_submitted, self._on_goodbye))
         for index, events in enumerate(self.world.scenario.event_lists):
             on_occurred = partial(self._on_occurred, f"ee{index}")
-            loop.spawn(processes.occur(events, loop, on_occurred, self._on_events_goodbye))
+            loop.spawn(processes.occur(self._needed(events), loop, on_occurred, self._on_events_goodbye))
         execution.note_pstates()
         loop.serve(self._exchange([self._begins()]))
+
+    def _needed(self, events: Iterable[ExternalEvent]) -> Iterable[ExternalEvent]:
+        """Return the events of a list. Random failures, which are endless, end with the last job."""
+        return self._while_jobs_are_left(iter(events)) if isinstance(events, DrawnFailures) else events
+
+    def _while_jobs_are_left(self, stream: FailureStream) -> Iterator[ExternalEvent]:
+        """Return random failures. If no job ends any more, as all are killed before their end, only repairs follow."""
+        world, n, before = self.world, 0, (-1, -1)
+        for event in stream:
+            left = (self._n_submitters, world.n_submitted - world.n_finished)
+            if left == (0, 0) and not world.n_kills:
+                return
+            n = n + 1 if left == before else 0
+            before = left
+            if n == self.MAX_FAILURES_AT_REST:
+                stream.ends_at = self.failures_ended_at = world.now
+            yield event
 
     def _is_ready(self) -> bool:
         return self._ready and not self._ending
@@ -290,6 +313,18 @@ class Simulation:
             job.state = j.SUBMITTED
             self.world.add_submitted(job)
         self.world.n_submitted += len(jobs)
+
+    def _follow(self, job: SimJob) -> None:
+        """Submit a job a think time after the end of the job that it depends on."""
+        think_s = job.fields.get("think_time", 0)
+        at = on_tick(self.world.now + max(float(think_s), 0.0))
+        self.world.loop.spawn(follow(job, at, self._on_followed))
+
+    def _on_followed(self, jobs: list[SimJob]) -> None:
+        self._on_submitted(jobs)
+        self.world.n_followers -= len(jobs)
+        if not self.world.n_followers:
+            self._on_goodbye(None)
 
     def _on_occurred(self, list_name: str, events: list[ExternalEvent]) -> None:
         now = self.world.stamp()

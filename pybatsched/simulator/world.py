@@ -5,6 +5,7 @@ The loop has the clock and the mailbox. The parts of the simulator depend on thi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pybatsched.core import events as e
@@ -15,12 +16,13 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
-from pybatsched.simulator.options import AUTO, EXACT, SIMGRID, Scenario
+from pybatsched.simulator.options import BATSIM, EXACT, SIMGRID, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
 from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.jobs import name_in
+from pybatsched.workload.resample.feedback import has_feedback
 
 
 class Refusal(RemoteProtocolError):  # noqa: N818  the simulator refuses; the error is the scheduler's
@@ -51,6 +53,10 @@ class World:
         self.n_kills = 0
         self.n_switching = 0
         self.registration_finished = False
+        self.followers: dict[str, list[SimJob]] = {}  # with feedback: jobs to submit after the end of a job
+        self.n_followers = 0
+        self.follow: Callable[[SimJob], None] | None = None
+        self._n_awaited: dict[str, int] = {}  # by id of a follower, the jobs that have not ended yet
         self.replays_usage = False
         self.communicates = False
         self._by_workload: dict[str, list[SimJob]] = {}  # until `take_jobs`
@@ -109,16 +115,43 @@ class World:
                             f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
                         )
                     jobs.append(self.make_job(name, fields))
+            if has_feedback(workload):
+                self._hold_followers(name)
         if self.has_network and (why := self._why_no_network()):
             raise NotSimulatedError(
                 f"the clock of SimGrid is not simulated {why}; expected --clock exact, or use Batsim"
             )
 
+    def _hold_followers(self, name: str) -> None:
+        """Take the jobs that depend on earlier jobs out of a workload. O(jobs). Raises InputError."""
+        if self.options.dynamic_jobs or self.has_network:
+            raise InputError(
+                f"{self.scenario.workloads[name].source or name}: feedback: expected a policy that registers no jobs "
+                "(no requeue), and --clock exact"
+            )
+        earlier: set[str] = set()
+        kept = []
+        for job in self._by_workload[name]:
+            on = job.fields.get("depends_on", ())
+            names = {f"{name}!{name_in(name, one)}" for one in (on if isinstance(on, list) else [on])} if on else set()
+            awaited = names & earlier
+            for one in awaited:
+                self.followers.setdefault(one, []).append(job)
+            if awaited:
+                self._n_awaited[job.id] = len(awaited)
+            else:
+                kept.append(job)
+            earlier.add(job.id)
+        self._by_workload[name] = kept
+        self.n_followers += len(self._n_awaited)
+
     @property
     def has_network(self) -> bool:
         """Whether the run has SimGrid's clock and network."""
         clock = self.options.clock
-        return clock == SIMGRID or (clock == AUTO and self.communicates)
+        if clock == BATSIM and self.scenario.platform.hop_s and not self._why_no_network():
+            return True
+        return clock == SIMGRID or (clock != EXACT and self.communicates)
 
     def why_refused(self, work: Work) -> str | None:
         """Return why this run cannot execute a profile; None if it can."""
@@ -175,6 +208,11 @@ class World:
         self.n_finished += 1
         self.outputs.job(job)
         self.finished_jobs.append(job)
+        if self.followers and job.id in self.followers:
+            for follower in self.followers.pop(job.id):
+                self._n_awaited[follower.id] -= 1
+                if not self._n_awaited[follower.id] and self.follow is not None:
+                    self.follow(follower)
 
     def forget_jobs(self) -> None:
         """Remove the finished jobs, and their profiles unless profiles are reused."""

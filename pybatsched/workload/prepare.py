@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from pybatsched.core.services.derive import delay_of
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload.formats.checks import is_number, shown
 from pybatsched.workload.formats.conversion import LOOSE, OTHER_PARTITION, profile_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
-from pybatsched.workload.selection import TOO_MANY, Selection
+from pybatsched.workload.selection import NOT_COUNTED, TOO_MANY, Selection
 from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
 #: Fields of jobs that are points in time, besides the submission.
@@ -50,6 +50,8 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     if workload.jobs and not kept and not selection.may_be_empty:
         raise selection.no_jobs_error(workload.source, [job["subtime"] for job in workload.jobs])
     by_s = selection.moved_by(origin_at, kept[0]["subtime"]) if kept else 0
+    counted = selection.counted(workload.source, [job["subtime"] for job in kept], origin_at)
+    kept = kept if counted is None else _evaluated(kept, counted, report)
     ids = {str(job["id"]) for job in kept}
     jobs = [_moved(job, by_s, ids, report) for job in kept]
     about = {**workload.about, "report": report.as_json()}
@@ -59,6 +61,18 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
         before = about.get("shifted_by", 0)
         about["shifted_by"] = tidy(by_s + (before if is_number(before) else 0))
     return Workload(jobs, used_profiles(jobs, workload.profiles), workload.n_procs, workload.source, about), report
+
+
+def _evaluated(jobs: Sequence[dict[str, Any]], counted: Sequence[bool], report: Report) -> list[dict[str, Any]]:
+    """Return jobs with the field `evaluated`. A job that did not count before does not count now."""
+    some_do_not = any("evaluated" in job for job in jobs)
+    made = []
+    for job, is_counted in zip(jobs, counted, strict=True):
+        counts = is_counted and (not some_do_not or job.get("evaluated") is True)
+        made.append({**job, "evaluated": counts})
+        if not is_counted:
+            report.count("noted", NOT_COUNTED, job["id"], "job")
+    return made
 
 
 def _partitions(workload: Workload, selection: Selection) -> set[str] | None:
@@ -115,17 +129,64 @@ def scale_load(workload: Workload, factor: float) -> Workload:
     Deadlines and logged starts keep their distance from the submission.
     """
     if not 0 < factor < math.inf:
-        raise InputError(f"load: expected a factor above 0, found {factor}")
-    jobs = []
-    for job in workload.jobs:
-        moved = dict(job)
-        moved["subtime"] = tidy(job["subtime"] / factor)
-        for name in _INSTANTS:
-            if is_number(job.get(name)):
-                moved[name] = tidy(job[name] - job["subtime"] + moved["subtime"])
-        jobs.append(moved)
+        raise InputError(f"scale_load: expected a factor above 0, found {factor:g}")
+    jobs = [resubmitted(job, tidy(job["subtime"] / factor)) for job in workload.jobs]
     about = {**workload.about, "scaled_load": tidy(factor * workload.about.get("scaled_load", 1))}
     return Workload(jobs, workload.profiles, workload.n_procs, workload.source, about)
+
+
+def resubmitted(job: Mapping[str, Any], at: float) -> dict[str, Any]:
+    """Return a job with another submission; deadlines and logged starts keep their distance from it."""
+    moved = {**job, "subtime": at}
+    for name in _INSTANTS:
+        if is_number(job.get(name)):
+            moved[name] = tidy(job[name] - job["subtime"] + at)
+    return moved
+
+
+def offered_load(workloads: Iterable[Workload], n_procs: int) -> float:
+    """Return the work of all jobs over the capacity of `n_procs` from the first submission to the last. O(n).
+
+    Raises InputError if a run time is not known, and if all jobs are submitted at one time.
+    """
+    work = 0.0
+    times: list[float] = []
+    source = ""
+    for workload in workloads:
+        source = source or workload.source
+        run_s = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
+        for job in workload.jobs:
+            known_s = run_s[job["profile"]]
+            if known_s is None:
+                raise InputError(
+                    f"{workload.source}: job {shown(job['id'])}: load: expected a profile made of delays, whose run "
+                    f"time is known, found {shown(job['profile'])}"
+                )
+            work += known_s * job["res"]
+            times.append(job["subtime"])
+    span_s = max(times, default=0) - min(times, default=0)
+    if not span_s:
+        n = quantity(len(times), "job")
+        raise InputError(f"{source}: load: expected jobs submitted at different times, found {n} at one time")
+    return work / (n_procs * span_s)
+
+
+def load_factor(workloads: Sequence[Workload], load: float, n_procs: int) -> float:
+    """Return the factor of `scale_load` for an offered load of `load` on `n_procs`. O(n). Raises InputError."""
+    if not 0 < load < math.inf:
+        raise InputError(f"load: expected an offered load above 0, such as 0.8, found {load:g}")
+    now = offered_load(workloads, n_procs)
+    if not now:
+        raise InputError(f"{workloads[0].source}: load: expected jobs that need processors for some time, found none")
+    return load / now
+
+
+def with_load(workload: Workload, load: float, n_procs: int | None = None) -> Workload:
+    """Scale submissions to an offered load of `load` on `n_procs`, by default those of the workload. O(n).
+
+    Raises InputError.
+    """
+    return scale_load(workload, load_factor([workload], load, n_procs or workload.n_procs))
 
 
 def as_list(value: Any) -> list[Any]:
@@ -279,7 +340,7 @@ def _not_convertible(job: Mapping[str, Any], workload: Workload) -> InputError:
 LOADED: Final = "a delay: now work that takes as long on processors of {:g} flop/s, and puts load on them"
 
 
-def with_load(workload: Workload, speed_flops: float, report: Report | None = None) -> tuple[Workload, Report]:
+def with_cpu_load(workload: Workload, speed_flops: float, report: Report | None = None) -> tuple[Workload, Report]:
     """Replace delays by `parallel_homogeneous` work of the same duration on processors of this speed. O(n).
 
     Other profiles do not change, except for the parts of composed ones. The report counts jobs and continues the given

@@ -38,6 +38,28 @@ def part(begin: float, end: float) -> Iterator[None]:
         _PART.reset(token)
 
 
+@contextmanager
+def paused() -> Iterator[None]:
+    """Report nothing inside the `with` block, for a look at the start of a file."""
+    token = _PART.set(None)
+    try:
+        yield
+    finally:
+        _PART.reset(token)
+
+
+@contextmanager
+def share(number: int, n: int) -> Iterator[None]:
+    """Declare that the `with` block does one of n equal shares of the current part, counted from 0."""
+    current = _PART.get()
+    if current is None:
+        yield
+        return
+    begin, end = current
+    with part(begin + (end - begin) * number / n, begin + (end - begin) * (number + 1) / n):
+        yield
+
+
 def is_reporting() -> bool:
     """Return whether there is a callback and a current part."""
     return _CALLBACK.get() is not None and _PART.get() is not None

@@ -34,7 +34,7 @@ def read_file(
 ) -> Workload | SwfTrace | RackhamTrace | JobLog:
     """Read a file without converting it. `format` is a name of `files.FORMATS`, by default that of the content.
 
-    `mapping` is the file that says what the columns of a table are. `timezone` is that of times without a zone in a log
+    `mapping` is the file that describes the columns of a table. `timezone` is that of times without a zone in a log
     of Slurm or a table. A `lenient` reading skips invalid lines of a log. Up to 60 µs per job. Raises InputError.
     """
     match files.format_of(path, format, mapping):
@@ -106,6 +106,7 @@ def load(
     unknown_runtime_s: float | None = None,
     n_procs: int | None = None,
     n_procs_else: int | None = None,
+    with_waits: bool = False,
     memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT,
     size_in: SizeIn | None = None,
     timezone: str | None = None,
@@ -116,10 +117,10 @@ def load(
 
     Files may be compressed by gzip or zstd. `format` and `mapping` are as in `read_file`. `walltimes` is a rule of
     `pybatsched.workload.walltimes`. Walltimes of a Batsim file are its requested times. The other options are for logs,
-    as in `job_log.JobLogOptions`; `size` and `run_times` are for all but the Rackham format, `memory_unit` and
-    `unknown_runtime_s` for SWF, `size_in` and `timezone` for Slurm and tables. `selection` keeps some of the jobs. A
-    `lenient` reading skips invalid lines of a log. `about["report"]` of the result counts dropped and changed jobs.
-    Raises InputError.
+    as in `job_log.JobLogOptions`; `size` and `run_times` are for all but the Rackham format, `memory_unit`,
+    `unknown_runtime_s` and `with_waits` for SWF, `size_in` and `timezone` for Slurm and tables. `selection` keeps some
+    of the jobs. A `lenient` reading skips invalid lines of a log. `about["report"]` of the result counts dropped and
+    changed jobs. Raises InputError.
     """
     rule = Walltimes.parse(walltimes)
     kind = files.format_of(path, format, mapping)
@@ -136,6 +137,7 @@ def load(
         unknown_runtime_s=unknown_runtime_s,
         n_procs=n_procs,
         n_procs_else=n_procs_else,
+        with_waits=with_waits,
         memory_unit=memory_unit,
         format=format,
         mapping=mapping,

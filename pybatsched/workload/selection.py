@@ -16,6 +16,7 @@ OUTSIDE: Final = "submitted outside of the window: dropped"
 TOO_SMALL: Final = "smaller than the least size: dropped"
 TOO_LARGE: Final = "larger than the greatest size: dropped"
 TOO_MANY: Final = "after the first so many jobs: dropped"
+NOT_COUNTED: Final = "of the warm-up or cool-down: simulated, not counted in figures of jobs"
 
 
 _UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -42,6 +43,9 @@ class Selection:
     (`first`). `shift` moves all times so that the first kept job is submitted at 0; None means: if there is a window.
     With the clock `first`, the start of the window becomes time 0 instead, so that several logs stay synchronous.
     If no job is left, that is an InputError, unless it `may_be_empty`.
+
+    Jobs of the `warm_up_s` before the window and of the `cool_down_s` after it are kept, but not counted (`counted`).
+    Where the window has no start or end, they are taken from the start or the end of the workload.
     """
 
     from_at: float | None = None
@@ -53,8 +57,13 @@ class Selection:
     shift: bool | None = None
     clock: Literal["log", "first"] = "log"
     may_be_empty: bool = False
+    warm_up_s: float = 0
+    cool_down_s: float = 0
 
     def __post_init__(self) -> None:
+        for name, seconds in (("warm-up", self.warm_up_s), ("cool-down", self.cool_down_s)):
+            if not 0 <= seconds < math.inf:
+                raise InputError(f"{name}: expected 0 seconds or more, found {seconds:g}")
         if self.from_at is not None and self.to_at is not None and self.from_at >= self.to_at:
             raise InputError(
                 f"window: expected an end after {seconds_text(self.from_at)} s, found {seconds_text(self.to_at)} s"
@@ -73,7 +82,7 @@ class Selection:
     def moved_by(self, origin_at: float, first_kept_at: float) -> float:
         """Return what is subtracted from all times, so that the first kept job, or the window, starts at 0."""
         if self.clock == "first" and self.shift is None:
-            return origin_at + (self.from_at or 0)
+            return origin_at + max((self.from_at or 0) - self.warm_up_s, 0)
         shifts = (self.from_at is not None or self.to_at is not None) if self.shift is None else self.shift
         return first_kept_at if shifts else 0
 
@@ -85,6 +94,8 @@ class Selection:
             for name in ("from_at", "to_at", "min_size", "max_size", "max_jobs")
             if (value := getattr(self, name)) is not None
         }
+        made |= {"warm_up": tidy(self.warm_up_s)} if self.warm_up_s else {}
+        made |= {"cool_down": tidy(self.cool_down_s)} if self.cool_down_s else {}
         made |= {"partitions": list(self.partitions)} if self.partitions else {}
         return made if self.clock == "log" else made | {"clock": self.clock}
 
@@ -95,6 +106,7 @@ class Selection:
         A single workload is moved as `shift` says. Several keep their times, so that they stay synchronous.
         """
         names = {"from": "from_at", "to": "to_at", "max_jobs": "max_jobs"}
+        names |= {"warm_up": "warm_up_s", "cool_down": "cool_down_s"}
         numbers = dict(content) if isinstance(content, dict) else {"": content}
         partitions = numbers.pop("partitions", [])
         are_numbers = all(key in names and isinstance(value, int | float) for key, value in numbers.items())
@@ -115,13 +127,32 @@ class Selection:
     def drop_reason(self, submitted_at: float, size: int, origin_at: float = 0) -> str | None:
         """Return the rule that drops a job, None to keep it. `max_jobs` is applied by the caller."""
         at = tidy(submitted_at - origin_at) if origin_at else submitted_at
-        if self.from_at is not None and at < self.from_at:
+        if self.from_at is not None and at < self.from_at - self.warm_up_s:
             return OUTSIDE
-        if self.to_at is not None and at >= self.to_at:
+        if self.to_at is not None and at >= self.to_at + self.cool_down_s:
             return OUTSIDE
         if self.min_size is not None and size < self.min_size:
             return TOO_SMALL
         return TOO_LARGE if self.max_size is not None and size > self.max_size else None
+
+    def counted(self, source: str, times: Sequence[float], origin_at: float = 0) -> list[bool] | None:
+        """Return which of the kept jobs are in the window, by their submissions in order; None if all are. O(n).
+
+        Raises InputError if none is, unless the selection `may_be_empty`.
+        """
+        if not (self.warm_up_s or self.cool_down_s) or not times:
+            return None
+        begin_at = times[0] + self.warm_up_s if self.from_at is None else origin_at + self.from_at
+        end_at = math.inf if self.to_at is None else origin_at + self.to_at
+        last_at = times[-1] - self.cool_down_s if self.to_at is None else math.inf
+        found = [begin_at <= at < end_at and at <= last_at for at in times]
+        if not any(found) and not self.may_be_empty:
+            until = seconds_text(last_at if self.to_at is None else end_at)
+            raise NoJobsLeftError(
+                f"{source}: no job is left in the window from {seconds_text(begin_at)} s to {until} s: "
+                f"{quantity(len(times), 'job')} of the warm-up and cool-down, and none to count"
+            )
+        return found
 
     def no_jobs_error(self, source: str, times: Sequence[float]) -> InputError:
         """Return the error for a selection that keeps none of the jobs submitted at these times."""

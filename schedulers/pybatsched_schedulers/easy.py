@@ -70,6 +70,10 @@ class Backlog:
         if not in_order:
             del self._by_size[entry.job.n_procs]
 
+    def has_one_of(self, n_free: int) -> bool:
+        """Return whether a job needs at most this number of processors. O(sizes)."""
+        return min(self._by_size, default=math.inf) <= n_free
+
     def candidates(self, now: float, end_by: float, n_free: int, n_extra: int) -> list[Entry]:
         """Return in backfill order all jobs that may start now, and few others. O(sizes * log queue + found).
 
@@ -166,6 +170,13 @@ class EasyScheduler(LocalScheduler):
         """Plan from scratch: the available machines changed."""
         self._head = None
 
+    def uses_new_estimates(self, now: float) -> bool:  # noqa: ARG002
+        """Return whether a waiting job fits into the free processors. O(queue), with a long queue O(sizes)."""
+        n_free = self.partition.n_free
+        if self._backlog is not None:
+            return self._backlog.has_one_of(n_free)
+        return any(entry.job.n_procs <= n_free for entry in self.queue)
+
     def decide(self, now: float) -> Iterable[Decision]:
         """Return the decisions of `plan`, without sorting the queue by an order that changes while jobs wait."""
         if not self.queue or self.partition.n_kills_pending:
@@ -192,8 +203,8 @@ class EasyScheduler(LocalScheduler):
                     return
                 first = self._first(now)
             self._head = first[2]
-            if first[2].n_procs <= partition.n_free:  # `pick` returned None: try again after the next end
-                self._shadow_at, self._n_extra = self._next_end(now), 0
+            if first[2].n_procs <= partition.n_free and not partition.upcoming:
+                self._shadow_at, self._n_extra = self._next_end(now), 0  # `pick` returned None: try after the next end
             else:
                 self._shadow_at, self._n_extra = self.shadow(self._head, now)
             self._is_settled = False

@@ -29,6 +29,7 @@ from pybatsched import (
     AvailabilityProfile,
     Decision,
     Entry,
+    JobState,
     LocalScheduler,
     QueuePolicy,
     Reason,
@@ -138,7 +139,7 @@ class PublishedPasses(LocalScheduler):
             take_out(self._planned, (run.end_at, run.number, run))
             if run.end_at > now:
                 self._n_early -= self.partition.n_returned_by(run.job)
-            if self._predictions is not None:
+            if self._predictions is not None and run.job.state is not JobState.WAITING:  # else its machine failed
                 self._predictions.learn(run.job, now if run.job.ended_at is None else run.job.ended_at)
             self._head = None
             yield from self._pass(now)

@@ -1,4 +1,4 @@
-"""Pages of campaigns in a browser: means and boxes are drawn as told, and names are text."""
+"""Pages of campaigns in a real browser: means, boxes and escaped names."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
 
 
 def test_a_heading_stays_above_its_own_chart(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """The one beside it would be read as its end."""
+    """Otherwise the end of the heading above could be taken for it."""
     figures = {"n_jobs": 1, **dict.fromkeys(table.SHOWN, 2.0)}
     rows = [campaigns.Row("w", "no reallocation at all of any job", figures), campaigns.Row("w", "mct", figures)]
     campaigns.keep(tmp_path / "long", rows, ["w"])
@@ -78,7 +78,7 @@ def test_a_heading_stays_above_its_own_chart(browser: webdriver.Chrome, tmp_path
     assert all(width <= of_chart for width, of_chart in frames), frames
 
 
-def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
+def test_two_varied_options_are_drawn_in_groups_and_dots_show_their_week(
     browser: webdriver.Chrome, tmp_path: Path
 ) -> None:
     campaigns.scanned(tmp_path / "study", n_weeks=4)
@@ -97,8 +97,8 @@ def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
     assert wide  # nothing sticks out of the page
 
 
-def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """As a study of urgent jobs has them: the same figure by policy on an axis by powers of ten, and over an option."""
+def test_charts_named_in_the_campaign_file_are_drawn(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    """As in a study of urgent jobs: the same figure by policy on a logarithmic axis, and over an option."""
     spec = tmp_path / "s.toml"
     spec.write_text(
         'name = "urgent"\nseeds = [1, 2]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 60, load = 1.2}\n'
@@ -124,7 +124,7 @@ def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -
     assert scales == ["LogScale", "LinearScale"] * 2
 
 
-def test_names_of_a_campaign_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_names_of_a_campaign_are_not_interpreted_as_html(browser: webdriver.Chrome, tmp_path: Path) -> None:
     rows = [campaigns.Row("w", EVIL, {"n_jobs": 1, **dict.fromkeys(table.SHOWN, 2.0)}, {EVIL: k}) for k in (1, 2)]
     campaigns.keep(tmp_path / "evil", rows, ["w"])
     assert run_cli("report", str(tmp_path / "evil"), "--output", str(tmp_path / "c.html")).returncode == 0

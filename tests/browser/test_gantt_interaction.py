@@ -1,4 +1,4 @@
-"""Looking at runs in a real browser: one time for all charts, colours from a list, a job that is found, its parts."""
+"""Gantt charts in a real browser: common time axis, choice of colours, search for a job, segments of a job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "w.json").write_text(json.dumps(content))
     (folder / "other.json").write_text(json.dumps(content | {"jobs": content["jobs"][:10]}))
     for policy, files in (("fcfs", ("w.json",)), ("easy", ("w.json",)), ("conservative", ("other.json", "w.json"))):
-        workloads = [word for file in files for word in ("-w", file)]
+        workloads = [text for file in files for text in ("-w", file)]
         args = ("--procs", "32", *workloads, "--policy", policy, "-e", policy, "--journal", f"{policy}.pbj")
         assert run_cli("simulate", *args, cwd=folder).returncode == 0
     done = run_cli("report", "fcfs", "easy", "conservative", "--output", "three.html", cwd=folder)
@@ -59,7 +59,7 @@ def times(browser: webdriver.Chrome) -> list[list[float]]:
     return found
 
 
-def test_all_charts_show_one_time_and_zoom_together(page: webdriver.Chrome) -> None:
+def test_all_charts_share_one_time_axis_and_zoom_together(page: webdriver.Chrome) -> None:
     whole = times(page)
     assert len(whole) == 4
     assert whole == [whole[0]] * 4
@@ -79,7 +79,7 @@ def test_all_charts_show_one_time_and_zoom_together(page: webdriver.Chrome) -> N
     assert times(page) == whole
 
 
-def test_the_wheel_needs_a_key(page: webdriver.Chrome) -> None:
+def test_the_mouse_wheel_zooms_only_with_a_modifier_key(page: webdriver.Chrome) -> None:
     before = times(page)
     canvas = page.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
@@ -140,7 +140,7 @@ def marked(browser: webdriver.Chrome) -> list[str | None]:
 
 
 def find(browser: webdriver.Chrome, text: str) -> str:
-    """Look for a job, and give what is said."""
+    """Search for a job, and return the message."""
     field = browser.find_element(By.CSS_SELECTOR, "#board input")
     field.clear()
     field.send_keys(text, Keys.ENTER)
@@ -210,7 +210,7 @@ def test_parts_of_a_job_have_one_colour_and_are_joined(browser: webdriver.Chrome
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "text"),
     [
         (0, "0 s"),
         (0.25, "0.25 s"),
@@ -223,8 +223,8 @@ def test_parts_of_a_job_have_one_colour_and_are_joined(browser: webdriver.Chrome
         (-90, "-1 min 30 s"),
     ],
 )
-def test_time_is_shown_in_days_and_hours(seconds: float, words: str, page: webdriver.Chrome) -> None:
-    assert page.execute_script("return pybatschedClock.text(arguments[0])", seconds) == words
+def test_time_is_shown_in_days_and_hours(seconds: float, text: str, page: webdriver.Chrome) -> None:
+    assert page.execute_script("return pybatschedClock.text(arguments[0])", seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_ticks_are_at_whole_lengths_of_time(
     assert all(span[0] <= at <= span[1] for at, _ in found)
 
 
-def test_what_is_too_small_colours_a_point_by_its_share(page: webdriver.Chrome) -> None:
+def test_rectangles_below_one_pixel_colour_it_by_their_share(page: webdriver.Chrome) -> None:
     """A quarter and a half of black, and red over a whole point and half of the next."""
     found = page.execute_script(
         """const pixels = new Uint32Array(4).fill(0xffffffff), dust = pybatschedDust(pixels, 4, 1);
@@ -260,7 +260,7 @@ def test_what_is_too_small_colours_a_point_by_its_share(page: webdriver.Chrome) 
     assert found == ["ff404040", "ffffffff", "ff0000ff", "ff8080ff"]
 
 
-def test_keys_are_beside_the_charts_where_there_is_room(page: webdriver.Chrome) -> None:
+def test_legends_are_beside_the_charts_if_the_window_is_wide(page: webdriver.Chrome) -> None:
     for width, is_beside in ((1600, True), (1200, False)):
         page.set_window_size(width, 1000)
         side, chart = (page.find_element(By.CSS_SELECTOR, one) for one in ("#board", "#gantt0 canvas"))

@@ -1,4 +1,4 @@
-"""The page in a real browser: no errors, the right numbers, and a chart that can be zoomed, moved and asked."""
+"""The report page in a real browser: no errors, correct numbers, and a chart with zoom, move and hover."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ browser = browser_of_module
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs with journals, of jobs with evil names, and a page of both."""
+    """Two runs with journals, of jobs with HTML in their names, and a page of both."""
     folder = tmp_path_factory.mktemp("runs")
     content = json.loads((ROOT / "examples" / "workload.json").read_text())
     content["jobs"][3]["id"] = EVIL
@@ -67,11 +67,11 @@ def test_an_incomplete_run_has_a_notice_at_the_top(browser: webdriver.Chrome, pl
     assert browser.find_elements(By.CSS_SELECTOR, "[role=alert]") == []
 
 
-def test_names_are_text(browser: webdriver.Chrome, place: Path) -> None:
+def test_names_are_not_interpreted_as_html(browser: webdriver.Chrome, place: Path) -> None:
     load(browser, place / "both.html")
     assert browser.title == "fcfs, easy"
-    told = gantt(browser, "return [...Array(g.n).keys()].map(g.told).join('\\n')")
-    assert f"job w0!{EVIL}" in told
+    shown = gantt(browser, "return [...Array(g.n).keys()].map(g.told).join('\\n')")
+    assert f"job w0!{EVIL}" in shown
 
 
 def test_zoom_move_and_reset(browser: webdriver.Chrome, place: Path) -> None:
@@ -90,7 +90,7 @@ def test_zoom_move_and_reset(browser: webdriver.Chrome, place: Path) -> None:
     assert gantt(browser, "return Object.assign({}, g.view)") == whole
 
 
-def test_hovering_over_a_job_tells_its_story(browser: webdriver.Chrome, place: Path) -> None:
+def test_hovering_over_a_job_shows_its_history(browser: webdriver.Chrome, place: Path) -> None:
     load(browser, place / "both.html")
     canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
     tip = browser.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")
@@ -107,7 +107,7 @@ def test_hovering_over_a_job_tells_its_story(browser: webdriver.Chrome, place: P
 
 
 def test_a_hundred_thousand_rectangles_are_painted_and_found(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """The chart is asked directly: that it is fast is seen in benchmarks, that it is right here."""
+    """The chart is asked directly: benchmarks measure its speed, this test checks its result."""
     head = (
         "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
     )
@@ -144,7 +144,7 @@ return arguments[0].map(([t, p]) => [...pen.getImageData(
 
 
 def seen(browser: webdriver.Chrome, *places: tuple[float, float], width: int = 984) -> list[tuple[int, ...]]:
-    """Give the colours at instants and processors; a chart with the names of clusters is narrower than others."""
+    """Return the colours at instants and processors; a chart with the names of clusters is narrower than others."""
     found = browser.execute_script(f"const g = window.gantts.gantt0; {SEEN.replace('984', str(width))}", places)
     return [tuple(color) for color in found]
 
@@ -173,10 +173,10 @@ def test_suspended_and_urgent_jobs_and_held_processors(browser: webdriver.Chrome
 
 def test_hovering_shows_the_preempting_job(browser: webdriver.Chrome, urgent_page: Path) -> None:
     load(browser, urgent_page)
-    told = gantt(
+    shown = gantt(
         browser, "return [[5, 3], [15, 3], [50, 7], [115, 3], [150, 3], [230, 3]].map(([t, p]) => g.told(g.at(t, p)))"
     )
-    assert [text.split("\n")[:2] for text in told] == [
+    assert [text.split("\n")[:2] for text in shown] == [
         ["job w0!R1", "suspended, preempted by w0!U"],
         ["job w0!U, urgent", "held for 10 s"],
         ["job w0!U, urgent", "held for 10 s before it started"],
@@ -184,8 +184,8 @@ def test_hovering_shows_the_preempting_job(browser: webdriver.Chrome, urgent_pag
         ["job w0!R1", "held for 10 s before it started"],
         ["job w0!R2", "completed, 8 processors"],
     ]
-    assert "submitted 10 s, held from 10 s to 20 s" in told[1].split("\n")
-    assert "submitted 0 s, this began 0 s, ended 10 s" in told[0].split("\n")
+    assert "submitted 10 s, held from 10 s to 20 s" in shown[1].split("\n")
+    assert "submitted 0 s, this began 0 s, ended 10 s" in shown[0].split("\n")
     assert gantt(browser, "return g.at(15, 5.5)") == -1
 
 
@@ -202,7 +202,7 @@ def test_the_legend_explains_what_is_there(browser: webdriver.Chrome, urgent_pag
     assert browser.find_elements(By.CSS_SELECTOR, ".gantt-legend") == []
 
 
-def test_what_began_anew_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_work_lost_by_a_restart_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> None:
     preempted.simulated(tmp_path, "mode=kill_restart")
     assert run_cli("report", "ujfb", "--output", "ujfb.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "ujfb.html")
@@ -212,23 +212,23 @@ def test_what_began_anew_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> N
     assert [entry.text for entry in entries] == ["lost: the job was killed and restarted from scratch", "urgent job"]
 
 
-def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_loads_are_hatched_and_hovering_shows_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:
     loaded.simulated(tmp_path)
     assert run_cli("report", "loads", "--output", "loads.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "loads.html")
-    told = gantt(
+    shown = gantt(
         browser, "return [[30, 3], [45, 12], [100, 12], [200, 18], [200, 30]].map(([t, p]) => g.told(g.at(t, p)))"
     )
     there = f"file {loaded.GENOME.replace('=', '-')} on node 0"
-    assert [text.split("\n")[:2] for text in told] == [
+    assert [text.split("\n")[:2] for text in shown] == [
         ["job w0!a", f"{there}: loaded in 60 s"],
         ["job w0!b", f"{there}: reused after 30 s of its load by another job"],
         ["job w0!b", f"{there}: reused after 30 s of its load by another job"],
         ["job w0!c", f"{there}: reused"],
         ["job w0!d", "file other on node 1: loaded in 120 s"],
     ]
-    assert "submitted 0 s, loading from 0 s to 1 min" in told[0].split("\n")
-    assert "submitted 20 s, this began 1 min, ended 4 min 20 s" in told[2].split("\n")
+    assert "submitted 0 s, loading from 0 s to 1 min" in shown[0].split("\n")
+    assert "submitted 20 s, this began 1 min, ended 4 min 20 s" in shown[2].split("\n")
     of_a, white = seen(browser, (100, 3))[0], (255, 255, 255)
     for place in (lambda k: (1 + k * 0.9, 3.0), lambda k: (30.0, 1 + k * 0.1)):  # along and across
         assert set(seen(browser, *map(place, range(60)))) == {of_a, white}
@@ -238,16 +238,16 @@ def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.C
     canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
     ActionChains(browser).move_to_element_with_offset(canvas, -400, 150).perform()
     tip = browser.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")
-    assert there in tip.text  # the words, not what they would mean as HTML
+    assert there in tip.text  # as text, not as HTML
     assert tip.find_elements(By.TAG_NAME, "b") == []
 
 
-def test_each_cluster_has_a_band_and_hovering_tells_its_moves(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_each_cluster_has_a_band_and_hovering_shows_moves(browser: webdriver.Chrome, tmp_path: Path) -> None:
     moved.simulated(tmp_path)
     assert run_cli("report", "moved", "--output", "moved.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "moved.html")
-    told = gantt(browser, "return [[50, 5], [50, 20], [250, 15], [50, 36]].map(([t, p]) => g.told(g.at(t, p)))")
-    assert [text.split("\n")[:3] for text in told] == [
+    shown = gantt(browser, "return [[50, 5], [50, 20], [250, 15], [50, 36]].map(([t, p]) => g.told(g.at(t, p)))")
+    assert [text.split("\n")[:3] for text in shown] == [
         ["job w0!a", "cluster hpc2n, not moved, not resubmitted", "completed, 12 processors"],
         ["job w0!b", "cluster ctc, moved once, resubmitted 4 times", "completed, 15 processors"],
         ["job w0!c", "cluster ctc, moved 3 times, resubmitted 4 times", "completed, 8 processors"],
@@ -280,10 +280,10 @@ def test_clusters_that_are_mixed_are_drawn_together(browser: webdriver.Chrome, t
     moved.run(tmp_path, "mixed.xml", jobs)
     assert run_cli("report", "moved", "--output", "moved.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "moved.html")
-    told = gantt(
+    shown = gantt(
         browser, "return [0.5, 1.5, 2.5, 3.5, 4.5, 5.5].map((p) => g.told(g.at(10, p)).split('\\n').slice(0, 2))"
     )
-    assert told == [["job w0!0", "cluster odd"]] * 3 + [["job w0!1", "cluster even"]] * 2 + [
+    assert shown == [["job w0!0", "cluster odd"]] * 3 + [["job w0!1", "cluster even"]] * 2 + [
         ["job w0!2", "cluster even"]
     ]
     assert gantt(browser, "return [0, 1, 2, 3, 4, 5].map(g.processor)") == [0, 2, 4, 1, 3, 5]

@@ -1,4 +1,4 @@
-"""Figures against a baseline: of which jobs, with which run, in the table, in claims and on pages."""
+"""Figures relative to a baseline: which jobs and runs are compared, and where the figures are shown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def campaign(
 
 
 def rows(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Give the figures against the baseline by workload and policy."""
+    """Return the figures against the baseline by workload and policy."""
     found = pl.read_parquet(out / "results.parquet").iter_rows(named=True)
     return {(row["workload"], row["policy"]): {name: row[name] for name in FIGURES} for row in found}
 
@@ -106,7 +106,7 @@ def test_jobs_that_do_not_count_are_not_compared(tmp_path: Path) -> None:
     assert rows(out)["w", "short"]["n_pairs"] == 3
 
 
-def test_the_table_claims_and_the_page_have_them(tmp_path: Path) -> None:
+def test_baseline_figures_are_in_the_table_in_claims_and_on_the_page(tmp_path: Path) -> None:
     chart = '[[chart]]\nfigure = "response_ratio"\ntitle = "Response"\nwhere = { policy = ["short", "easy"] }\n'
     out = campaign(tmp_path, more=chart)
     table = run_cli("campaign", "table", str(out), "--format", "csv").stdout.splitlines()
@@ -124,7 +124,7 @@ def test_the_table_claims_and_the_page_have_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_without_named_charts_the_page_has_the_usual_ones_of_them_against_the_file_s_baseline(tmp_path: Path) -> None:
+def test_without_named_charts_the_page_has_default_charts_against_the_baseline(tmp_path: Path) -> None:
     out = campaign(tmp_path, where="{ }")
     assert run_cli("report", str(out), "--output", str(tmp_path / "page.html")).returncode == 0
     page = (tmp_path / "page.html").read_text()
@@ -147,7 +147,7 @@ def test_another_baseline_runs_nothing_again(tmp_path: Path) -> None:
     assert found["other", "easy"] == {"n_pairs": 2, "impacted": 0, "early": None, "late": None, "response_ratio": None}
 
 
-def test_what_is_missing_or_damaged_is_run_again_or_left_out(tmp_path: Path) -> None:
+def test_runs_with_missing_or_damaged_end_times_are_repeated_or_omitted(tmp_path: Path) -> None:
     out = campaign(tmp_path)
     before = rows(out)
     for path in (out / "ends").iterdir():
@@ -163,7 +163,7 @@ def test_what_is_missing_or_damaged_is_run_again_or_left_out(tmp_path: Path) -> 
 
 
 def test_pairs_are_of_the_same_seed_and_repeat(tmp_path: Path) -> None:
-    """Each seed has a drawn workload of its own; a point of one seed has no jobs in common with another one's."""
+    """Each seed has its own random workload; points of different seeds have no jobs in common."""
     (tmp_path / "s.toml").write_text(
         """
 name = "drawn"

@@ -1,4 +1,4 @@
-"""The campaign of docs/commands.md, by its own commands."""
+"""The campaign of docs/commands.md, run by its commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.places import ROOT
 from support.process import run_cli
 
 
-def test_the_example_runs_and_says_what_is_known(tmp_path: Path) -> None:
+def test_the_example_runs_and_prints_the_known_figures(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
     commands = re.findall(r"^pybatsched (campaign .*)$", page, flags=re.MULTILINE)
     assert len(commands) == 2

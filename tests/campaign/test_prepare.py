@@ -1,4 +1,4 @@
-"""Workloads made ready for a campaign: weeks, injections, what depends on a seed, and what is not made twice."""
+"""Workloads prepared for a campaign: weeks, injections, dependence on seeds, and the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 
 
-def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
     spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json"})
     before = Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
     (index,) = tmp_path.glob("*.index.json")
@@ -90,7 +90,7 @@ def test_weeks_of_a_log_are_busy_by_the_sizes_that_are_wanted(tmp_path: Path) ->
     given = {"name": "log", "file": "log.swf", "weeks": {"utilisation": [0.9, None]}}
     wanted = WorkloadSpec.model_validate(given | {"size": "requested"})
     assert Preparer(tmp_path, [tmp_path]).prepare(wanted, 0)
-    with pytest.raises(InputError, match="no week of log.swf has a utilisation in "):
+    with pytest.raises(InputError, match="log.swf: expected a week with a logged utilisation of 0.9 or more"):
         Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 0)
 
 
@@ -166,7 +166,7 @@ def test_deadlines(how: dict[str, Any], places: range, tmp_path: Path) -> None:
             assert job["max_stay"] == pytest.approx(max(500, 2 * job["estimate"]))
 
 
-def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
+def test_jobs_with_deadlines_are_chosen_by_the_seed(tmp_path: Path) -> None:
     given = {"name": "w", "file": "workload.json", "deadlines": {"share": 0.5}}
     preparer = Preparer(tmp_path, [ROOT / "examples"])
     spec = WorkloadSpec.model_validate(given)
@@ -186,7 +186,9 @@ def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
         ({"deadlines": {"every": 3}, "moldable": {}}, True),
     ],
 )
-def test_what_is_drawn_is_kept_by_its_seed(how: dict[str, Any], draws: bool, tmp_path: Path) -> None:
+def test_workloads_with_random_changes_are_prepared_once_per_seed(
+    how: dict[str, Any], draws: bool, tmp_path: Path
+) -> None:
     jobs = [{"id": i, "subtime": i, "res": 2, "profile": "p", "walltime": 9, "queue": "a"} for i in range(40)]
     (tmp_path / "w.json").write_text(
         json.dumps({"nb_res": 8, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 5}}})
@@ -200,7 +202,7 @@ def test_what_is_drawn_is_kept_by_its_seed(how: dict[str, Any], draws: bool, tmp
 
 
 def test_injections_come_one_after_the_other(tmp_path: Path) -> None:
-    """Urgent jobs come last: no deadline and no type falls on them, and they move no other job's turn."""
+    """Urgent jobs come last: they get no deadline and no type, and do not change the choices for other jobs."""
     steps = {
         "deadlines": {"every": 2},
         "moldable": {"types": [{"fraction": 0.9, "limit": 8, "share": 1}]},
@@ -227,8 +229,8 @@ def test_urgent_jobs_by_name_are_those_of_each_week(tmp_path: Path) -> None:
     }
     for one in Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 1):
         made = json.loads(Path(one.path).read_text())
-        told = [(job["id"], job["subtime"], job["res"], job.get("urgent")) for job in made["jobs"]]
-        assert told[1:] == [("urgent2", 30, 2, True), (told[2][0], 60, 1, None), ("urgent1", 3600, 4, True)]
+        rows = [(job["id"], job["subtime"], job["res"], job.get("urgent")) for job in made["jobs"]]
+        assert rows[1:] == [("urgent2", 30, 2, True), (rows[2][0], 60, 1, None), ("urgent1", 3600, 4, True)]
         assert made["jobs"][3]["estimate"] == 390
         assert made["urgent"] == {"injected": 2}  # no seed: it would make files of one content different
 
@@ -238,12 +240,12 @@ def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^workload small: urgent jobs of 128 processors: expected at most 16"):
         Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
     given["urgent"] = {"jobs": [[16, 60, 0], [17, 60, 1]]}
-    said = r"^workload small: urgent job 2 of 2, at 1 s, has 17 processors: expected at most 16, "
-    with pytest.raises(InputError, match=f"{said}the size of the machine$"):
+    message = r"^workload small: urgent job 2 of 2, at 1 s, has 17 processors: expected at most 16, "
+    with pytest.raises(InputError, match=f"{message}the size of the machine$"):
         Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
 
 
-def test_an_optional_workload_is_left_out_where_it_is_not(tmp_path: Path) -> None:
+def test_a_missing_optional_workload_is_omitted(tmp_path: Path) -> None:
     missing = WorkloadSpec(name="log", file="log.swf")
     preparer = Preparer(tmp_path / "prepared", [tmp_path])
     with pytest.raises(InputError, match=r"workload file log\.swf: not found"):
@@ -296,8 +298,8 @@ def test_merged_logs(tmp_path: Path) -> None:
     preparer = Preparer(tmp_path, [tmp_path])
     (one,) = preparer.prepare(merge_spec(**{"from": 50, "to": "3m"}), 3)
     assert (one.name, one.family, one.n_procs) == ("grid", "grid", 10)
-    told = [(job["id"], job["subtime"], job["walltime"], job["cluster"]) for job in jobs_of(one.path)]
-    assert told == [("a-2", 0, 120, "a"), ("b-2", 20, 120, "b"), ("b-3", 30, 120, "b")]
+    rows = [(job["id"], job["subtime"], job["walltime"], job["cluster"]) for job in jobs_of(one.path)]
+    assert rows == [("a-2", 0, 120, "a"), ("b-2", 20, 120, "b"), ("b-3", 30, 120, "b")]
     (first,) = preparer.prepare(merge_spec(max_jobs=2, walltimes="exact"), 3)
     assert [(job["id"], job["subtime"], job["walltime"]) for job in jobs_of(first.path)] == [
         ("a-1", 0, 61),
@@ -317,7 +319,7 @@ def test_external_jobs_depend_on_the_seed(tmp_path: Path) -> None:
         assert (first == again, first != second) == (True, draws)
 
 
-def test_merged_logs_are_known_by_their_content(tmp_path: Path) -> None:
+def test_merged_logs_are_identified_by_their_content(tmp_path: Path) -> None:
     small_log(tmp_path / "a.swf", 0, 10)
     small_log(tmp_path / "b.swf", 5)
     preparer = Preparer(tmp_path, [tmp_path])

@@ -1,4 +1,4 @@
-"""Campaigns that run: killed and resumed, with failing cells and dying workers, here and on Dask."""
+"""Running campaigns: killed and resumed, with failing cells and killed workers, on this machine and on Dask."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write(path: Path, *, seeds: int = 3, jobs: int = 20, keep: str = "figures", 
 
 
 def campaign(spec: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    """Run a campaign, with one worker if nothing else is said: a handful of cells is not worth two."""
+    """Run a campaign, by default with one worker: a few cells do not need two."""
     workers = () if "--workers" in more else ("--workers", "1")
     return run_cli("campaign", "run", str(spec), "--output", str(folder), *workers, *more)
 
@@ -77,7 +77,7 @@ def test_a_campaign_ends_in_a_table(tmp_path: Path) -> None:
 
 
 def test_a_cell_is_a_run_of_simulate(tmp_path: Path) -> None:
-    """The figures in the table are those of the same run by hand."""
+    """The figures in the table equal those of the same run by `simulate`."""
     spec = write(tmp_path / "s.toml", seeds=1)
     assert campaign(spec, tmp_path / "out").returncode == 0
     (workload,) = [path for path in (tmp_path / "out" / "prepared").glob("*.json") if "index" not in path.name]
@@ -91,7 +91,9 @@ def test_a_cell_is_a_run_of_simulate(tmp_path: Path) -> None:
     assert row["utilisation"] == pytest.approx(figures["utilisation"])
 
 
-def test_workers_run_this_package_and_no_other_that_lies_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_ignore_a_package_of_the_same_name_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pybatsched").mkdir()
     (tmp_path / "pybatsched" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
     monkeypatch.chdir(tmp_path)
@@ -126,7 +128,7 @@ class Gated(Fcfs):
 
 
 def write_gated(place: Path, **members: Any) -> Path:
-    """Write a campaign that can be held in the midst, so that it cannot end before a test has done what it is to do."""
+    """Write a campaign that can be paused, so that it cannot end before a test has finished its work."""
     (place / "gated.py").write_text(GATED)
     spec = write(place / "s.toml", **members)
     spec.write_text(spec.read_text().replace('"fcfs"\n', f'"{place}/gated.py:Gated"\n'))
@@ -134,7 +136,7 @@ def write_gated(place: Path, **members: Any) -> Path:
 
 
 def hold(place: Path, folder: Path, goal: int) -> None:
-    """Let a gated campaign stop and wait as soon as so many cells are done."""
+    """Pause a gated campaign as soon as this number of cells is done."""
     (place / "gate.part").write_text(f"{folder} {goal}")
     (place / "gate.part").replace(place / "gate")
 
@@ -193,7 +195,7 @@ def test_a_damaged_result_is_run_again(damage: str, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "results.parquet").read_bytes() == table_before
 
 
-def test_nothing_is_begun_anew_by_accident(tmp_path: Path) -> None:
+def test_an_existing_campaign_is_not_restarted_without_resume(tmp_path: Path) -> None:
     spec = write(tmp_path / "s.toml", seeds=1)
     assert campaign(spec, tmp_path / "out").returncode == 0
     again = campaign(spec, tmp_path / "out")
@@ -245,7 +247,7 @@ def test_a_campaign_without_its_log_leaves_other_files_alone(tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["prepared"]
 
 
-def test_two_at_once_are_refused(tmp_path: Path) -> None:
+def test_two_campaigns_in_one_directory_are_rejected(tmp_path: Path) -> None:
     with Store(tmp_path / "out"):
         done = campaign(write(tmp_path / "s.toml"), tmp_path / "out")
     assert done.returncode == 2
@@ -323,9 +325,9 @@ def has_begun():
 
 
 class Clock:
-    """The clock that cells are timed by: it stands still until only those are left that never end, and they have begun.
+    """The clock of the time limit of cells: it stops until only cells that never end are left and have started.
 
-    Then each look at it is half a second later.
+    Then each reading is half a second later.
     """
 
     def __init__(self, place: Path, n_that_end: int, n_that_never_end: int) -> None:
@@ -341,28 +343,30 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
         ("Raises", "PolicyError: policy"),
         ("Never", "UnfinishedError: 20 jobs unfinished; the scheduler has not started it"),
         ("Dies", "WorkerDied: its process ended with SIGKILL"),
-        ("Exits", "WorkerDied: its process ended with exit code 3; it said last:\nline 19971\n"),
+        ("Exits", "WorkerDied: its process ended with exit code 3; its last output:\nline 19971\n"),
         ("Exits", "line 19999\nout of luck\n"),
         (
             "Faults",
-            "WorkerDied: its process ended with SIGSEGV; it said last:\nFatal Python error: Segmentation fault\n",
+            "WorkerDied: its process ended with SIGSEGV; its last output:\nFatal Python error: Segmentation fault\n",
         ),
         # patience: measured by the test's own clock
-        ("Talks", "TimedOut: more time than timeout_s = 2; it said last:\n"),
+        ("Talks", "TimedOut: more time than timeout_s = 2; its last output:\n"),
         # patience: measured by the test's own clock
         ("Sleeps", "TimedOut: more time than timeout_s = 2\n"),
     ],
 )
-def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_cell_stops_no_other(
+    policy: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     more = f'[[policy]]\nname = "{tmp_path}/bad.py:{policy}"\n'
     spec = write(tmp_path / "s.toml", seeds=2, more=more)
-    if "timeout_s" in said:
+    if "timeout_s" in message:
         # patience: measured by the test's own clock
         spec.write_text("timeout_s = 2.0\n" + spec.read_text())
         monkeypatch.setattr(workers, "time", Clock(tmp_path, 6, 2))
@@ -371,10 +375,10 @@ def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path, mo
     assert "6 of 8 cells done (0 before), 2 failed" in done.stderr
     status = run_cli("campaign", "status", str(tmp_path / "out"))
     assert status.returncode == 7
-    assert status.stdout.count(said.splitlines()[-1 if said.startswith("line") else 0]) == 2
+    assert status.stdout.count(message.splitlines()[-1 if message.startswith("line") else 0]) == 2
     results = [json.loads(path.read_text()) for path in (tmp_path / "out" / "cells").iterdir()]
     errors = [result["error"] + "\n" for result in results if "error" in result]
-    assert [said in error for error in errors] == [True, True]
+    assert [message in error for error in errors] == [True, True]
     assert pl.read_parquet(tmp_path / "out" / "results.parquet").shape[0] == 6
     again = campaign(spec, tmp_path / "out", "--resume")
     assert "6 of 8 cells done (6 before), 2 failed" in again.stderr
@@ -446,8 +450,8 @@ def test_wrong_columns_list_those_there_are(finished: Path) -> None:
 # --- Dask ---
 
 
-def told_address(file: Path) -> str:
-    """Give the address in a scheduler's file; empty as long as the file is not there, or not whole."""
+def address_in(file: Path) -> str:
+    """Return the address in a scheduler's file; empty as long as the file is not there, or not whole."""
     try:
         return str(json.loads(file.read_text())["address"])
     except (FileNotFoundError, ValueError):
@@ -464,8 +468,8 @@ def dask_cluster(place: Path, n_workers: int) -> Iterator[tuple[str, list[subpro
     command += ["--scheduler-file", "dask.json"]
     processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL, **quiet)]
     try:
-        wait_until(lambda: told_address(place / "dask.json"), by=processes[0])
-        address = told_address(place / "dask.json")
+        wait_until(lambda: address_in(place / "dask.json"), by=processes[0])
+        address = address_in(place / "dask.json")
         worker = [*dask, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
         worker += ["--local-directory", str(place)]
         processes += [subprocess.Popen(worker, stderr=subprocess.DEVNULL, **quiet) for _ in range(n_workers)]
@@ -485,55 +489,57 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
         wait_until(lambda: n_done(tmp_path / "dask") >= 10, by=process)
         members[0].kill()
         (tmp_path / "gate").unlink()
-        _, said = process.communicate(timeout=PATIENCE_OF_WORK_S)
-    assert process.returncode == 0, said
-    assert "60 of 60 cells done (0 before), 0 failed" in said
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 0, errors
+    assert "60 of 60 cells done (0 before), 0 failed" in errors
     assert (tmp_path / "dask" / "results.parquet").read_bytes() == (tmp_path / "local" / "results.parquet").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
         # patience: the event that ends the wait never comes, so any time will do
         ("Sleeps", "TimedOut: more time than timeout_s = 0.5\n"),
         pytest.param(
-            "Exits", "WorkerDied: its process ended with exit code 3; it said last:\n", marks=pytest.mark.long
+            "Exits", "WorkerDied: its process ended with exit code 3; its last output:\n", marks=pytest.mark.long
         ),
     ],
 )
-def test_dask_has_time_limits_and_last_words_too(policy: str, said: str, tmp_path: Path) -> None:
+def test_cells_on_dask_have_time_limits_and_report_worker_errors(policy: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     spec = write(tmp_path / "s.toml", seeds=2)
     more = ("campaign", "run", str(spec), "--output", str(tmp_path / "out"), "--dask")
     with dask_cluster(tmp_path, 1) as (address, members):
         assert run_process(*more, address).returncode == 0  # without a limit, so they have all the time they need
         write(spec, seeds=2, more=f'[[policy]]\nname = "bad.py:{policy}"\n')
-        if "timeout_s" in said:
+        if "timeout_s" in message:
             # patience: the event that ends the wait never comes, so any time will do
             spec.write_text("timeout_s = 0.5\n" + spec.read_text())
         done = run_process(*more, address, "--resume")
         assert [member.poll() for member in members] == [None]  # no worker of Dask was lost
     assert done.returncode == 7, done.stderr
     assert "6 of 8 cells done (6 before), 2 failed" in done.stderr
-    assert run_cli("campaign", "status", str(tmp_path / "out")).stdout.count(said) == 2
+    assert run_cli("campaign", "status", str(tmp_path / "out")).stdout.count(message) == 2
 
 
 class EnoughError(Exception):
-    """A test has heard enough."""
+    """A test has received enough."""
 
 
-def test_on_dask_the_line_ticks_and_counts_what_runs(tmp_path: Path) -> None:
+def test_the_progress_line_on_dask_counts_running_cells(tmp_path: Path) -> None:
     from pybatsched.campaign.on_dask import DaskWorkers
     from pybatsched.campaign.running import Progress, run_campaign
     from pybatsched.campaign.spec import read_spec
 
     (tmp_path / "bad.py").write_text(BAD)
     spec = write(tmp_path / "s.toml", seeds=2, more='[[policy]]\nname = "bad.py:Sleeps"\n')
-    heard: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
 
     def note(progress: Progress) -> None:
-        heard.append((progress.n_left, progress.n_running))
-        if heard[-20:] == [heard[-1]] * 20 and progress.n_running:  # no result comes, and it is heard of all the while
+        received.append((progress.n_left, progress.n_running))
+        if (
+            received[-20:] == [received[-1]] * 20 and progress.n_running
+        ):  # no result arrives, but progress is still reported
             raise EnoughError
 
     with dask_cluster(tmp_path, 1) as (address, _), Store(tmp_path / "out") as store:
@@ -541,18 +547,18 @@ def test_on_dask_the_line_ticks_and_counts_what_runs(tmp_path: Path) -> None:
         crew = functools.partial(DaskWorkers, address, store.run_folder)
         with no_longer_than(PATIENCE_OF_WORK_S), pytest.raises(EnoughError):
             run_campaign(campaign_of, store, [], crew, spec_folder=tmp_path, on_progress=note)
-    assert {n_running for _, n_running in heard} == {0, 1}  # one thread, however many cells wait
+    assert {n_running for _, n_running in received} == {0, 1}  # one thread, however many cells wait
 
 
-def test_a_dask_scheduler_that_goes_takes_nothing_with_it(tmp_path: Path) -> None:
+def test_losing_the_dask_scheduler_keeps_finished_cells(tmp_path: Path) -> None:
     spec = write_gated(tmp_path, seeds=20, jobs=60)
     hold(tmp_path, tmp_path / "dask", 5)
     with dask_cluster(tmp_path, 1) as (address, _):
         process = start(spec, tmp_path / "dask", "--dask", address)
         wait_until(lambda: n_done(tmp_path / "dask") >= 5, by=process)
     (tmp_path / "gate").unlink()
-    _, said = process.communicate(timeout=PATIENCE_OF_WORK_S)
-    assert process.returncode == 4, said
+    _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 4, errors
     status = run_cli("campaign", "status", str(tmp_path / "dask")).stdout
     assert ", 0 failed, " in status
     assert campaign(spec, tmp_path / "dask", "--resume").returncode == 0

@@ -1,4 +1,4 @@
-"""The file of a campaign: what it may say, what is said about a wrong one, and which cells it makes."""
+"""The campaign file: accepted content, errors, and the cells that follow from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FIRST = "a letter or digit first, at most 80 characters"
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         *(
             ({"name": name}, f"name: expected letters, digits and . _ + -, {FIRST}, found {shown}")
@@ -223,21 +223,21 @@ FIRST = "a letter or digit first, at most 80 characters"
         ({"format": 2}, "format: expected 1"),
     ],
 )
-def test_wrong_files_name_the_member(changes: dict[str, Any], said: str) -> None:
+def test_wrong_files_name_the_member(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         spec_of(content(**changes), "s.toml")
     assert str(error.value).startswith("s.toml: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("x = ", "expected TOML"), ("a = 1\na = 2", "expected TOML"), (f"a = {'9' * 5000}", "expected TOML")],
 )
-def test_what_is_no_toml(text: str, said: str, tmp_path: Path) -> None:
+def test_invalid_toml_is_an_input_error(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read_spec(path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_spec(tmp_path / "none.toml")
@@ -268,8 +268,8 @@ def test_points_come_in_the_order_of_the_file(tmp_path: Path) -> None:
         "s",
     )
     found = points(spec, tmp_path)
-    told = [(point["platform"], point["policy"], point["options"], cell.procs) for point, cell in found]
-    assert told == [
+    rows = [(point["platform"], point["policy"], point["options"], cell.procs) for point, cell in found]
+    assert rows == [
         ("small", "easy", {"order": "fcfs"}, 32),
         ("small", "easy", {"order": "sjf"}, 32),
         ("small", "first", {}, 32),
@@ -297,7 +297,7 @@ def test_a_workload_may_be_tried_with_some_seeds_only(tmp_path: Path) -> None:
     assert len(found) == 6 + 2
 
 
-def test_repeats_draw_seeds_of_their_own(tmp_path: Path) -> None:
+def test_each_repeat_has_its_own_seed(tmp_path: Path) -> None:
     assert effective_seed(7, 0) == 7
     assert effective_seed(7, 1) == effective_seed(7, 1) != effective_seed(7, 2) != effective_seed(8, 2)
     spec = spec_of(content(repeats=3, workload=[{"name": "d", "generate": {"procs": 16, "jobs": 5}}]), "s")
@@ -316,13 +316,13 @@ def test_repeats_draw_seeds_of_their_own(tmp_path: Path) -> None:
         {"workload": [{"name": "w", "file": "workload.json", "deadlines": {"every": 3}}]},
     ],
 )
-def test_whatever_determines_a_result_is_in_the_address(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_the_cell_address_depends_on_all_inputs_of_the_result(changes: dict[str, Any], tmp_path: Path) -> None:
     ((_, before),) = points(spec_of(content(), "s"), tmp_path)
     ((_, after),) = points(spec_of(content(**changes), "s"), tmp_path)
     assert before.address != after.address
 
 
-def test_names_are_not_in_the_address(tmp_path: Path) -> None:
+def test_the_cell_address_does_not_depend_on_names(tmp_path: Path) -> None:
     ((_, before),) = points(spec_of(content(), "s"), tmp_path / "a")
     other = content(
         name="other", workload=[{"name": "v", "file": "workload.json"}], policy=[{"name": "easy", "label": "x"}]
@@ -331,7 +331,7 @@ def test_names_are_not_in_the_address(tmp_path: Path) -> None:
     assert before.address == after.address
 
 
-def test_a_policys_code_is_in_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cell_address_depends_on_the_code_of_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pybatsched.campaign import cells
 
     def address(text: str) -> str:
@@ -412,7 +412,7 @@ def test_options_that_a_policy_does_not_have(tmp_path: Path) -> None:
         points(spec_of(content(policy=[{"name": "easy", "options": {"colour": "red"}}]), "s"), tmp_path)
 
 
-def test_a_file_beside_a_policys_is_in_the_address(tmp_path: Path) -> None:
+def test_the_cell_address_depends_on_files_beside_the_policy(tmp_path: Path) -> None:
     from pybatsched.campaign import cells
 
     (tmp_path / "mine.py").write_text(
@@ -432,7 +432,7 @@ def test_a_missing_log_says_where_it_was_looked_for(tmp_path: Path) -> None:
         points(spec_of(content(workload=[{"name": "w", "file": "log.swf"}]), "s"), tmp_path)
 
 
-def test_infinity_is_a_text_in_json() -> None:
+def test_infinity_is_stored_as_a_string_in_json() -> None:
     policy = PolicySpec(name="redirection", options={"theta": [1, float("inf")]})
     assert list(policy.settings()) == [{"theta": 1}, {"theta": "inf"}]
 
@@ -450,7 +450,7 @@ def test_a_policy_may_be_tried_on_some_platforms_only() -> None:
     assert found == [("small", "easy"), ("large", "easy"), ("large", "fcfs")] * len(spec.seeds)
 
 
-def test_a_policy_may_be_tried_on_some_workloads_only_and_their_weeks_are_meant() -> None:
+def test_a_policy_limited_to_a_workload_runs_on_all_its_weeks() -> None:
     spec = spec_of(
         content(
             workload=[{"name": "log", "file": "log.swf"}, {"name": "drawn", "generate": {"procs": 4, "jobs": 9}}],
@@ -466,7 +466,7 @@ def test_a_policy_may_be_tried_on_some_workloads_only_and_their_weeks_are_meant(
     assert found == [("log-week01", "fcfs"), ("log-week01", "sjf"), ("drawn", "sjf")]
 
 
-def test_a_workload_that_is_ready_knows_its_name_in_the_file(tmp_path: Path) -> None:
+def test_a_prepared_workload_keeps_its_name_from_the_file(tmp_path: Path) -> None:
     with Store(tmp_path / "out") as store:
         spec = spec_of(content(), "s.toml")
         (ready,) = Preparer(store.prepared, [ROOT / "examples"]).prepare(spec.workload[0], 0)
@@ -504,7 +504,7 @@ def test_all_mistakes_are_listed_up_to_five() -> None:
         spec_of(content(sedes=[1]), "s.toml")
 
 
-def test_bad_options_are_those_of_the_campaign(tmp_path: Path) -> None:
+def test_errors_of_policy_options_name_the_campaign(tmp_path: Path) -> None:
     spec = spec_of(content(policy=[{"name": "easy", "options": {"zz": 1}}]), "s.toml")
     prepared = {seed: [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
     with pytest.raises(InputError, match=r"^policy 1: policy easy: unknown option 'zz' \(from the campaign\)"):
@@ -512,7 +512,7 @@ def test_bad_options_are_those_of_the_campaign(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.stem)
-def test_the_examples_read_well(path: Path) -> None:
+def test_the_example_campaigns_are_valid(path: Path) -> None:
     spec = read_spec(path)
     prepared = {seed: [Prepared("w", "w.json", "digest", 93_312)] for seed in spec.seeds}
     assert list(cells_of(spec, prepared))  # options checked, too

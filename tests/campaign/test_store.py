@@ -1,4 +1,4 @@
-"""Campaigns on a full disk, and what is left of one that was killed while it wrote."""
+"""Campaigns on a full disk, and files left by a campaign that was killed while writing."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def campaign(*more: str) -> tuple[str, ...]:
 def test_a_full_disk_names_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     full = run_with_little_room(*campaign(), cwd=tmp_path)
-    told = f"pybatsched: {tmp_path / 'out' / 'results.parquet'}: cannot be written: File too large\n"
-    assert (full.returncode, full.stderr) == (2, told)
+    message = f"pybatsched: {tmp_path / 'out' / 'results.parquet'}: cannot be written: File too large\n"
+    assert (full.returncode, full.stderr) == (2, message)
     assert {path.name for path in Path("out").iterdir()} == {".lock", "cells", "manifest.json", "prepared"}
     done = run_cli(*campaign("--resume"))
     assert (done.returncode, "1 of 1 cells done (1 before)" in done.stderr) == (0, True)
 
 
-def test_a_campaign_takes_away_what_a_killed_one_was_writing(tmp_path: Path) -> None:
+def test_a_campaign_removes_partial_files_of_a_killed_campaign(tmp_path: Path) -> None:
     def names() -> set[str]:
         return {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -64,7 +64,7 @@ def test_a_campaign_takes_away_what_a_killed_one_was_writing(tmp_path: Path) -> 
         assert store.result("a") == {"address": "a", "figures": {}}
 
 
-def test_a_campaign_that_cannot_have_its_directory_takes_nothing_away(tmp_path: Path) -> None:
+def test_a_rejected_campaign_removes_no_files(tmp_path: Path) -> None:
     with Store(tmp_path), pytest.raises(InputError, match="another campaign is running in this directory"):
         (tmp_path / "cells" / ".part-1.a.json").touch()
         Store(tmp_path).__enter__()
@@ -106,14 +106,14 @@ class NeverEnds(Fcfs):
 
 
 def is_dead(pid: int) -> bool:
-    """Tell whether a process is gone, or would be if somebody had waited for it."""
+    """Return whether a process has ended, or is a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
         return True
 
 
-def test_a_worker_in_the_midst_of_a_cell_dies_with_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_worker_ends_when_its_parent_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("never.py").write_text(NEVER_ENDS)
     command = campaign()
@@ -130,15 +130,15 @@ def test_a_worker_in_the_midst_of_a_cell_dies_with_its_parent(tmp_path: Path, mo
     finally:
         if not is_dead(pid):
             os.kill(pid, signal.SIGKILL)
-    # Nobody has the lock any more: the next one begins.
+    # The lock is free: the next campaign starts.
     Path("s.toml").write_text(SPEC)
     assert run_cli(*command, "--resume").returncode == 0
 
 
-def test_a_worker_without_a_place_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_a_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    words = campaign()
+    args = campaign()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    done = run_cli(*words)
-    told = "cannot create a directory for temporary files (TMPDIR): No such file or directory\n"
-    assert (done.returncode, done.stderr) == (2, f"pybatsched: {told}")
+    done = run_cli(*args)
+    message = "cannot create a directory for temporary files (TMPDIR): No such file or directory\n"
+    assert (done.returncode, done.stderr) == (2, f"pybatsched: {message}")

@@ -1,4 +1,4 @@
-"""Published studies: claims that are judged, a study that is run, and logs that are downloaded and made sure of."""
+"""Published studies: judged claims, a study that is run, and logs that are downloaded and verified."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_measures_of_a_grid(text: str, value: float | None) -> None:
         "mean(wait, workload = 'a', workload = 'b')",
     ],
 )
-def test_what_is_no_measure(text: str) -> None:
+def test_invalid_measures_are_rejected(text: str) -> None:
     with pytest.raises(InputError):
         evaluate(text, TABLE)
 
@@ -168,7 +168,7 @@ def test_verdicts(members: dict[str, Any], holds: bool) -> None:
     assert judge(claim(**members), TABLE).holds is holds
 
 
-def test_a_claim_whose_log_is_not_at_hand_is_not_measured() -> None:
+def test_a_claim_with_a_missing_log_is_not_measured() -> None:
     lacking = claim(published=1.0, needs="a")
     verdict = judge(lacking, TABLE, {"a": ["a.swf"]})
     assert (verdict.word, verdict.value, verdict.holds) == ("not measured", None, True)
@@ -176,7 +176,7 @@ def test_a_claim_whose_log_is_not_at_hand_is_not_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("best(filter, wait, 'easy')", "an option whose values are numbers"),
         ("best(nope, wait, 'easy')", "no point has this option"),
@@ -185,10 +185,10 @@ def test_a_claim_whose_log_is_not_at_hand_is_not_measured() -> None:
         ("mean(wait, colour = 1)", "colour: expected one of workload, platform, policy"),
     ],
 )
-def test_measures_that_name_nothing_say_so(text: str, said: str) -> None:
+def test_measures_with_unknown_names_are_rejected_with_a_reason(text: str, message: str) -> None:
     with pytest.raises(InputError) as raised:
         judge(claim(measured=text, below=1), GRID)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert str(raised.value).startswith(f"claim c: {text}: ")
 
 
@@ -205,20 +205,20 @@ def test_measures_that_name_nothing_say_so(text: str, said: str) -> None:
         ({"least": 10, "below": 50}, "< 50, ≥ 10"),
     ],
 )
-def test_published_values_are_written_shortly(members: dict[str, Any], text: str) -> None:
+def test_published_values_are_formatted_in_short_form(members: dict[str, Any], text: str) -> None:
     assert claim(**members).expected == text
 
 
 @pytest.mark.parametrize(
     "members", [{}, {"published": 1.0, "status": "not reproducible"}, {"published": 1, "status": "fine"}]
 )
-def test_claims_must_say_what_they_say(members: dict[str, Any]) -> None:
+def test_claims_without_a_consistent_value_are_rejected(members: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         claim(**members)
 
 
 @pytest.mark.parametrize("name", studies.names())
-def test_every_study_reads_well(name: str) -> None:
+def test_every_study_file_is_valid(name: str) -> None:
     study = studies.read_study(name)
     assert study.claims
     assert study.quick_claims
@@ -226,7 +226,7 @@ def test_every_study_reads_well(name: str) -> None:
     assert all(file in archive.LOGS for file in wanted)
 
 
-#: Half a minute each and more, even when they are quick; and two whose kind is tried by others.
+#: Half a minute or more each, even in the quick version; and two of a kind that other studies cover.
 TAKE_LONG = {"reallocation", "locality", "dbf", "backfilling", "ujfb"}
 
 
@@ -244,8 +244,8 @@ def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
         assert f"<h3>{chart.title}</h3>" in page
 
 
-def test_the_page_of_the_urgent_study_shows_what_it_is_about() -> None:
-    """U_L by policy by powers of ten, what it costs regular jobs, and U_L over swap times; in both versions."""
+def test_the_page_of_the_urgent_study_has_its_main_charts() -> None:
+    """U_L by policy on a logarithmic axis, its cost for regular jobs, and U_L over swap times; in both versions."""
     study = studies.read_study("ujfb")
     for campaign in (study.campaign, study.quick_campaign):
         shown = [(chart.figure, chart.by, chart.scale) for chart in campaign.chart]
@@ -256,7 +256,7 @@ def test_the_page_of_the_urgent_study_shows_what_it_is_about() -> None:
         ]
 
 
-def test_the_page_of_the_locality_study_shows_what_it_is_about() -> None:
+def test_the_page_of_the_locality_study_has_its_main_charts() -> None:
     """Transfers, waits for them, queue times and stretches by score, with and without backfilling, and by user."""
     study = studies.read_study("locality")
     for campaign in (study.campaign, study.quick_campaign):
@@ -273,7 +273,7 @@ def test_the_page_of_the_locality_study_shows_what_it_is_about() -> None:
 
 
 def test_the_locality_study_has_every_number_of_the_programs_output() -> None:
-    """Ten rows of eight: the five without backfilling are to be met, the five with it cannot be."""
+    """Ten rows of eight numbers: the five without backfilling should be reproduced, the five with it cannot be."""
     claims = studies.read_study("locality").claims
     numbers = [one for one in claims if one.published is not None]
     exact, lost = ([one for one in numbers if one.status == status] for status in ("exact", "not reproducible"))
@@ -348,8 +348,8 @@ def test_areas_of_the_locality_study_are_those_of_its_jobs(tmp_path: Path) -> No
     assert json.loads(printed.stdout) == policy.options["areas"]
 
 
-def test_without_the_logs_of_locality_the_rest_is_judged(tmp_path: Path) -> None:
-    """Claims on days that are not at hand have no value; they are no mistakes."""
+def test_claims_without_the_locality_logs_are_still_judged(tmp_path: Path) -> None:
+    """Claims on missing days have no value; they are not errors."""
     study = studies.read_study("locality")
     with Store(tmp_path / "out") as store:
         points = points_of(study.campaign, store, [])
@@ -366,7 +366,7 @@ def test_without_the_logs_of_locality_the_rest_is_judged(tmp_path: Path) -> None
 
 
 @pytest.mark.long
-def test_a_study_goes_on_where_it_was_and_in_no_other_directory(tmp_path: Path) -> None:
+def test_a_study_resumes_in_its_own_directory_only(tmp_path: Path) -> None:
     args = ("reproduce", "backfilling", "--quick", "--output", str(tmp_path / "out"), "--workers", "1")
     first = run_cli(*args)
     assert "9 of 9 cells done (0 before), 0 failed" in first.stderr
@@ -390,7 +390,7 @@ def test_a_study_goes_on_where_it_was_and_in_no_other_directory(tmp_path: Path) 
     assert "expected results of backfilling-quick, found those of the campaign 'mine'" in refused.stderr
 
 
-def test_a_claim_that_does_not_hold_is_an_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_false_claim_changes_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pybatsched.cli import main
 
     study = studies.read_study("backfilling")
@@ -406,7 +406,7 @@ def test_a_claim_that_does_not_hold_is_an_exit_code(tmp_path: Path, monkeypatch:
     assert main(["reproduce", "backfilling", "--quick", "--output", str(tmp_path / "out")]) == 7
 
 
-def test_logs_that_a_study_merges_are_looked_for_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_merged_by_a_study_are_also_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = studies.read_study("backfilling")
     logs = [MergedLog(name="a", file="a.swf"), MergedLog(name="b", file="b.swf")]
     merging = study.campaign.model_copy(update={"workload": (WorkloadSpec(name="grid", merge=tuple(logs)),)})
@@ -414,8 +414,10 @@ def test_logs_that_a_study_merges_are_looked_for_too(tmp_path: Path, monkeypatch
     (tmp_path / "a.swf").touch()
     done = run_cli("reproduce", "backfilling", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
     assert done.returncode == 2
-    said = "1 log missing: b.swf. Use --traces DIR or set PYBATSCHED_TRACES. To download: pybatsched traces get b.swf "
-    assert f"{said}--output DIR. To run without logs: --quick\n" in done.stderr
+    message = (
+        "1 log missing: b.swf. Use --traces DIR or set PYBATSCHED_TRACES. To download: pybatsched traces get b.swf "
+    )
+    assert f"{message}--output DIR. To run without logs: --quick\n" in done.stderr
 
 
 def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
@@ -429,8 +431,8 @@ def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(not (TRACES / CTC).exists(), reason=f"{CTC} is not in {TRACES}")
-def test_easy_with_exact_run_times_is_the_published_one_to_the_last_digit(tmp_path: Path) -> None:
-    """And a log that is missing is told, and no failure: KTH-SP2 here."""
+def test_easy_with_exact_run_times_gives_all_published_digits(tmp_path: Path) -> None:
+    """A missing log is reported and is not a failure: KTH-SP2 here."""
     (tmp_path / CTC).symlink_to(TRACES / CTC)
     study = studies.read_study("easy")
     small = study.campaign.model_copy(

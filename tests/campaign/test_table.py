@@ -1,4 +1,4 @@
-"""Tables for other programs: what a name may do in them."""
+"""Tables of campaigns for other programs: names are escaped, and untrusted files are rejected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "o
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"),
+    ("manifest", "message"),
     [
         ({}, "missing required field `name`"),
         ({"spec": []}, "Expected `object`, got `array` - at `$.spec`"),
@@ -47,17 +47,19 @@ POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "o
         ({"points": [POINT | {"address": "a\n"}]}, "at `$.points[0].address`"),
     ],
 )
-def test_a_campaign_of_a_stranger_names_no_file_elsewhere(manifest: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_an_untrusted_manifest_cannot_name_files_outside_the_campaign(
+    manifest: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     about = {"format": "pybatsched-campaign"} | (
         manifest and {"name": "n", "spec": {"workload": []}, "points": []} | manifest
     )
     (tmp_path / "manifest.json").write_text(json.dumps(about))
     done = run_cli("campaign", "status", str(tmp_path))
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
-def test_depths_of_a_strangers_files(tmp_path: Path) -> None:
+def test_deeply_nested_untrusted_files_are_input_errors(tmp_path: Path) -> None:
     (tmp_path / "cells").mkdir()
     for name in ("manifest.json", "cells/a1.json"):
         (tmp_path / name).write_text("[" * 100_000)

@@ -1,4 +1,4 @@
-"""`pybatsched batsim`: what it does, writes and says, and how it ends, as Batsim would."""
+"""`pybatsched batsim`: behaviour, output files, messages and exit codes equal those of Batsim."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_whole_run_writes_batsims_files_and_no_others(tmp_path: Path) -> None:
         assert (tmp_path / name).read_text() == (source.directory / name).read_text()
 
 
-def test_what_is_not_wanted_is_not_written(tmp_path: Path) -> None:
+def test_disabled_outputs_are_not_written(tmp_path: Path) -> None:
     off = ["--disable-schedule-tracing", "--disable-machine-state-tracing"]
     done, _ = run_beside(recording("plain"), tmp_path / "out", *off, "--sg-log", "root.thresh:critical")
     assert done.returncode == 0
@@ -55,7 +55,7 @@ def test_outputs_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     assert f"cannot write the outputs {tmp_path}/out_*: No space left on device\n" in done.stderr
 
 
-def test_it_overwrites_as_batsim_does(tmp_path: Path) -> None:
+def test_existing_files_are_overwritten_as_by_batsim(tmp_path: Path) -> None:
     (tmp_path / "out_jobs.csv").write_text("something else")
     done, _ = run_beside(recording("plain"), tmp_path / "out", "-q")
     assert done.returncode == 0
@@ -66,8 +66,10 @@ def test_it_overwrites_as_batsim_does(tmp_path: Path) -> None:
     ("level", "has_network", "has_more"),
     [("quiet", False, False), ("network-only", True, False), ("information", True, True), ("debug", True, True)],
 )
-def test_what_it_says_of_messages(level: str, has_network: bool, has_more: bool, tmp_path: Path) -> None:
-    """In the words of Batsim's log, which people's scripts look through."""
+def test_the_verbosity_level_selects_logged_messages(
+    level: str, has_network: bool, has_more: bool, tmp_path: Path
+) -> None:
+    """In the format of Batsim's log, because scripts search it."""
     source = recording("plain")
     done, scheduler = run_beside(source, tmp_path / "out", "-v", level)
     lines = done.stderr.splitlines()
@@ -79,7 +81,7 @@ def test_what_it_says_of_messages(level: str, has_network: bool, has_more: bool,
 
 
 @pytest.mark.parametrize("name", ["bad-json", "bad-unknown-type", "bad-busy-resource"])
-def test_what_batsim_does_not_survive(name: str, tmp_path: Path) -> None:
+def test_replies_that_abort_batsim_abort_the_run(name: str, tmp_path: Path) -> None:
     done, _ = run_beside(recording(name), tmp_path / "out", "-q")
     assert done.returncode == ABORTED
     assert done.stderr.startswith("[0.000000] [batsim/ERROR] ")
@@ -93,7 +95,7 @@ def test_a_deadlock_ends_with_0_and_is_reported(tmp_path: Path) -> None:
     assert "job w0!" in done.stderr
 
 
-def test_a_long_list_of_jobs_that_are_left_is_cut(tmp_path: Path) -> None:
+def test_a_long_list_of_unfinished_jobs_is_truncated(tmp_path: Path) -> None:
     jobs = [{"id": n, "subtime": 0, "res": 1, "profile": "d"} for n in range(50)]
     workload = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 1}}}
     (tmp_path / "w.json").write_text(json.dumps(workload))
@@ -112,9 +114,7 @@ def test_a_long_list_of_jobs_that_are_left_is_cut(tmp_path: Path) -> None:
 def test_an_open_registration_is_reported(tmp_path: Path) -> None:
     done, _ = run_beside(recording("plain"), tmp_path / "out", "-q", "--enable-dynamic-jobs")
     assert done.returncode == 0
-    assert (
-        "Deadlock detected: all jobs are over, but with --enable-dynamic-jobs the scheduler has to say" in done.stderr
-    )
+    assert "Deadlock detected: all jobs are done, but the scheduler did not send registration_finished" in done.stderr
 
 
 def test_a_lost_scheduler_is_reported(tmp_path: Path) -> None:
@@ -132,18 +132,18 @@ def test_a_lost_scheduler_is_reported(tmp_path: Path) -> None:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A copy of the inputs of a recording: what is not refused would write there."""
+    """A copy of the inputs of a recording: a command that is not rejected would write there."""
     return Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
 
 
-def refused(*words: str, cwd: Path) -> tuple[int, str]:
-    done = run_forked("batsim", *words, cwd=cwd)
+def refused(*args: str, cwd: Path) -> tuple[int, str]:
+    done = run_forked("batsim", *args, cwd=cwd)
     assert done.stdout == ""
     return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("args", "code", "message"),
     [
         ("-p none.xml", 1, "Platform file 'none.xml' cannot be read."),
         ("-p platform.xml -w none.json", 2, "Workload file 'none.json' cannot be read."),
@@ -181,28 +181,32 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ),
     ],
 )
-def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
-    found, errors = refused(*words.split(), cwd=plain)
-    told = told.encode(locale.getencoding(), "backslashreplace").decode(locale.getencoding())  # as it can be written
-    assert (found, told in errors) == (code, True), errors
+def test_invalid_command_lines_have_batsims_exit_code_and_message(
+    args: str, code: int, message: str, plain: Path
+) -> None:
+    found, errors = refused(*args.split(), cwd=plain)
+    message = message.encode(locale.getencoding(), "backslashreplace").decode(
+        locale.getencoding()
+    )  # as it can be written
+    assert (found, message in errors) == (code, True), errors
 
 
 @pytest.mark.parametrize("number", ["3", "3x", "+3", " 3.9"])
 def test_numbers_are_read_as_batsim_reads_them(number: str, plain: Path) -> None:
-    """What stands behind a number does not count. Three machines are too few for a job of four."""
+    """Text after a number is ignored. Three machines are too few for a job of four."""
     done = run_forked("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
     assert done.returncode == ABORTED
     assert "job w0!cid requests 4 processors; the platform has 3" in done.stderr
 
 
 @pytest.mark.parametrize("roles", ["nobody", "a:b:storage"])
-def test_roles_that_are_none_end_it_before_anything_else(roles: str, plain: Path) -> None:
+def test_invalid_roles_abort_before_other_checks(roles: str, plain: Path) -> None:
     done = run_forked("batsim", "-p", "none.xml", "--dump-execution-context", "-r", roles, cwd=plain)
     assert (done.returncode, done.stdout) == (ABORTED, "")
     assert f"--add-role-to-hosts {roles}: expected one ':'" in done.stderr
 
 
-def test_jobs_that_replay_mpi_are_refused_by_name(plain: Path) -> None:
+def test_jobs_that_replay_mpi_are_rejected_by_name(plain: Path) -> None:
     content = json.loads((plain / "workload.json").read_text())
     content["profiles"][content["jobs"][0]["profile"]] = {"type": "smpi", "trace": "t.txt"}
     (plain / "w.json").write_text(json.dumps(content))
@@ -221,7 +225,7 @@ def test_jobs_that_replay_mpi_are_refused_by_name(plain: Path) -> None:
         lambda _text: "[]",
     ],
 )
-def test_a_workload_that_is_none_aborts(break_it: Callable[[str], str], plain: Path) -> None:
+def test_an_invalid_workload_aborts(break_it: Callable[[str], str], plain: Path) -> None:
     (plain / "w.json").write_text(break_it((plain / "workload.json").read_text()))
     done = run_forked("batsim", "-p", "platform.xml", "-w", "w.json", cwd=plain)
     assert done.returncode == ABORTED
@@ -256,7 +260,7 @@ def test_redis_options_are_sent_to_the_scheduler(tmp_path: Path) -> None:
     assert (config["redis-enabled"], config["redis-hostname"], config["redis-port"]) == (False, "far", 7)
 
 
-def test_without_a_scheduler_all_jobs_begin_at_once(tmp_path: Path) -> None:
+def test_without_a_scheduler_all_jobs_start_immediately(tmp_path: Path) -> None:
     """Jobs of 4, 2 and 1 Gflop share processor 0: at a third of its speed until 3, at a half until 5, then alone."""
     cpu = {
         name: {"type": "parallel_homogeneous", "cpu": gflop * 1e9, "com": 0}
@@ -280,7 +284,7 @@ def test_without_a_scheduler_all_jobs_begin_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_link(tmp_path: Path) -> None:
+def test_link_creates_a_program_named_batsim(tmp_path: Path) -> None:
     place = tmp_path / "my tools"
     done = run_cli("batsim", "--link", str(place))
     assert done.returncode == 0
@@ -300,7 +304,7 @@ def test_link(tmp_path: Path) -> None:
     assert found.stdout == "4.2.1\n"
 
 
-def test_link_never_takes_the_place_of_another(tmp_path: Path) -> None:
+def test_link_does_not_replace_a_real_batsim(tmp_path: Path) -> None:
     real = tmp_path / "batsim"
     real.write_text("#!/bin/sh\necho real\n")
     done = run_cli("batsim", "--link", str(tmp_path))
@@ -310,7 +314,7 @@ def test_link_never_takes_the_place_of_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_while_it_waits(signum: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_ends_a_waiting_simulation(signum: signal.Signals, tmp_path: Path) -> None:
     source = recording("plain")
     scheduler = Scheduler(source.replies[:1])
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
@@ -323,31 +327,31 @@ def test_a_signal_ends_it_while_it_waits(signum: signal.Signals, tmp_path: Path)
     assert errors == f"pybatsched: interrupted by signal {signum}\n"
 
 
-def test_no_signal_takes_the_files_of_a_run_that_is_over(tmp_path: Path) -> None:
-    """The scheduler may be through, and everything told to stop, before they are written."""
+def test_a_signal_after_the_last_message_keeps_the_output_files(tmp_path: Path) -> None:
+    """The scheduler may have finished, and all processes may get a signal, before the files are written."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:-1])
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory)
         scheduler.answer(process)
-        last = scheduler.hear()
+        last = scheduler.receive()
         assert b"SIMULATION_ENDS" in last
         process.send_signal(signal.SIGTERM)
-        scheduler.say(source.replies[-1])
+        scheduler.send(source.replies[-1])
         assert process.wait(PATIENCE_OF_WORK_S) == 0
     assert (tmp_path / "out_jobs.csv").read_text() == (source.directory / "out_jobs.csv").read_text()
 
 
-def test_the_second_signal_ends_the_wait_for_the_last_word(tmp_path: Path) -> None:
-    """A scheduler may hear of the end and say nothing."""
+def test_the_second_signal_ends_the_wait_for_the_final_reply(tmp_path: Path) -> None:
+    """A scheduler may receive the end and send no reply."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:-1])
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
         scheduler.answer(process)
-        assert b"SIMULATION_ENDS" in scheduler.hear()
+        assert b"SIMULATION_ENDS" in scheduler.receive()
 
         def has_ended() -> bool:
             process.send_signal(signal.SIGINT)  # two that come at once are one
@@ -361,8 +365,8 @@ def test_the_second_signal_ends_the_wait_for_the_last_word(tmp_path: Path) -> No
     assert (process.returncode, errors) == (128 + signal.SIGINT, "pybatsched: interrupted by signal 2\n")
 
 
-def test_a_scheduler_that_keeps_requesting_calls_gets_the_end(tmp_path: Path) -> None:
-    """Batsim would go on. It has no job left, and the answer to each call asks for the next one."""
+def test_a_scheduler_that_only_requests_calls_gets_simulation_ends(tmp_path: Path) -> None:
+    """Batsim would continue. No job is left, and each reply requests the next call."""
     place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
     (place / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
     scheduler = Scheduler([])
@@ -373,20 +377,20 @@ def test_a_scheduler_that_keeps_requesting_calls_gets_the_end(tmp_path: Path) ->
             stderr=subprocess.PIPE,
             text=True,
         )
-        heard = b""
-        while b"SIMULATION_ENDS" not in heard:
-            heard = scheduler.hear()
-            now = json.loads(heard)["now"]
+        message = b""
+        while b"SIMULATION_ENDS" not in message:
+            message = scheduler.receive()
+            now = json.loads(message)["now"]
             call = {"timestamp": now, "type": "CALL_ME_LATER", "data": {"timestamp": now + 1}}
-            over = b"SIMULATION_ENDS" in heard
-            scheduler.say(json.dumps({"now": now, "events": [] if over else [call]}).encode())
+            over = b"SIMULATION_ENDS" in message
+            scheduler.send(json.dumps({"now": now, "events": [] if over else [call]}).encode())
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 5
     why = "all jobs were done, but the scheduler kept requesting calls: 1,000 times in a row since 1, "
     assert f"{why}without another event\n" in errors
 
 
-def test_a_word_in_a_job_does_not_end_the_hearing_of_signals(tmp_path: Path) -> None:
+def test_simulation_ends_in_a_job_field_does_not_disable_signals(tmp_path: Path) -> None:
     place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
     content = json.loads((place / "workload.json").read_text())
     content["jobs"][0]["note"] = "SIMULATION_ENDS"
@@ -399,6 +403,6 @@ def test_a_word_in_a_job_does_not_end_the_hearing_of_signals(tmp_path: Path) -> 
             stderr=subprocess.DEVNULL,
         )
         scheduler.answer(process)
-        assert b'"SIMULATION_ENDS"' in scheduler.hear()
+        assert b'"SIMULATION_ENDS"' in scheduler.receive()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_OF_WORK_S) == 128 + signal.SIGTERM

@@ -19,10 +19,10 @@ from pybatsched.policies.availability import AvailabilityProfile, PlainProfile
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["-h"], ["dance"], []])
-def test_what_needs_no_command_loads_none(args: list[str]) -> None:
-    """The version is what a container's health check asks for, again and again; and nobody likes to wait for help.
+def test_version_and_help_import_no_command_module(args: list[str]) -> None:
+    """The health check of a container asks for the version often, and help should be fast.
 
-    No time is measured here: what is dear is loading what others have written, and none of that is loaded.
+    No time is measured: importing other packages is slow, and none of them is imported.
     """
     script = (
         "import sys; before = {*sys.modules}; from pybatsched import cli\n"
@@ -38,13 +38,13 @@ def test_what_needs_no_command_loads_none(args: list[str]) -> None:
     assert foreign - rooms == {"pybatsched", "pybatsched.cli", "pybatsched.errors", "pybatsched.version"}
 
 
-def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
+def test_the_command_list_shows_the_docstring_of_each_command() -> None:
     for name, summary in cli._COMMANDS.items():
         module = cli.module_of(name)
         assert (module.__doc__ or "").splitlines()[0] == summary
 
 
-def test_every_command_is_known_by_itself_as_among_all() -> None:
+def test_every_command_is_in_the_help_and_has_its_own_help() -> None:
     whole = cli.build_parser().format_help()
     for name in cli._COMMANDS:
         assert f"    {name}" in [line[: 4 + len(name)] for line in whole.splitlines()]
@@ -69,7 +69,7 @@ def test_policies() -> None:
     assert [line.split()[0] for line in listed.splitlines()] == shipped
     shown = run_cli("policies", "conservative").stdout
     assert "compression = true" in shown
-    assert " 0x" not in shown + run_cli("policies", "easy").stdout  # types are words, without objects of Python
+    assert " 0x" not in shown + run_cli("policies", "easy").stdout  # types are shown as words, not as Python objects
     assert 'order = "fcfs"' in shown
 
 
@@ -96,7 +96,7 @@ def test_policies() -> None:
         ([], "required: COMMAND"),
     ],
 )
-def test_mistakes_give_code_2_and_one_clear_message(arguments: list[str], message: str, tmp_path: Path) -> None:
+def test_usage_errors_give_code_2_and_one_message(arguments: list[str], message: str, tmp_path: Path) -> None:
     done = run_cli(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
@@ -104,7 +104,7 @@ def test_mistakes_give_code_2_and_one_clear_message(arguments: list[str], messag
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "args"),
     [
         ("serve", ("--policy", "easy")),
         ("simulate", ()),
@@ -114,15 +114,15 @@ def test_mistakes_give_code_2_and_one_clear_message(arguments: list[str], messag
         ("campaign run", ("study.toml",)),
     ],
 )
-def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, words: tuple[str, ...]) -> None:
-    done = run_cli(*command.split(), *words, "--no-such", "thing")
+def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, args: tuple[str, ...]) -> None:
+    done = run_cli(*command.split(), *args, "--no-such", "thing")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"usage: pybatsched {command} ")
     assert done.stderr.endswith(f"\npybatsched {command}: error: unrecognized arguments: --no-such thing\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("args", "message"),
     [
         (
             ("--policy", "easy", "--order", "sjf"),
@@ -152,16 +152,16 @@ def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, words: 
         (("metrics", "out", "--order", "sjf"), "--order sjf"),
     ],
 )
-def test_a_policy_option_given_as_a_flag_has_a_hint(words: tuple[str, ...], said: str) -> None:
-    done = run_cli(*words)
+def test_a_policy_option_given_as_a_flag_has_a_hint(args: tuple[str, ...], message: str) -> None:
+    done = run_cli(*args)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith(f"error: unrecognized arguments: {said}\n")
+    assert done.stderr.endswith(f"error: unrecognized arguments: {message}\n")
 
 
 def test_all_policies_with_an_option_are_named_where_none_is_given() -> None:
-    said = run_cli("simulate", "--order", "sjf").stderr
-    assert "; order is an option of the policies conservative, dbf, easy, fcfs, " in said
-    assert said.endswith(": use -o order=sjf\n")
+    errors = run_cli("simulate", "--order", "sjf").stderr
+    assert "; order is an option of the policies conservative, dbf, easy, fcfs, " in errors
+    assert errors.endswith(": use -o order=sjf\n")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         "simulate --procs 4 --policy fcfs -w {}",
         "simulate --procs 4 --policy {}.py:Mine -w workload.json",
@@ -225,16 +225,16 @@ def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
         "batsim --link {}",
     ],
 )
-def test_a_path_that_cannot_be_followed_is_an_input_error(words: str, tmp_path: Path) -> None:
-    """A name that is too long stands for all that keep one from a file: directories that may not be entered, loops."""
+def test_a_path_that_cannot_be_opened_is_an_input_error(args: str, tmp_path: Path) -> None:
+    """A name that is too long is an example of all paths that cannot be opened: forbidden directories, loops."""
     shutil.copy(ROOT / "examples" / "workload.json", tmp_path)
-    done = run_cli(*words.format("a" * 300).split(), cwd=tmp_path)
+    done = run_cli(*args.format("a" * 300).split(), cwd=tmp_path)
     assert done.returncode == 2
     assert "File name too long" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(
+def test_an_internal_error_gives_code_1_and_asks_for_a_report(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(_name: str, **_trust: bool) -> None:
@@ -242,9 +242,9 @@ def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(
 
     monkeypatch.setattr("pybatsched.policies.registry.find", broken)
     assert cli.main(["policies", "easy"]) == 1
-    said = capsys.readouterr().err
-    assert "RuntimeError: boom" in said
-    assert "this is a bug of pybatsched" in said
+    output = capsys.readouterr().err
+    assert "RuntimeError: boom" in output
+    assert "this is a bug of pybatsched" in output
 
 
 @pytest.mark.parametrize(
@@ -264,10 +264,10 @@ def test_options_cannot_be_abbreviated(args: tuple[str, ...], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("command", ["metrics", "report"])
-def test_a_file_of_a_run_gets_the_hint_to_give_the_prefix(command: str, tmp_path: Path) -> None:
+def test_an_output_file_given_instead_of_its_prefix_gets_a_hint(command: str, tmp_path: Path) -> None:
     args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "-e", "runs/out", "-q")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     for suffix in ("_jobs.csv", "_summary.json", "_state.json"):
         done = run_cli(command, f"runs/out{suffix}", cwd=tmp_path)
-        said = f"pybatsched: runs/out{suffix} is a file of a run; give the prefix, `runs/out`\n"
-        assert (done.returncode, done.stderr) == (2, said)
+        message = f"pybatsched: runs/out{suffix} is a file of a run; give the prefix, `runs/out`\n"
+        assert (done.returncode, done.stderr) == (2, message)

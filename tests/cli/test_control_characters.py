@@ -1,4 +1,4 @@
-"""What reaches a terminal is text, whoever has written it."""
+"""Control characters are escaped on a terminal, whatever their source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVIL = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eback\r"
 SHOWN = r"\x1b[31mred\x1b]0;title\x07\x9b2J\u202eback\r"
 
 
-def test_what_is_for_a_terminal_alone_is_written_out() -> None:
+def test_control_characters_are_escaped() -> None:
     assert printable(EVIL) == SHOWN
     assert printable("ä\tline\nline …") == "ä\tline\nline …"
 
@@ -25,7 +25,7 @@ def test_what_is_for_a_terminal_alone_is_written_out() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"), [(EVIL, SHOWN), ("\r[##] 3\x1b[K", "\r[##] 3\x1b[K"), ("\r\x1b[2J\x1b[K", "\r\\x1b[2J\x1b[K")]
 )
-def test_a_terminal_gets_no_orders_but_our_own(text: str, shown: str) -> None:
+def test_a_terminal_gets_only_our_own_control_sequences(text: str, shown: str) -> None:
     ours, theirs = os.openpty()
     with os.fdopen(theirs, "wb", buffering=0) as raw, process._SafeTerminal(io.BufferedWriter(raw), "utf-8") as stream:
         assert stream.write(text) == len(text)
@@ -34,15 +34,15 @@ def test_a_terminal_gets_no_orders_but_our_own(text: str, shown: str) -> None:
     os.close(ours)
 
 
-def test_a_file_gets_all_as_it_is() -> None:
+def test_output_to_a_file_is_not_escaped() -> None:
     buffer = io.BytesIO()
     stream = process._SafeTerminal(buffer, "utf-8", newline="")
     print(EVIL, file=stream, flush=True)
     assert buffer.getvalue().decode() == f"{EVIL}\n"
 
 
-def test_a_locale_without_a_character_gets_its_number() -> None:
-    """The help of `simulate` has an ellipsis, which ISO 8859-1 has not."""
+def test_characters_missing_in_the_locale_are_written_as_codes() -> None:
+    """The help of `simulate` has an ellipsis, which ISO 8859-1 lacks."""
     env = os.environ | {"PYTHONIOENCODING": "iso-8859-1:strict"}
     command = [sys.executable, "-m", "pybatsched", "simulate", "--help"]
     done = subprocess.run(command, capture_output=True, env=env, timeout=PATIENCE_S, check=False)

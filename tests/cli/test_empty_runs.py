@@ -1,4 +1,4 @@
-"""Runs without a job: an error of the input, unless somebody wants one."""
+"""Runs without a job: an input error, unless --allow-empty is given."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_without_a_job_is_refused_before_anything_is_written(case: str, place: Path) -> None:
+def test_a_run_without_a_job_is_rejected_before_anything_is_written(case: str, place: Path) -> None:
     given, why = CASES[case]
     before = {*place.iterdir()}
     done = run_cli("simulate", "--procs", "4", *given, "--policy", "easy", "-e", "out", "-q", cwd=place)
@@ -60,12 +60,12 @@ def test_allow_empty_accepts_an_empty_run(case: str, place: Path) -> None:
     assert json.loads((place / "out_summary.json").read_text())["figures"]["n_jobs"] == 0
 
 
-def test_one_job_is_enough(place: Path) -> None:
+def test_a_run_with_one_job_is_accepted(place: Path) -> None:
     given = ("-w", "none.json", "-w", "one.json")
     assert run_cli("simulate", "--procs", "4", *given, "--policy", "easy", "-e", "out", cwd=place).returncode == 0
 
 
-def test_a_run_with_batsim_is_refused_too(place: Path) -> None:
+def test_an_empty_run_with_batsim_is_rejected(place: Path) -> None:
     done = run_cli("run", "-p", "curie-node", "-w", "none.json", "--policy", "easy", "-e", "out", cwd=place)
     assert done.returncode == 2
     assert f"no job to run (none.json: the file has no jobs); {EXPECTED}" in done.stderr
@@ -75,14 +75,14 @@ def test_a_run_with_batsim_is_refused_too(place: Path) -> None:
     ("file", "why"),
     [("none.json", "the file has no jobs"), ("none.swf", "3 jobs: run time of 0 or unknown: dropped")],
 )
-def test_a_campaign_has_nothing_to_measure(file: str, why: str, place: Path) -> None:
+def test_a_campaign_with_an_empty_workload_is_an_error(file: str, why: str, place: Path) -> None:
     with pytest.raises(InputError) as error:
         Preparer(place, [place]).prepare(WorkloadSpec(name="idle", file=file), 0)
     assert str(error.value) == f"workload idle: there is no job to run ({why})"
 
 
 @pytest.mark.parametrize("report", [None, 3, {"rules": 3}, {"rules": {"x": 3}}, {"rules": {"x": {"fate": "dropped"}}}])
-def test_a_file_may_say_anything_of_its_jobs(report: object, place: Path) -> None:
+def test_invalid_conversion_reports_in_a_workload_are_ignored(report: object, place: Path) -> None:
     (place / "none.json").write_text(json.dumps({"nb_res": 4, "jobs": [], "profiles": {}, "report": report}))
     done = run_cli("simulate", "--procs", "4", "-w", "none.json", "--policy", "easy", cwd=place)
     assert (done.returncode, "none.json: the file has no jobs" in done.stderr) == (2, True)

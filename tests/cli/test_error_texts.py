@@ -1,4 +1,4 @@
-"""Small words that people stumbled over: errors that name the option, notes that help, numbers that can be read."""
+"""Texts for users: errors name the option, notes help, and numbers are readable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(place: Path, *args: str, code: int = 2) -> str:
+def simulate_errors(place: Path, *args: str, code: int = 2) -> str:
     done = run_cli("simulate", "-w", "log.swf", "--policy", "easy", *args, cwd=place)
     assert done.returncode == code, done.stderr
     return done.stderr
@@ -35,38 +35,40 @@ def said(place: Path, *args: str, code: int = 2) -> str:
 # --- energy ---
 
 
-def test_equal_processors_have_no_watts(place: Path) -> None:
+def test_energy_needs_a_platform_with_power_values(place: Path) -> None:
     expected = "pybatsched: -E, --energy: expected -p PLATFORM with watts; the processors of --procs N have none\n"
-    assert said(place, "--procs", "8", "-E") == expected
+    assert simulate_errors(place, "--procs", "8", "-E") == expected
 
 
 def test_delays_put_no_load_on_hosts_and_what_does_is_named(place: Path) -> None:
     platform = "rackham-128gb-core-energy@0.002"
     hint = "all profiles are delays, which put no load on hosts"
-    told = said(place, "-p", platform, "-E", code=0)
-    assert hint in told
-    assert "use `pybatsched workload convert --cpu-load` to write profiles that do" in told
-    assert hint not in said(place, "-p", platform, code=0)
+    output = simulate_errors(place, "-p", platform, "-E", code=0)
+    assert hint in output
+    assert "use `pybatsched workload convert --cpu-load` to write profiles that do" in output
+    assert hint not in simulate_errors(place, "-p", platform, code=0)
 
 
 # --- windows ---
 
 
 def test_an_empty_selection_is_described_with_a_hint(place: Path) -> None:
-    text = said(place, "--procs", "8", "--from", "9000d")
+    text = simulate_errors(place, "--procs", "8", "--from", "9000d")
     assert text.endswith("the selection is: from 777600000; expected at least one job, or --allow-empty\n")
     assert "{" not in text
-    assert "from 777600000; expected" not in said(place, "--procs", "8", "--from", "9000d", "--allow-empty", code=0)
+    assert "from 777600000; expected" not in simulate_errors(
+        place, "--procs", "8", "--from", "9000d", "--allow-empty", code=0
+    )
     done = run_cli("workload", "convert", "log.swf", "w.json", "--from", "9000d", cwd=place)
     assert done.stderr.endswith("and the selection is: from 777600000\n")
 
 
 def test_impossible_times_name_their_options_before_reading(place: Path) -> None:
     (place / "log.swf").unlink()
-    assert "--submitted-before 7d: expected a time after --from 8d" in said(
+    assert "--submitted-before 7d: expected a time after --from 8d" in simulate_errors(
         place, "--procs", "8", "--from", "8d", "--submitted-before", "7d"
     )
-    assert "--stop-at: expected seconds" in said(place, "--procs", "8", "--stop-at=-5")
+    assert "--stop-at: expected seconds" in simulate_errors(place, "--procs", "8", "--stop-at=-5")
 
 
 # --- options of others, paths ---
@@ -86,7 +88,7 @@ def test_a_policy_without_a_queue_is_rejected_before_the_run(place: Path) -> Non
     assert not (place / "out").exists()
 
 
-def test_files_are_named_as_they_were_given(place: Path) -> None:
+def test_errors_name_files_as_the_user_gave_them(place: Path) -> None:
     job: dict[str, Any] = {"id": "a", "subtime": 0, "res": 1, "profile": "p"}
     profiles = {"p": {"type": "delay", "delay": 5}}
     for wrong in ({"walltime": "long"}, {"estimate": -1}):
@@ -95,11 +97,11 @@ def test_files_are_named_as_they_were_given(place: Path) -> None:
         assert (done.returncode, done.stderr.startswith("pybatsched: w.json: ")) == (2, True), done.stderr
 
 
-# --- the other side's last words ---
+# --- error replies of a scheduler ---
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (b'{"error": 5}', "5"),
         (b'{"error": {}}', "{}"),
@@ -107,7 +109,7 @@ def test_files_are_named_as_they_were_given(place: Path) -> None:
         (b'{"error": "red \\u001b[31m\\u0007"}', "red \\x1b[31m\\x07"),
     ],
 )
-def test_what_a_scheduler_says_is_shown_and_orders_nothing(answer: bytes, told: str, place: Path) -> None:
+def test_error_texts_of_a_scheduler_are_shown_and_escaped(answer: bytes, message: str, place: Path) -> None:
     context = zmq.Context()
     socket = context.socket(zmq.REP)
     socket.setsockopt(zmq.LINGER, PATIENCE_MS)
@@ -127,25 +129,25 @@ def test_what_a_scheduler_says_is_shown_and_orders_nothing(answer: bytes, told: 
     socket.close()
     context.term()
     assert done.returncode == 3
-    assert f"the scheduler stopped with an error: {told}" in done.stderr
+    assert f"the scheduler stopped with an error: {message}" in done.stderr
     assert "\x1b" not in done.stderr
 
 
 # --- numbers and names ---
 
 
-def test_numbers_of_a_table_are_written_out(place: Path) -> None:
+def test_numbers_in_tables_have_no_exponent(place: Path) -> None:
     far = [logs.line(number, 10_000_000_000 + 60 * number, run=50, allocated=5) for number in range(1, 4)]
     (place / "log.swf").write_text(logs.HEADER + "\n".join(far) + "\n")
-    said(place, "--procs", "8", "-e", "far", code=0)
+    simulate_errors(place, "--procs", "8", "-e", "far", code=0)
     rows = {line.split()[0]: line.split() for line in run_cli("metrics", "far", cwd=place).stdout.splitlines()}
     assert rows["makespan_s"][-1] == "10,000,000,230.0"
 
 
-def test_ends_that_differ_by_calls_alone_are_explained(place: Path) -> None:
-    said(place, "--procs", "8", "-e", "a", code=0)
-    told = json.loads((place / "a_summary.json").read_text())
-    (place / "b_summary.json").write_text(json.dumps(told | {"ended_at": told["ended_at"] + 10}))
+def test_compare_explains_a_difference_in_ended_at_alone(place: Path) -> None:
+    simulate_errors(place, "--procs", "8", "-e", "a", code=0)
+    summary = json.loads((place / "a_summary.json").read_text())
+    (place / "b_summary.json").write_text(json.dumps(summary | {"ended_at": summary["ended_at"] + 10}))
     why = "ended_at is the last reply of the scheduler, makespan_s the last end of a job"
     assert why in run_cli("compare", "a_summary.json", "b_summary.json", cwd=place).stderr
     assert why not in run_cli("compare", "a_summary.json", "a_summary.json", cwd=place).stderr
@@ -155,8 +157,8 @@ def test_studies_are_listed_by_an_option_too() -> None:
     assert run_cli("reproduce", "--list").stdout == run_cli("reproduce").stdout != ""
 
 
-def test_an_axis_speaks_of_small_values_where_there_are_some(place: Path) -> None:
-    said(place, "--procs", "8", "-e", "a", code=0)
+def test_an_axis_label_mentions_small_values_only_if_there_are_any(place: Path) -> None:
+    simulate_errors(place, "--procs", "8", "-e", "a", code=0)
     run = read_run(str(place / "a"))
     labels = [str(charts.cumulative([run], name).xaxis.axis_label) for name in ("wait_s", "bounded_slowdown")]
     assert labels == ["wait, values below 1 s drawn there", "bounded slowdown"]
@@ -262,21 +264,21 @@ def test_a_campaign_lists_all_problems(place: Path) -> None:
     ]
 
 
-def test_readers_of_results_name_what_is_missing(place: Path) -> None:
+def test_missing_results_are_named(place: Path) -> None:
     expected = "pybatsched: no run 'nosuch': nosuch_jobs.csv does not exist; expected PREFIX of `simulate -e PREFIX`\n"
     assert failure(place, "metrics", "nosuch") == expected
     expected = "pybatsched: none: no campaign here (no manifest.json); expected DIR of `campaign run --output DIR`\n"
     assert failure(place, "campaign", "status", "none") == expected
 
 
-def test_a_class_that_no_job_has(place: Path) -> None:
-    said(place, "--procs", "8", "-e", "ok", code=0)
+def test_a_job_class_without_jobs_is_an_error(place: Path) -> None:
+    simulate_errors(place, "--procs", "8", "-e", "ok", code=0)
     text = failure(place, "metrics", "ok", "--by", "colour")
     assert text.startswith("pybatsched: --by colour: no job has this field; expected kind, size, state or one of ")
 
 
 def test_explain_lists_the_jobs_of_the_journal(place: Path) -> None:
-    said(place, "--procs", "8", "--journal", "ok.pbj", code=0)
+    simulate_errors(place, "--procs", "8", "--journal", "ok.pbj", code=0)
     expected = "pybatsched: ok.pbj: unknown job 'w0!99'; the journal has 10 jobs, w0!1 to w0!10\n"
     assert failure(place, "explain", "ok.pbj", "w0!99") == expected
 
@@ -318,8 +320,8 @@ def test_a_job_without_processors_is_rejected_with_the_reason(place: Path) -> No
     assert "asks for 0 processors; expected at least 1" in run_cli("explain", "j.pbj", "w0!a", cwd=place).stdout
 
 
-def test_a_run_that_fails_at_once_leaves_no_files_of_jobs(place: Path) -> None:
-    said(place, "--procs", "8", "-e", "fresh", code=0)
+def test_a_run_that_fails_at_the_start_leaves_no_partial_files(place: Path) -> None:
+    simulate_errors(place, "--procs", "8", "-e", "fresh", code=0)
     before = (place / "fresh_jobs.csv").read_bytes()
     text = failure(place, "simulate", "--procs", "8", "-w", "log.swf", "--policy", "locality", "-e", "fresh")
     assert "fresh.part" not in text

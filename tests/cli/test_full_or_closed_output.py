@@ -1,4 +1,4 @@
-"""A standard output that is full or closed, and files that cannot be written whole, for every command there is."""
+"""A full or closed standard output, and files that cannot be written completely, for every command."""
 
 from __future__ import annotations
 
@@ -49,11 +49,15 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "workload describe-table": ("table.csv",),
     "workload convert": (WORKLOAD, "converted.json"),
     "workload events": (EVENTS, "--for", "batsim5", "--output", "events.txt"),
+    "workload failures": ("--procs", "4", "--mtbf", "1d", "--until", "9d", "--output", "failures.txt"),
     "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),
     "workload generate": ("poisson", "--jobs", "9", "--procs", "4", "--output", "drawn.json"),
+    "workload shake": (WORKLOAD, "--output", "shaken.json"),
+    "workload resample": ("weeks.json", "--output", "resampled.json"),
     "workload inject deadlines": (WORKLOAD, "deadlines", "--every", "3", "--output", "injected.json"),
     "workload inject urgent": (WORKLOAD, "urgent", "--share", "0.3", "--output", "injected.json"),
     "workload inject moldable": (WORKLOAD, "moldable", "--output", "injected.json"),
+    "workload inject checkpoints": (WORKLOAD, "checkpoints", "--interval", "1h", "--output", "injected.json"),
     "workload inject files": ("users.json", "files", "--output", "injected.json"),
     "workload areas": (WORKLOAD, "-p", "rackham"),
     "workload stats": (WORKLOAD,),
@@ -62,6 +66,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "platform generate": ("rackham", "--output", "-"),
     "platform check": (str(ROOT / "platforms" / "cluster32.xml"),),
     "campaign run": None,
+    "campaign tune": None,
     "campaign status": ("study",),
     "campaign table": ("study",),
     "reproduce": (),
@@ -87,6 +92,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run_cli("simulate", *args, cwd=folder).returncode == 0
     drawn = ("poisson", "--jobs", "9", "--procs", "4", "--users", "3", "--output", "users.json")
     assert run_cli("workload", "generate", *drawn, cwd=folder).returncode == 0
+    weeks = ("poisson", "--days", "20", "--gap", "86400", "--procs", "4", "--users", "3", "--output", "weeks.json")
+    assert run_cli("workload", "generate", *weeks, cwd=folder).returncode == 0
     text_table(folder, *ROWS, name="table.csv")
     campaigns.scanned(folder / "study")
     (folder / "batsim").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
@@ -104,7 +111,7 @@ def full() -> Iterator[int]:
 
 @contextmanager
 def closed_pipe() -> Iterator[int]:
-    """A pipe whose reader has had enough, as `head` has."""
+    """A pipe that its reader has closed, as `head` does."""
     theirs, ours = os.pipe()
     os.close(theirs)
     yield ours
@@ -112,7 +119,7 @@ def closed_pipe() -> Iterator[int]:
 
 
 WAYS = {"full": full, "closed": closed_pipe}
-#: How a command ends: with a line, or, where the reader of a pipe has gone, without one and as by SIGPIPE.
+#: How a command ends: with an error line; or, if a pipe is closed, without one and as by SIGPIPE.
 LOST: dict[str, tuple[int, list[str]]] = {
     "full": (2, ["pybatsched: standard output cannot be written: No space left on device"]),
     "closed": (141, []),
@@ -120,23 +127,23 @@ LOST: dict[str, tuple[int, list[str]]] = {
 
 
 def run_into(way: str, args: tuple[str, ...], cwd: Path) -> tuple[int, list[str]]:
-    """Run a command with such a standard output. Gives its exit code and what it says on standard error."""
-    with tempfile.TemporaryFile() as said, WAYS[way]() as stdout:
-        code = Forked(args, stderr=said, stdout=stdout, cwd=cwd).finish()
-        said.seek(0)
-        return code, said.read().decode().splitlines()
+    """Run a command with such a standard output. Return its exit code and the lines of standard error."""
+    with tempfile.TemporaryFile() as errors, WAYS[way]() as stdout:
+        code = Forked(args, stderr=errors, stdout=stdout, cwd=cwd).finish()
+        errors.seek(0)
+        return code, errors.read().decode().splitlines()
 
 
 def called(command: str) -> list[str]:
-    """Give the words of a command as they are typed: what `inject` does stands behind a file."""
+    """Return the arguments of a command as they are typed: the step of `inject` comes after the file."""
     return command.replace("inject ", f"inject {WORKLOAD} ").split()
 
 
-def test_every_command_is_tried() -> None:
+def test_every_command_is_in_the_list_of_this_test() -> None:
     assert {*SPEAKING} == {*COMMANDS}
 
 
-#: One way for a command's help, and the other for what it has to say.
+#: One way for the help of a command, and the other for its output.
 IN_TURN = [(name, *((0, 1) if nth % 2 else (1, 0))) for nth, name in enumerate(COMMANDS)]
 
 
@@ -148,20 +155,20 @@ def test_the_help_of_every_command_cannot_be_written(command: str, way: str, pla
 @pytest.mark.parametrize(
     ("command", "way"), [(name, [*WAYS][way]) for name, _, way in IN_TURN if SPEAKING[name] is not None]
 )
-def test_what_every_command_has_to_say_cannot_be_written(command: str, way: str, place: Path) -> None:
-    group, *name = command.split()[:2]  # what `inject` does is told behind its file
+def test_every_command_reports_an_unwritable_output(command: str, way: str, place: Path) -> None:
+    group, *name = command.split()[:2]  # the step of `inject` comes after its file
     shutil.rmtree(place / "keys", ignore_errors=True)  # which no command writes twice
-    code, said = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
-    assert (code, [line for line in said if not line.startswith("pybatsched 0.")]) == LOST[way]
+    code, output = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
+    assert (code, [line for line in output if not line.startswith("pybatsched 0.")]) == LOST[way]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_so_is_a_lot_that_does_not_wait_for_the_end(way: str, place: Path) -> None:
-    """More than a buffer holds: the command itself stumbles, not the last flush."""
+def test_an_output_larger_than_the_buffer_is_reported_if_unwritable(way: str, place: Path) -> None:
+    """More than a buffer holds: the command itself fails, not the last flush."""
     assert run_into(way, ("platform", "generate", "curie", "--output", "-"), place) == LOST[way]
 
 
-def test_a_reader_that_has_seen_enough_ends_a_command_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_a_command_without_an_error(tmp_path: Path) -> None:
     """As `| head -1` does, in a process of its own. A table of 400 kB is more than a pipe holds."""
     rows = [campaigns.Row("w", "p" * 80, {"n_jobs": 1} if n == 0 else None, address="a") for n in range(5000)]
     campaigns.keep(tmp_path / "study", rows, ["w"])
@@ -182,13 +189,13 @@ def test_a_run_whose_table_has_no_reader_is_finished(place: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("program", [("-m", "pybatsched"), (str(Path(sys.executable).with_name("pybatsched")),)])
-def test_a_standard_output_that_was_never_there(program: tuple[str, ...], place: Path) -> None:
+def test_a_missing_standard_output_is_reported(program: tuple[str, ...], place: Path) -> None:
     command = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, *program, "policies"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=place, timeout=PATIENCE_S, check=False)
     assert (done.returncode, done.stderr) == (2, "pybatsched: standard output cannot be written: it is closed\n")
 
 
-def test_a_command_without_a_word_for_it_needs_no_standard_output(place: Path, tmp_path: Path) -> None:
+def test_a_quiet_command_needs_no_standard_output(place: Path, tmp_path: Path) -> None:
     assert run_into("full", ("simulate", *RUN[:-1], str(tmp_path / "a"), "--quiet"), place) == (0, [])
 
 
@@ -203,9 +210,7 @@ def test_a_command_without_a_word_for_it_needs_no_standard_output(place: Path, t
     ids=["plot", "plot of a campaign", "stats", "report"],
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_picture_that_cannot_be_written_whole_leaves_no_file(
-    is_first: bool, args: tuple[str, ...], place: Path, tmp_path: Path
-) -> None:
+def test_an_incomplete_picture_is_removed(is_first: bool, args: tuple[str, ...], place: Path, tmp_path: Path) -> None:
     output = tmp_path / "there" / ("page.html" if args[0] == "report" else "figure.svg")
     earlier = {} if is_first else {output: b"an earlier one"}
     for path, content in earlier.items():
@@ -222,7 +227,7 @@ def test_a_run_continues_if_stderr_is_closed(where: str, tmp_path: Path) -> None
     assert run_cli("simulate", *RUN, cwd=tmp_path).returncode == 0
     expected = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix == ".csv"}
     (tmp_path / "else").mkdir()
-    command = " ".join([shlex.quote(word) for word in (sys.executable, "-m", "pybatsched", "simulate", *RUN, "-v")])
+    command = " ".join([shlex.quote(text) for text in (sys.executable, "-m", "pybatsched", "simulate", *RUN, "-v")])
     done = subprocess.run(
         ["/bin/sh", "-c", f"{command} {where}"],
         stdout=subprocess.PIPE,
@@ -239,13 +244,13 @@ def test_a_run_continues_if_stderr_is_closed(where: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
 def test_an_error_on_closed_stderr_keeps_its_exit_code(where: str, tmp_path: Path) -> None:
-    words = ("simulate", "--procs", "4", "--policy", "easy", "-w", "nowhere.json")
-    command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *words, where])
+    args = ("simulate", "--procs", "4", "--policy", "easy", "-w", "nowhere.json")
+    command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *args, where])
     done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
 
 
-def test_the_demo_ends_quietly_when_its_reader_has_gone(tmp_path: Path) -> None:
+def test_the_demo_ends_without_an_error_if_its_pipe_is_closed(tmp_path: Path) -> None:
     """As the commands do: a shell gives 141 for a program that SIGPIPE has ended."""
     with closed_pipe() as stdout:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""No command writes over a file that it reads."""
+"""No command overwrites a file that it reads."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def test_a_journal_replaces_no_file_that_an_option_names(place: Path) -> None:
 
 
 def test_a_journal_replaces_no_file_for_the_scheduler(place: Path) -> None:
-    (place / "told.json").write_text("{}")
-    args = ("-p", "sx-ace", "-w", "w.json", "-e", "other", "--policy", "easy", "--journal", "told.json")
-    refused(place, "told.json", "simulate", *args, "--sched-cfg-file", "told.json")
+    (place / "options.json").write_text("{}")
+    args = ("-p", "sx-ace", "-w", "w.json", "-e", "other", "--policy", "easy", "--journal", "options.json")
+    refused(place, "options.json", "simulate", *args, "--sched-cfg-file", "options.json")
     program = place / "batsim"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
     program.chmod(0o755)
-    refused(place, "told.json", "run", *args, "--batsim", str(program), "--", "--sched-cfg-file", "told.json")
+    refused(place, "options.json", "run", *args, "--batsim", str(program), "--", "--sched-cfg-file", "options.json")
 
 
 def test_results_replace_no_configuration(place: Path) -> None:

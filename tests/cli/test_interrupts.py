@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: exit code 130 and one line, while modules are loaded as well."""
+"""Ctrl-C at any time, also during imports: exit code 130 and one line."""
 
 from __future__ import annotations
 
@@ -58,26 +58,26 @@ def interrupted(at: str, program: str, args: tuple[str, ...], place: Path) -> su
         "msgspec",
     ],
 )
-def test_while_modules_are_loaded(at: str, program: str, tmp_path: Path) -> None:
+def test_ctrl_c_while_modules_are_imported(at: str, program: str, tmp_path: Path) -> None:
     done = interrupted(at, program, ("simulate", "--procs", "4", "--policy", "easy"), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", ONE_LINE)
 
 
-def test_while_a_command_is_at_work(tmp_path: Path) -> None:
-    """Most commands have no handler of their own: KeyboardInterrupt it is, and one line."""
+def test_ctrl_c_while_a_command_runs(tmp_path: Path) -> None:
+    """Most commands have no signal handler: KeyboardInterrupt gives one line."""
     done = interrupted("pybatsched_schedulers.easy", "module", ("policies", "easy"), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", ONE_LINE)
 
 
-def test_while_a_policy_of_a_run_is_loaded(tmp_path: Path) -> None:
+def test_ctrl_c_while_a_policy_is_imported_leaves_no_files(tmp_path: Path) -> None:
     args = ("simulate", "--procs", "4", "--policy", "easy", "-e", "a")
     done = interrupted("pybatsched_schedulers.easy", "module", args, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", ONE_LINE)
     assert {path.name for path in tmp_path.iterdir()} - {"__pycache__"} == {"sitecustomize.py"}
 
 
-def test_what_is_ignored_from_outside_stays_ignored(tmp_path: Path) -> None:
-    """As with nohup: a shell that starts a command in the background says so."""
+def test_an_interrupt_ignored_by_the_shell_stays_ignored(tmp_path: Path) -> None:
+    """As with nohup: a shell ignores the signal for commands in the background."""
     (tmp_path / "sitecustomize.py").write_text(_CUSTOM)
     env = os.environ | {"PYTHONPATH": str(tmp_path), "AT": "pybatsched_schedulers.easy"}
     command = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", "pybatsched", "policies", "easy"]
@@ -86,8 +86,8 @@ def test_what_is_ignored_from_outside_stays_ignored(tmp_path: Path) -> None:
     assert done.stdout.startswith("easy: ")
 
 
-def test_the_package_loads_nothing_before_its_command_begins() -> None:
-    """Else a signal would come before anybody can hear it. Nothing else is either: typing takes its time, too."""
+def test_importing_the_package_imports_no_submodules() -> None:
+    """Otherwise a signal could arrive before its handler is set. Even `typing` is not imported, because it is slow."""
     script = (
         f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = {{*sys.modules}}; import pybatsched.__main__;"
         "print(sorted({*sys.modules} - before))"
@@ -98,7 +98,7 @@ def test_the_package_loads_nothing_before_its_command_begins() -> None:
     assert done.stdout == "['pybatsched', 'pybatsched.__main__', 'pybatsched.version']\n"
 
 
-def test_what_authors_import_is_there_all_the_same() -> None:
+def test_all_public_names_can_be_imported_lazily() -> None:
     script = "from pybatsched import *; import pybatsched; print(sorted({*pybatsched.__all__} - {*globals()}))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True

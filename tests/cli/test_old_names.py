@@ -1,4 +1,4 @@
-"""Former names of options: they work, and neither the help nor the recorded command shows them."""
+"""Former names of options: they still work, but the help and the recorded command do not show them."""
 
 from __future__ import annotations
 
@@ -40,13 +40,21 @@ def test_old_names_of_simulate_make_the_same_run(place: Path, old: str, new: str
     assert before["figures"] == after["figures"]
 
 
-@pytest.mark.parametrize("options", [("--to", "300"), ("--until", "300"), ("--load", "--platform", "rackham-core")])
-def test_old_names_of_convert_write_the_same_file(place: Path, options: tuple[str, ...]) -> None:
-    new = {"--load": "--cpu-load"}.get(options[0], "--submitted-before")
-    for name, words in (("old.json", options), ("new.json", (new, *options[1:]))):
-        done = run_cli("workload", "convert", "log.swf", name, *words, cwd=place)
+@pytest.mark.parametrize("option", ["--to", "--until"])
+def test_old_names_of_convert_write_the_same_file(place: Path, option: str) -> None:
+    for name, given in (("old.json", option), ("new.json", "--submitted-before")):
+        done = run_cli("workload", "convert", "log.swf", name, given, "300", cwd=place)
         assert done.returncode == 0, done.stderr
     assert (place / "old.json").read_bytes() == (place / "new.json").read_bytes()
+
+
+@pytest.mark.parametrize("words", [("log.swf", "w.json", "--load"), ("log.swf", "--load", "w.json")])
+def test_the_former_meaning_of_load_is_an_error_that_names_the_new_option(place: Path, words: tuple[str, ...]) -> None:
+    done = run_cli("workload", "convert", *words, "--platform", "rackham-core", cwd=place)
+    assert done.returncode == 2
+    assert "expected an offered load such as 0.9" in done.stderr
+    assert "--cpu-load" in done.stderr
+    assert not (place / "w.json").exists()
 
 
 def test_merge_takes_old_names(place: Path) -> None:
@@ -57,7 +65,7 @@ def test_merge_takes_old_names(place: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--farewell", "--send-end"])
-def test_an_end_is_sent_by_both_names(place: Path, option: str) -> None:
+def test_send_end_works_by_its_old_and_new_name(place: Path, option: str) -> None:
     # patience: the event that ends the wait never comes, so any time will do
     args = ("--external", "-s", "tcp://127.0.0.1:1", "--timeout", "0.1", option)
     done = run_cli("simulate", "--procs", "8", "-w", "log.swf", *args, cwd=place)
@@ -69,11 +77,11 @@ def test_an_end_is_sent_by_both_names(place: Path, option: str) -> None:
     [
         (("simulate",), ("--to", "--until", "--until-time", "--farewell")),
         (("run",), ("--to", "--until")),
-        (("workload", "convert"), ("--to", "--until", "--load")),
+        (("workload", "convert"), ("--to", "--until")),
         (("workload", "merge"), ("--to", "--until")),
     ],
 )
 def test_the_help_shows_new_names_only(command: tuple[str, ...], old: tuple[str, ...]) -> None:
-    words = run_cli(*command, "--help").stdout.replace(",", " ").replace("[", " ").replace("]", " ").split()
-    assert "--submitted-before" in words
-    assert set(old).isdisjoint(words)
+    parts = run_cli(*command, "--help").stdout.replace(",", " ").replace("[", " ").replace("]", " ").split()
+    assert "--submitted-before" in parts
+    assert set(old).isdisjoint(parts)

@@ -1,4 +1,4 @@
-"""What is said on a terminal while something takes its time, and that it is said nowhere else."""
+"""Progress on a terminal during long work, and no progress anywhere else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pybatsched.workload import load, progress as reporting
 
 
 class _Terminal(io.StringIO):
-    """A terminal that remembers what it showed."""
+    """A terminal that records what it showed."""
 
     def isatty(self) -> bool:
         return True
@@ -50,7 +50,7 @@ def test_progress_is_shown_until_the_end() -> None:
         assert terminal.is_clear
 
 
-def test_the_line_goes_with_an_error_too() -> None:
+def test_the_progress_line_is_cleared_after_an_error() -> None:
     with redirect_stderr(_Terminal()) as terminal, pytest.raises(ValueError, match="broken"), doing("reading a.swf"):
         raise ValueError("broken")
     assert terminal.is_clear
@@ -62,13 +62,13 @@ def test_no_progress_is_written_to_a_file(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == ""
 
 
-def test_quiet_is_quiet_on_a_terminal() -> None:
+def test_quiet_shows_no_progress_on_a_terminal() -> None:
     with redirect_stderr(_Terminal()) as terminal, doing("reading a.swf", quiet=True), ProgressLine(10, quiet=True):
         pass
     assert terminal.getvalue() == ""
 
 
-def test_the_bar_is_there_before_the_first_message() -> None:
+def test_the_bar_is_shown_before_the_first_message() -> None:
     with redirect_stderr(_Terminal()) as terminal, ProgressLine(1000):
         assert terminal.shown == [f"|{'':30}| 0 of 1,000 jobs, simulated 00:00:00, ? left"]
     assert terminal.is_clear
@@ -86,11 +86,11 @@ def test_the_bar_of_a_run_shows_jobs_and_simulated_time(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("ends_at", "now", "n_over", "share"), [(7200.0, 3600.0, 100, 0.5), (7200.0, 3600.0, 800, 0.8), (0.0, 0.0, 1, 1.0)]
 )
-def test_a_run_ends_with_its_jobs_or_with_its_time(ends_at: float, now: float, n_over: int, share: float) -> None:
+def test_the_share_done_is_by_jobs_or_by_stop_time(ends_at: float, now: float, n_over: int, share: float) -> None:
     assert ProgressLine(1000, ends_at=ends_at).share(now, n_over) == share
 
 
-def test_a_bar_of_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_shows_a_percentage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_EVERY_S", 0.0)
     with redirect_stderr(_Terminal()) as terminal, Bar("reading a.swf") as bar:
         bar.update(0.5)
@@ -100,15 +100,15 @@ def test_a_bar_of_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shares_of(path: Path) -> list[float]:
-    """Load a workload and give the shares that are told."""
-    told: list[float] = []
-    with reporting.report_to(told.append), reporting.part(0, 1):
+    """Load a workload and return the reported shares."""
+    shares: list[float] = []
+    with reporting.report_to(shares.append), reporting.part(0, 1):
         load(path)
-    return told
+    return shares
 
 
 @pytest.mark.parametrize("kind", ["swf", "swf.gz", "json"])
-def test_loading_tells_how_far_it_is(kind: str, tmp_path: Path) -> None:
+def test_loading_reports_its_progress(kind: str, tmp_path: Path) -> None:
     path, n = tmp_path / f"a.{kind}", 20_000
     if kind == "json":
         jobs = [{"id": str(i), "subtime": i, "res": 1, "profile": "d"} for i in range(n)]
@@ -117,44 +117,44 @@ def test_loading_tells_how_far_it_is(kind: str, tmp_path: Path) -> None:
     else:
         text = logs.HEADER + "\n".join(logs.line(i, i) for i in range(1, n + 1)) + "\n"
         path.write_bytes(gzip.compress(text.encode()) if kind == "swf.gz" else text.encode())
-    told = shares_of(path)
-    assert len(told) > 5
-    assert told == sorted(told)
-    assert told[0] == 0  # the file is looked at for what it is
-    assert any(0.2 < share <= 0.6 for share in told)  # reading is 60 % of the work
-    assert 0.6 < told[-1] <= 1
-    assert shares_of(path) == told
+    shares = shares_of(path)
+    assert len(shares) > 5
+    assert shares == sorted(shares)
+    assert shares[0] == 0  # the file is looked at for what it is
+    assert any(0.2 < share <= 0.6 for share in shares)  # reading is 60 % of the work
+    assert 0.6 < shares[-1] <= 1
+    assert shares_of(path) == shares
 
 
 def test_progress_without_a_receiver_is_ignored() -> None:
     assert not reporting.is_reporting()
     items = [1, 2]
     assert reporting.with_progress(items, 2) is items
-    told: list[float] = []
-    with reporting.report_to(told.append):
+    shares: list[float] = []
+    with reporting.report_to(shares.append):
         reporting.report(0.5)  # of no part
-    assert told == []
+    assert shares == []
 
 
-def test_parts_of_parts_take_their_place() -> None:
-    told: list[float] = []
-    with reporting.report_to(told.append), reporting.part(0, 1):
+def test_progress_of_nested_parts_is_scaled() -> None:
+    shares: list[float] = []
+    with reporting.report_to(shares.append), reporting.part(0, 1):
         with reporting.part(0.5, 0.75):
             reporting.report(0.5)
             reporting.report(7.0)
         reporting.report(1.0)
         assert list(reporting.with_progress("ab", 2)) == ["a", "b"]
-    assert told == [0.625, 0.75, 1.0, 0.0]
+    assert shares == [0.625, 0.75, 1.0, 0.0]
 
 
-def test_a_journal_tells_how_far_it_is_read(tmp_path: Path) -> None:
+def test_reading_a_journal_reports_its_progress(tmp_path: Path) -> None:
     args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "--journal", "a.pbj")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
-    told: list[float] = []
-    n = sum(1 for _ in JournalReader(tmp_path / "a.pbj", told.append).exchanges())
-    assert len(told) == 2 * n + 2
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    shares: list[float] = []
+    n = sum(1 for _ in JournalReader(tmp_path / "a.pbj", shares.append).exchanges())
+    assert len(shares) == 2 * n + 2
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
 @pytest.mark.parametrize("command", ["replay", "explain"])
@@ -184,8 +184,8 @@ def test_a_log_is_loaded_with_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert terminal.is_clear
 
 
-@pytest.mark.parametrize(("more", "is_told"), [((), True), (("--quiet",), False)])
-def test_simulate_says_what_it_reads(tmp_path: Path, more: tuple[str, ...], is_told: bool) -> None:
+@pytest.mark.parametrize(("more", "is_shown"), [((), True), (("--quiet",), False)])
+def test_simulate_shows_the_file_it_reads(tmp_path: Path, more: tuple[str, ...], is_shown: bool) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
     command = [sys.executable, "-P", "-m", "pybatsched", "simulate", "--procs", "32", "-w", "examples/workload.json"]
@@ -193,12 +193,12 @@ def test_simulate_says_what_it_reads(tmp_path: Path, more: tuple[str, ...], is_t
     try:
         subprocess.run(command, cwd=ROOT, stderr=theirs, stdout=subprocess.DEVNULL, check=True, timeout=PATIENCE_S)
         os.write(theirs, b"|")  # else there may be nothing to read
-        said = os.read(ours, 4096).decode()
+        output = os.read(ours, 4096).decode()
     finally:
         os.close(ours)
         os.close(theirs)
-    if is_told:
-        assert said.lstrip("\r").startswith("reading examples/workload.json |")
-        assert f"|{'':30}| 0 of 30 jobs, simulated 00:00:00" in said
+    if is_shown:
+        assert output.lstrip("\r").startswith("reading examples/workload.json |")
+        assert f"|{'':30}| 0 of 30 jobs, simulated 00:00:00" in output
     else:
-        assert said == "|"
+        assert output == "|"

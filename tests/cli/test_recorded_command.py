@@ -1,4 +1,4 @@
-"""The command that a summary keeps: it makes the same run again, and is the same for the same run."""
+"""The command in a summary: it repeats the run, and equal runs have equal commands."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def place(tmp_path: Path) -> Path:
 
 
 def summary(place: Path, prefix: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((place / f"{prefix}_summary.json").read_text())
-    return told
+    content: dict[str, Any] = json.loads((place / f"{prefix}_summary.json").read_text())
+    return content
 
 
-def test_it_is_the_same_however_it_was_given_and_wherever_files_go(place: Path) -> None:
+def test_the_recorded_command_does_not_depend_on_spelling_or_output_paths(place: Path) -> None:
     ways = (
         ("-w", WORKLOAD, "--policy", "easy", "-o", "order=sjf", "--procs", "32", "-e", "a", "-q"),
         (
@@ -41,12 +41,12 @@ def test_it_is_the_same_however_it_was_given_and_wherever_files_go(place: Path) 
     )
     for way in ways:
         assert run_cli("simulate", *way, cwd=place).returncode == 0
-    told = summary(place, "a")
-    assert told["command"] == f"pybatsched simulate --procs 32 -w {shlex.quote(WORKLOAD)} --policy easy -o order=sjf"
+    content = summary(place, "a")
+    assert content["command"] == f"pybatsched simulate --procs 32 -w {shlex.quote(WORKLOAD)} --policy easy -o order=sjf"
     assert (place / "a_summary.json").read_bytes() == (place / "deep" / "b_summary.json").read_bytes()
 
 
-def test_given_again_it_makes_the_same_run(place: Path) -> None:
+def test_the_recorded_command_repeats_the_run(place: Path) -> None:
     given = ("-p", "cluster.xml", "-w", WORKLOAD, "-w", "more.json", "--policy", "easy", "-o", "order=sjf", "-o")
     (place / "cluster.xml").write_text((ROOT / "platforms" / "cluster32.xml").read_text())
     (place / "more.json").write_text((place / WORKLOAD).read_text())
@@ -59,16 +59,16 @@ def test_given_again_it_makes_the_same_run(place: Path) -> None:
         assert (place / f"a{suffix}").read_bytes() == (place / f"b{suffix}").read_bytes()
 
 
-def test_what_goes_to_batsim_is_part_of_it() -> None:
+def test_the_recorded_command_has_the_arguments_for_batsim() -> None:
     parser = ArgumentParser()
     simulate.add_arguments(parser)
     args = parser.parse_args(["--procs", "4", "-w", "w.json", "--policy", "fcfs"])
     args.for_batsim = ["-E", "--sched-cfg", "a b"]
-    told = command_to_repeat("run", simulate.add_arguments, args)
-    assert told == "pybatsched run --procs 4 -w w.json --policy fcfs -- -E --sched-cfg 'a b'"
+    command = command_to_repeat("run", simulate.add_arguments, args)
+    assert command == "pybatsched run --procs 4 -w w.json --policy fcfs -- -E --sched-cfg 'a b'"
 
 
-def test_a_run_that_broke_off_tells_it_as_well(place: Path) -> None:
+def test_a_failed_run_records_its_command(place: Path) -> None:
     halting = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
     options = ("--policy", halting, "-o", "after=5", "-o", "then=raise", "-e", "out/broken", "--journal", "broken.pbj")
     assert run_cli("simulate", "--procs", "32", "-w", WORKLOAD, *options, cwd=place).returncode == 6
@@ -77,7 +77,7 @@ def test_a_run_that_broke_off_tells_it_as_well(place: Path) -> None:
     assert run.journal == str(place / "broken.pbj")
 
 
-def test_the_mark_says_where_the_journal_is_as_seen_from_itself(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_file_names_the_journal_relative_to_itself(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     args = ("simulate", "--procs", "32", "-w", WORKLOAD, "--policy", "easy", "-e", "out/a")
     assert run_cli(*args, "--journal", "books/a.pbj", cwd=place).returncode == 2  # there is no such directory
     (place / "books").mkdir()

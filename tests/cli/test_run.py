@@ -1,4 +1,4 @@
-"""`pybatsched run`: scheduler and Batsim as one command, with a stand-in for Batsim that can misbehave."""
+"""`pybatsched run`: scheduler and Batsim in one command, with a replacement for Batsim that can fail on purpose."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(place: Path, *more: str, policy: str = "easy") -> subprocess.CompletedPr
 
 
 def is_running(place: Path) -> bool:
-    """Tell whether the stand-in is still there; a zombie is not."""
+    """Return whether the stand-in still runs; a zombie does not."""
     try:
         status = Path(f"/proc/{(place / 'pid').read_text()}/status").read_text()
     except FileNotFoundError:
@@ -72,8 +72,8 @@ def test_replaced_results_are_reported(place: Path) -> None:
     assert "replaced the results" not in run(place).stderr + run(place).stderr
     on = f"on {WORKLOAD}"
     replaced = f"replaced the results of policy easy {on} with those of policy fcfs {on}"
-    said = f"out/r: {replaced} (different: policy)\n"
-    assert said in run(place, policy="fcfs").stderr
+    message = f"out/r: {replaced} (different: policy)\n"
+    assert message in run(place, policy="fcfs").stderr
     assert run(place, "-q").stderr == ""
 
 
@@ -106,7 +106,7 @@ def test_batsim_gets_what_the_policy_needs_and_what_the_user_adds(place: Path) -
     assert (place / "args").read_text().splitlines().count("--enable-dynamic-jobs") == 1
 
 
-def test_options_by_way_of_batsim_name_no_files(place: Path) -> None:
+def test_options_passed_through_batsim_cannot_name_policy_files(place: Path) -> None:
     (place / "mine.py").write_text("raise SystemExit('it was run')\n")
     done = run(place, "--", "--sched-cfg", '{"principal": "mine.py:Mine"}', policy="redirection")
     assert done.returncode == 2
@@ -123,8 +123,8 @@ def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
     (job,) = json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"]
     assert (job["walltime"], job["memory_gb"]) == (11, 1.5)
     assert json.loads((place / "deep" / "er" / "x_summary.json").read_text())["memory_unit"] == "MB"
-    args_told = (place / "args").read_text().splitlines()
-    assert args_told[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
+    args_of_batsim = (place / "args").read_text().splitlines()
+    assert args_of_batsim[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
 
 
 def test_a_part_of_a_batsim_file_becomes_a_file_for_batsim(place: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_journal_can_be_replayed(place: Path) -> None:
 
 @pytest.mark.parametrize("how", ["", "deadlock-abort", "slow-end"])
 def test_a_deadlock_lists_each_job(how: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batsim 4.2 exits with 0 and no word; with SimGrid 3.25 it aborts."""
+    """Batsim 4.2 exits with 0 and prints nothing; with SimGrid 3.25 it aborts."""
     monkeypatch.setenv("STAND_IN", how)
     done = run(place, policy=f"{PUSHY}:Lazy")
     assert done.returncode == 5, done.stderr
@@ -167,14 +167,14 @@ def test_a_deadlock_lists_each_job(how: str, place: Path, monkeypatch: pytest.Mo
     assert (summary["finished"], summary["n_unfinished"]) == (False, 30)
 
 
-def test_a_job_that_batsim_lost_is_missed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_missing_in_batsims_output_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "lose-a-job")
     done = run(place)
     assert done.returncode == 5
     assert "it has no row in out/r_jobs.csv, so Batsim lost it" in done.stderr
 
 
-def test_a_batsim_that_does_not_begin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_that_fails_to_start_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "early")
     done = run(place)
     assert done.returncode == 2
@@ -182,7 +182,7 @@ def test_a_batsim_that_does_not_begin(place: Path, monkeypatch: pytest.MonkeyPat
     assert "Invalid platform file: no master" in done.stderr
 
 
-def test_a_batsim_that_crashes_at_the_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_that_crashes_at_the_end_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "crash-late")
     done = run(place)
     assert done.returncode == 4
@@ -209,12 +209,12 @@ def start(place: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def files(place: Path) -> dict[str, bytes]:
-    """Give the results that are in their places, with Batsim's log."""
+    """Return the results that are in their places, with Batsim's log."""
     found = {suffix: place / "out" / f"r{suffix}" for suffix in SUFFIXES}
     return {suffix: path.read_bytes() for suffix, path in found.items() if path.exists()}
 
 
-def test_a_finished_run_leaves_nothing_aside(place: Path) -> None:
+def test_a_finished_run_leaves_no_partial_files(place: Path) -> None:
     assert run(place).returncode == 0
     before = files(place)
     results = {
@@ -226,8 +226,8 @@ def test_a_finished_run_leaves_nothing_aside(place: Path) -> None:
         "r_batsim.log",
     }
     assert {path.name for path in (place / "out").iterdir()} == results | {"r_state.json"}
-    told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
-    assert told[told.index("-e") + 1] == "out/r"
+    summary = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert summary[summary.index("-e") + 1] == "out/r"
     mark = json.loads((place / "out" / "r_state.json").read_text())
     assert (mark["state"], mark["n_jobs"], mark["n_over"]) == ("finished", 30, 30)
     assert run(place).returncode == 0
@@ -238,7 +238,7 @@ def test_a_finished_run_leaves_nothing_aside(place: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "code", "n_over"), [("early", 2, 0), ("crash", 4, 0), ("crash-late", 4, 30), ("raise", 6, 5)]
 )
-def test_a_run_that_fails_leaves_earlier_results_alone(
+def test_a_failed_run_keeps_earlier_results(
     how: str, code: int, n_over: int, is_first: bool, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_first:
@@ -266,7 +266,7 @@ def test_a_run_that_fails_leaves_earlier_results_alone(
 
 
 @pytest.mark.parametrize(("signum", "state"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "running")])
-def test_a_run_that_is_stopped_leaves_earlier_results_alone(
+def test_a_stopped_run_keeps_earlier_results(
     signum: int, state: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(place).returncode == 0
@@ -280,12 +280,12 @@ def test_a_run_that_is_stopped_leaves_earlier_results_alone(
     process.communicate(timeout=PATIENCE_S)
     assert files(place) == before
     assert json.loads((place / "out" / "r_state.json").read_text())["state"] == state
-    told = "interrupted after 0 of 30 jobs" if state == "interrupted" else "broke off"
-    assert f"the last one: {told} (out/r.part_*" in run_cli("metrics", "out/r", cwd=place).stderr
+    message = "interrupted after 0 of 30 jobs" if state == "interrupted" else "broke off"
+    assert f"the last one: {message} (out/r.part_*" in run_cli("metrics", "out/r", cwd=place).stderr
     assert_gone(place)
 
 
-def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_with_the_same_prefix_are_rejected(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "hang")
     process = start(place, "-e", "out/r")
     try:
@@ -306,7 +306,7 @@ def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not list((place / "out").glob("*lock*"))
 
 
-def test_a_batsim_that_crashes_in_the_middle(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_that_crashes_during_the_run_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "crash")
     (place / "deadlock.json").write_text(WORKLOAD.read_text())  # a name is no verdict
     done = run(place, "-w", "deadlock.json")
@@ -317,7 +317,9 @@ def test_a_batsim_that_crashes_in_the_middle(place: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("how", ["hang", "stubborn", "wait"])
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_scheduler_and_batsim(
+    how: str, signum: int, code: int, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STAND_IN", how)
     process = start(place)
     process.send_signal(signum)
@@ -327,7 +329,7 @@ def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, m
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
-def test_batsim_dies_even_when_we_are_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batsim_ends_when_pybatsched_is_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "stubborn")
     process = start(place)
     process.kill()
@@ -339,12 +341,12 @@ def test_the_scheduler_ends_when_batsim_is_killed(place: Path, monkeypatch: pyte
     monkeypatch.setenv("STAND_IN", "hang")
     process = start(place)
     os.kill(int((place / "pid").read_text()), signal.SIGKILL)
-    _, said = process.communicate(timeout=PATIENCE_S)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
-    assert "exit code 137 before its first message" in said
+    assert "exit code 137 before its first message" in errors
 
 
-def test_a_policy_that_raises_takes_batsim_with_it(place: Path) -> None:
+def test_a_policy_that_raises_ends_batsim(place: Path) -> None:
     lines = (
         "from pybatsched.core.policy import Policy",
         "class Bad(Policy):",
@@ -363,10 +365,10 @@ def test_the_summary_has_the_arguments_of_batsim(place: Path) -> None:
     args = ("-p", "sx-ace", "-w", "w.json", "--policy", "easy", "-e", "out/")
     done = run_cli("run", *args, *added, cwd=place)
     assert done.returncode == 0, done.stderr
-    told = json.loads((place / "out" / "_summary.json").read_text())
-    assert told["policy"]["options"]["order"] == "sjf"
-    assert told["n_procs"] == 24
-    assert told["batsim_options"]["dynamic-jobs-enabled"] is True
+    summary = json.loads((place / "out" / "_summary.json").read_text())
+    assert summary["policy"]["options"]["order"] == "sjf"
+    assert summary["n_procs"] == 24
+    assert summary["batsim_options"]["dynamic-jobs-enabled"] is True
     compared = run_cli("compare", "out/_summary.json", "out/_summary.json", cwd=place)
     assert (compared.returncode, compared.stderr) == (0, "")
 
@@ -374,11 +376,11 @@ def test_the_summary_has_the_arguments_of_batsim(place: Path) -> None:
 def test_the_summary_has_the_clusters_of_batsim(place: Path) -> None:
     args = ("-p", "grid-pwa@0.1", "-w", str(WORKLOAD), "--policy", "easy", "-e", "out/r")
     assert run_cli("run", *args, cwd=place).returncode == 0
-    told = json.loads((place / "out" / "r_summary.json").read_text())
-    assert told["clusters"] == {"hpc2n": "0-23", "ctc": "24-66", "sdsc": "67-79"}
+    summary = json.loads((place / "out" / "r_summary.json").read_text())
+    assert summary["clusters"] == {"hpc2n": "0-23", "ctc": "24-66", "sdsc": "67-79"}
     assert run_cli("run", *args, "--", "--mmax=40", cwd=place).returncode == 0
-    told = json.loads((place / "out" / "r_summary.json").read_text())
-    assert told["clusters"] == {"hpc2n": "0-23", "ctc": "24-39"}
+    summary = json.loads((place / "out" / "r_summary.json").read_text())
+    assert summary["clusters"] == {"hpc2n": "0-23", "ctc": "24-39"}
 
 
 @pytest.mark.parametrize(
@@ -396,10 +398,10 @@ def test_energy_by_name(place: Path) -> None:
     args = ("-p", "sx-aurora", "-w", str(WORKLOAD), "--policy", "easy", "--", "-Eq")
     assert run_cli("run", *args, cwd=place).returncode == 0
     assert "wattage_per_state" in (place / "out_platform.xml").read_text()
-    told = json.loads((place / "out_summary.json").read_text())
-    assert told["batsim_options"]["energy"] is True
+    summary = json.loads((place / "out_summary.json").read_text())
+    assert summary["batsim_options"]["energy"] is True
     digest = hashlib.sha256((place / "out_platform.xml").read_bytes()).hexdigest()
-    assert told["inputs"]["platform"] == [{"file": "sx-aurora", "sha256": digest}]
+    assert summary["inputs"]["platform"] == [{"file": "sx-aurora", "sha256": digest}]
 
 
 @pytest.mark.parametrize(
@@ -415,14 +417,14 @@ def test_inputs_are_never_overwritten(suffix: str, place: Path) -> None:
         assert path.read_text() == WORKLOAD.read_text()
 
 
-def test_a_directory_in_the_way(place: Path) -> None:
+def test_an_output_path_that_is_a_directory_is_an_error(place: Path) -> None:
     (place / "out" / "r_jobs.csv").mkdir(parents=True)
     done = run(place)
     assert done.returncode == 2
     assert "-e out/r: cannot write out/r_jobs.csv" in done.stderr
 
 
-def test_what_a_wrapper_started_is_ended_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_started_by_a_wrapper_are_ended(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "wait")
     wrapper = place / "wrapper"
     wrapper.write_text(f'#!/bin/sh\n"{sys.executable}" "{STAND_IN}" "$@"\n')  # no exec: two processes
@@ -438,14 +440,14 @@ def test_a_part_of_a_workload_is_what_batsim_gets(place: Path) -> None:
     done = run(place, "--max-jobs", "7", "--tau", "10")
     assert done.returncode == 0, done.stderr
     assert "mean bounded slowdown (tau 10 s)" in done.stdout
-    words = (place / "args").read_text().splitlines()
-    assert words[words.index("-w") + 1] == "out/r_w0.json"
+    args = (place / "args").read_text().splitlines()
+    assert args[args.index("-w") + 1] == "out/r_w0.json"
     assert len(json.loads((place / "out" / "r_w0.json").read_text())["jobs"]) == 7
     assert json.loads((place / "out" / "r_summary.json").read_text())["selection"] == {"max_jobs": 7}
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (
             ("--", "-s", "tcp://x"),
@@ -458,13 +460,13 @@ def test_a_part_of_a_workload_is_what_batsim_gets(place: Path) -> None:
         (("--journal", str(WORKLOAD)), "is an input of this command; expected another output file"),
     ],
 )
-def test_usage_errors(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_usage_errors(args: tuple[str, ...], message: str, place: Path) -> None:
     done = run(place, *args)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_batsim_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run(tmp_path)
     assert done.returncode == 2
@@ -476,7 +478,7 @@ def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("program", [(), ("--batsim", "/nowhere/batsim"), ("--image", "oarteam/batsim:4.0.0")])
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (("--policy", "no-such"), "no-such"),
         (("-p", "no-such.xml"), "no-such.xml"),
@@ -485,12 +487,12 @@ def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_wrong_input_is_reported_before_a_missing_program(
-    wrong: tuple[str, ...], said: str, program: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wrong: tuple[str, ...], message: str, program: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     done = run(tmp_path, *program, *wrong)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "batsim:4.0.0" not in done.stderr
     assert "/nowhere/batsim" not in done.stderr
 
@@ -505,16 +507,16 @@ def test_the_image_is_started_with_the_files_under_their_own_names(place: Path) 
     docker.chmod(0o755)
     done = run(place, "--image", "oarteam/batsim:4.0.0")
     assert done.returncode == 0, done.stderr
-    told = (place / "docker").read_text()
-    assert f"--volume {place}/out:{place}/out " in told
-    assert f"--volume {ROOT}/platforms:{ROOT}/platforms:ro" in told
-    assert f"--user {os.getuid()}:{os.getgid()}" in told
-    assert "--network host" in told
-    words = (place / "args").read_text().splitlines()
-    assert words[words.index("-e") + 1] == f"{place}/out/r.part"
-    told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
-    assert told[told.index("-e") + 1] == f"{place}/out/r"
-    assert words[words.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
+    text = (place / "docker").read_text()
+    assert f"--volume {place}/out:{place}/out " in text
+    assert f"--volume {ROOT}/platforms:{ROOT}/platforms:ro" in text
+    assert f"--user {os.getuid()}:{os.getgid()}" in text
+    assert "--network host" in text
+    args = (place / "args").read_text().splitlines()
+    assert args[args.index("-e") + 1] == f"{place}/out/r.part"
+    recorded = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert recorded[recorded.index("-e") + 1] == f"{place}/out/r"
+    assert args[args.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
 
 
 def test_a_container_is_killed_by_name(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`run` with a stand-in for Batsim 5: told in its words, and its files made those that all others read."""
+"""`run` with a replacement for Batsim 5: its arguments and formats, and its files converted to those of Batsim 4."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run5(place: Path, *words: str, policy: str = "ujfb") -> tuple[int, str]:
+def run5(place: Path, *args: str, policy: str = "ujfb") -> tuple[int, str]:
     given = ("run", "-p", str(PLATFORM), "-w", "w.json", "--policy", policy, "-e", "five", "--batsim", "./batsim5")
-    done = run_cli(*given, *words, cwd=place)
+    done = run_cli(*given, *args, cwd=place)
     return done.returncode, done.stderr
 
 
-def test_its_files_are_read_as_those_of_batsim_4(place: Path) -> None:
+def test_output_files_of_batsim_5_are_read_as_those_of_batsim_4(place: Path) -> None:
     code, errors = run5(place, "--journal", "five.pbj")
     assert code == 0, errors
     done = run_cli("simulate", "-p", str(PLATFORM), "-w", "w.json", "--policy", "ujfb", "-e", "four", "-q", cwd=place)
@@ -53,14 +53,14 @@ def test_its_files_are_read_as_those_of_batsim_4(place: Path) -> None:
     assert five[2]["metadata"].startswith("parent=w0!a;")
     assert rows(place / "five_schedule.csv")[0]["nb_jobs"] == "4"
     assert (place / "five_schedule.json").exists()
-    told = [run_cli("metrics", prefix, cwd=place).stdout.replace("five", "four") for prefix in ("five", "four")]
-    assert "slowdown" in told[0]
-    assert told[0] == told[1]
+    output = [run_cli("metrics", prefix, cwd=place).stdout.replace("five", "four") for prefix in ("five", "four")]
+    assert "slowdown" in output[0]
+    assert output[0] == output[1]
     done = run_cli("replay", "five.pbj", cwd=place)
     assert "identical" in done.stdout
 
 
-def test_its_workload_is_in_its_words(place: Path) -> None:
+def test_the_workload_is_written_in_batsim_5s_format(place: Path) -> None:
     assert run5(place)[0] == 0
     written = json.loads((place / "five_w0.json").read_text())
     assert {profile["type"] for profile in written["profiles"].values()} == {"DelayProfile"}
@@ -83,7 +83,7 @@ def test_the_arguments_of_batsim_5(place: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("args", "message"),
     [
         (["--enable-dynamic-jobs"], "Batsim 5 has no option '--enable-dynamic-jobs'; the scheduler requests it"),
         (["--events", "e.txt"], "pybatsched workload events --for batsim5"),
@@ -92,13 +92,13 @@ def test_the_arguments_of_batsim_5(place: Path, monkeypatch: pytest.MonkeyPatch)
         (["-e", "x"], "give -e before the --"),
     ],
 )
-def test_what_is_not_for_batsim_5(place: Path, words: list[str], told: str) -> None:
-    code, errors = run5(place, "--", *words)
+def test_options_that_batsim_5_lacks_are_rejected(place: Path, args: list[str], message: str) -> None:
+    code, errors = run5(place, "--", *args)
     assert code == 2
-    assert told in errors
+    assert message in errors
 
 
-def test_one_that_dies_of_our_hello_has_not_begun(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batsim_5_that_crashes_after_the_hello_has_not_started(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "early")
     code, errors = run5(place)
     assert code == 2
@@ -107,7 +107,7 @@ def test_one_that_dies_of_our_hello_has_not_begun(place: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("name", "profile", "told"),
+    ("name", "profile", "message"),
     [
         (
             "none",
@@ -117,7 +117,7 @@ def test_one_that_dies_of_our_hello_has_not_begun(place: Path, monkeypatch: pyte
         ("my-w0", {"type": "delay", "delay": 3}, "expected a name without 'w0', the name of the workload"),
     ],
 )
-def test_profiles_that_crash_batsim_5_are_reported(place: Path, name: str, profile: Any, told: str) -> None:
+def test_profiles_that_crash_batsim_5_are_reported(place: Path, name: str, profile: Any, message: str) -> None:
     content = json.loads((place / "w.json").read_text())
     content["profiles"][name] = profile
     assert run5(place)[0] == 0  # as long as no job uses it
@@ -126,13 +126,13 @@ def test_profiles_that_crash_batsim_5_are_reported(place: Path, name: str, profi
     code, errors = run5(place)
     assert code == 2
     assert f'profile "{name}"' in errors
-    assert told in errors
+    assert message in errors
 
 
 def test_a_server_and_the_simulator_in_batsim_5s_place(place: Path) -> None:
     with Server("--policy", "ujfb") as server:
-        words = ("-p", str(PLATFORM), "-w", "w.json", "--external", "-s", server.wait_ready(), "-e", "out", "-q")
-        done = run_cli("simulate", *words, "--protocol", "v5", cwd=place)
+        args = ("-p", str(PLATFORM), "-w", "w.json", "--external", "-s", server.wait_ready(), "-e", "out", "-q")
+        done = run_cli("simulate", *args, "--protocol", "v5", cwd=place)
         assert done.returncode == 0, done.stderr
         assert server.finish() == 0
     assert "Batsim 5 stores no job metadata" in server.errors
@@ -144,8 +144,8 @@ def test_options_that_do_not_go_with_batsim_5s_protocol(place: Path) -> None:
     done = run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "easy", "--protocol", "v5", cwd=place)
     assert done.returncode == 2
     assert "--protocol v5: expected with --external" in done.stderr
-    words = ("--procs", "4", "-w", "w.json", "--external", "--protocol", "v5", "--enable-dynamic-jobs")
-    done = run_cli("simulate", *words, cwd=place)
+    args = ("--procs", "4", "-w", "w.json", "--external", "--protocol", "v5", "--enable-dynamic-jobs")
+    done = run_cli("simulate", *args, cwd=place)
     assert done.returncode == 2
     assert "schedulers of Batsim 5 request it themselves" in done.stderr
 
@@ -161,8 +161,8 @@ a.1,dyn,a.1,COMPLETED_SUCCESSFULLY,"parent=w0!a"
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_files_that_end_anywhere_are_settled_as_far_as_they_go(is_whole: bool, tmp_path: Path) -> None:
-    """Whatever a Batsim that was killed has left of its jobs: every whole row is settled, the rest is as it was."""
+def test_truncated_output_files_are_converted_up_to_the_last_whole_row(is_whole: bool, tmp_path: Path) -> None:
+    """For any truncation of the file of jobs: every complete row is converted, the rest is unchanged."""
     jobs = tmp_path / "out_jobs.csv"
     for end in range(len(ROWS) + 1):
         jobs.write_bytes(ROWS[:end])
@@ -170,7 +170,7 @@ def test_files_that_end_anywhere_are_settled_as_far_as_they_go(is_whole: bool, t
         n_whole = ROWS[:end].count(b"\n")
         rest = ROWS[:end].rpartition(b"\n")[2]
         assert jobs.read_bytes() == b"".join(SETTLED.splitlines(keepends=True)[:n_whole]) + rest
-    jobs.write_bytes(b"job_id,workload_name\na,w0\n")  # of another Batsim: who reads it tells of what is missing
+    jobs.write_bytes(b"job_id,workload_name\na,w0\n")  # of another Batsim: its reader reports what is missing
     batsim5.settle_files(str(tmp_path / "out"), {}, is_whole=is_whole)
     assert jobs.read_bytes() == b"job_id,workload_name\na,w0\n"
     assert [path.name for path in tmp_path.iterdir()] == ["out_jobs.csv"]
@@ -194,16 +194,18 @@ def test_a_batsim_killed_while_writing_is_reported(place: Path, monkeypatch: pyt
     assert "schedule.json" not in errors
 
 
-def test_a_prefix_may_be_the_begin_of_names_in_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefix_may_be_a_directory_or_the_start_of_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert batsim5.prefix_of("out") == str(tmp_path / "out_")
     assert batsim5.prefix_of("out/") == str(tmp_path / "out" / "_")
     assert batsim5.prefix_of("out/five") == str(tmp_path / "out" / "five_")
 
 
-def test_two_values_of_an_option_are_read() -> None:
-    words = ["-r", "node1", "storage", "--add-role=node2", "storage", "-Eq", "--mmax=4"]
-    assert read_arguments(words, batsim5.OPTIONS, batsim5.OURS) == {
+def test_options_with_two_values_are_read() -> None:
+    args = ["-r", "node1", "storage", "--add-role=node2", "storage", "-Eq", "--mmax=4"]
+    assert read_arguments(args, batsim5.OPTIONS, batsim5.OURS) == {
         "--add-role": ["node1:storage", "node2:storage"],
         "--energy": [],
         "--quiet": [],

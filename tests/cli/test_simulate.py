@@ -1,4 +1,4 @@
-"""`pybatsched simulate` as a user runs it: real files, real processes, real sockets."""
+"""`pybatsched simulate` as a user runs it: real files, processes and sockets."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OUTPUTS = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """Give a directory with a platform of eight hosts and a workload of forty jobs."""
+    """Return a directory with a platform of eight hosts and a workload of forty jobs."""
     (tmp_path / "platform.xml").write_text((FIXTURE / "platform.xml").read_text())
     write_workload(tmp_path, random_workload(7, 40, 8))
     return tmp_path
@@ -66,7 +66,7 @@ def texts(directory: Path, prefix: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", f"{PUSHY}:Restarter"])
-def test_in_process_and_over_the_socket_are_the_same_byte_for_byte(policy: str, inputs: Path) -> None:
+def test_embedded_and_socket_runs_write_identical_files(policy: str, inputs: Path) -> None:
     flags = ["--enable-dynamic-jobs", "--enable-profile-reuse"] if "pushy" in policy else []
     inside = simulate(inputs, "--policy", policy, "-e", "in", *flags)
     assert inside.returncode == 0, inside.stderr
@@ -78,7 +78,7 @@ def test_in_process_and_over_the_socket_are_the_same_byte_for_byte(policy: str, 
     assert outside.stdout.splitlines()[:6] == inside.stdout.splitlines()[:6]
 
 
-def test_a_run_twice_gives_the_same_files_and_one_to_repeat_it_by(inputs: Path) -> None:
+def test_repeated_runs_write_identical_files_and_a_command_to_repeat(inputs: Path) -> None:
     args = ("simulate", "-p", "platform.xml", "-w", "w.json", "--policy", "easy", "-o", "order=sjf", "-e")
     assert run_cli(*args, "a", cwd=inputs).returncode == 0
     run_elsewhere([(*args, "b")], cwd=inputs)
@@ -129,14 +129,14 @@ def test_a_policy_that_only_requests_calls_is_stopped(inputs: Path) -> None:
 
 
 def test_a_call_each_second_of_a_long_job_is_fine(inputs: Path) -> None:
-    """It ends with exit code 5 only because it goes on after the last job."""
+    """It ends with exit code 5 only because it continues after the last job."""
     write_workload(inputs, jobs((2, 9000.0), walltime=9999))
     done = simulate(inputs, "--policy", f"{PUSHY}:Restless", "-e", "restless")
     assert (done.returncode, "0 jobs unfinished" in done.stderr) == (5, True)
     assert rows(inputs / "restless_jobs.csv")[0]["finish_time"] == "9000.000000"
 
 
-def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
+def test_machines_that_never_come_back_are_named_as_the_reason(inputs: Path) -> None:
     write_workload(inputs, jobs((8, 5.0)))
     event = {"type": "machine_unavailable", "timestamp": 0, "resources": "0-3"}
     (inputs / "events.txt").write_text(json.dumps(event))
@@ -145,21 +145,21 @@ def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
     assert "it requests 8 processors; 4 of 8 are unavailable or asleep" in stuck.stderr
 
 
-@pytest.mark.parametrize("farewell", [False, True])
-def test_a_deadlock_over_the_wire(farewell: bool, inputs: Path) -> None:
-    """Batsim stays silent then, so the scheduler sees its connection close; with --send-end it is told."""
+@pytest.mark.parametrize("send_end", [False, True])
+def test_a_deadlock_of_an_external_scheduler_is_reported(send_end: bool, inputs: Path) -> None:
+    """Batsim sends nothing then, so the scheduler sees a closed connection; with --send-end it gets an end message."""
     write_workload(inputs, jobs((2, 5.0)))
     with Server("--policy", f"{PUSHY}:Lazy") as server:
-        flags = ["--send-end"] if farewell else []
+        flags = ["--send-end"] if send_end else []
         stuck = simulate(inputs, "--external", "-s", server.wait_ready(), *flags)
         code = server.finish()
     assert stuck.returncode == 5
     assert "w0!0" in stuck.stderr
-    assert code == (5 if farewell else 4)
+    assert code == (5 if send_end else 4)
 
 
 class Rude(threading.Thread):
-    """A REP socket that hears one message and then does as a test says, and nothing more until the simulator has ended.
+    """A REP socket that receives one message, does what a test says, and then nothing until the simulator has ended.
 
     It answers, or closes its connection (answer None), or does something else (a function).
     """
@@ -186,17 +186,17 @@ class Rude(threading.Thread):
         self.socket.close()
         self.context.term()
 
-    def play(self, directory: Path, *words: str) -> tuple[int, str]:
-        """Simulate for it, without any time limit that could matter. Gives the exit code and what was said."""
+    def play(self, directory: Path, *args: str) -> tuple[int, str]:
+        """Simulate with it, with a time limit that is never reached. Return the exit code and the errors."""
         self.start()
-        done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S), *words)
+        done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S), *args)
         self.has_ended.set()
         self.join(PATIENCE_S)
         return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (b"hello", "message 1"),
         (b'{"events":[]}', "now"),
@@ -215,10 +215,10 @@ class Rude(threading.Thread):
         (b'{"error":"","now":"?"}', "message 1, now: "),
     ],
 )
-def test_a_scheduler_that_breaks_the_protocol(answer: bytes, said: str, inputs: Path) -> None:
+def test_a_scheduler_that_breaks_the_protocol_is_reported(answer: bytes, message: str, inputs: Path) -> None:
     code, errors = Rude(answer).play(inputs)
     assert code == 3
-    assert said in errors
+    assert message in errors
     assert "Traceback" not in errors
 
 
@@ -251,14 +251,14 @@ def test_an_exception_of_the_external_scheduler_is_printed(inputs: Path) -> None
     )
 
 
-def test_a_scheduler_that_vanishes(inputs: Path) -> None:
+def test_a_scheduler_that_disconnects_is_reported(inputs: Path) -> None:
     code, errors = Rude(None).play(inputs)
     assert code == 4
     assert "closed its connection" in errors
 
 
-def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes the message, and a long time passes: on the simulator's clock, not on ours."""
+def test_a_scheduler_that_stops_replying_is_reported(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It receives the message, and a long time passes on the simulator's clock, not on ours."""
     passed = [0.0]
     monkeypatch.setattr(external, "time", SimpleNamespace(monotonic=lambda: passed[-1]))
     code, errors = Rude(lambda: passed.append(LONG_S)).play(inputs)
@@ -267,14 +267,14 @@ def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyP
     assert f" for {LONG_S:.1f} s (--timeout {LONG_S})" in errors
 
 
-def test_no_scheduler_at_all(inputs: Path) -> None:
+def test_a_missing_scheduler_is_reported(inputs: Path) -> None:
     # patience: the event that ends the wait never comes, so any time will do
     done = simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5")
     assert done.returncode == 4
     assert "no scheduler at tcp://127.0.0.1:9" in done.stderr
 
 
-def test_a_refused_workload_leaves_earlier_results_alone(inputs: Path) -> None:
+def test_a_rejected_workload_keeps_earlier_results(inputs: Path) -> None:
     assert simulate(inputs, "--policy", "fcfs", "-e", "keep").returncode == 0
     before = texts(inputs, "keep")
     content = jobs((2, 5.0))
@@ -289,8 +289,8 @@ def test_a_refused_workload_leaves_earlier_results_alone(inputs: Path) -> None:
 
 def test_a_journal_of_a_simulation_can_be_replayed_and_explained(inputs: Path) -> None:
     assert simulate(inputs, "--policy", "easy", "-e", "plain").returncode == 0
-    assert simulate(inputs, "--policy", "easy", "-e", "told", "--journal", "run.pbj").returncode == 0
-    assert texts(inputs, "plain") == texts(inputs, "told")
+    assert simulate(inputs, "--policy", "easy", "-e", "journaled", "--journal", "run.pbj").returncode == 0
+    assert texts(inputs, "plain") == texts(inputs, "journaled")
     assert replay(JournalReader(str(inputs / "run.pbj"))).difference is None
     story = run_cli("explain", "run.pbj", "w0!3", cwd=inputs)
     assert story.returncode == 0
@@ -298,7 +298,7 @@ def test_a_journal_of_a_simulation_can_be_replayed_and_explained(inputs: Path) -
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_what_was_written_stays(signum: int, inputs: Path) -> None:
+def test_a_signal_ends_the_run_and_keeps_written_files(signum: int, inputs: Path) -> None:
     command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
     command += [f"{WAITING}:Waits", "-o", "mark=mark", "-e", "cut"]
     process = subprocess.Popen(command, cwd=inputs, stderr=subprocess.PIPE)
@@ -312,7 +312,7 @@ def test_a_signal_ends_it_and_what_was_written_stays(signum: int, inputs: Path) 
 
 
 def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
-    """The line is shown now and then; Sleepy makes sure that a fast machine takes as long as that."""
+    """The line is shown at intervals; Sleepy makes the run long enough on a fast machine."""
     write_workload(inputs, random_workload(3, 300, 8))
     quiet = simulate(inputs, "--policy", f"{PUSHY}:Sleepy")
     assert quiet.returncode == 0
@@ -337,7 +337,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ([], "expected either --policy NAME or --external"),
         (["--policy", "easy", "--external"], "--policy and --external were both given; expected only one"),
@@ -366,15 +366,15 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--policy", "easy", "--memory-unit", "MB"], "--memory-unit: expected a log in SWF among the workloads"),
     ],
 )
-def test_usage_errors_name_the_culprit(args: list[str], said: str, inputs: Path) -> None:
+def test_usage_errors_name_the_wrong_option_or_file(args: list[str], message: str, inputs: Path) -> None:
     done = simulate(inputs, *args)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("{", "line 2: expected a JSON object"),
         ("[]", "line 2: expected a JSON object"),
@@ -387,13 +387,13 @@ def test_usage_errors_name_the_culprit(args: list[str], said: str, inputs: Path)
         ('{"type": "party", "timestamp": 5}', "other types need --forward-unknown-events"),
     ],
 )
-def test_bad_events_name_file_and_line(line: str, said: str, inputs: Path) -> None:
+def test_bad_events_name_file_and_line(line: str, message: str, inputs: Path) -> None:
     first = '{"type": "machine_unavailable", "timestamp": 0, "resources": "1"}'
     (inputs / "events.txt").write_text(f"{first}\n{line}\n")
     done = simulate(inputs, "--policy", "easy", "--events", "events.txt")
     assert done.returncode == 2
     assert "events.txt" in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_swf_is_read_directly(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every recorded message of Batsim 5 is read and written again without loss."""
+"""Every recorded message of Batsim 5 is decoded and encoded without loss."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_messages_survive_reading_and_writing(recording: Recording5) -> None:
 
 
 @pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
-def test_what_batsim_says_is_what_we_would_say_in_its_place(recording: Recording5) -> None:
-    """So the stand-in's messages are Batsim's own; but texts of users, and stamps and names that are kept beside."""
+def test_recorded_messages_equal_those_of_the_embedded_simulator(recording: Recording5) -> None:
+    """So our messages equal Batsim's, except for texts of users, and timestamps and names kept separately."""
     codec = Codec(Features(forward_profiles_on_simulation_begins=True))
     for sender, raw in recording.records[2:]:
         if sender == "batsim":

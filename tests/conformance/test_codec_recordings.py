@@ -1,4 +1,4 @@
-"""Every recorded message is read and written again without loss; what is no message is refused by name."""
+"""Every recorded message is decoded and encoded without loss; invalid messages are rejected with the field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_messages_survive_reading_and_writing(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
-def test_nothing_batsim_says_is_unknown_or_left_over(recording: Recording) -> None:
+def test_recorded_messages_have_no_unknown_events_or_members(recording: Recording) -> None:
     """All types and members of the protocol have a field of their own; only users' own fields are extra."""
     for request in recording.requests:
         for event in v4.decode_events(request).items:

@@ -1,4 +1,4 @@
-"""`pybatsched batsim` beside the real one: the same command lines end the same way and leave the same files."""
+"""`pybatsched batsim` and the real Batsim: the same command lines give the same exit codes and files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OWN = [Recording(path.parent) for path in sorted((FIXTURES / "v4").glob("*/conve
 WALL_CLOCK = {"scheduling_time", "simulation_time", "batsim_version"}
 
 
-def told(path: Path) -> object:
-    """Give what a file says, without what is not the same in two runs of Batsim."""
+def comparable_content(path: Path) -> object:
+    """Return the content of a file without what differs between two runs of Batsim."""
     text = re.sub(r"(?m)^[\d.]+e-(?:29|30)\d\b", "0", path.read_text())
     if path.name == "out_schedule.csv":
         names, values = (line.split(",") for line in text.split())
@@ -36,12 +36,12 @@ def told(path: Path) -> object:
 
 
 @pytest.mark.parametrize("source", OWN, ids=lambda r: r.name)
-def test_files_and_exit_codes(source: Recording, tmp_path: Path) -> None:
+def test_files_and_exit_codes_equal_batsims(source: Recording, tmp_path: Path) -> None:
     found = {}
     for name, program in (("mine", DROP_IN), ("theirs", REAL)):
         (tmp_path / name).mkdir()
         done, scheduler = run_beside(source, tmp_path / name / "out", "-q", program=program)
-        files = {} if done.returncode else {path.name: told(path) for path in (tmp_path / name).iterdir()}
+        files = {} if done.returncode else {path.name: comparable_content(path) for path in (tmp_path / name).iterdir()}
         if "sharing" in source.name:
             files.pop("out_schedule.trace")  # which of several jobs a machine shows depends on addresses
         found[name] = (done.returncode, len(scheduler.requests), files)
@@ -49,7 +49,7 @@ def test_files_and_exit_codes(source: Recording, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         "--version --help",
         "--foo",
@@ -90,13 +90,13 @@ def test_files_and_exit_codes(source: Recording, tmp_path: Path) -> None:
         "-p platform.xml -w workload.json -r nobody:storage -q --no-sched -e OUT",
     ],
 )
-def test_command_lines(words: str, tmp_path: Path) -> None:
-    codes, said = [], []
+def test_command_lines_are_accepted_or_rejected_as_by_batsim(args: str, tmp_path: Path) -> None:
+    codes, outcomes = [], []
     place = tmp_path / "inputs"
     shutil.copytree(recording("plain").directory, place)  # some would write where they are
     for program in (DROP_IN, REAL):
         done = subprocess.run(
-            [*program, *(word.replace("OUT", str(tmp_path / "out")) for word in words.split())],
+            [*program, *(arg.replace("OUT", str(tmp_path / "out")) for arg in args.split())],
             cwd=place,
             capture_output=True,
             text=True,
@@ -104,6 +104,6 @@ def test_command_lines(words: str, tmp_path: Path) -> None:
             check=False,
         )
         codes.append(done.returncode)
-        said.append(done.stdout if "--dump" in words else "")
+        outcomes.append(done.stdout if "--dump" in args else "")
     assert codes[0] == codes[1]
-    assert said[0] == said[1]
+    assert outcomes[0] == outcomes[1]

@@ -1,4 +1,4 @@
-"""Schedules on random workloads: start by start as the counting rules, and as batsched's fcfs_fast, hosts included."""
+"""Schedules on random workloads equal those of simple reference rules and of batsched's fcfs_fast, including hosts."""
 
 from __future__ import annotations
 

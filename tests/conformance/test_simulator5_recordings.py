@@ -1,4 +1,4 @@
-"""The simulator in Batsim 5's place: every message as real Batsim 5.0.0-rc2 had it, for each recording."""
+"""The simulator in place of Batsim 5: every message equals that of real Batsim 5.0.0-rc2, for each recording."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ OTHER_MEMBERS = {"features-reject"}
 def scenario_of(recording: Recording5) -> Scenario:
     """Read the inputs, by the names that Batsim was given."""
     same = {"--ee": "--events", "--energy-host": "-E"}
-    words = [same.get(word, word) for word in recording.args]
+    args = [same.get(arg, arg) for arg in recording.args]
     for option in ("-s", "-e"):
-        if option in words:
-            place = words.index(option)
-            del words[place : place + (3 if option == "-s" else 2)]
+        if option in args:
+            place = args.index(option)
+            del args[place : place + (3 if option == "-s" else 2)]
     before = Path.cwd()
     os.chdir(recording.directory)
     try:
         scenario = read_scenario(
-            build_parser().parse_args(["simulate", *words, "--external", "--protocol", "v5", "--quiet"])
+            build_parser().parse_args(["simulate", *args, "--external", "--protocol", "v5", "--quiet"])
         )
     finally:
         os.chdir(before)
@@ -81,15 +81,15 @@ def without_extra_data(value: Any) -> Any:
 
 
 def play(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
-    """Answer the simulator with what the scheduler once said to Batsim 5. Gives the simulator's messages."""
+    """Reply to the simulator with the replies recorded with Batsim 5. Return the simulator's messages."""
     (_, greeting), (_, hello), *rest = recording.records
     features = read_hello(hello).features
     codec = Codec(features, read_greeting(greeting))
     replies = iter(raw for sender, raw in rest if sender == "scheduler")
-    said = []
+    sent = []
 
     def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
-        said.append(plain(codec.encode_events(Message(now, tuple(events)))))
+        sent.append(plain(codec.encode_events(Message(now, tuple(events)))))
         message = codec.decode_decisions(next(replies))
         return message.now, message.items
 
@@ -97,17 +97,17 @@ def play(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
     scenario = replace(scenario, options=batsim5.with_requested_features(scenario.options, features))
     telling = batsim5.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
     assert Simulation(scenario, telling, Outputs(str(prefix))).run()
-    return said
+    return sent
 
 
 @pytest.mark.parametrize("recording", [one for one in ALL if one.exit_code == 0], ids=lambda r: r.name)
-def test_messages_and_jobs_are_batsims(recording: Recording5, tmp_path: Path) -> None:
-    said = play(recording, tmp_path / "out")
-    heard = [plain(raw) for sender, raw in recording.records[2:] if sender == "batsim"]
+def test_messages_and_jobs_equal_batsims(recording: Recording5, tmp_path: Path) -> None:
+    sent = play(recording, tmp_path / "out")
+    recorded = [plain(raw) for sender, raw in recording.records[2:] if sender == "batsim"]
     if recording.name in OTHER_MEMBERS:
-        said = [without_extra_data(message) for message in said]
-        heard = [without_extra_data(message) for message in heard]
-    for mine, theirs in zip(said, heard, strict=True):
+        sent = [without_extra_data(message) for message in sent]
+        recorded = [without_extra_data(message) for message in recorded]
+    for mine, theirs in zip(sent, recorded, strict=True):
         assert mine == theirs
     columns = ("job_id", "starting_time", "execution_time", "finish_time", "final_state", "allocated_resources")
     rows, their_rows = (
@@ -118,6 +118,6 @@ def test_messages_and_jobs_are_batsims(recording: Recording5, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("recording", [one for one in ALL if one.exit_code != 0], ids=lambda r: r.name)
-def test_what_batsim_does_not_survive_is_refused(recording: Recording5, tmp_path: Path) -> None:
+def test_decisions_that_abort_batsim_are_rejected(recording: Recording5, tmp_path: Path) -> None:
     with pytest.raises(RemoteProtocolError, match="expected an integer, found 6.5"):
         play(recording, tmp_path / "out")

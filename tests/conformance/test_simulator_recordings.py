@@ -36,7 +36,7 @@ NETWORK = {r.name for r in ALL if r.name.startswith(("com-", "wired-")) or r.nam
 
 
 @pytest.mark.parametrize("recording", [r for r in ALL if r.name not in CLOCK_NOISE], ids=lambda r: r.name)
-def test_messages_and_files_are_batsims(recording: Recording, tmp_path: Path) -> None:
+def test_messages_and_files_equal_batsims(recording: Recording, tmp_path: Path) -> None:
     are_batsims(recording, tmp_path, AUTO, HOPS_AT_ZERO.get(recording.name, ()))
 
 
@@ -65,13 +65,15 @@ def are_batsims(recording: Recording, folder: Path, clock: str, other: Collectio
 
 
 def without_hops(path: Path) -> str:
-    """Give the text of a file as the recordings have it: times below 1e-290 are 0."""
+    """Return the text of a file as the recordings have it: times below 1e-290 are 0."""
     return re.sub(r"(?m)^[\d.]+e-(?:29|30)\d\b", "0", path.read_text())
 
 
 @pytest.mark.parametrize("clock", [AUTO, SIMGRID])
 @pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
-def test_one_that_stands_still_at_each_message_says_the_same(recording: Recording, clock: str, tmp_path: Path) -> None:
+def test_a_simulation_paused_at_each_message_gives_the_same_messages(
+    recording: Recording, clock: str, tmp_path: Path
+) -> None:
     by_itself = play(recording, tmp_path / "out", clock=clock)
     (tmp_path / "halting").mkdir()
     assert play(recording, tmp_path / "halting" / "out", halting=True, clock=clock) == by_itself
@@ -81,7 +83,7 @@ def test_one_that_stands_still_at_each_message_says_the_same(recording: Recordin
 
 
 def energy_rows(path: Path) -> list[str]:
-    """Give the rows of ``_consumed_energy.csv``, without the mean power where Batsim's hops at time 0 show."""
+    """Return the rows of ``_consumed_energy.csv``, without the mean power where Batsim's hops at time 0 show."""
     lines = path.read_text().splitlines()
     return [line.rpartition(",")[0] if line.startswith("0.000000,") else line for line in lines]
 
@@ -94,7 +96,7 @@ def test_the_exact_clock_has_no_network(recording: Recording, tmp_path: Path) ->
 
 @pytest.mark.parametrize("recording", [r for r in ALL if r.name in CLOCK_NOISE], ids=lambda r: r.name)
 def test_clock_noise_is_all_that_differs(recording: Recording, tmp_path: Path) -> None:
-    """The messages agree up to one that Batsim cut in two: all else in it is the same."""
+    """The messages are equal up to one that Batsim split in two: the rest of it is equal."""
     played = play(recording, tmp_path / "out")
     number = int(first_difference(recording, played).removeprefix("message ").partition(":")[0])
     mine = Counter(json.dumps(event) for event in played.messages[number - 1]["events"])
@@ -135,7 +137,7 @@ Differences:
 
 
 def line(recording: Recording) -> str:
-    """Give the line of a recording in docs/conformance.md. The tests above hold it to that."""
+    """Return the line of a recording in docs/conformance.md. The tests above check it."""
     name = recording.name
     equal = "equal" if recording.ends else "equal, with the deadlock"
     if recording.exit_code != 0:
@@ -150,12 +152,12 @@ def line(recording: Recording) -> str:
     return f"| {name} | {result} | {equal} |"
 
 
-def test_the_page_in_the_docs_is_true() -> None:
-    """Recordings that are not here are believed; those that are must be there with the right result."""
+def test_the_conformance_page_is_up_to_date() -> None:
+    """Missing recordings are not checked; those present must be on the page with the right result."""
     page = ROOT / "docs" / "conformance.md"
-    said = page.read_text().splitlines() if page.exists() else []
+    lines = page.read_text().splitlines() if page.exists() else []
     wanted = [line(recording) for recording in sorted(ALL, key=lambda r: r.name)]
-    if "\n".join(said[: HEAD.count("\n")]) + "\n" != HEAD or not set(wanted) <= set(said):
+    if "\n".join(lines[: HEAD.count("\n")]) + "\n" != HEAD or not set(wanted) <= set(lines):
         fresh = ROOT / "build" / "conformance.md"
         fresh.parent.mkdir(exist_ok=True)
         fresh.write_text(HEAD + "\n".join(wanted) + "\n")

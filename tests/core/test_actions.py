@@ -16,7 +16,7 @@ from pybatsched.testing import Workload, run_policy
 
 class Listener(Puppet):
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
-        self.heard.append(("released", job.id, str(procs), job.state.value))
+        self.received.append(("released", job.id, str(procs), job.state.value))
 
 
 def hold(job: Job | str, procs: str, at: float, **more: Any) -> d.StartAt:
@@ -36,7 +36,7 @@ def test_processors_are_kept_and_the_job_starts_at_its_instant() -> None:
     assert (job.state, stage.free, job.expected_end_at) == (JobState.HELD, "0 3", 28.0)
     partition = stage.engine.cluster.partitions["all"]
     assert (partition.running_jobs, job.expected_end_at) == ([job], 28.0)
-    assert "held on 1-2 since 5.0, to start at 8.0" in job.story()
+    assert "held on 1-2 since 5.0, to start at 8.0" in job.history()
     assert stage.engine.jobs.n_running == 0
     reply = stage.step(call(8.0), at=8.0)
     assert kinds(reply) == ["SetJobMetadata", "ExecuteJob"]
@@ -49,7 +49,7 @@ def test_processors_are_kept_and_the_job_starts_at_its_instant() -> None:
     assert stage.free == "0-3"
 
 
-def test_another_message_may_come_first() -> None:
+def test_a_held_job_starts_at_the_first_message_at_or_after_its_time() -> None:
     stage = Stage(Listener)
     job = stage.submit("a", 2, walltime=20)
     stage.do(hold(job, "1-2", 3.0))
@@ -58,7 +58,7 @@ def test_another_message_may_come_first() -> None:
     assert kinds(stage.step(call(3.0), at=3.00001)) == []
 
 
-def test_one_call_for_one_instant_is_enough() -> None:
+def test_jobs_held_until_one_instant_share_one_call() -> None:
     stage = Stage(Listener)
     first, second = stage.submit("a", 1), stage.submit("b", 1)
     assert kinds(stage.do(hold(second, "0", 4.0), hold(first, "1", 4.0))) == ["CallMeLater"]
@@ -66,7 +66,7 @@ def test_one_call_for_one_instant_is_enough() -> None:
     assert [decision.job_id for decision in reply.decisions] == ["w0!a", "w0!a", "w0!b", "w0!b"]  # type: ignore[attr-defined]
 
 
-def test_an_instant_that_has_come_is_a_start() -> None:
+def test_holding_a_job_until_now_starts_it() -> None:
     stage = Stage(Listener)
     job = stage.submit("a", 1, at=2.0)
     assert kinds(stage.do(hold(job, "3", 2.0))) == ["ExecuteJob"]
@@ -79,24 +79,24 @@ def test_a_released_job_waits_again() -> None:
     stage.do(hold(job, "0-1", 4.0))
     assert kinds(stage.do(d.Release(job.id))) == []
     assert (job.state, stage.free, job.procs, job.partition) == (JobState.WAITING, "0-3", None, None)
-    assert ("released", "w0!a", "0-1", "waiting") not in stage.puppet.heard
+    assert ("released", "w0!a", "0-1", "waiting") not in stage.puppet.received
     assert kinds(stage.step(call(4.0), at=4.0)) == []
     assert kinds(stage.do(start(job, "2-3"))) == ["ExecuteJob"]
 
 
-def test_a_processor_that_goes_away_releases_the_job_and_the_policy_hears_of_it() -> None:
+def test_a_lost_processor_releases_the_held_job_and_notifies_the_policy() -> None:
     stage = Stage(Listener)
     held, other = stage.submit("a", 2), stage.submit("b", 1)
     stage.do(hold(held, "0-1", 4.0), hold(other, "2", 4.0))
     gone = e.Notify(e.MACHINES_UNAVAILABLE, IntervalSet.parse("1"), timestamp=1.0)
     stage.step(gone, at=1.0)
-    assert stage.puppet.heard[-2:] == [("released", "w0!a", "0-1", "waiting"), ("machines", "1")]
+    assert stage.puppet.received[-2:] == [("released", "w0!a", "0-1", "waiting"), ("machines", "1")]
     assert (held.state, other.state, stage.free) == (JobState.WAITING, JobState.HELD, "0 3")
     reply = stage.step(call(4.0), at=4.0)
     assert [type(decision).__name__ for decision in reply.decisions] == ["SetJobMetadata", "ExecuteJob"]
 
 
-def test_a_processor_that_goes_away_in_that_very_instant_does_too() -> None:
+def test_a_processor_lost_at_the_start_time_releases_the_held_job() -> None:
     stage = Stage(Listener)
     job = stage.submit("a", 2)
     stage.do(hold(job, "0-1", 4.0))
@@ -105,7 +105,7 @@ def test_a_processor_that_goes_away_in_that_very_instant_does_too() -> None:
     assert (job.state, stage.free) == (JobState.WAITING, "1-3")
 
 
-def test_facts_words_and_lineage_share_the_metadata() -> None:
+def test_facts_texts_and_lineage_share_the_metadata() -> None:
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
     job = stage.run("a", "0-1", walltime=20)
     stage.do(d.Requeue(job.id, work="rest", by="w0!urgent"), at=4.0)
@@ -132,7 +132,7 @@ def test_facts_words_and_lineage_share_the_metadata() -> None:
         (d.StartAt("w0!a", "0-1", 4.0), "well-formed", "StartAt.procs is a str"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_refused(decision: d.Decision, rule: str, text: str) -> None:
+def test_invalid_holds_are_rejected(decision: d.Decision, rule: str, text: str) -> None:
     stage = Stage()
     stage.submit("a", 2)
     stage.run("b", "2-3")

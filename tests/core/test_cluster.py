@@ -25,7 +25,7 @@ def cluster_of(*hosts: tuple[Mapping[str, str] | None, Mapping[str, str] | None]
     return Cluster.from_begins(begins)
 
 
-def told(groups: Mapping[str, IntervalSet]) -> list[tuple[str, str]]:
+def as_texts(groups: Mapping[str, IntervalSet]) -> list[tuple[str, str]]:
     return [(name, str(procs)) for name, procs in groups.items()]
 
 
@@ -39,8 +39,8 @@ def test_by_a_property_of_host_or_zone_in_batsims_order() -> None:
         (None, {"node": "10"}),
         (None, None),
     )
-    assert told(cluster.groups("node")) == [("9", "0 2"), ("10", "1 5"), ("1", "4")]
-    assert told(cluster.groups("rack")) == []
+    assert as_texts(cluster.groups("node")) == [("9", "0 2"), ("10", "1 5"), ("1", "4")]
+    assert as_texts(cluster.groups("rack")) == []
     assert (cluster.property_of(5, "node"), cluster.property_of(6, "node")) == ("10", None)
 
 

@@ -1,4 +1,4 @@
-"""The engine, step by step: what it tells the policy, what it lets through, and what it refuses."""
+"""The engine, step by step: events passed to the policy, accepted decisions and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pybatsched.errors import InputError, RemoteProtocolError
 # --- events -----------------------------------------------------------------------------------------------------
 
 
-def test_a_job_lives_and_the_free_set_follows() -> None:
+def test_free_processors_follow_the_states_of_a_job() -> None:
     stage = Stage()
     job = stage.submit("a", n=2)
     reply = stage.do(start(job, "1-2", reason="why not"))
@@ -25,7 +25,7 @@ def test_a_job_lives_and_the_free_set_follows() -> None:
     stage.now = 10.0
     stage.step(stage.completed(job))
     assert stage.free == "0-3"
-    assert stage.puppet.heard == [("submitted", "w0!a"), ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")]
+    assert stage.puppet.received == [("submitted", "w0!a"), ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")]
     assert (job.ended_at, job.state) == (10.0, JobState.COMPLETED)
     assert stage.engine.jobs.n_over[JobState.COMPLETED] == 1
 
@@ -33,7 +33,7 @@ def test_a_job_lives_and_the_free_set_follows() -> None:
 def test_ends_come_before_machines_before_submissions_before_calls() -> None:
     stage = Stage()
     a, b = stage.run("a", "0"), stage.run("b", "1")
-    stage.puppet.heard.clear()
+    stage.puppet.received.clear()
     new = {"id": "w0!c", "subtime": 5, "res": 1, "profile": "d10"}
     stage.now = 5.0
     stage.do(d.KillJob((b.id,)))
@@ -44,14 +44,14 @@ def test_ends_come_before_machines_before_submissions_before_calls() -> None:
         stage.completed(a),
         *stage.killed(b),
     )
-    assert [news[0] for news in stage.puppet.heard] == ["ended", "killed", "machines", "submitted", "call"]
+    assert [news[0] for news in stage.puppet.received] == ["ended", "killed", "machines", "submitted", "call"]
 
 
 def test_no_more_jobs_is_reported_after_the_last_jobs() -> None:
     stage = Stage()
     job = {"id": "w0!a", "subtime": 0, "res": 1, "profile": "d10"}
     stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=0), e.JobSubmitted("w0!a", job, timestamp=0))
-    assert [news[0] for news in stage.puppet.heard] == ["submitted", "notify"]
+    assert [news[0] for news in stage.puppet.received] == ["submitted", "notify"]
 
 
 def test_a_job_reported_late_keeps_its_submission_time() -> None:
@@ -66,7 +66,7 @@ def test_reasons_of_any_kind_can_be_shown() -> None:
         assert d.reason_text(reason) == text  # type: ignore[arg-type]
 
 
-def test_other_news_reach_the_policy() -> None:
+def test_other_events_are_passed_to_the_policy() -> None:
     stage = Stage()
     stage.step(
         e.Answer(5.0, timestamp=0),
@@ -75,7 +75,7 @@ def test_other_news_reach_the_policy() -> None:
         e.UnknownEvent("SNOW", {}, timestamp=0),
         e.Notify("my own", timestamp=0),
     )
-    assert sorted(stage.puppet.heard) == [
+    assert sorted(stage.puppet.received) == [
         ("answer", 5.0),
         ("message", "hi"),
         ("notify", "my own"),
@@ -83,7 +83,7 @@ def test_other_news_reach_the_policy() -> None:
         ("unknown",),
     ]
     assert stage.step(e.SimulationEnds(timestamp=0)) == (0.0, ())
-    assert stage.puppet.heard[-1] == ("end",)
+    assert stage.puppet.received[-1] == ("end",)
 
 
 def test_machines_go_and_come_back_while_a_job_runs_on() -> None:
@@ -135,7 +135,7 @@ def test_a_job_larger_than_the_platform_is_rejected_with_the_reason() -> None:
     reply = stage.step(e.JobSubmitted("w0!big", job, timestamp=0))
     assert [d.reason_text(item.reason) for item in reply.decisions] == ["asks for 5 processors; the platform has 4"]
     assert kinds(reply) == ["RejectJob"]
-    assert stage.puppet.heard == []
+    assert stage.puppet.received == []
 
 
 # --- what a peer must not do --------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def submitted(**fields: Any) -> e.JobSubmitted:
     return e.JobSubmitted("w0!a", {"id": "w0!a", "subtime": 0, "res": 1, "profile": "d10"} | fields, timestamp=0)
 
 
-def test_more_peer_errors() -> None:
+def test_peer_errors_about_jobs() -> None:
     stage = Stage()
     job = stage.submit("a")
     with pytest.raises(RemoteProtocolError, match="was submitted before; expected a new id"):
@@ -203,7 +203,7 @@ def test_a_users_bad_field_is_the_users_error() -> None:
             Stage().step(submitted(estimate=value))
 
 
-def test_older_and_foreign_peers_describe_less() -> None:
+def test_platform_fields_missing_from_older_peers_are_derived() -> None:
     stage = Stage(begin=False)
     stage.step(
         stage.begins(

@@ -1,4 +1,4 @@
-"""A policy that only keeps requesting calls is stopped; one that does something when it is called is not."""
+"""A policy that only keeps requesting calls is stopped; a policy that decides something in its calls is not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANY = 3_000
 
 
 def called(stage: Stage, *decisions: d.Decision, events: Iterable[e.Event] = (), after_s: float = TICK) -> None:
-    """Call the policy a tick later, or after some seconds; it asks for the next call, and does what the test says."""
+    """Call the policy a tick later, or after some seconds; it requests the next call, and does what the test says."""
     at = round(stage.now + after_s, 6)
     stage.do(*decisions, d.CallMeLater(at + after_s), events=[e.RequestedCall(timestamp=at), *events], at=at)
 
@@ -82,7 +82,7 @@ def test_no_policy_can_request_calls_for_ever(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def test_calls_that_are_answered_with_nothing_count_too() -> None:
+def test_calls_with_an_empty_reply_count() -> None:
     stage = Stage()
     ticks = [round(nth * TICK, 6) for nth in range(1, 1_002)]
     stage.do(*(d.CallMeLater(at) for at in ticks))
@@ -94,7 +94,7 @@ def test_calls_that_are_answered_with_nothing_count_too() -> None:
         stage.step(e.RequestedCall(timestamp=ticks[-1]), at=ticks[-1])
 
 
-def test_calls_of_one_message_are_one() -> None:
+def test_several_calls_in_one_message_count_once() -> None:
     stage = Stage()
     for _ in range(1_000):
         called(stage, events=[e.RequestedCall(timestamp=stage.now)] * 5)
@@ -112,7 +112,7 @@ def test_calls_that_start_a_job_each_are_fine() -> None:
 
 
 def test_calls_that_hold_or_release_a_job_are_fine() -> None:
-    """Though all that Batsim hears of it is one more call."""
+    """Although Batsim only gets one more request for a call."""
     stage = Stage()
     job = stage.submit("a")
     for i in range(MANY):

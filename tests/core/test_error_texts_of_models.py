@@ -1,4 +1,4 @@
-"""Errors of pydantic models in the words of this project."""
+"""Texts of validation errors of pydantic models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of jobs that somebody reads: what is told of those that are not as they should be."""
+"""Fields of jobs that policies read: faults of invalid fields."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class Fields(JobFields):
         ({"notice": 1.5}, [Fault("notice", "expected a whole number", 1.5)]),
     ],
 )
-def test_faults(fields: dict[str, Any], faults: list[Fault]) -> None:
+def test_faults_of_invalid_fields(fields: dict[str, Any], faults: list[Fault]) -> None:
     assert list(FieldCheck(Fields).faults(fields)) == faults
 
 
-def test_of_several_types_the_field_is_named() -> None:
+def test_an_error_of_a_union_type_is_reported_once_for_the_field() -> None:
     assert {fault[:2] for fault in FieldCheck(Fields).faults({"project": 1.5})} == {
         ("project", "expected a text or a whole number")
     }
@@ -102,7 +102,7 @@ def test_the_estimate_is_the_same_by_hand_and_by_the_model(value: Any) -> None:
     assert [fault.what for fault in by_hand] == [fault.what for fault in by_model]
 
 
-def test_a_deadline_is_given_once_and_null_is_none() -> None:
+def test_a_deadline_is_given_in_one_field_and_is_not_null() -> None:
     check = FieldCheck(DeadlineFields)
     assert [fault.what for fault in check.faults({"deadline": 1, "max_stay": 1})] == [
         "both deadline and max_stay; expected one of them"
@@ -136,7 +136,7 @@ def test_an_exception_of_a_validator_is_the_plugins() -> None:
         list(FieldCheck(Clumsy, "mine").faults({"project": "p"}))
 
 
-def test_fields_that_are_no_model(tmp_path: Path) -> None:
+def test_fields_that_are_not_a_model_are_an_error(tmp_path: Path) -> None:
     text = (
         "from pybatsched import Policy\n\nclass Mine(Policy):\n    JobFields = dict\n    def decide(self, now): ...\n"
     )

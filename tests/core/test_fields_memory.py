@@ -1,4 +1,4 @@
-"""The class of a job: the least memory that holds its need, whatever way the need is said."""
+"""The memory class of a job: the smallest memory that holds its need."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_what_a_job_needs(fields: dict[str, Any], need: float) -> None:
 
 @pytest.mark.parametrize("field", ["node_memory_gb", "input_size_gb"])
 @pytest.mark.parametrize("value", [-1, -1e-9, math.nan, math.inf, True, "12", [1]])
-def test_what_is_no_need(field: str, value: Any) -> None:
+def test_invalid_memory_needs_are_rejected(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^field {field}: expected"):
         memory_need_gb({field: value})
 
 
-def test_no_memory_at_all_is_no_class() -> None:
+def test_a_memory_need_of_zero_is_rejected() -> None:
     with pytest.raises(ValueError, match="^field node_memory_gb: expected more than 0 GB, found 0$"):
         memory_need_gb({"node_memory_gb": 0})

@@ -1,4 +1,4 @@
-"""Ids that are remembered for ever: exactly, and in little room."""
+"""Ids of finished jobs: stored exactly and in little memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ NAMES = (
 
 
 @given(st.lists(NAMES), st.lists(NAMES), st.integers(1, 8), st.integers(0, 4), st.integers(0, 4))
-def test_it_is_a_set(members: list[str], asked: list[str], n_fresh: int, max_series: int, max_ranges: int) -> None:
+def test_the_id_set_equals_a_python_set(
+    members: list[str], asked: list[str], n_fresh: int, max_series: int, max_ranges: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(finished_jobs, "_N_FRESH", n_fresh)
         patch.setattr(finished_jobs, "_MAX_SERIES", max_series)
@@ -35,12 +37,12 @@ def test_it_is_a_set(members: list[str], asked: list[str], n_fresh: int, max_ser
 
 
 @given(st.sets(NAMES))
-def test_no_two_ids_are_taken_apart_the_same_way(names: set[str]) -> None:
+def test_different_ids_have_different_numbered_forms(names: set[str]) -> None:
     apart = [found for name in names if (found := _numbered(name)) is not None]
     assert len(set(apart)) == len(apart)
 
 
-def test_a_number_of_any_length() -> None:
+def test_numbers_of_any_length_are_kept() -> None:
     found = IdSet()
     for number in range(5_000):
         found.add(f"w0!{10**25 + number}")
@@ -52,7 +54,7 @@ def test_a_number_of_any_length() -> None:
     "form",
     ["w0!{}", "w0!{:09}", "dynamic!w0.{}.1", "{}", "dyn!w0.{}.0.1", "w0!{}.0", "w0!{}.0.1", "w0!job{}.2", "{}.0.1"],
 )
-def test_what_is_numbered_takes_no_room(form: str) -> None:
+def test_numbered_ids_need_little_memory(form: str) -> None:
     """In the order in which jobs end: nearly that of their numbers."""
     dice = random.Random(1)
     found = IdSet()
@@ -87,7 +89,7 @@ def test_every_second_number_takes_a_bit() -> None:
 # --- jobs that are over ---
 
 
-def test_last_words_are_those_of_the_last() -> None:
+def test_outcomes_are_kept_for_recent_jobs_only() -> None:
     over = FinishedJobs()
     n = 3 * finished_jobs.N_RECENT
     for number in range(n):

@@ -1,4 +1,4 @@
-"""Numbers with six decimals: what is written in C gives the same, to the last bit and letter, as plain functions."""
+"""Numbers with six decimals: the C functions equal the plain functions to the last bit and character."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_number_is_written_in_the_same_letters(compiled: Any, x: float) -> Non
     assert compiled.row(x) == f"{x:.6f}\n"
 
 
-def test_what_is_no_finite_number_is_treated_as_round_does(compiled: Any) -> None:
+def test_infinities_nan_and_texts_are_handled_as_by_round(compiled: Any) -> None:
     assert compiled.on_tick(3) == 3.0
     assert compiled.on_tick(math.inf) == math.inf
     assert math.isnan(compiled.on_tick(math.nan))
@@ -96,7 +96,7 @@ def test_the_row_of_a_rejected_job_has_as_many_columns() -> None:
     assert row.count(",") + 1 == len(JOB_COLUMNS)
 
 
-def test_what_is_at_work_agrees_with_the_plain_functions() -> None:
+def test_the_installed_functions_equal_the_plain_ones() -> None:
     assert on_tick(0.1234567) == 0.123457
     values = ("1", "w0", "p", 0.5, 4, -1.0, "1", "OK", 1.0, 2.0, 3.0, 0.5, 2.5, 1.25, "0-3", -1.0, '""')
     assert job_row(*values) == plain_job_row(*values)

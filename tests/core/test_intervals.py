@@ -1,4 +1,4 @@
-"""Interval sets against Python's sets and against procset."""
+"""Interval sets compared with Python's sets and with procset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pybatsched.policies import availability
 members = st.sets(st.integers(0, 60))
 
 
-def test_docstrings_tell_the_truth() -> None:
+def test_examples_in_docstrings_run() -> None:
     for module in (intervals, availability):
         assert doctest.testmod(module) == doctest.TestResults(0, doctest.testmod(module).attempted)
         assert doctest.testmod(module).attempted
@@ -49,7 +49,7 @@ def check(value: IntervalSet) -> None:
 
 @st.composite
 def scattered(draw: st.DrawFn) -> set[int]:
-    """Draw many numbers, by a seed: to draw them one by one takes longer than all that is done with them."""
+    """Draw many numbers by one seed: drawing them one by one would take most of the time."""
     n, seed = draw(st.integers(300, 2001)), draw(st.integers(0, 2**32))
     return set(random.Random(seed).sample(range(2001), n))
 
@@ -91,12 +91,12 @@ def test_any_order_and_overlap_is_read(runs: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("text", ["1,2", "a", " 1", "1 ", "1  2", "3-1", "-1", "1-", "1-2-3", "١", "1\n"])
-def test_bad_text_is_refused(text: str) -> None:
+def test_bad_text_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="interval|ends before"):
         IntervalSet.parse(text)
 
 
-def test_small_things() -> None:
+def test_empty_sets_texts_and_negative_numbers() -> None:
     assert IntervalSet.parse("") == EMPTY == IntervalSet.span(3, 3)
     assert str(IntervalSet.span(2, 5)) == "2-4"
     assert repr(IntervalSet([7])) == "IntervalSet('7')"

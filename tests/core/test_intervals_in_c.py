@@ -1,4 +1,4 @@
-"""The runs of processors in C: the same answers as the plain ones, operation by operation."""
+"""Interval sets in C: the same results as the plain ones, operation by operation."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ COMBINE = (operator.or_, operator.sub, operator.and_)
 RELATE = (operator.eq, operator.ne)
 
 
-def told(runs: Any) -> tuple[object, ...]:
-    """Give all that a set says of itself."""
+def properties_of(runs: Any) -> tuple[object, ...]:
+    """Return all properties of a set."""
     return str(runs), len(runs), bool(runs), runs.lowest, runs.highest, [*runs.intervals()], hash(runs)
 
 
@@ -43,9 +43,9 @@ def told(runs: Any) -> tuple[object, ...]:
 @given(members, members)
 def test_every_operation_gives_what_the_plain_one_gives(compiled: Any, a: set[int], b: set[int]) -> None:
     plain_a, plain_b, fast_a, fast_b = PlainRuns(a), PlainRuns(b), compiled(a), compiled(b)
-    assert told(fast_a) == told(plain_a)
+    assert properties_of(fast_a) == properties_of(plain_a)
     for combine in COMBINE:
-        assert told(combine(fast_a, fast_b)) == told(combine(plain_a, plain_b))
+        assert properties_of(combine(fast_a, fast_b)) == properties_of(combine(plain_a, plain_b))
     for relate in RELATE:
         assert relate(fast_a, fast_b) == relate(plain_a, plain_b)
     assert fast_a.issubset(fast_b) == plain_a.issubset(plain_b)
@@ -59,14 +59,14 @@ def test_members_and_lowest_ones(compiled: Any, a: set[int], n: int, asked: int)
     plain, fast = PlainRuns(a), compiled(a)
     assert (asked in fast) == (asked in plain) == (asked in a)
     if n <= len(a):
-        assert told(fast.first(n)) == told(plain.first(n))
+        assert properties_of(fast.first(n)) == properties_of(plain.first(n))
     else:
         for runs in (plain, fast):
             with pytest.raises(ValueError, match=f"^asked for the first {n} of {len(a)} processors$"):
                 runs.first(n)
 
 
-def test_what_is_no_set_of_processors_is_refused(compiled: Any) -> None:
+def test_arguments_that_are_not_interval_sets_are_rejected(compiled: Any) -> None:
     with pytest.raises(ValueError, match="never negative: -1"):
         compiled([3, -1])
     with pytest.raises(TypeError):
@@ -91,7 +91,7 @@ def test_members_are_integers(compiled: Any, of: str) -> None:
         with pytest.raises(NotIntegerError, match=text):
             runs([0, 1, 2]).first(member)
     made = runs([np.int64(4), np.uint8(5), 5])
-    assert told(made) == told(runs([4, 5]))
+    assert properties_of(made) == properties_of(runs([4, 5]))
     assert {type(bound) for run in made.intervals() for bound in run} == {int}
     assert str(made.first(np.int32(1))) == "4"
 
@@ -113,7 +113,7 @@ def test_subclasses_give_sets_of_their_own_kind(compiled: Any) -> None:
 
 
 @pytest.mark.parametrize("of", ["plain", "compiled"])
-def test_a_subclass_may_be_made_of_something_else(compiled: Any, of: str) -> None:
+def test_a_subclass_may_have_another_constructor(compiled: Any, of: str) -> None:
     runs: Any = PlainRuns if of == "plain" else compiled
 
     class Named(runs):  # type: ignore[misc]
@@ -132,7 +132,7 @@ def test_a_subclass_may_be_made_of_something_else(compiled: Any, of: str) -> Non
         type("Wrong", (runs,), {"__init__": lambda self: runs.__init__(self, [-1])})()
 
 
-def test_a_number_whose_conversion_clears_the_bounds_is_refused(compiled: Any) -> None:
+def test_a_number_whose_conversion_clears_the_bounds_is_rejected(compiled: Any) -> None:
     class Clearing:
         def __index__(self) -> int:
             bounds.clear()
@@ -154,6 +154,6 @@ def test_a_set_can_be_sent_to_another_process() -> None:
 
 
 @pytest.mark.parametrize("text", ["0-99999999999999999999", "99999999999999999999"])
-def test_numbers_beyond_all_machines_are_refused(text: str) -> None:
+def test_numbers_that_are_too_large_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is too large; expected at most 4611686018427387903"):
         IntervalSet.parse(text)

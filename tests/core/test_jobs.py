@@ -14,7 +14,7 @@ from pybatsched.core.jobs import TRANSITIONS, Job, JobState
 
 
 def enter(job: Job, state: JobState) -> None:
-    """Ask for a change of state by the function that makes it."""
+    """Change the state by the function of this change."""
     match state:
         case JobState.WAITING:
             jobs.wait_again(job, job.present_work)

@@ -1,4 +1,4 @@
-"""Kill-and-requeue and replace: what Batsim is told, and that for the policy the job stays one job."""
+"""Requeue and replace: messages to Batsim, and one job for the policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stage() -> Stage:
 
 
 def on_wire(reply: Any) -> list[tuple[Any, ...]]:
-    """Give the reply in short."""
+    """Return the reply in short."""
     short: list[tuple[Any, ...]] = []
     for item in reply.decisions:
         match item:
@@ -89,12 +89,15 @@ def test_requeue_from_scratch(stage: Stage) -> None:
         ("note", "dyn!w0.a.1", "parent=w0!a;segment=1;kind=requeue"),
         ("start", "dyn!w0.a.1", "1-3"),
     ]
-    assert stage.puppet.heard[-1] == ("killed", "w0!a", "waiting")
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "waiting")
     assert (job.id, job.wire_id, job.n_restarts, stage.free) == ("w0!a", "dyn!w0.a.1", 1, "0")
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
     stage.now = 14.0
     reply = stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=14.0), stage.completed(job))
-    assert stage.puppet.heard[-2:] == [("ended", "w0!a", "COMPLETED_SUCCESSFULLY"), ("notify", e.NO_MORE_STATIC_JOBS)]
+    assert stage.puppet.received[-2:] == [
+        ("ended", "w0!a", "COMPLETED_SUCCESSFULLY"),
+        ("notify", e.NO_MORE_STATIC_JOBS),
+    ]
     assert on_wire(reply) == [("registration_finished",)]
     assert stage.engine.jobs.n_submitted == 1
     assert stage.engine.jobs.n_over == {JobState.COMPLETED: 1, JobState.KILLED: 0, JobState.REJECTED: 0}
@@ -119,7 +122,7 @@ def test_requeue_from_scratch(stage: Stage) -> None:
         ("arrays", {"walltime": 9}, {"work": "rest"}, 1.0, 0.5, {"cpu": [5e8, 1e9], "com": [0, 0, 0, 0]}, 8.0, 8.0),
     ],
 )
-def test_what_is_left_to_do(
+def test_remaining_work_and_times_of_a_requeued_job(
     stage: Stage,
     profile: str,
     fields: dict[Any, Any],
@@ -155,10 +158,10 @@ def test_requeued_again_and_again(stage: Stage) -> None:
     for k in (1, 2, 3):
         with pytest.raises(PolicyError, match=f"the profile name dyn!w0.a.{k} was used before"):
             stage.do(d.RegisterProfile("dyn", f"w0.a.{k}", {"type": "delay", "delay": 1}))
-    assert "continued as dyn!w0.a.3" in job.story()
+    assert "continued as dyn!w0.a.3" in job.history()
 
 
-def test_from_scratch_means_the_whole_job_whatever_was_done_before(stage: Stage) -> None:
+def test_a_restart_from_scratch_repeats_the_whole_job(stage: Stage) -> None:
     job = stage.run("a", "0", walltime=15, estimate=12)
     stage.do(d.Requeue(job.id, work="rest", extra_s=1.0), at=4.0)
     stage.do(start(job, "0"), events=stage.killed(job))
@@ -171,7 +174,7 @@ def test_from_scratch_means_the_whole_job_whatever_was_done_before(stage: Stage)
     assert (job.profile, job.walltime, job.estimate) == ({"type": "delay", "delay": 12.0}, 17.0, 14.0)
 
 
-def test_a_job_past_its_estimate_goes_on_with_what_its_walltime_leaves(stage: Stage) -> None:
+def test_a_job_past_its_estimate_resumes_with_the_rest_of_its_walltime(stage: Stage) -> None:
     job = stage.run("a", "0", walltime=15, estimate=3)
     stage.do(d.Requeue(job.id, work="rest", extra_s=2.5), at=4.0)
     stage.step(*stage.killed(job))
@@ -197,18 +200,18 @@ def test_a_job_that_ended_by_itself_is_not_requeued(stage: Stage, announced_toge
         assert stage.engine.cluster.partitions["all"].n_kills_pending == 1
         reply = stage.step(answer)
     assert on_wire(reply) == []
-    assert stage.puppet.heard[-1] == ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")
+    assert stage.puppet.received[-1] == ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
 
-def test_acknowledgements_are_no_submissions() -> None:
+def test_acknowledged_registrations_are_not_reported_as_submissions() -> None:
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True, dynamic_jobs_acknowledged=True)
     job = stage.run("a", "0")
     stage.do(d.Requeue(job.id), at=1.0)
     stage.step(*stage.killed(job))
-    stage.puppet.heard.clear()
+    stage.puppet.received.clear()
     stage.do(start(job, "2"), events=[e.JobSubmitted(job.wire_id, {"id": job.wire_id, "res": 1}, timestamp=1.0)])
-    assert stage.puppet.heard == []
+    assert stage.puppet.received == []
     assert job.state is JobState.RUNNING
 
 
@@ -224,7 +227,7 @@ def test_a_profile_that_cannot_be_copied_is_kept_alive_by_a_job_registered_befor
     assert on_wire(reply) == [("start", "w0!a.1", "1")]
 
 
-def test_a_profile_that_batsim_has_forgotten_cannot_be_used_again(stage: Stage) -> None:
+def test_a_profile_deleted_by_batsim_cannot_be_used_again(stage: Stage) -> None:
     first = stage.run("first", "3", profile="mixed")
     job = stage.run("a", "0", profile="mixed", walltime=99)
     stage.step(stage.completed(first))
@@ -235,7 +238,7 @@ def test_a_profile_that_batsim_has_forgotten_cannot_be_used_again(stage: Stage) 
             stage.do(d.RegisterJob("w0!new", {"subtime": 0, "res": 1, "profile": profile}))
 
 
-def test_with_profile_reuse_nothing_is_forgotten() -> None:
+def test_with_profile_reuse_profiles_stay_usable() -> None:
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True, profile_reuse_enabled=True)
     first = stage.run("first", "3", profile="mixed")
     job = stage.run("a", "0", profile="mixed", walltime=99)
@@ -273,7 +276,7 @@ def test_the_id_of_the_job_registered_in_advance_is_not_free(stage: Stage, is_us
         ("ph", {"extra_s": 1.0}, 0.0, "the speed of the job is not known yet"),
     ],
 )
-def test_what_cannot_be_requeued_says_why(
+def test_jobs_that_cannot_be_requeued_are_rejected_with_a_reason(
     stage: Stage, profile: str, requeue: dict[Any, Any], progress: float | None, text: str
 ) -> None:
     job = stage.run("a", "0", profile=profile)
@@ -299,21 +302,21 @@ def test_bad_requeues(stage: Stage) -> None:
 def test_a_plain_kill_ends_the_job(stage: Stage) -> None:
     job = stage.run("a", "0-3")
     assert on_wire(stage.do(d.KillJob((job.id,)), at=2.0)) == [("kill", "w0!a")]
-    stage.do(d.KillJob((job.id,)))  # Batsim does not mind, and answers once
+    stage.do(d.KillJob((job.id,)))  # Batsim accepts this, and replies once
     stage.step(*stage.killed(job))
-    assert stage.puppet.heard[-1] == ("killed", "w0!a", "killed")
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "killed")
     assert stage.engine.jobs.n_over[JobState.KILLED] == 1
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
 
-def test_a_peer_that_says_killed_before_completed(stage: Stage) -> None:
+def test_job_killed_may_arrive_before_job_completed(stage: Stage) -> None:
     job = stage.run("a", "0-3")
     stage.do(d.KillJob((job.id,)), at=2.0)
     completed, killed = stage.killed(job)
     stage.step(killed)
-    assert (stage.puppet.heard[-1], stage.free) == (("killed", "w0!a", "killed"), "0-3")
+    assert (stage.puppet.received[-1], stage.free) == (("killed", "w0!a", "killed"), "0-3")
     stage.step(completed)
-    assert stage.puppet.heard[-1] == ("killed", "w0!a", "killed")
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "killed")
 
 
 def test_replace_in_one_reply(stage: Stage) -> None:
@@ -347,7 +350,7 @@ def test_a_replacement_always_has_a_walltime_beyond_its_work(stage: Stage) -> No
     assert parallel.walltime == 3.0
 
 
-def test_metadata_of_a_job_with_a_spare_is_its_own(stage: Stage) -> None:
+def test_metadata_of_a_job_is_not_set_on_its_spare_job(stage: Stage) -> None:
     job = stage.run("a", "0", profile="mixed", walltime=99)
     stage.do(d.Requeue(job.id), at=1.0)
     assert on_wire(stage.do(d.SetJobMetadata(job.id, "mood=bad"))) == [("note", "w0!a", "mood=bad")]
@@ -399,7 +402,7 @@ def test_registration_is_finished_at_once_by_policies_that_never_register() -> N
     assert kinds(Stage(Puppet).first) == []
 
 
-def test_registration_is_finished_when_all_jobs_are_in_and_over(stage: Stage) -> None:
+def test_registration_finishes_when_all_jobs_are_submitted_and_done(stage: Stage) -> None:
     assert kinds(stage.first) == []
     job = stage.submit("a")
     assert on_wire(stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=0))) == []
@@ -450,7 +453,7 @@ def test_a_policy_registers_jobs_of_its_own(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("workload", ["w0", "dyn", "mine"])
-def test_of_the_policys_own_profiles_only_names_are_kept(stage: Stage, workload: str) -> None:
+def test_profiles_registered_by_the_policy_keep_only_their_names(stage: Stage, workload: str) -> None:
     profile = d.RegisterProfile(workload, "nap", {"type": "delay", "delay": 3})
     made = d.RegisterJob(f"{workload}!1", {"subtime": 0.0, "res": 1, "profile": "nap"})
     stage.do(profile, made, start(f"{workload}!1", "2"))
@@ -462,7 +465,7 @@ def test_of_the_policys_own_profiles_only_names_are_kept(stage: Stage, workload:
         stage.do(d.RegisterJob(f"{workload}!2", {"subtime": 0.0, "res": 1, "profile": "nap"}))
 
 
-def test_registering_after_all_goes_on_first() -> None:
+def test_registering_late_first_continues_registration() -> None:
     stage = Stage(Puppet, dynamic_jobs_enabled=True)  # it said registration_finished in its first reply
     reply = stage.do(d.RegisterProfile("mine", "nap", {"type": "delay", "delay": 3}))
     assert on_wire(reply)[0] == ("continue_registration",)
@@ -504,7 +507,7 @@ def test_requeued_jobs_all_end_and_do_their_work(policy: type[Ruthless], acknowl
             assert done == pytest.approx(work + 0.5 * len(killed), abs=1e-5 * len(segments))
 
 
-def test_deadlock_is_seen_by_the_fake(stage: Stage) -> None:
+def test_the_fake_batsim_detects_a_deadlock(stage: Stage) -> None:
     class Lazy(Puppet):
         pass
 

@@ -1,4 +1,4 @@
-"""A load in front of a job's work: `Replace` with `extra_s`, what Batsim is told, and what a `Requeue` makes of it."""
+"""A load before a job's work: `Replace` with `extra_s`, messages to Batsim, and a later `Requeue`."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def test_a_load_in_one_reply(stage: Stage) -> None:
     }
     assert note == "parent=w0!a;segment=1;kind=replace;extra_s=30.5"
     assert (job.load_s, job.walltime, job.estimate, job.expected_end_at) == (30.5, 45.5, 42.5, 49.5)
-    assert "started at 7.0 on 1-2, with 30.5 s before its work (loads its file)" in job.story()
+    assert "started at 7.0 on 1-2, with 30.5 s before its work (loads its file)" in job.history()
 
 
-def test_within_the_walltime_both_stay_as_they_are(stage: Stage) -> None:
+def test_a_load_within_the_walltime_keeps_walltime_and_estimate(stage: Stage) -> None:
     job = stage.submit("a", n=1, walltime=15, estimate=12)
     profile, fields, note = registered(stage.do(replace(job, "0", extra_s=30.5, within_walltime=True)))
     assert (profile["delay"], fields["walltime"], fields["estimate"]) == (40.5, 15, 12)
@@ -76,26 +76,44 @@ def test_within_the_walltime_both_stay_as_they_are(stage: Stage) -> None:
         ("d10", {"extra_s": 2.5, "duration_s": 10.0}, 12.5, 52.5),
         ("d10", {"extra_s": 2.5, "duration_s": 5.0, "within_walltime": True}, 7.5, 50.0),
         ("d10", {"duration_s": 5.0, "within_walltime": True}, 5.0, 50.0),
+        ("d10", {"spent_s": 12.5}, 10, 37.5),
+        ("delays", {"spent_s": 60.0}, 40, 1e-6),  # its walltime is over
+        ("d10", {"extra_s": 2.5, "spent_s": 12.5}, 12.5, 40.0),
     ],
 )
-def test_what_is_registered(stage: Stage, profile: str, how: dict[str, Any], delay: float, walltime: float) -> None:
+def test_profile_and_fields_of_a_registered_job_with_a_load(
+    stage: Stage, profile: str, how: dict[str, Any], delay: float, walltime: float
+) -> None:
     job = stage.submit("a", n=1, profile=profile, walltime=50.0)
     made, fields, _ = registered(stage.do(replace(job, "0", **how)))
     assert (made, fields["walltime"]) == ({"type": "delay", "delay": delay}, walltime)
     assert (job.walltime, job.estimate) == (walltime, walltime if "duration_s" not in how or profile != "ph" else 7.5)
 
 
-def test_a_job_that_fails_by_itself_still_does() -> None:
+def test_a_load_keeps_the_return_code_of_a_failing_job() -> None:
     stage = Stage(DynamicPuppet, begin=False, dynamic_jobs_enabled=True)
     stage.step(stage.begins(profiles={"w0": {"bad": {"type": "delay", "delay": 4, "ret": 3}}}))
     job = stage.submit("a", profile="bad")
     assert registered(stage.do(replace(job, "0", extra_s=1)))[0] == {"type": "delay", "delay": 5, "ret": 3}
 
 
-def test_without_a_walltime_there_is_none(stage: Stage) -> None:
+def test_a_load_adds_no_walltime_to_a_job_without_one(stage: Stage) -> None:
     job = stage.submit("a")
     _, fields, _ = registered(stage.do(replace(job, "0", extra_s=1)))
     assert ("walltime" in fields, job.walltime, job.estimate) == (False, None, None)
+
+
+def test_a_job_without_walltime_is_replaced_after_a_load_too(stage: Stage) -> None:
+    """Its rows are then in order: the load is segment 0."""
+    job = stage.submit("a")
+    profile, fields, note = registered(stage.do(replace(job, "0", spent_s=3.0)))
+    assert (profile["delay"], "walltime" in fields, note) == (10, False, "parent=w0!a;segment=1;kind=replace")
+
+
+def test_a_requeued_job_has_its_whole_walltime_again(stage: Stage) -> None:
+    job = stage.submit("a", walltime=50.0)
+    stage.do(replace(job, "0", spent_s=12.5))
+    assert (job.walltime, job.full_work.walltime) == (37.5, 50.0)
 
 
 @pytest.mark.parametrize("how", [{}, {"within_walltime": True}, {"n": 1, "duration_s": 10, "within_walltime": True}])
@@ -108,7 +126,7 @@ def test_no_load_and_nothing_else_is_a_plain_start(how: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("profile", ["ph", "mixed", "arrays", "total"])
-def test_only_delays_can_have_something_in_front_of_them(stage: Stage, profile: str) -> None:
+def test_only_delays_can_have_a_load(stage: Stage, profile: str) -> None:
     n = 2 if profile == "arrays" else 1
     job = stage.submit("a", n=n, profile=profile, walltime=99)
     with pytest.raises(PolicyError, match="expected a profile of delays|expected a duration_s") as caught:
@@ -123,11 +141,13 @@ def test_only_delays_can_have_something_in_front_of_them(stage: Stage, profile: 
         ({"extra_s": float("nan")}, "finite numbers"),
         ({"extra_s": float("inf")}, "finite numbers"),
         ({"extra_s": "3"}, "well-formed"),
+        ({"spent_s": -1.0}, "finite numbers"),
+        ({"spent_s": float("inf")}, "finite numbers"),
         ({"extra_s": None}, "well-formed"),
         ({"within_walltime": 1}, "well-formed"),
     ],
 )
-def test_what_is_refused(stage: Stage, how: dict[str, Any], rule: str) -> None:
+def test_invalid_loads_are_rejected(stage: Stage, how: dict[str, Any], rule: str) -> None:
     job = stage.submit("a")
     with pytest.raises(PolicyError) as caught:
         stage.do(replace(job, "0", **how))
@@ -159,7 +179,7 @@ REQUEUES = [
 
 @pytest.mark.parametrize("within_walltime", [True, False])
 @pytest.mark.parametrize(("requeue", "at", "work", "walltime", "estimate"), REQUEUES)
-def test_a_requeue_knows_the_jobs_own_terms(
+def test_a_requeue_does_not_count_the_load_as_work(
     stage: Stage,
     within_walltime: bool,
     requeue: dict[str, Any],
@@ -178,7 +198,7 @@ def test_a_requeue_knows_the_jobs_own_terms(
     assert note == f"parent=w0!a;segment=2;kind=requeue{rest}" + (";extra_s=2" if "extra_s" in requeue else "")
 
 
-def test_a_new_duration_is_the_jobs_own(stage: Stage) -> None:
+def test_a_new_duration_is_kept_after_a_requeue(stage: Stage) -> None:
     job = stage.submit("a", n=1, walltime=15.0)
     stage.do(replace(job, "0-1", n=2, duration_s=6.0, extra_s=30.0))
     assert (job.profile, job.walltime) == ({"type": "delay", "delay": 36.0}, 41.0)
@@ -205,14 +225,14 @@ def test_loaded_again_after_a_requeue(stage: Stage) -> None:
     assert (job.profile, job.walltime) == ({"type": "delay", "delay": 10}, 15.0), "the whole job, as ever"
 
 
-# --- what the policy says -----------------------------------------------------------------------------------------
+# --- metadata of the policy -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_what_the_policy_says_is_said_of_what_runs(stage: Stage, first: bool) -> None:
+def test_metadata_of_the_policy_is_set_on_the_replacing_job(stage: Stage, first: bool) -> None:
     job = stage.submit("a")
-    said, done = d.SetJobMetadata(job.id, "load_s=30;reused=0"), replace(job, "0", extra_s=30)
-    reply = stage.do(*((said, done) if first else (done, said)))
+    metadata, done = d.SetJobMetadata(job.id, "load_s=30;reused=0"), replace(job, "0", extra_s=30)
+    reply = stage.do(*((metadata, done) if first else (done, metadata)))
     notes = {x.job_id: x.metadata for x in reply.decisions if isinstance(x, d.SetJobMetadata)}  # the last one counts
     assert notes == {
         "w0!a": "replaced_by=dyn!w0.a.1;kind=replace",
@@ -220,7 +240,7 @@ def test_what_the_policy_says_is_said_of_what_runs(stage: Stage, first: bool) ->
     }
 
 
-def test_what_was_said_long_before_is_said_of_what_runs_and_not_of_what_follows_it(stage: Stage) -> None:
+def test_earlier_metadata_moves_to_the_replacement_but_not_to_a_requeue(stage: Stage) -> None:
     job = stage.submit("a")
     stage.do(d.SetJobMetadata(job.id, "mood=1"))
     assert registered(stage.do(replace(job, "0", extra_s=3), at=5.0))[2].endswith(";extra_s=3;mood=1")
@@ -241,7 +261,9 @@ def test_what_was_said_long_before_is_said_of_what_runs_and_not_of_what_follows_
         ({"load_s": 0.0}, e.COMPLETED_SUCCESSFULLY, 10.0, 0.0, 12.0),
     ],
 )
-def test_a_load_is_wait(options: dict[str, Any], state: str, runtime_s: float, wait_s: float, ended_at: float) -> None:
+def test_the_time_of_a_load_counts_as_wait(
+    options: dict[str, Any], state: str, runtime_s: float, wait_s: float, ended_at: float
+) -> None:
     jobs = Workload().job("a", n=1, s=10, at=2, walltime=15)
     found = JobTable.of_outcomes(outcomes(run_policy(Loader, jobs, 2, config=DYNAMIC, **options)))
     (record,) = found.frame.iter_rows(named=True)
@@ -258,7 +280,7 @@ def test_a_load_is_wait(options: dict[str, Any], state: str, runtime_s: float, w
     within=st.booleans(),
     requeued=st.sampled_from(["", "all", "rest"]),
 )
-def test_every_job_does_its_work_behind_its_loads(jobs: list[Any], load_s: float, within: bool, requeued: str) -> None:
+def test_every_job_does_its_work_after_its_loads(jobs: list[Any], load_s: float, within: bool, requeued: str) -> None:
     workload = Workload()
     at = 0
     for index, (gap, n, run, more) in enumerate(jobs):

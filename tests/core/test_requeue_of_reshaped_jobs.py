@@ -1,4 +1,4 @@
-"""Reshaped jobs and the other services: requeued, replaced, held, killed, and whole runs of them."""
+"""Reshaped jobs with the other services: requeued, replaced, held, killed, and in complete runs."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def stage() -> Stage:
         ({"work": "rest", "by": "w0!u"}, (3, 3.0, 5.5, 4.0), (1, 12.0, 22.0, 16.0), ";work=rest;by=w0!u"),
     ],
 )
-def test_a_requeued_job_goes_on_in_its_shape_and_can_have_another(
+def test_a_requeued_job_keeps_its_shape_and_can_get_another(
     stage: Stage, requeue: dict[str, Any], goes_on: tuple[Any, ...], reshaped: tuple[Any, ...], note: str
 ) -> None:
     job = stage.submit("a", n=2, walltime=15, estimate=12)
     stage.do(d.Reshape(job.id, 3, 0.5), start(job, "0-2"))
     stage.do(d.Requeue(job.id, procs=IntervalSet.parse("0-2"), **requeue), at=2.0)
     reply = stage.step(*stage.killed(job))
-    profile, fields, said = registered(reply)
-    assert said == "parent=w0!a;segment=2;kind=requeue" + note.format("1")
+    profile, fields, shown = registered(reply)
+    assert shown == "parent=w0!a;segment=2;kind=requeue" + note.format("1")
     assert (fields["res"], profile["delay"], fields["walltime"], fields["estimate"]) == times(job) == goes_on
     assert (job.wire_id, str(job.resume_on), job.is_reshaped) == ("dyn!w0.a.2", "0-2", False)
-    assert stage.puppet.heard[-1] == ("killed", "w0!a", "waiting")
+    assert stage.puppet.received[-1] == ("killed", "w0!a", "waiting")
 
     stage.do(d.Reshape(job.id, 3, 0.25), d.Reshape(job.id, 1, 2.0))
     assert times(job) == reshaped
@@ -55,8 +55,8 @@ def test_a_requeued_job_goes_on_in_its_shape_and_can_have_another(
     assert times(job) == goes_on
     assert not job.is_reshaped, "it could start as it is"
     stage.do(d.Reshape(job.id, 1, 2.0))
-    profile, fields, said = registered(stage.do(start(job, "3"), at=4.0))
-    assert said == "parent=w0!a;segment=3;kind=replace" + note.format("4")
+    profile, fields, shown = registered(stage.do(start(job, "3"), at=4.0))
+    assert shown == "parent=w0!a;segment=3;kind=replace" + note.format("4")
     assert (fields["res"], profile["delay"], fields["walltime"], fields["estimate"]) == reshaped
 
     stage.do(d.Requeue(job.id), at=5.0)  # from scratch: the whole job, in the shape it has now
@@ -95,7 +95,7 @@ def test_a_composed_job_of_another_size_alone(stage: Stage) -> None:
     assert kinds(stage.do(start(again, "2"))) == ["ExecuteJob"]
 
 
-def test_a_profile_keeps_what_else_it_says() -> None:
+def test_a_reshaped_profile_keeps_its_other_fields() -> None:
     stage = Stage(DynamicPuppet, begin=False, dynamic_jobs_enabled=True)
     stage.step(stage.begins(profiles={"w0": {"bad": {"type": "delay", "delay": 4, "ret": 3}}}))
     job = stage.submit("a", profile="bad")
@@ -103,7 +103,7 @@ def test_a_profile_keeps_what_else_it_says() -> None:
     assert registered(reply)[0] == {"type": "delay", "delay": 2.0, "ret": 3}
 
 
-def test_without_walltime_and_estimate_there_are_none(stage: Stage) -> None:
+def test_reshaping_adds_no_walltime_or_estimate(stage: Stage) -> None:
     job = stage.submit("a")
     stage.do(d.Reshape(job.id, 2, 0.5))
     assert (*times(job), job.estimate_at(3.0)) == (2, 5.0, None, None, None)
@@ -119,7 +119,7 @@ def test_an_unknown_profile_has_no_times(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("walltime", "scale", "expected"),
     [
-        (10.000001, 0.01, (0.1, 0.100001)),  # both would be 0.1, and Batsim would say that it was killed
+        (10.000001, 0.01, (0.1, 0.100001)),  # both would be 0.1, and Batsim would report a kill
         (10.5, 1e-9, (1e-6, 2e-6)),
         (10, 1e-9, (1e-6, 1e-6)),  # it would have been killed before
         (7, 1 / 3, (3.333333, 2.333333)),
@@ -158,7 +158,7 @@ def test_a_replace_without_changes_of_its_own_takes_the_shape(stage: Stage) -> N
     assert (fields["res"], profile["delay"], fields["walltime"]) == (4, 5.0, 7.5)
 
 
-def test_what_a_replace_has_changed_is_the_job_in_the_shape_it_has(stage: Stage) -> None:
+def test_a_replace_of_a_reshaped_job_keeps_its_margin_and_size(stage: Stage) -> None:
     job = stage.submit("a", n=2, walltime=15)
     stage.do(d.Reshape(job.id, 4, 0.5), d.Replace(job.id, IntervalSet.parse("0-2"), n=3, duration_s=6.0))
     assert times(job) == (3, 6.0, 8.5, 8.5)  # 2.5 s more than its work, as in its shape
@@ -192,7 +192,7 @@ def test_a_held_job_keeps_its_shape(stage: Stage) -> None:
     assert (job.state, job.expected_end_at) == (JobState.RUNNING, 12.8)
 
 
-def test_killed_and_rejected_ones_are_over(stage: Stage) -> None:
+def test_killed_and_rejected_reshaped_jobs_are_finished(stage: Stage) -> None:
     waiting, running = stage.submit("a", walltime=15), stage.submit("b", walltime=15)
     stage.do(d.Reshape(waiting.id, 2, 0.5), d.Reshape(running.id, 3, 0.5), start(running, "0-2"))
     reply = stage.do(d.RejectJob(waiting.id), d.KillJob((running.id,)), at=1.0)
@@ -205,12 +205,12 @@ def test_killed_and_rejected_ones_are_over(stage: Stage) -> None:
     assert stage.free == "0-3"
 
 
-def test_a_kill_that_came_too_late_changes_nothing(stage: Stage) -> None:
+def test_a_kill_after_the_end_changes_nothing(stage: Stage) -> None:
     job = stage.submit("a", walltime=15)
     stage.do(d.Reshape(job.id, 2, 0.5), start(job, "0-1"))
     stage.do(d.Requeue(job.id), at=5.0)
     stage.step(stage.completed(job), e.JobKilled((job.wire_id,), {}, timestamp=5.0))
-    assert stage.puppet.heard[-1] == ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")
+    assert stage.puppet.received[-1] == ("ended", "w0!a", "COMPLETED_SUCCESSFULLY")
 
 
 SCALES = st.sampled_from([1 / 7, 0.25, 0.7, 1, 1.0, 4 / 3, 1e-3, 150.0]) | st.floats(1e-3, 1e3)
@@ -225,7 +225,7 @@ SCALES = st.sampled_from([1 / 7, 0.25, 0.7, 1, 1.0, 4 / 3, 1e-3, 150.0]) | st.fl
     )
 )
 def test_any_sequence_of_shapes_and_requeues(steps: list[tuple[str, Any, Any]]) -> None:
-    """Beside an obvious model: the size and the scale said last, and how much of the whole job is left."""
+    """Compared with a simple model: the last size and scale, and the share of the job that is left."""
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
     job = stage.submit("a", n=2, walltime=15.25, estimate=12)
     n, scale, done_s, off_s = 2, 1.0, 0.0, 0.0  # done, and off by rounding: in seconds of the job as it was submitted
@@ -264,7 +264,7 @@ def test_any_sequence_of_shapes_and_requeues(steps: list[tuple[str, Any, Any]]) 
     load_s=st.sampled_from([0.0, 2.5]),
     outage=st.booleans(),
 )
-def test_every_job_does_its_work_whatever_its_shapes(
+def test_every_job_does_its_work_in_any_shapes(
     jobs: list[Any], seed: int, requeued: str, extra_s: float, load_s: float, outage: bool
 ) -> None:
     workload = Workload()
@@ -295,7 +295,7 @@ def test_every_job_does_its_work_whatever_its_shapes(
         lengths = [max(one.runtime_s - extra_of(one), 0.0) for one in counted]
         scales = [facts_of(one.metadata)["scale"] for one in counted]
         done = sum(length / scale for length, scale in zip(lengths, scales, strict=True))
-        # A kill is told with the time of the message, and happens a little later.
+        # A kill has the time of the message, and happens a little later.
         assert done == pytest.approx(work, abs=sum(1.2e-5 / scale for scale in scales))
         assert record.runtime_s == pytest.approx(sum(lengths), abs=1e-6), "the time it took in the shapes it ran in"
         assert record.n_procs == run.jobs[last.id].fields["res"]

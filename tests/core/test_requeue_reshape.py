@@ -1,4 +1,4 @@
-"""Reshape: a waiting job gets another size and other times, and Batsim hears of it when the job starts."""
+"""Reshape: a waiting job gets another size and other times; Batsim is informed when the job starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_nothing_is_sent_until_the_job_starts_in_its_shape(stage: Stage) -> None
     assert kinds(reply) == []
     assert times(job) == (4, 7.0, 10.5, 8.4)
     assert (job.n_procs_requested, job.scale, job.is_reshaped, job.wire_id) == (2, 0.7, True, "w0!a")
-    assert job.story() == "submitted at 3.0 for 2 processors; now for 4 processors, times x 0.7; waiting"
+    assert job.history() == "submitted at 3.0 for 2 processors; now for 4 processors, times x 0.7; waiting"
     reply = stage.do(start(job, "0-3", reason="its turn"), at=7.0)
     assert kinds(reply) == [
         "SetJobMetadata",
@@ -82,7 +82,7 @@ def test_back_in_the_shape_it_was_submitted_in(stage: Stage) -> None:
     assert only.job_id == "w0!a"
 
 
-def test_a_generator_sees_each_shape_at_once(stage: Stage) -> None:
+def test_a_generator_sees_each_shape_immediately(stage: Stage) -> None:
     job = stage.submit("a", n=2, walltime=15)
     seen = []
 
@@ -138,7 +138,7 @@ def test_local_schedulers_plan_with_the_shape(stage: Stage) -> None:
         (2, None, "well-formed"),
     ],
 )
-def test_what_is_refused(stage: Stage, n: Any, scale: Any, rule: str) -> None:
+def test_invalid_reshapes_are_rejected(stage: Stage, n: Any, scale: Any, rule: str) -> None:
     job = stage.submit("a", n=2, walltime=1e10)
     with pytest.raises(PolicyError) as caught:
         stage.do(d.Reshape(job.id, n, scale))
@@ -180,14 +180,14 @@ def test_another_shape_needs_dynamic_jobs() -> None:
         stage.do(d.Reshape(job.id, 1, 1.0))
 
 
-def test_a_state_cannot_be_forced_on_what_batsim_knows_otherwise(stage: Stage) -> None:
+def test_the_state_of_a_reshaped_job_cannot_be_changed(stage: Stage) -> None:
     job = stage.submit("a", n=2)
     stage.do(d.Reshape(job.id, 1, 1.0))
     with pytest.raises(PolicyError, match="the job was reshaped"):
         stage.do(d.ChangeJobState(job.id, "RUNNING"))
 
 
-def test_reshaping_is_nothing_that_happens(stage: Stage) -> None:
+def test_reshaping_does_not_reset_the_count_of_idle_calls(stage: Stage) -> None:
     job = stage.submit("a", n=2, walltime=15)
     with pytest.raises(PolicyError, match="calls in a row"):
         for k in range(1, stage.engine.MAX_IDLE_CALLS_AT_ONCE + 3):

@@ -1,4 +1,4 @@
-"""What a policy must not do: told with the rule that it broke and the story of the job."""
+"""Illegal decisions of a policy: errors with the broken rule and the history of the job."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from pybatsched.errors import PolicyError
         (None, "known decision"),
     ],
 )
-def test_illegal_decisions_are_caught_with_rule_and_story(decision: Any, rule: str) -> None:
+def test_illegal_decisions_are_reported_with_rule_and_history(decision: Any, rule: str) -> None:
     stage = Stage()
     over = stage.run("over", "2")
     stage.step(stage.completed(over))
@@ -84,20 +84,20 @@ def test_illegal_decisions_are_caught_with_rule_and_story(decision: Any, rule: s
     error = refused(stage, decision)
     assert error.rule == rule
     if error.job_id and rule != "job known":
-        assert error.story
+        assert error.history
     assert error.rule in str(error)
 
 
 @pytest.mark.parametrize(
-    ("decision", "said"),
+    ("decision", "message"),
     [
         (d.ExecuteJob("w0!wait", [1, 2]), "ExecuteJob.procs is a list: [1, 2]; expected an IntervalSet"),  # type: ignore[arg-type]
         (d.ExecuteJob(7, IntervalSet([1])), "ExecuteJob.job_id is an int: 7; expected a str"),  # type: ignore[arg-type]
         (d.RejectJob("w0!a", timestamp="now"), "RejectJob.timestamp is a str: 'now'; expected an int, a float or None"),  # type: ignore[arg-type]
     ],
 )
-def test_a_field_of_the_wrong_type_is_reported_with_the_expected_one(decision: Any, said: str) -> None:
-    assert f"broke the rule 'well-formed': {said}" in str(refused(Stage(), decision))
+def test_a_field_of_the_wrong_type_is_reported_with_the_expected_one(decision: Any, message: str) -> None:
+    assert f"broke the rule 'well-formed': {message}" in str(refused(Stage(), decision))
 
 
 def test_the_error_has_the_history_of_the_job() -> None:
@@ -107,7 +107,7 @@ def test_the_error_has_the_history_of_the_job() -> None:
     error = refused(stage, start(job, "2"))
     assert str(error) == (
         "policy puppet broke the rule 'job waiting': cannot start job w0!a: it is running\n"
-        "the story of job w0!a so far: submitted at 3.0 for 1 processors; started at 3.0 on 1 (because 42)"
+        "history of job w0!a: submitted at 3.0 for 1 processors; started at 3.0 on 1 (because 42)"
     )
 
 
@@ -132,7 +132,7 @@ def test_partitions_are_kept_apart() -> None:
 
 
 @pytest.mark.parametrize("partitions", [(("a", "0-1"), ("b", "1-2")), (("a", "0"), ("a", "1")), (("a", "3-4"),)])
-def test_bad_partitions_are_the_policys_fault(partitions: tuple[tuple[str, str], ...]) -> None:
+def test_invalid_partitions_are_policy_errors(partitions: tuple[tuple[str, str], ...]) -> None:
     class Bad(Puppet):
         pass
 
@@ -171,7 +171,7 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
         Stage(Exits).submit("a")
 
 
-def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
+def test_a_processor_set_with_non_integers_is_a_policy_error() -> None:
     stage = Stage()
     job = stage.submit("a")
     for members in ([0 / 1], [0.5], [False], ["0"]):
@@ -185,7 +185,7 @@ def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
 
 @pytest.mark.parametrize("hook", ["remarks", "broken_promises"])
 @pytest.mark.parametrize("given", ["one line", b"one line", None, 5])
-def test_lines_of_text_are_more_than_one_text(hook: str, given: Any) -> None:
+def test_hooks_that_return_one_text_instead_of_a_list_are_errors(hook: str, given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {hook: lambda _self: given}))
     found = type(given).__name__
     expected = rf"'well-formed': {hook} must return an iterable of texts such as a list, .*; it returned {found}: "
@@ -194,7 +194,7 @@ def test_lines_of_text_are_more_than_one_text(hook: str, given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [None, 5, ["a"]])
-def test_figures_are_a_mapping(given: Any) -> None:
+def test_figures_must_be_a_mapping(given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {"figures": lambda _self: given}))
     with pytest.raises(
         PolicyError, match="'well-formed': figures must return a mapping of names to numbers, such as a dict"
@@ -211,7 +211,7 @@ def test_a_figure_may_be_a_float_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("given", [d.RejectJob("w0!a"), 5])
-def test_decisions_are_more_than_one_decision(given: Any) -> None:
+def test_a_single_decision_instead_of_a_list_is_an_error(given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {"decide": lambda _self, _now: given if _self.jobs else None}))
     expected = (
         "'well-formed': decide must return an iterable of decisions, such as a list or a generator, or None; it ret"
@@ -227,7 +227,7 @@ class Text(str):
 
 
 def numpy_decisions(job_id: str) -> list[d.Decision]:
-    """Give decisions with numbers of numpy, one for each job."""
+    """Return decisions with numbers of numpy, one for each job."""
     five, name = np.float64(5), Text(job_id)
     return [
         d.StartAt(name, IntervalSet([0]), five),
@@ -244,7 +244,7 @@ def numpy_decisions(job_id: str) -> list[d.Decision]:
 
 @pytest.mark.parametrize("nth", range(9))
 def test_floats_of_numpy_are_floats(nth: int) -> None:
-    """What the engine carries out can be encoded, so that a journal changes nothing."""
+    """Accepted decisions can be encoded, so that a journal changes nothing."""
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
     decision = numpy_decisions("w0!a")[nth]
     job = stage.run("a", "0") if isinstance(decision, d.KillJob | d.ToJobMsg) else stage.submit("a")
@@ -253,7 +253,7 @@ def test_floats_of_numpy_are_floats(nth: int) -> None:
 
 
 def find_odd(value: Any) -> list[Any]:
-    """List the parts of a value that are neither plain nor made of plain ones."""
+    """List the parts of a value that do not consist of plain Python values."""
     if isinstance(value, Mapping):
         return find_odd([*value, *value.values()])
     if isinstance(value, list | tuple):
@@ -261,13 +261,13 @@ def find_odd(value: Any) -> list[Any]:
     return [] if type(value) in {int, float, str, bool, type(None), IntervalSet} else [value]
 
 
-def test_none_is_no_decisions() -> None:
+def test_none_means_no_decisions() -> None:
     stage = Stage()
     stage.puppet.next = lambda _now: None
     assert stage.step().decisions == ()
 
 
-def test_sizes_that_batsim_lets_through() -> None:
+def test_other_sizes_are_accepted_with_a_mapping_or_total_profiles() -> None:
     stage = Stage(sharing=True)
     mapped = stage.submit("m", n=4, profile="ph")
     stage.do(start(mapped, "0-1", mapping={"0": 0, "1": "0", "2": 1, "3": 1}))
@@ -277,7 +277,7 @@ def test_sizes_that_batsim_lets_through() -> None:
         assert moldable.state is JobState.RUNNING
 
 
-def test_a_busy_scheduler_may_stamp_up_to_its_own_now() -> None:
+def test_timestamps_may_be_up_to_the_end_of_the_decision_delay() -> None:
     stage = Stage()
     job = stage.submit("a")
     stage.puppet.until = 7.0
@@ -287,7 +287,7 @@ def test_a_busy_scheduler_may_stamp_up_to_its_own_now() -> None:
     assert refused(stage, d.CallMeLater(6.0, timestamp=7.0)).rule == "call in the future"
 
 
-def test_a_policy_may_set_how_long_it_is_busy_as_it_begins() -> None:
+def test_a_policy_may_set_its_decision_delay_at_the_start() -> None:
     class Slow(Policy):
         def on_begin(self, cluster: Cluster) -> None:
             self.busy_until = lambda now: now + 2.5  # type: ignore[method-assign]
@@ -299,6 +299,6 @@ def test_a_policy_may_set_how_long_it_is_busy_as_it_begins() -> None:
     assert engine.step(0.0, [Stage(begin=False).begins()]).now == 2.5
 
 
-def test_a_call_within_the_tick_is_moved_behind_batsims_clock() -> None:
+def test_a_call_within_the_current_tick_is_moved_to_the_next_tick() -> None:
     reply = Stage().do(d.CallMeLater(1e-7))
     assert reply.decisions[0].at == 1e-6  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Arguments of the functions for experiments: wrong types and values are explained, in the words of Python."""
+"""Arguments of the functions for experiments: errors for wrong types and values, in terms of Python."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ def test_numbers_of_numpy_become_plain() -> None:
 
 def test_commands_name_options_and_python_names_arguments(tmp_path: Path) -> None:
     LOG.write(tmp_path / "w.json")
-    words = ("simulate", "-p", "rackham", "--units", "pset", "-w", str(tmp_path / "w.json"), "--policy", "easy")
-    by_command = run_cli(*words, "-e", str(tmp_path / "out"))
+    args = ("simulate", "-p", "rackham", "--units", "pset", "-w", str(tmp_path / "w.json"), "--policy", "easy")
+    by_command = run_cli(*args, "-e", str(tmp_path / "out"))
     assert "--units pset: expected a platform with a pset per host" in by_command.stderr
     with pytest.raises(InputError, match="^units pset: expected a platform with a pset per host"):
         pb.simulate(LOG, "easy", platform="rackham", units="pset")

@@ -54,9 +54,9 @@ def test_a_campaign_is_shown_as_a_table(folder: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["boxes", "ratios", "means", "mean-ratios"])
 def test_figures_are_those_of_the_command(kind: str, folder: Path, tmp_path: Path) -> None:
-    words = ("--measure", "mean_wait_s", "--baseline", "fcfs", "--width", "column")
+    args = ("--measure", "mean_wait_s", "--baseline", "fcfs", "--width", "column")
     path = tmp_path / "cli.png"
-    assert run_cli("plot", kind, str(folder), *words, "--output", str(path)).returncode == 0
+    assert run_cli("plot", kind, str(folder), *args, "--output", str(path)).returncode == 0
     draw = getattr(pb.read_campaign(folder).plot, kind.replace("-", "_"))
     figure = draw("mean_wait_s", baseline="fcfs", width="column")
     figure_style.write(figure, tmp_path / "api.png")

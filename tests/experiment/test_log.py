@@ -62,7 +62,8 @@ def test_jobs_of_a_warm_up_do_not_count(log: pb.Log) -> None:
         ("w0!c", DAY, True),
         ("w0!d", 2 * DAY, True),
     ]
-    assert chosen.how_read is None
+    selection = {"from": 2 * DAY, "to": 4 * DAY, "warm_up": DAY}
+    assert chosen.how_read == {"walltimes": "requested", "selection": selection}
     run = pb.simulate(chosen, "fcfs", progress=False)
     assert (run.figures["n_jobs"], run.figures["n_left_out"]) == (2, 1)
 
@@ -106,8 +107,11 @@ def test_findings_are_those_of_lint(tmp_path: Path) -> None:
     [
         (lambda log: log.window("10d"), "no job is left"),
         (lambda log: log.window("a while"), "begin: expected seconds, or a number with m, h, d or w"),
-        (lambda log: log.window("3.5d", "4d", warm_up="1d"), "found only those of the warm-up"),
-        (lambda log: log.scale_load(0), "load: expected a factor above 0, found 0"),
+        (
+            lambda log: log.window("3.5d", "4d", warm_up="1d"),
+            "left in the window from 302400 s to 345600 s: 1 job",
+        ),
+        (lambda log: log.scale_load(0), "scale_load: expected a factor above 0, found 0"),
         (lambda log: log.scale_load(float("nan")), "factor: expected a number, found nan"),
         (lambda log: log.where(lambda _job: False), "expected a condition that some job meets"),
         (lambda log: log.head(0), "n: expected a whole number, 1 or more, found 0"),

@@ -27,7 +27,7 @@ def test_every_name_is_on_the_page(name: str) -> None:
 @pytest.mark.parametrize("kind", ["Log", "Run", "Runs"])
 def test_every_member_is_on_the_page(kind: str) -> None:
     cls: Any = getattr(pybatsched, kind)
-    word = {"Log": r"(log|part|small|first|exact|busier)", "Run": "run", "Runs": "runs"}[kind]
+    variable = {"Log": r"(log|part|small|first|exact|busier)", "Run": "run", "Runs": "runs"}[kind]
     members = [name for name in vars(cls) if not name.startswith("_")]
     hidden = {
         "workload",
@@ -41,7 +41,7 @@ def test_every_member_is_on_the_page(kind: str) -> None:
         "seed",
         "name",
     }
-    missing = [name for name in members if name not in hidden and not re.search(rf"\b{word}[^\n]*\.{name}\b", PAGE)]
+    missing = [name for name in members if name not in hidden and not re.search(rf"\b{variable}[^\n]*\.{name}\b", PAGE)]
     assert missing == []
 
 

@@ -59,8 +59,8 @@ class Broken(pb.Policy):
     ("policy", "options"), [("fcfs", {}), ("easy", {"order": "sjf"}), ("conservative", {"compression": False})]
 )
 def test_files_and_summary_are_those_of_the_command(policy: str, options: dict[str, Any], tmp_path: Path) -> None:
-    words = [word for name, value in options.items() for word in ("-o", f"{name}={json.dumps(value).strip(chr(34))}")]
-    given = ("simulate", "--procs", "32", "-w", str(EXAMPLE), "--policy", policy, *words, "-e", "cli", "-q")
+    parts = [text for name, value in options.items() for text in ("-o", f"{name}={json.dumps(value).strip(chr(34))}")]
+    given = ("simulate", "--procs", "32", "-w", str(EXAMPLE), "--policy", policy, *parts, "-e", "cli", "-q")
     assert run_cli(*given, cwd=tmp_path).returncode == 0
     run = pb.simulate(pb.read_workload(EXAMPLE), policy, n_procs=32, progress=False, **options)
     run.save(tmp_path / "api")
@@ -522,8 +522,8 @@ def test_sizes_in_nodes_are_saved_as_they_were_simulated(tmp_path: Path) -> None
     log = pb.read_workload(logs.real("CEA-Curie-2011-2.1-cln.swf.gz")).head(60)
     run = pb.simulate(log.scale_load(1), "easy", platform="curie-node", progress=False)
     run.save(tmp_path / "run")
-    words = ("simulate", "-p", "curie-node", "-w", str(tmp_path / "run_workload.json"), "--policy", "easy")
-    assert run_cli(*words, "-e", str(tmp_path / "again"), "-q").returncode == 0
+    args = ("simulate", "-p", "curie-node", "-w", str(tmp_path / "run_workload.json"), "--policy", "easy")
+    assert run_cli(*args, "-e", str(tmp_path / "again"), "-q").returncode == 0
     assert (tmp_path / "again_jobs.csv").read_bytes() == (tmp_path / "run_jobs.csv").read_bytes()
 
 
@@ -535,7 +535,7 @@ def test_a_run_in_a_temporary_directory_is_not_pickled(log: pb.Log, tmp_path: Pa
     assert pickle.loads(pickle.dumps(pb.read_run(tmp_path / "run"))).figures == run.figures
 
 
-def test_classes_are_known_only_to_their_runs(log: pb.Log, tmp_path: Path) -> None:
+def test_policy_classes_are_not_registered_globally(log: pb.Log, tmp_path: Path) -> None:
     """No class stays registered by its name: another class of the same name, or another test, does not see it."""
 
     class Ours(Easy):
@@ -600,7 +600,7 @@ def test_warnings_and_summary_on_a_platform_are_those_of_the_command(tmp_path: P
 
 
 @pytest.mark.parametrize("part", [None, 0.3, 0.5, 0.8])
-def test_there_is_one_utilisation(part: float | None) -> None:
+def test_campaigns_metrics_and_python_have_the_same_utilisation(part: float | None) -> None:
     """Campaigns, `metrics` and Python compute it from the area under the processors in use."""
     for seed in range(6):
         log = pb.generate_workload("lublin", n_jobs=40, n_procs=16, seed=seed, load=0.9)

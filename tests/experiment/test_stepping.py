@@ -1,4 +1,4 @@
-"""Simulations that run step by step: exact states, copies, and other policies that take over."""
+"""Simulations that run step by step: exact states, copies, and replaced policies."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_condition_that_never_holds_is_false_at_the_end() -> None:
     assert sim.run_until(lambda sim: sim.is_over)
 
 
-def test_the_result_is_that_of_a_run_and_before_the_end_what_is_known() -> None:
+def test_the_result_before_the_end_has_the_known_figures() -> None:
     inputs = scenario(four_jobs(), 4)
     sim = Simulation.of(inputs, plan("easy"))
     sim.run(until=10)
@@ -260,7 +260,7 @@ def test_steps_write_the_same_rows_as_a_run(name: str, tmp_path: Path) -> None:
 
 @examples(200)
 @given(NAMES, SEEDS, st.integers(1, 30), st.integers(0, 80))
-def test_a_copy_and_its_original_go_on_as_the_uninterrupted_run(
+def test_a_copy_and_its_original_continue_as_the_uninterrupted_run(
     tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, n_jobs: int, n_steps: int
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
@@ -291,7 +291,7 @@ def test_a_copy_and_its_original_go_on_as_the_uninterrupted_run(
 
 
 class Dice(Policy):
-    """Decides at random, without a seed that is the same each time."""
+    """Decides at random, with a different seed each time."""
 
     seeds: Iterator[int]
 
@@ -318,7 +318,7 @@ def test_a_policy_that_decides_otherwise_when_it_is_repeated_cannot_be_copied() 
 
 
 class Wrong(Policy):
-    """Fails at the third job, as long as it is told to."""
+    """Fails at the third job while `is_wrong` is set."""
 
     is_wrong = True
 
@@ -366,7 +366,7 @@ def test_an_error_of_the_simulator_is_one_of_the_policy() -> None:
 
 
 class Interrupting(Wrong):
-    """Interrupts the process in a decision, once; twice if `n_interrupts` says so."""
+    """Interrupts the process in a decision, `n_interrupts` times."""
 
     n_interrupts = 0
 
@@ -462,7 +462,7 @@ def test_every_policy_can_take_over_from_every_other_at_any_step(
 
 @examples(100)
 @given(st.sampled_from(["fcfs", "ujf"]), SEEDS, st.integers(1, 30), st.sets(st.integers(0, 60), max_size=5))
-def test_a_policy_without_memory_goes_on_as_before_if_it_takes_over_from_itself(
+def test_a_policy_without_state_continues_as_before_if_it_replaces_itself(
     tmp_path_factory: pytest.TempPathFactory, name: str, seed: int, n_jobs: int, steps: set[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
@@ -510,7 +510,7 @@ def starts(sim: Simulation) -> dict[str, tuple[float, str]]:
 
 
 def test_the_new_policy_decides_at_once() -> None:
-    """FCFS leaves c behind b; EASY starts it at the time of the take-over, wherever the simulator is by then."""
+    """FCFS leaves c behind b; EASY starts it at the time of the replacement, at any state of the simulator."""
     jobs = jobs_of(("a", 3, 10, 0), ("b", 4, 5, 2), ("c", 1, 6, 3))
     sim = Simulation.of(scenario(jobs, 4), plan("fcfs"), checked=True)
     sim.run(until=3.5)  # the next message, at 10, is known
@@ -632,7 +632,7 @@ def test_jobs_that_are_too_large_for_the_new_policy_are_rejected() -> None:
 
 
 class Plain(Wrong):
-    """Starts what fits, and notes what it is told."""
+    """Starts jobs that fit, and records its events."""
 
     notes: ClassVar[list[str]] = []
 
@@ -741,7 +741,7 @@ class Registering(Plain):
             yield d.Notify(d.REGISTRATION_FINISHED)
 
 
-def test_jobs_that_a_policy_registers_go_on_under_another() -> None:
+def test_jobs_registered_by_a_policy_continue_under_another() -> None:
     sim = Simulation.of(scenario(jobs_of(("a", 4, 10, 0)), 4, dynamic=True), plan("fcfs"), checked=True)
     sim.run(until=0)
     sim.replace_policy(own(Registering))  # the registration is open again
@@ -754,7 +754,7 @@ def test_jobs_that_a_policy_registers_go_on_under_another() -> None:
 # --- what is in the way ---
 
 
-def test_a_feature_that_is_off_is_in_the_way() -> None:
+def test_a_policy_that_needs_a_disabled_feature_cannot_take_over() -> None:
     sim = Simulation.of(scenario(four_jobs()), plan("fcfs"))
     sim.step()
     text = "policy ujfb needs dynamic_jobs, which is off in this simulation; expected it on from the start"
@@ -780,7 +780,7 @@ def test_a_simulation_that_has_finished_or_was_written_keeps_its_policy(tmp_path
 
 
 class Refusing(Plain):
-    """Fails where it is told to."""
+    """Fails in the given hook."""
 
     where = ""
 

@@ -1,1 +1,1 @@
-"""Programs of other people, from the package index, that must take our simulator and its files for Batsim's."""
+"""Programs of other projects, from the package index, that must accept our simulator and its files as Batsim's."""

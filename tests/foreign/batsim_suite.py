@@ -4,7 +4,7 @@
 
 The sources of Batsim 4.2.1 (with test/, workloads/, platforms/) have to be there already, and batsched has to be on the
 PATH; robin is ours, pandas, pytest and pybatsim are those of build/foreign. Programs are started on a socket of this
-run, not on Batsim's usual port. Prints what failed, with the words of whoever failed, and the counts. Takes minutes.
+run, not on Batsim's usual port. Prints the failures with their error output, and the counts. Takes minutes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from foreign.robin import write_robin
 
 
 def prepare(directory: Path, batsim: str | None) -> dict[str, str]:
-    """Put all programs of a run into a directory. Gives the environment in which they are found first."""
+    """Put all programs of a run into a directory. Return the environment in which they are found first."""
     shims = directory / "bin"
     shims.mkdir()
     write_robin(shims)
@@ -50,8 +50,8 @@ def _write_script(path: Path, line: str) -> None:
     path.chmod(0o755)
 
 
-def tell(report: Path) -> int:
-    """Print what failed, by the words of whoever failed, and the counts by file. Gives how many did not pass."""
+def print_summary(report: Path) -> int:
+    """Print the failures by their error output, and the counts by file. Return how many tests did not pass."""
     passed: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     reasons: defaultdict[str, list[str]] = defaultdict(list)
@@ -62,9 +62,9 @@ def tell(report: Path) -> int:
             passed[file] += 1
             continue
         failed[file] += 1
-        said = [line for line in (case.findtext("system-err") or "").splitlines() if line.startswith("robin: ")]
-        own = [line for line in said if "stopped" not in line]  # who was stopped is not to blame
-        reasons[" | ".join(own or said) or problems[0]].append(f"{file}::{case.get('name')}")
+        lines = [line for line in (case.findtext("system-err") or "").splitlines() if line.startswith("robin: ")]
+        own = [line for line in lines if "stopped" not in line]  # a stopped program is not the cause
+        reasons[" | ".join(own or lines) or problems[0]].append(f"{file}::{case.get('name')}")
     for reason, names in reasons.items():
         print(f"{len(names)} tests: {reason}", *(f"    {name}" for name in names), sep="\n")
     for file in sorted(passed | failed):
@@ -113,7 +113,7 @@ def main() -> int:
         code = subprocess.call(command, cwd=out, env=environment)
         if code not in {0, 1}:
             return code
-        return 1 if tell(report) else 0
+        return 1 if print_summary(report) else 0
 
 
 if __name__ == "__main__":

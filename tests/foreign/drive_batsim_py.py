@@ -19,7 +19,7 @@ from typing import Any
 import batsim_py  # type: ignore[import-not-found]
 from batsim_py import monitors, simulator as handlers
 
-#: Hosts that nobody has used for so long go to sleep, and jobs are killed after so long, in the scenarios that do so.
+#: Idle time after which hosts sleep, and run time after which jobs are killed, in the scenarios that use them.
 IDLE_S, KILLED_AFTER_S = 4, 6
 SIMULATED_S = 40
 #: Machines that the events of inputs.py take away, until all are back.
@@ -36,14 +36,14 @@ MONITORS = (
 
 
 class Patient(subprocess.Popen[bytes]):
-    """A process for which nobody waits too shortly: batsim-py gives Batsim five seconds for its files."""
+    """A process with a long wait for its end: batsim-py gives Batsim only five seconds for its files."""
 
     def wait(self, timeout: float | None = None) -> int:
         return super().wait(float(os.environ["PATIENCE_S"]))
 
 
 class Scheduler:
-    """First come first served, with what the scenario adds to it."""
+    """First come, first served, with the additions of the scenario."""
 
     def __init__(self, simulator: Any, scenario: str) -> None:
         self.simulator = simulator
@@ -74,7 +74,7 @@ class Scheduler:
         self.simulator.proceed_time(1 if self.scenario == "energy" else 0)
 
     def _is_unsafe(self, host_id: int) -> bool:
-        """Tell whether a host may be unavailable: batsim-py forgets that when a job that was there ends."""
+        """Return whether a host may be unavailable: batsim-py loses this when a job on the host ends."""
         return self.scenario == "events" and host_id < N_UNSAFE and self.simulator.current_time <= SAFE_FROM_S
 
     def _kill_and_reject(self) -> None:

@@ -1,4 +1,4 @@
-"""A platform and a workload on which Batsim's messages cost no simulated time, and equal times are common."""
+"""A platform without message delays and a workload with many equal times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Foreign programs: where they are, and how two of them are run against each other with an end to every wait."""
+"""Programs of other projects: where they are, and how two of them run together, with a time limit for every wait."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ needs_environment = pytest.mark.skipif(
 
 
 def free_port() -> int:
-    """Give a port on which nobody listens, below those that the system gives away by itself."""
+    """Return an unused port, below those that the system assigns itself."""
     while True:
         port = random.SystemRandom().randrange(20_000, 28_000)
         with socket.socket() as probe:
@@ -42,12 +42,12 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How two processes ended, and what each said."""
+    """How two processes ended, and their output."""
 
     scheduler_code: int
     simulator_code: int
-    scheduler_said: str
-    simulator_said: str
+    scheduler_output: str
+    simulator_output: str
 
     @property
     def codes(self) -> tuple[int, int]:
@@ -55,12 +55,12 @@ class Outcome:
         return self.scheduler_code, self.simulator_code
 
     @property
-    def said(self) -> str:
-        return f"scheduler:\n{self.scheduler_said[-3000:]}\nsimulator:\n{self.simulator_said[-3000:]}"
+    def output(self) -> str:
+        return f"scheduler:\n{self.scheduler_output[-3000:]}\nsimulator:\n{self.simulator_output[-3000:]}"
 
 
 def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Outcome:
-    """Run both to their ends. One that is left alone for PATIENCE_S is killed (-9), both after PATIENCE_OF_WORK_S.
+    """Run both to their ends. The second is killed (-9) PATIENCE_S after the first, both after PATIENCE_OF_WORK_S.
 
     They work in the directory: pybatsim writes its out_events.csv where it is.
     """
@@ -91,13 +91,13 @@ def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Out
 
 
 def our_simulator(args: list[str], port: int, prefix: Path) -> list[str]:
-    """Give the command that plays Batsim for whoever listens at the port."""
+    """Return the command that runs our simulator as Batsim for the scheduler at the port."""
     command = [sys.executable, "-m", "pybatsched", "simulate", *args, "--external", "-q"]
     return [*command, "--timeout", f"{PATIENCE_S:g}", "-s", f"tcp://127.0.0.1:{port}", "-e", str(prefix)]
 
 
 def with_drop_in(directory: Path) -> dict[str, str]:
-    """Give settings under which every program that starts a `batsim` starts ours, by its link in a new directory."""
+    """Return settings under which every program that starts a `batsim` starts ours, by its link in a new directory."""
     place = directory / "drop-in"
     place.mkdir()
     done = run_cli("batsim", "--link", str(place))
@@ -110,7 +110,7 @@ def real_batsim(args: list[str], port: int, prefix: Path) -> list[str]:
 
 
 def pybatsim(scheduler: str, port: int, *, patience_s: float = PATIENCE_S) -> list[str]:
-    """Give the command of a scheduler of pybatsim (or of a file with one) that logs every message."""
+    """Return the command of a scheduler of pybatsim (or of a file with one) that logs every message."""
     patience_ms = str(round(patience_s * 1000))
     return [str(PYBATSIM), scheduler, "-s", f"tcp://127.0.0.1:{port}", "-v", "info", "-t", patience_ms]
 
@@ -121,14 +121,14 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def run_script(name: str, *args: str, settings: dict[str, str]) -> str:
-    """Run a script of this directory in the foreign environment. Gives what it printed."""
+    """Run a script of this directory in the foreign environment. Return what it printed."""
     return run_foreign(str(Path(__file__).with_name(name)), *args, settings=settings)
 
 
 def run_foreign(*args: str, settings: dict[str, str], cwd: Path | None = None) -> str:
-    """Run the Python of the foreign environment. Gives what it printed.
+    """Run the Python of the foreign environment. Return what it printed.
 
-    What goes wrong there may leave a program waiting for ever: then it is killed with all that it has started.
+    After an error a program may wait for ever: then it is killed with all its child processes.
     """
     process = subprocess.Popen(
         [str(PYTHON), *args],

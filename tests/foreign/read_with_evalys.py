@@ -1,4 +1,4 @@
-"""Read a run's files with evalys and print what it makes of them, as JSON. Runs in the foreign environment."""
+"""Read a run's files with evalys and print its figures as JSON. Runs in the environment of build/foreign."""
 
 from __future__ import annotations
 

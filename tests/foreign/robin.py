@@ -1,8 +1,8 @@
-"""What robin does with a description of a simulation: run Batsim and a scheduler, and wait, with an end to every wait.
+"""Run Batsim and a scheduler as robin does for a description of a simulation, with a time limit for every wait.
 
-A stand-in for robin of Batsim's authors, which is written in Go: the same description (YAML), the same rules about who
-is stopped when, the same exit codes (0 both have succeeded, 1 a time was over or nothing was run, 2 one has failed).
-Behind `write_robin` it is an executable named robin; `python tests/foreign/robin.py instance.yaml` does the same.
+A replacement for robin of Batsim's authors, which is written in Go: the same description (YAML), the same rules about
+which program is stopped when, the same exit codes (0 both have succeeded, 1 a timeout or nothing was run, 2 one has
+failed). `write_robin` makes it an executable named robin; `python tests/foreign/robin.py instance.yaml` does the same.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _member(path: Path, content: dict[str, Any], name: str, kind: Any) -> Any:
 
 
 def run(description: Description) -> int:
-    """Run a simulation. Gives the exit code. Raises DescriptionError where nothing was run."""
+    """Run a simulation. Return the exit code. Raises DescriptionError where nothing was run."""
     for name in ("log", "cmd"):
         (description.output_dir / name).mkdir(parents=True, exist_ok=True)
     context = _context_of(description)
@@ -109,7 +109,7 @@ class _Part:
             self.process = subprocess.Popen(
                 ["bash", str(script)],
                 stdin=subprocess.DEVNULL,
-                # What Batsim prints is of no interest: its log is what it says on standard error.
+                # Standard output of Batsim is not used: its log is standard error.
                 stdout=subprocess.DEVNULL if name == "batsim" else log,
                 stderr=log,
                 start_new_session=True,
@@ -137,9 +137,9 @@ class _Part:
         self._send(signal.SIGKILL)  # what does not heed the first signal, or was left behind
         self.process.wait(PATIENCE_S)
         if self.outcome:
-            said = self.log.read_text(errors="replace").splitlines()[-1:]
+            text = self.log.read_text(errors="replace").splitlines()[-1:]
             how = "stopped" if self._is_stopped else f"exit code {self.process.returncode}"
-            print(f"robin: {self.name}: {how}: {''.join(said)[:500]}", file=sys.stderr)
+            print(f"robin: {self.name}: {how}: {''.join(text)[:500]}", file=sys.stderr)
 
     def _send(self, signum: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -161,7 +161,7 @@ def _wait_for_one(parts: list[_Part], until: float) -> _Part | None:
 
 
 def _context_of(description: Description) -> dict[str, Any]:
-    """Ask Batsim itself what its command line means."""
+    """Let Batsim itself parse its command line."""
     command = f"{description.batcmd} --dump-execution-context"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     try:
@@ -171,7 +171,7 @@ def _context_of(description: Description) -> dict[str, Any]:
 
 
 def _wait_for_port(endpoint: str, ready_s: float) -> None:
-    """Wait until nobody listens at the port. Raises DescriptionError."""
+    """Wait until the port is unused. Raises DescriptionError."""
     port = urlsplit(endpoint).port if endpoint.startswith("tcp:") else None
     # patience: a time of the description that is carried out
     until = time.monotonic() + ready_s
@@ -191,7 +191,7 @@ def _wait_for_port(endpoint: str, ready_s: float) -> None:
 
 
 def _leave(signum: int, _: object) -> None:
-    """Leave in an orderly way: both are stopped."""
+    """Stop both programs."""
     raise SystemExit(128 + signum)
 
 

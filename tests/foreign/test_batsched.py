@@ -1,4 +1,4 @@
-"""batsched, the scheduler of Batsim's authors in C++, drives our simulator to the schedules it made with Batsim."""
+"""batsched, the C++ scheduler of Batsim's authors, gives the same schedules with our simulator as with Batsim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foreign.programs import free_port, our_simulator, rows, run_pair
 
 
 def find_batsched() -> str | None:
-    """Give batsched on the PATH, or beside the real file of a batsim that is there."""
+    """Return batsched on the PATH, or beside the real file of a batsim that is there."""
     batsim = find("batsim")
     beside = None if batsim is None else str(Path(batsim).resolve().parent)
     return find("batsched") or shutil.which("batsched", path=beside)
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(BATSCHED is None, reason="no batsched on the PATH or beside batsim"),
 ]
 
-#: The machines of inputs.py, as batsched's schedulers that switch them want to be told; times are those of its pstates.
+#: The machines of inputs.py, in the form that batsched's schedulers need to switch them; times are those of pstates.
 MACHINES = {
     "power_sleep": 5,
     "power_idle": 50,
@@ -57,7 +57,7 @@ MONITORED = MACHINES | {
 class Variant:
     """A scheduler of batsched: its name, its options, and Batsim's options for it.
 
-    Where machines sleep (`is_noisy`), Batsim's clock is off by last bits: rows of one instant may trade places.
+    If machines sleep (`is_noisy`), Batsim's clock differs in the last bits: rows of one instant may be exchanged.
     """
 
     name: str
@@ -105,13 +105,13 @@ VARIANTS = [
 
 @pytest.mark.parametrize("directory", SCHEDULES, ids=lambda d: d.name)
 @pytest.mark.parametrize("variant", ["fcfs_fast", "easy_bf", "conservative_bf"])
-def test_its_schedules_are_those_with_batsim(variant: str, directory: Path, tmp_path: Path) -> None:
+def test_schedules_of_batsched_equal_those_with_batsim(variant: str, directory: Path, tmp_path: Path) -> None:
     assert BATSCHED is not None
     port = free_port()
     scheduler = [BATSCHED, "-v", variant, "-d", "0", "-s", f"tcp://127.0.0.1:{port}"]
     args = ["-p", str(directory / "platform.xml"), "-w", str(directory / "workload.json")]
     outcome = run_pair(scheduler, our_simulator(args, port, tmp_path / "out"), tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
+    assert outcome.codes == (0, 0), outcome.output
     # Where a start in Batsim missed the submission by a last bit, its wait is -0.000000; our clock has no such noise.
     expected = (directory / f"{variant}_jobs.csv").read_bytes().replace(b",-0.000000,", b",0.000000,")
     assert (tmp_path / "out_jobs.csv").read_bytes() == expected
@@ -119,7 +119,7 @@ def test_its_schedules_are_those_with_batsim(variant: str, directory: Path, tmp_
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
 def test_the_same_run_with_batsim(variant: Variant, tmp_path: Path) -> None:
-    """All its schedulers but random, crasher and energy_bf_monitoring, which asks to be called for ever."""
+    """All its schedulers but random, crasher and energy_bf_monitoring, which requests calls for ever."""
     made = write_input(tmp_path, energy=True)
     for name, batsim in (("ours", [sys.executable, "-m", "pybatsched", "batsim"]), ("theirs", ["batsim"])):
         out = tmp_path / name
@@ -131,7 +131,7 @@ def test_the_same_run_with_batsim(variant: Variant, tmp_path: Path) -> None:
         scheduler = [str(BATSCHED), "-v", variant.name, "--variant_options_filepath", str(options), "-s", endpoint]
         simulator = [*batsim, *made.args, *variant.batsim, "-s", endpoint, "-e", str(out / "run"), "-q"]
         outcome = run_pair(scheduler, simulator, tmp_path)
-        assert outcome.codes == (0, 0), outcome.said
+        assert outcome.codes == (0, 0), outcome.output
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     assert len(rows(theirs / "run_jobs.csv")) >= len(json.loads(made.workload.read_text())["jobs"])
     names = {path.name for path in theirs.glob("run_*.csv")}
@@ -139,5 +139,5 @@ def test_the_same_run_with_batsim(variant: Variant, tmp_path: Path) -> None:
     compared = {"run_jobs.csv"} if variant.is_noisy else names - {"run_schedule.csv"}  # that has times by the clock
     for name in sorted(compared):
         # Bytes over a link of 1e300 B/s take a time after all, which is seen at 0 alone.
-        told = re.sub(rb"\n[\d.]+e-(?:299|300),", b"\n0,", (theirs / name).read_bytes())
-        assert (ours / name).read_bytes() == told, name
+        text = re.sub(rb"\n[\d.]+e-(?:299|300),", b"\n0,", (theirs / name).read_bytes())
+        assert (ours / name).read_bytes() == text, name

@@ -1,4 +1,4 @@
-"""batsim-py, as it is on the package index, starts our simulator for a Batsim, and is told what Batsim tells it."""
+"""batsim-py from the package index starts our simulator as Batsim and gets the same messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from foreign.programs import ENVIRONMENT, needs_environment, rows, run_foreign, 
 pytestmark = needs_environment
 
 SUCCESS, WALLTIME, KILLED = "COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED", "COMPLETED_KILLED"
-#: What its monitors tell of each scenario, with Batsim 4.2.1: final states, and figures of the schedule and the hosts.
+#: Its monitors for each scenario, with Batsim 4.2.1: final states, and figures of the schedule and the hosts.
 EXPECTED: dict[str, tuple[dict[str, int], dict[str, float]]] = {
     "queue": ({SUCCESS: 60}, {"makespan": 148, "max_waiting_time": 75, "time_idle": 249, "consumed_joules": 152700}),
     "energy": (
@@ -55,7 +55,7 @@ def counts(table: list[dict[str, str]]) -> dict[str, int]:
     return {state: states.count(state) for state in states}
 
 
-def test_whole_runs(tmp_path: Path) -> None:
+def test_complete_runs_of_all_scenarios(tmp_path: Path) -> None:
     """All in one process of batsim-py, which takes seconds to begin."""
     drive(EXPECTED, tmp_path, with_drop_in(tmp_path))
     for scenario in EXPECTED:
@@ -77,11 +77,11 @@ def check_run(scenario: str, place: Path) -> None:
     ours = {row["job_id"]: row for row in rows(place / "files" / "batsim_jobs.csv")}
     assert len(ours) == len(jobs) == N_JOBS, scenario
     for row in jobs:
-        told = ours[row["job_id"]]
-        assert row["final_state"] == told["final_state"], scenario
+        expected = ours[row["job_id"]]
+        assert row["final_state"] == expected["final_state"], scenario
         if row["final_state"] != "REJECTED":
-            assert float(row["finish_time"]) == int(float(told["finish_time"])), scenario
-            assert row["allocated_resources"] == told["allocated_resources"].replace(",", " "), scenario
+            assert float(row["finish_time"]) == int(float(expected["finish_time"])), scenario
+            assert row["allocated_resources"] == expected["allocated_resources"].replace(",", " "), scenario
 
 
 @pytest.mark.batsim
@@ -116,7 +116,7 @@ def content(path: Path) -> list[dict[str, str]]:
     return [{name: value for name, value in row.items() if name not in NOT_OF_THE_RUN} for row in table]
 
 
-def test_its_own_tests_pass_in_its_environment(tmp_path: Path) -> None:
+def test_the_tests_of_batsim_py_pass_in_its_environment(tmp_path: Path) -> None:
     """Those that its package brings along need no Batsim: they make sure that it works with newer packages at all.
 
     Those of its socket put a mock in the place of ZeroMQ's `close`; a newer pyzmq then waits for ever for that close.
@@ -128,5 +128,5 @@ def test_its_own_tests_pass_in_its_environment(tmp_path: Path) -> None:
     if sys.version_info >= (3, 12):
         chosen, count = f"{chosen} and not (TestSchedulerMonitor and test_values)", "396 passed, 9 deselected"
     command = ["-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-k", chosen]
-    said = run_foreign(*command, *files, str(tests), settings={}, cwd=tmp_path)
-    assert count in said
+    output = run_foreign(*command, *files, str(tests), settings={}, cwd=tmp_path)
+    assert count in output

@@ -1,4 +1,4 @@
-"""The command that runs Batsim's own tests with our simulator, here on two tests in their manner instead of 301."""
+"""The command that runs Batsim's own tests with our simulator, tried on two small tests instead of 301."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_it(more, tmp_path):
 
 @pytest.mark.long
 @needs_environment
-def test_counts_and_reasons(tmp_path: Path) -> None:
+def test_the_summary_has_counts_and_reasons_of_failures(tmp_path: Path) -> None:
     made = write_input(tmp_path)
     tests = tmp_path / "batsim" / "test"
     tests.mkdir(parents=True)
@@ -47,9 +47,9 @@ def test_counts_and_reasons(tmp_path: Path) -> None:
         command, capture_output=True, text=True, env=environment, timeout=PATIENCE_OF_WORK_S, check=False
     )
     assert done.returncode == 1, done.stderr
-    told = done.stdout.splitlines()[-4:]
-    assert told[0].startswith("1 tests: robin: batsim: exit code 2: [0.000000] [batsim/ERROR] --enable-redis: ")
-    assert told[1:] == [
+    output = done.stdout.splitlines()[-4:]
+    assert output[0].startswith("1 tests: robin: batsim: exit code 2: [0.000000] [batsim/ERROR] --enable-redis: ")
+    assert output[1:] == [
         "    test_tiny::test_it[--no-sched --enable-redis]",
         "test_tiny: 1 passed, 1 not",
         "1 passed, 1 not",

@@ -1,4 +1,4 @@
-"""evalys, as it is on the package index, reads our simulator's files as Batsim's."""
+"""evalys from the package index reads our simulator's files as Batsim's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = needs_environment
 QUIET = {"MPLBACKEND": "Agg", "MPLCONFIGDIR": str(ENVIRONMENT / "matplotlib")}
 
 
-def test_its_figures_are_ours(tmp_path: Path) -> None:
+def test_figures_of_evalys_equal_ours(tmp_path: Path) -> None:
     prefix = tmp_path / "out"
     done = run_cli("simulate", *write_input(tmp_path).args, "--policy", "easy", "-q", "-e", str(prefix))
     assert done.returncode == 0, done.stderr
@@ -28,23 +28,23 @@ def test_its_figures_are_ours(tmp_path: Path) -> None:
     check_figures(prefix, summary["figures"])
 
 
-def test_its_figures_of_the_drop_in(tmp_path: Path) -> None:
-    """The files of `pybatsched batsim`, told by evalys and, for its own scheduler, by the one row of _schedule.csv."""
+def test_figures_of_evalys_for_the_batsim_command_equal_ours(tmp_path: Path) -> None:
+    """The files of `pybatsched batsim`, read by evalys, compared with the row of _schedule.csv."""
     port = free_port()
     prefix = tmp_path / "out"
     endpoint = f"tcp://127.0.0.1:{port}"
     simulator = [sys.executable, "-m", "pybatsched", "batsim", *write_input(tmp_path).args, "-q", "-s", endpoint]
     outcome = run_pair(pybatsim("schedFcfs", port), [*simulator, "-e", str(prefix)], tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
-    (told,) = rows(tmp_path / "out_schedule.csv")
+    assert outcome.codes == (0, 0), outcome.output
+    (expected,) = rows(tmp_path / "out_schedule.csv")
     busy = sum(
         float(row["execution_time"]) * len(IntervalSet.parse(row["allocated_resources"])) for row in jobs(prefix)
     )
     figures = {
-        "n_jobs": int(told["nb_jobs"]),
-        "mean_wait_s": float(told["mean_waiting_time"]),
-        "max_wait_s": float(told["max_waiting_time"]),
-        "makespan_s": float(told["makespan"]),
+        "n_jobs": int(expected["nb_jobs"]),
+        "mean_wait_s": float(expected["mean_waiting_time"]),
+        "max_wait_s": float(expected["max_waiting_time"]),
+        "makespan_s": float(expected["makespan"]),
     }
     first = min(float(row["starting_time"]) for row in jobs(prefix))
     check_figures(prefix, figures | {"utilisation": busy / N_PROCS / (figures["makespan_s"] - first)})
@@ -79,7 +79,7 @@ def check_figures(prefix: Path, ours: dict[str, Any]) -> None:
         asked[float(row["starting_time"])] -= size
     assert theirs["load"] == running_sum(held)
     assert theirs["queue"] == running_sum(asked)
-    # The machines' file tells the same story: evalys keeps its last line of each instant.
+    # The file of machine states agrees: evalys keeps its last line of each instant.
     assert theirs["computing"] == theirs["load"]
 
 

@@ -1,4 +1,4 @@
-"""pybatsim, as it is on the package index, drives whole runs of our simulator, and cannot tell it from Batsim."""
+"""pybatsim from the package index drives complete runs of our simulator as of Batsim."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SCHEDULING_S = 0.1
 
 
 def messages(log: str) -> list[dict[str, Any]]:
-    """Give all messages in pybatsim's log, received and sent."""
+    """Return all messages in pybatsim's log, received and sent."""
     return [ast.literal_eval(text) for text in re.findall(r"Message (?:Received from|Sent to) Batsim: (.*)", log)]
 
 
@@ -73,23 +73,23 @@ def check_schedule(made: Input, table: list[dict[str, str]], *, returns: Sequenc
 
 
 @pytest.mark.parametrize("scheduler", [*DETERMINISTIC, *FILLERS])
-def test_whole_runs(scheduler: str, tmp_path: Path) -> None:
+def test_complete_runs_of_all_schedulers(scheduler: str, tmp_path: Path) -> None:
     made = write_input(tmp_path)
     port = free_port()
     with_events = scheduler == "fillerSchedWithEvents"
     args = made.args_with_events if with_events else made.args
     outcome = run_pair(pybatsim(scheduler, port), our_simulator(args, port, tmp_path / "out"), tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
-    assert f"success {N_JOBS} , complete: {N_JOBS}" in outcome.scheduler_said
+    assert outcome.codes == (0, 0), outcome.output
+    assert f"success {N_JOBS} , complete: {N_JOBS}" in outcome.scheduler_output
     check_schedule(made, rows(tmp_path / "out_jobs.csv"), returns=RETURNS if with_events else ())
 
 
-def test_its_first_come_first_served_is_ours(tmp_path: Path) -> None:
+def test_fcfs_of_pybatsim_equals_ours(tmp_path: Path) -> None:
     """Start and end at the same times; which of the free processors a job gets is another matter."""
     made = write_input(tmp_path)
     port = free_port()
     outcome = run_pair(pybatsim(ANYHOSTS, port), our_simulator(made.args, port, tmp_path / "theirs"), tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
+    assert outcome.codes == (0, 0), outcome.output
     ours = run_cli("simulate", *made.args, "--policy", "fcfs", "-q", "-e", str(tmp_path / "ours"))
     assert ours.returncode == 0, ours.stderr
     theirs_table, our_table = rows(tmp_path / "theirs_jobs.csv"), rows(tmp_path / "ours_jobs.csv")
@@ -102,15 +102,15 @@ def test_its_first_come_first_served_is_ours(tmp_path: Path) -> None:
 
 
 def run_with_both(scheduler: str, args: list[str], out: Path) -> list[list[dict[str, Any]]]:
-    """Run a scheduler with our simulator (files ours_*) and with Batsim (batsim_*). Gives the messages of each run."""
-    heard = []
+    """Run a scheduler with our simulator (files ours_*) and with Batsim (batsim_*). Return the messages of each run."""
+    received = []
     for name, simulator in (("ours", our_simulator), ("batsim", real_batsim)):
         port = free_port()
         outcome = run_pair(pybatsim(scheduler, port), simulator(args, port, out / name), out)
-        assert outcome.codes == (0, 0), outcome.said
-        heard.append(messages(outcome.scheduler_said))
-    assert len(heard[0]) > N_JOBS
-    return heard
+        assert outcome.codes == (0, 0), outcome.output
+        received.append(messages(outcome.scheduler_output))
+    assert len(received[0]) > N_JOBS
+    return received
 
 
 @pytest.mark.batsim
@@ -125,7 +125,7 @@ def test_the_same_run_with_batsim(scheduler: str, tmp_path: Path) -> None:
 
 @pytest.mark.batsim
 def test_the_same_run_with_batsim_and_energy(tmp_path: Path) -> None:
-    """The same with -E and its two files: energy meters change who is quicker at one instant."""
+    """The same with -E and its two files: energy meters change the order at one instant."""
     args = [*write_input(tmp_path, energy=True).args, "-E"]
     ours, theirs = run_with_both("schedFcfs", args, tmp_path)
     assert ours == theirs
@@ -152,8 +152,8 @@ def run_experiment(made: Input, out: Path, settings: dict[str, str]) -> None:
     out.mkdir()
     path = out / "experiment.json"
     path.write_text(json.dumps(experiment))
-    said = run_foreign(str(PYBATSIM.with_name("pybatsim-experiment")), str(path), settings=settings, cwd=out)
-    assert "Scheduler return code: 0\nBatsim return code: 0" in said
+    output = run_foreign(str(PYBATSIM.with_name("pybatsim-experiment")), str(path), settings=settings, cwd=out)
+    assert "Scheduler return code: 0\nBatsim return code: 0" in output
 
 
 def test_an_experiment(tmp_path: Path) -> None:
@@ -173,32 +173,32 @@ def test_the_same_experiment_with_batsim(tmp_path: Path) -> None:
     run_experiment(made, tmp_path / "batsim", {"PATH": f"{PYBATSIM.parent}:{os.environ['PATH']}"})
     for name in ("run_jobs.csv", "run_machine_states.csv", "run_events.csv"):
         assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "batsim" / name).read_bytes(), name
-    # Batsim draws the colours of jobs anew each time.
+    # Batsim chooses random colours of jobs each time.
     ours, theirs = ((tmp_path / name / "run_schedule.trace").read_text() for name in ("ours", "batsim"))
     colour = re.compile(r'(?<=")[\d.]+ [\d.]+ [\d.]+(?="\n)')
     assert len(colour.findall(theirs)) > N_JOBS
     assert colour.sub("", ours) == colour.sub("", theirs)
 
 
-def test_a_scheduler_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:
-    """randomSched starts every job at once, wherever; without shared processors Batsim aborts, and we say why.
+def test_an_invalid_decision_of_pybatsim_is_rejected(tmp_path: Path) -> None:
+    """randomSched starts every job immediately on any processors; without sharing Batsim aborts, and we report why.
 
-    Then pybatsim waits for a word until its patience is at an end, so that is a shorter one.
+    Then pybatsim waits for a message until its timeout, so the test sets a short one.
     """
     port = free_port()
     simulator = our_simulator(write_input(tmp_path).args, port, tmp_path / "out")
     outcome = run_pair(pybatsim("randomSched", port, patience_s=PATIENCE_S / 6), simulator, tmp_path)
-    assert outcome.codes == (1, 3), outcome.said
-    assert re.search(r"w0!\d+", outcome.simulator_said), outcome.said
-    assert "Traceback" not in outcome.simulator_said
-    assert "Batsim is not responding" in outcome.scheduler_said
+    assert outcome.codes == (1, 3), outcome.output
+    assert re.search(r"w0!\d+", outcome.simulator_output), outcome.output
+    assert "Traceback" not in outcome.simulator_output
+    assert "Batsim is not responding" in outcome.scheduler_output
 
 
-def test_with_shared_processors_it_may(tmp_path: Path) -> None:
+def test_pybatsim_may_overlap_jobs_with_compute_sharing(tmp_path: Path) -> None:
     port = free_port()
     args = [*write_input(tmp_path).args, "--enable-compute-sharing"]
     outcome = run_pair(pybatsim("randomSched", port), our_simulator(args, port, tmp_path / "out"), tmp_path)
-    assert outcome.codes == (0, 0), outcome.said
+    assert outcome.codes == (0, 0), outcome.output
     table = rows(tmp_path / "out_jobs.csv")
     assert len(table) == N_JOBS
     assert {row["waiting_time"] for row in table} == {"0.000000"}
@@ -210,6 +210,6 @@ def test_a_scheduler_that_dies_is_noticed(tmp_path: Path) -> None:
     port = free_port()
     args = [*write_input(tmp_path, energy=True).args, "-E"]
     outcome = run_pair(pybatsim("fcfsSchedSleep", port), our_simulator(args, port, tmp_path / "out"), tmp_path)
-    assert outcome.codes == (1, 4), outcome.said
-    assert "Switched to an unhandled pstate: 3" in outcome.scheduler_said
-    assert re.search(r"closed its connection [\d.]+ s ago without a reply to message \d+", outcome.simulator_said)
+    assert outcome.codes == (1, 4), outcome.output
+    assert "Switched to an unhandled pstate: 3" in outcome.scheduler_output
+    assert re.search(r"closed its connection [\d.]+ s ago without a reply to message \d+", outcome.simulator_output)

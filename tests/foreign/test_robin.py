@@ -1,4 +1,4 @@
-"""A robin description with our simulator behind the name batsim: both commands run; who is left alone is ended."""
+"""A robin description with our simulator as batsim: both commands run, and both end if one fails."""
 
 from __future__ import annotations
 

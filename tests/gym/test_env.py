@@ -1,4 +1,4 @@
-"""The environment: Gymnasium's own checks, seeds, vectors; episodes; rewards; what is wrong with inputs."""
+"""The Gymnasium environment: Gymnasium's own checks, seeds, vectors, episodes, rewards and input errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def drawn(n_jobs: int = 200) -> Any:
 
 
 @pytest.mark.parametrize("reward", [*REWARDS, lambda since: float(len(since.started))])
-def test_gymnasium_finds_nothing_wrong_with_it(reward: Any) -> None:
+def test_the_environment_passes_gymnasiums_checks(reward: Any) -> None:
     made = {"platform": 32, "n_jobs": 12, "window": 5, "running": 3, "reward": reward}
     env = gymnasium.make("pybatsched.gym:pybatsched/Scheduling-v0", workload=EXAMPLE, **made)
     assert isinstance(env.unwrapped, SchedulingEnv)
@@ -51,14 +51,14 @@ def test_gymnasium_finds_nothing_wrong_with_it(reward: Any) -> None:
 
 @examples(60)
 @given(crowds(), st.sampled_from(["fcfs", "sjf", "widest"]))
-def test_the_first_that_may_be_is_easy_job_by_job(jobs: Workload, order: str) -> None:
+def test_choosing_the_first_allowed_job_equals_easy(jobs: Workload, order: str) -> None:
     expected = run_policy("easy", jobs, N_PROCS, order=order)
     found = played(SchedulingEnv(as_workload(jobs), order=order), in_queue_order)
     assert found.starts == {name: job.started_at for name, job in expected.jobs.items()}
 
 
 def test_a_queue_that_is_longer_than_the_window_is_seen_in_part() -> None:
-    """So it is EASY no more: that the test above can fail is shown here."""
+    """The schedule then differs from EASY, so the test above can fail."""
     expected = played(SchedulingEnv(drawn(), 64, window=200), in_queue_order)
     assert expected.starts == {
         job.id: job.started_at for job in run_policy("easy", Workload.from_json(vars_of(drawn())), 64).jobs.values()
@@ -72,7 +72,7 @@ def vars_of(workload: Any) -> dict[str, Any]:
 
 @examples(60)
 @given(crowds(), st.integers(1, 6), st.booleans(), st.sampled_from(sorted(REWARDS)))
-def test_whatever_is_chosen_every_job_runs_and_the_figures_are_earned(
+def test_every_job_runs_and_rewards_equal_the_figures_for_any_choices(
     jobs: Workload, window: int, reservations: bool, reward: str
 ) -> None:
     env = SchedulingEnv(
@@ -89,22 +89,22 @@ def test_whatever_is_chosen_every_job_runs_and_the_figures_are_earned(
 
 
 def test_an_own_reward_gets_the_events() -> None:
-    told: list[Since] = []
+    events: list[Since] = []
 
     def reward(since: Since) -> float:
-        told.append(since)
+        events.append(since)
         return since.to_at - since.from_at
 
     jobs = Workload().job("a", n=2, s=10, at=1).job("b", n=2, s=5, at=3).job("c", n=1, s=4, at=4)
     found = played(SchedulingEnv(as_workload(jobs, 2), reward=reward), in_queue_order)
     assert found.rewards == [10, 5, 4]
-    assert [[job.id for job in since.started] for since in told] == [["w0!a"], ["w0!b"], ["w0!c"]]
-    assert [[job.id for job in since.ended] for since in told] == [["w0!a"], ["w0!b"], ["w0!c"]]
-    assert [since.figures is not None for since in told] == [False, False, True]
-    assert {(since.n_jobs, since.n_procs) for since in told} == {(3, 2)}
+    assert [[job.id for job in since.started] for since in events] == [["w0!a"], ["w0!b"], ["w0!c"]]
+    assert [[job.id for job in since.ended] for since in events] == [["w0!a"], ["w0!b"], ["w0!c"]]
+    assert [since.figures is not None for since in events] == [False, False, True]
+    assert {(since.n_jobs, since.n_procs) for since in events} == {(3, 2)}
 
 
-def test_jobs_that_do_not_count_earn_nothing() -> None:
+def test_jobs_that_are_not_evaluated_have_no_reward() -> None:
     jobs = Workload().job("a", n=2, s=10, evaluated=True).job("b", n=2, s=5, evaluated=False)
     jobs.job("c", n=2, s=5, at=1, evaluated=True)
     for reward, figure in (("wait", "mean_wait_s"), ("bounded_slowdown", "mean_bounded_slowdown")):
@@ -167,7 +167,7 @@ def test_a_seed_draws_the_same_episodes() -> None:
     assert again.actions != played(env, by_numbers, seed=6).actions
 
 
-def test_an_episode_that_is_left_does_not_matter() -> None:
+def test_an_abandoned_episode_does_not_change_the_next() -> None:
     env = SchedulingEnv(drawn(), n_jobs=20)
     whole = played(env, in_queue_order, seed=1)
     env.reset(seed=2)
@@ -175,7 +175,7 @@ def test_an_episode_that_is_left_does_not_matter() -> None:
     assert played(env, in_queue_order, seed=1) == whole
 
 
-def test_an_episode_can_be_written_down(tmp_path: Path) -> None:
+def test_an_episode_can_be_written_to_files(tmp_path: Path) -> None:
     env = SchedulingEnv(drawn(), n_jobs=20, window=20)
     found = played(env, in_queue_order, seed=4)
     assert env.workload is not None
@@ -192,7 +192,7 @@ def make() -> SchedulingEnv:
 
 
 @pytest.mark.parametrize("kind", [SyncVectorEnv, AsyncVectorEnv])
-def test_in_vectors_each_plays_as_alone(kind: Any) -> None:
+def test_environments_in_a_vector_are_independent(kind: Any) -> None:
     alone = [played(make(), in_queue_order, seed=seed) for seed in (11, 12, 13)]
     envs = kind([make, make, make])
     try:
@@ -221,8 +221,8 @@ def pickled(env: Any) -> Any:
 
 @pytest.mark.parametrize("copied", [pickled, copy.deepcopy])
 @pytest.mark.parametrize("platform", [64, ROOT / "platforms" / "cluster32.xml"])
-def test_a_copy_goes_on_from_where_it_was(copied: Any, platform: Any) -> None:
-    """Where nothing has begun, in the middle, and at the end; what one of two does is nothing to the other."""
+def test_a_copy_continues_from_the_same_state(copied: Any, platform: Any) -> None:
+    """At the start, in the middle, and at the end; the two do not influence each other."""
     env = SchedulingEnv(drawn(), platform, n_jobs=20, window=8)
     assert played(copied(env), by_numbers, seed=3) == played(env, by_numbers, seed=3)
     with pytest.raises(gymnasium.error.ResetNeeded):
@@ -265,7 +265,7 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"reward": "fun"}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found 'fun'"),
         ({"n_jobs": 7}, "drawn.json: expected at least 7 jobs (n_jobs) that fit the machine, found 5"),
@@ -294,10 +294,10 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),
     ],
 )
-def test_wrong_arguments_are_named(more: dict[str, Any], said: str) -> None:
+def test_wrong_arguments_are_named(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         SchedulingEnv(as_workload(six()), **more)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_wrong_workloads_and_resets_are_named(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_wrong_workloads_and_resets_are_named(tmp_path: Path) -> None:
         env.step(0)
 
 
-def test_without_the_extra_there_is_a_clear_word(tmp_path: Path) -> None:
+def test_without_the_extra_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import pybatsched\nprint(pybatsched.Policy.__name__)\n"
@@ -335,7 +335,7 @@ def test_without_the_extra_there_is_a_clear_word(tmp_path: Path) -> None:
     assert done.stdout == "Policy\npybatsched.gym needs gymnasium; pip install 'pybatsched[rl]'\n", done.stderr
 
 
-def test_numpy_is_imported_by_none_of_the_rest() -> None:
+def test_other_packages_do_not_import_numpy() -> None:
     program = (
         "import sys\nfrom pybatsched.policies import registry\n"
         "from pybatsched import LocalScheduler\n"
@@ -409,14 +409,14 @@ def test_logs_are_read_as_by_rlscheduler(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_options", "said"),
+    ("given_options", "message"),
     [
         ({"episodes": "sc21"}, "episodes: expected one of sc20, or None, found 'sc21'"),
         ({"episodes": "sc20", "span_s": 60}, "episodes: expected n_jobs with sc20, found span_s"),
     ],
 )
-def test_episodes_of_sc20_are_checked(given_options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_episodes_of_sc20_are_checked(given_options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         SchedulingEnv(drawn(), **given_options)
 
 

@@ -1,4 +1,4 @@
-"""The example that learns: what it does is the same each time, and what it writes runs as a policy."""
+"""The example of a learning agent: it is deterministic, and its output runs as a policy."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def learn(*arguments: str, command: list[str] | None = None, cwd: Path) -> list[
 
 
 def test_what_it_learns_runs_as_a_policy(log: Path, tmp_path: Path) -> None:
-    said = learn(str(log), "--quick", "--output", "one", cwd=tmp_path)
-    assert said[0] == "log.swf: 2 busy weeks for training, and 2 later ones for the test"
-    titles = next(line for line in said if line.startswith("mean bounded slowdown"))
+    output = learn(str(log), "--quick", "--output", "one", cwd=tmp_path)
+    assert output[0] == "log.swf: 2 busy weeks for training, and 2 later ones for the test"
+    titles = next(line for line in output if line.startswith("mean bounded slowdown"))
     assert titles.split()[4:] == ["fcfs", "easy", "easy,", "sjf", "learnt"]
-    words = ("--procs", "16", "-w", str(log), "--policy", "rl", "-o", "agent=one/agent.py:agent", "-o", "window=128")
-    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    args = ("--procs", "16", "-w", str(log), "--policy", "rl", "-o", "agent=one/agent.py:agent", "-o", "window=128")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.long
@@ -66,7 +66,7 @@ def test_the_same_seed_learns_the_same(log: Path, tmp_path: Path) -> None:
     assert (tmp_path / "one" / "weeks.png").read_bytes() == (tmp_path / "two" / "weeks.png").read_bytes()
 
 
-def test_the_figure_is_all_that_needs_matplotlib(log: Path, tmp_path: Path) -> None:
+def test_only_the_figure_needs_matplotlib(log: Path, tmp_path: Path) -> None:
     lacking = needed_for("plot") - needed_for("rl")
     assert "matplotlib" in lacking
     program = tmp_path / "program.py"
@@ -89,8 +89,8 @@ def test_without_a_log_it_says_what_is_missing(tmp_path: Path) -> None:
         timeout=PATIENCE_OF_WORK_S,
     )
     assert done.returncode == 2
-    said = "learn.py: error: log gone.swf does not exist; give another one, or set PYBATSCHED_TRACES to "
-    assert f"{said}the directory of SDSC-SP2-1998-4.2-cln.swf.gz\n" in done.stderr
+    message = "learn.py: error: log gone.swf does not exist; give another one, or set PYBATSCHED_TRACES to "
+    assert f"{message}the directory of SDSC-SP2-1998-4.2-cln.swf.gz\n" in done.stderr
 
 
 @pytest.mark.skipif(not (TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz").exists(), reason="SDSC-SP2 is not at hand")
@@ -104,7 +104,7 @@ NO_LOG = "the file is neither a log (SWF, Slurm, Rackham) nor a workload of Bats
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("args", "message"),
     [
         (
             "notes.txt",
@@ -113,10 +113,10 @@ NO_LOG = "the file is neither a log (SWF, Slurm, Rackham) nor a workload of Bats
         ("log.swf --output notes.txt", "File exists: 'notes.txt'"),
     ],
 )
-def test_errors_have_no_traceback(words: str, said: str, log: Path) -> None:
+def test_errors_have_no_traceback(args: str, message: str, log: Path) -> None:
     (log.parent / "notes.txt").write_text("not a log\n")
     done = subprocess.run(
-        [sys.executable, str(LEARN), *words.split()],
+        [sys.executable, str(LEARN), *args.split()],
         cwd=log.parent,
         capture_output=True,
         text=True,
@@ -124,5 +124,5 @@ def test_errors_have_no_traceback(words: str, said: str, log: Path) -> None:
         timeout=PATIENCE_OF_WORK_S,
     )
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""The benchmark of steps: what is not there is left out and said so, and all find the same schedule."""
+"""The benchmark of steps: missing programs are omitted with a note, and all find the same schedule."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_without_batsim_py() -> None:
 
 
 @pytest.mark.long
-def test_with_one_that_finds_no_batsim(tmp_path: Path) -> None:
+def test_a_batsim_py_without_batsim_is_omitted(tmp_path: Path) -> None:
     python = tmp_path / "python"
     (tmp_path / "batsim_py.py").write_text("import no_such_simulator")
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
@@ -79,7 +79,7 @@ def test_with_one_that_finds_no_batsim(tmp_path: Path) -> None:
     assert row.endswith("5.00 s")
 
 
-def test_the_workload_is_one_that_all_can_read(tmp_path: Path) -> None:
+def test_the_workload_is_readable_by_all_programs(tmp_path: Path) -> None:
     program = (
         "import steps, json; w = steps.random_workload(5); print(json.dumps([w.jobs, w.profiles, steps.machine()]))"
     )

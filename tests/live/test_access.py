@@ -1,4 +1,4 @@
-"""Who is let in: addresses, options of the peer, and files that a journal names."""
+"""Access to a server: addresses, options of the peer, and files named by a journal."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Mine(Policy):
         ("tcp://eth0:28000", True),
     ],
 )
-def test_which_endpoints_can_be_reached_from_elsewhere(endpoint: str, wide: bool) -> None:
+def test_which_endpoints_are_reachable_from_other_machines(endpoint: str, wide: bool) -> None:
     assert is_wide(endpoint) == wide
 
 
-def test_a_server_that_can_be_reached_from_elsewhere_says_so() -> None:
+def test_a_server_reachable_from_other_machines_warns() -> None:
     with Server("--policy", "easy", endpoint="tcp://0.0.0.0:*") as server:
         server.wait_ready()
         assert "can be reached from other machines, and the first peer is accepted as Batsim" in server.errors
@@ -60,39 +60,39 @@ def test_other_addresses_are_rejected_and_logged() -> None:
         assert server.errors.count("rejected a peer") == 1
 
 
-def test_many_rejected_peers_fill_no_log_and_hide_no_peer_without_a_key() -> None:
-    told: list[str] = []
-    guard = Authenticator(["192.0.2.7"], ServerKeys(Pair(b"", b""), {}), told.append)
+def test_the_log_of_rejected_addresses_is_limited_and_missing_keys_are_still_logged() -> None:
+    messages: list[str] = []
+    guard = Authenticator(["192.0.2.7"], ServerKeys(Pair(b"", b""), {}), messages.append)
     for number in [*range(300)] * 2:
         guard._no_address(f"198.51.100.{number}")
-    assert len(told) == 100
+    assert len(messages) == 100
     for _ in range(2):
         assert not guard.callback("", b"key")
         guard.no_key()
-    assert told[100:] == [
+    assert messages[100:] == [
         "rejected a peer whose key is not in DIR/clients (--curve)",
         "rejected a peer without a key or with the key of another server (--curve)",
     ]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("args", "message"),
     [
         (["--allow", "here"], "expected an IP address such as 192.0.2.7, found 'here'"),
         (["--allow", "192.0.2.7", "--endpoint", "ipc:///tmp/x"], "--allow: expected a tcp:// endpoint"),
     ],
 )
-def test_addresses_that_are_none(words: list[str], told: str) -> None:
-    done = run_cli("--policy", "easy", *words)
+def test_invalid_addresses_are_rejected(args: list[str], message: str) -> None:
+    done = run_cli("--policy", "easy", *args)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
-def test_fixed_options_are_the_owners_alone() -> None:
-    told = FIRST.replace(b'"sched-config":""', b'"sched-config":"{\\"order\\": \\"sjf\\"}"')
-    assert told != FIRST
+def test_with_fixed_options_the_peer_cannot_set_options() -> None:
+    request = FIRST.replace(b'"sched-config":""', b'"sched-config":"{\\"order\\": \\"sjf\\"}"')
+    assert request != FIRST
     with Server("--policy", "easy", "--fixed-options") as server, Peer(server.wait_ready()) as peer:
-        assert b"expected nothing there (--fixed-options)" in peer.ask(told)
+        assert b"expected nothing there (--fixed-options)" in peer.ask(request)
         assert server.finish() == 2
     assert "Batsim's --sched-cfg is" in server.errors
     with Server("--policy", "easy", "--fixed-options", "-o", "order=sjf") as server, Peer(server.wait_ready()) as peer:
@@ -102,8 +102,8 @@ def test_fixed_options_are_the_owners_alone() -> None:
 def test_a_journal_runs_the_files_that_it_names_only_if_it_is_trusted(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
-    words = ("--procs", "1", "-w", "w.json", "--policy", "mine.py:Mine", "--journal", "j.pbj", "--allow-empty", "-q")
-    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    args = ("--procs", "1", "-w", "w.json", "--policy", "mine.py:Mine", "--journal", "j.pbj", "--allow-empty", "-q")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     (tmp_path / "mine.py").write_text("raise SystemExit('it was run')\n" + MINE)
     done = run_cli("replay", "j.pbj", cwd=tmp_path)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""With the real Batsim: every policy on every recorded input, and what happens when something goes wrong."""
+"""With the real Batsim: every policy on every recorded input, and failures on both sides."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def batsim(directory: Path, args: list[str], endpoint: str, prefix: Path) -> sub
 
 
 def simulate(policy: str, directory: Path, args: list[str], out: Path, *options: str) -> tuple[int, int, str]:
-    """Run a policy against Batsim. Gives both exit codes and what the scheduler said."""
+    """Run a policy with Batsim. Return both exit codes and the errors of the scheduler."""
     journal = str(out / "run.pbj")
     with Server("--policy", policy, *options, "--journal", journal) as server:
         simulator = batsim(directory, args, server.wait_ready(), out / "out")
@@ -56,7 +56,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def static_jobs(recording: Recording) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """Give each job of the input with its profile."""
+    """Return each job of the input with its profile."""
     args = recording.args
     files = [args[i + 1] for i, arg in enumerate(args) if arg == "-w"]
     jobs = {}
@@ -79,8 +79,8 @@ def expected_states(job: dict[str, Any], profile: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize("recording", INPUTS, ids=lambda r: r.name)
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "dbf"])
 def test_all_jobs_end_as_they_should(policy: str, recording: Recording, tmp_path: Path) -> None:
-    simulator, scheduler, said = simulate(policy, recording.directory, recording.args, tmp_path)
-    assert (simulator, scheduler) == (0, 0), said
+    simulator, scheduler, output = simulate(policy, recording.directory, recording.args, tmp_path)
+    assert (simulator, scheduler) == (0, 0), output
     ended = {f"{row['workload_name']}!{row['job_id']}": row for row in rows(tmp_path / "out_jobs.csv")}
     jobs = static_jobs(recording)
     assert set(ended) == set(jobs)
@@ -136,8 +136,8 @@ def test_jobs_requeued_from_scratch_all_end(acknowledge: list[str], tmp_path: Pa
     args = write_input(tmp_path)
     content = json.loads((tmp_path / "workload.json").read_text())
     policy = f"{PUSHY}:Restarter"
-    simulator, scheduler, said = simulate(policy, tmp_path, [*args, "--enable-profile-reuse", *acknowledge], tmp_path)
-    assert (simulator, scheduler) == (0, 0), said
+    simulator, scheduler, output = simulate(policy, tmp_path, [*args, "--enable-profile-reuse", *acknowledge], tmp_path)
+    assert (simulator, scheduler) == (0, 0), output
     table = rows(tmp_path / "out_jobs.csv")
     last_words: dict[str, list[str]] = {f"w0!{job['id']}": [] for job in content["jobs"]}
     n_requeued = 0
@@ -147,25 +147,25 @@ def test_jobs_requeued_from_scratch_all_end(acknowledge: list[str], tmp_path: Pa
         n_requeued += "parent" in note
         last_words[parent].append(row["final_state"])
     assert n_requeued > 5
-    for words in last_words.values():
-        assert words.count("COMPLETED_SUCCESSFULLY") == 1
-        assert set(words) <= {"COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"}
+    for arguments in last_words.values():
+        assert arguments.count("COMPLETED_SUCCESSFULLY") == 1
+        assert set(arguments) <= {"COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"}
 
 
-def test_a_forgotten_profile_is_caught_before_batsim_aborts(tmp_path: Path) -> None:
-    simulator, scheduler, said = simulate(f"{PUSHY}:Restarter", tmp_path, write_input(tmp_path), tmp_path)
+def test_using_a_deleted_profile_is_an_error_before_batsim_aborts(tmp_path: Path) -> None:
+    simulator, scheduler, output = simulate(f"{PUSHY}:Restarter", tmp_path, write_input(tmp_path), tmp_path)
     assert (scheduler, simulator != 0) == (6, True)
-    assert "start Batsim with --enable-profile-reuse" in said
+    assert "start Batsim with --enable-profile-reuse" in output
 
 
 @pytest.mark.parametrize("policy", ["Gentle", "Stretcher"])
-def test_the_rest_of_a_job_and_another_size(policy: str, tmp_path: Path) -> None:
+def test_jobs_requeued_with_their_rest_or_another_size_complete(policy: str, tmp_path: Path) -> None:
     args = write_input(tmp_path)
     content = json.loads((tmp_path / "workload.json").read_text())
     content["jobs"] = [job for job in content["jobs"] if job["profile"] != "mix"]
     (tmp_path / "workload.json").write_text(json.dumps(content))
-    simulator, scheduler, said = simulate(f"{PUSHY}:{policy}", tmp_path, args, tmp_path)
-    assert (simulator, scheduler) == (0, 0), said
+    simulator, scheduler, output = simulate(f"{PUSHY}:{policy}", tmp_path, args, tmp_path)
+    assert (simulator, scheduler) == (0, 0), output
     table = rows(tmp_path / "out_jobs.csv")
     assert sum(row["final_state"] == "COMPLETED_SUCCESSFULLY" for row in table) == len(content["jobs"])
     if policy == "Gentle":
@@ -185,14 +185,14 @@ def test_the_rest_of_a_job_and_another_size(policy: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("requeued", ["", "all", "rest"])
-def test_jobs_in_other_shapes(requeued: str, seed: int, tmp_path: Path) -> None:
+def test_reshaped_jobs_complete(requeued: str, seed: int, tmp_path: Path) -> None:
     args = write_input(tmp_path)
     content = json.loads((tmp_path / "workload.json").read_text())
     content["jobs"] = [job for job in content["jobs"] if job["profile"] in {"d", "dd"}]
     (tmp_path / "workload.json").write_text(json.dumps(content))
     policy, options = f"{PUSHY}:Molder", ["-o", f"seed={seed}", "-o", f"requeued={requeued}", "-o", "load_s=1.25"]
-    simulator, scheduler, said = simulate(policy, tmp_path, args, tmp_path, *options)
-    assert (simulator, scheduler) == (0, 0), said
+    simulator, scheduler, output = simulate(policy, tmp_path, args, tmp_path, *options)
+    assert (simulator, scheduler) == (0, 0), output
     table = rows(tmp_path / "out_jobs.csv")
     assert sum(row["final_state"] == "COMPLETED_SUCCESSFULLY" for row in table) == len(content["jobs"])
     assert sum("replaced_by=" in row["metadata"] for row in table) > 5
@@ -201,23 +201,23 @@ def test_jobs_in_other_shapes(requeued: str, seed: int, tmp_path: Path) -> None:
 
 
 def test_a_deadlock_is_diagnosed(tmp_path: Path) -> None:
-    simulator, scheduler, said = simulate(f"{PUSHY}:Lazy", tmp_path, write_input(tmp_path)[:4], tmp_path)
+    simulator, scheduler, output = simulate(f"{PUSHY}:Lazy", tmp_path, write_input(tmp_path)[:4], tmp_path)
     assert (simulator, scheduler) == (0, 4)
-    assert "24 waiting" in said
-    assert "deadlock" in said
+    assert "24 waiting" in output
+    assert "deadlock" in output
 
 
 def test_batsim_does_not_hang_when_a_policy_fails(tmp_path: Path) -> None:
-    simulator, scheduler, said = simulate(f"{PUSHY}:Greedy", tmp_path, write_input(tmp_path)[:4], tmp_path)
+    simulator, scheduler, output = simulate(f"{PUSHY}:Greedy", tmp_path, write_input(tmp_path)[:4], tmp_path)
     assert scheduler == 6
-    assert "right number" in said or "processors free" in said
+    assert "right number" in output or "processors free" in output
     assert simulator != 0
 
 
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    simulator, scheduler, said = simulate(f"{PUSHY}:Gentle", tmp_path, write_input(tmp_path)[:4], tmp_path)
+def test_a_missing_batsim_option_is_named(tmp_path: Path) -> None:
+    simulator, scheduler, output = simulate(f"{PUSHY}:Gentle", tmp_path, write_input(tmp_path)[:4], tmp_path)
     assert (scheduler, simulator != 0) == (2, True)
-    assert "--enable-dynamic-jobs" in said
+    assert "--enable-dynamic-jobs" in output
 
 
 def test_sched_config_reaches_the_policy(tmp_path: Path) -> None:
@@ -225,6 +225,6 @@ def test_sched_config_reaches_the_policy(tmp_path: Path) -> None:
     good = [*args, "--sched-cfg", '{"policy": "easy", "order": "sjf"}']
     assert simulate("easy", tmp_path, good, tmp_path)[:2] == (0, 0)
     bad = [*args, "--sched-cfg", '{"ordre": "sjf"}']
-    simulator, scheduler, said = simulate("easy", tmp_path, bad, tmp_path)
+    simulator, scheduler, output = simulate("easy", tmp_path, bad, tmp_path)
     assert (scheduler, simulator != 0) == (2, True)
-    assert "unknown option 'ordre' (from Batsim's --sched-cfg)" in said
+    assert "unknown option 'ordre' (from Batsim's --sched-cfg)" in output

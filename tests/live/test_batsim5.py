@@ -27,7 +27,7 @@ pytestmark = pytest.mark.batsim5
 POLICIES = ["fcfs", "easy", "conservative", "dbf", "ujf", "ujfb", "redirection", "reallocation"]
 MACHINE = Machine((Node(), Node(), Node(memory_gb=32), Node(8, 16, 0.25)))
 GRID = Grid({"c1": (4, 1.0), "c2": (6, 1.2), "c3": (2, 2.0)})
-#: Options of Batsim 4 for which schedulers of Batsim 5 ask themselves; the others that are known have the same name.
+#: Options of Batsim 4 that schedulers of Batsim 5 request themselves; the other known ones have the same name.
 ASKED_FOR = {
     "--enable-dynamic-jobs",
     "--acknowledge-dynamic-jobs",
@@ -45,20 +45,20 @@ NOT_RUN = {
 }
 
 
-def told(args: list[str]) -> list[str] | None:
-    """Say what Batsim 4 was told, for either; None if there is something that Batsim 5 has not."""
-    said, words = [], [word for word in args if word not in ASKED_FOR]
-    while words:
-        word = words.pop(0)
-        if word not in SAME:
+def converted_args(args: list[str]) -> list[str] | None:
+    """Convert the arguments of Batsim 4 to those for both; None if Batsim 5 lacks one of them."""
+    converted, arguments = [], [arg for arg in args if arg not in ASKED_FOR]
+    while arguments:
+        arg = arguments.pop(0)
+        if arg not in SAME:
             return None
-        said += [word, *(words.pop(0) for _ in range(SAME[word]))]
-    return said
+        converted += [arg, *(arguments.pop(0) for _ in range(SAME[arg]))]
+    return converted
 
 
 def inputs() -> dict[str, tuple[Path, list[str]]]:
-    """Give all inputs by name: where they are, and the arguments."""
-    found = {one.name: (one.directory, told(one.args)) for one in recordings() if one.name not in NOT_RUN}
+    """Return all inputs by name: where they are, and the arguments."""
+    found = {one.name: (one.directory, converted_args(one.args)) for one in recordings() if one.name not in NOT_RUN}
     for path in sorted((GOLDEN / "schedules").glob("*/workload.json")):
         found[f"schedule {path.parent.name}"] = (path.parent, ["-p", "platform.xml", "-w", "workload.json"])
     return {
@@ -69,7 +69,7 @@ def inputs() -> dict[str, tuple[Path, list[str]]]:
 
 
 def has_work(path: Path) -> bool:
-    """Tell whether all jobs of a workload have something to do: Batsim 5 does not survive one that has not."""
+    """Return whether all jobs of a workload have work: Batsim 5 crashes on a job without."""
     try:
         check_work(without_unused(batsim4.read(path)))
     except InputError:
@@ -83,7 +83,7 @@ SINCE_REGISTERED = ("submission_time", "waiting_time", "turnaround_time", "stret
 
 
 def became(path: Path) -> list[dict[str, str]]:
-    """Give all that a run tells of jobs; ends of one instant may have another order. Energy is compared elsewhere."""
+    """Return all job rows of a run; ends at one instant may have another order. Energy is compared elsewhere."""
     found = rows(path)
     for row in found:
         del row["consumed_energy"]
@@ -95,9 +95,9 @@ def became(path: Path) -> list[dict[str, str]]:
 
 
 def run5(place: Path, args: list[str], policy: list[str], out: Path) -> Path:
-    """Run a policy with Batsim 5, and again from the journal. Gives the file of its jobs."""
-    own = [word.replace("-E", "--energy-host") for word in args if word in {"-E", "--mmax-workload"}]
-    files = [word for word in args if word not in {"-E", "--mmax-workload"}]
+    """Run a policy with Batsim 5, and again from the journal. Return the file of its jobs."""
+    own = [arg.replace("-E", "--energy-host") for arg in args if arg in {"-E", "--mmax-workload"}]
+    files = [arg for arg in args if arg not in {"-E", "--mmax-workload"}]
     batsim = program("batsim5")
     assert batsim is not None
     given = ["--policy", *policy, "-e", str(out / "five"), "--journal", str(out / "five.pbj"), "--batsim", batsim]
@@ -117,7 +117,7 @@ def test_jobs_are_those_of_the_embedded_simulator(policy: str, name: str, tmp_pa
 
 def beside(workload: Workload, hosts: list[dict[str, str]], policy: list[str], place: Path) -> None:
     """Compare a run with Batsim 5 with one on the embedded simulator, on hosts with properties."""
-    args = [word for word in written(workload, hosts, place) if word not in ASKED_FOR]
+    args = [text for text in written(workload, hosts, place) if text not in ASKED_FOR]
     done = run_cli("simulate", *args, "--policy", *policy, "-e", str(place / "mine"), "-q")
     assert done.returncode == 0, done.stderr
     theirs = became(run5(place, args, policy, place))

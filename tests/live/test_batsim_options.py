@@ -1,4 +1,4 @@
-"""Batsim's command line, read as Batsim reads it."""
+"""Batsim's command line, parsed as Batsim parses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pybatsched.live.batsim_options import DEFAULTS, OPTIONS, USAGE, Given, Opti
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ["-p", "a.xml", "-w", "b.json", "-w", "c.json", "-E", "-q"],
         ["-pa.xml", "-wb.json", "-wc.json", "-Eq"],
@@ -19,8 +19,8 @@ from pybatsched.live.batsim_options import DEFAULTS, OPTIONS, USAGE, Given, Opti
         ["-qEpa.xml", "-wb.json", "-w", "c.json"],
     ],
 )
-def test_spellings(words: list[str]) -> None:
-    given = read(words)
+def test_spellings(args: list[str]) -> None:
+    given = read(args)
     assert given.one("--platform") == "a.xml"
     assert given.all("--workload") == ["b.json", "c.json"]
     assert given.has("--energy")
@@ -55,7 +55,7 @@ def test_two_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("args", "why"),
     [
         ([], "-p FILE is missing; expected a platform"),
         (["-w", "b.json"], "-p FILE is missing; expected a platform"),
@@ -77,14 +77,14 @@ def test_two_values() -> None:
         (["-p", "a", "--simgrid-version"], "--simgrid-version: expected no other options"),
     ],
 )
-def test_what_is_no_command_line_of_batsim(words: list[str], why: str) -> None:
+def test_invalid_command_lines_are_rejected(args: list[str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        read(words)
+        read(args)
 
 
-@pytest.mark.parametrize("words", ["--help --foo", "-hx", "--version more", "-h -p"])
-def test_help_is_printed_with_any_other_options(words: str) -> None:
-    given = read([*words.split(), "a.xml"])
+@pytest.mark.parametrize("args", ["--help --foo", "-hx", "--version more", "-h -p"])
+def test_help_is_printed_with_any_other_options(args: str) -> None:
+    given = read([*args.split(), "a.xml"])
     assert given.has("--help") or given.has("--version")
 
 
@@ -109,7 +109,7 @@ def test_numbers_are_read_as_batsim_reads_them(text: str, number: int | None) ->
     assert read(["-p", "a", f"--mmax={text}"]).integer("--mmax") == number
 
 
-def test_sched_cfg_is_an_option_and_the_beginning_of_another() -> None:
+def test_sched_cfg_is_not_an_abbreviation_of_sched_cfg_file() -> None:
     assert read(["-p", "a", "--sched-cfg", "x"]).one("--sched-cfg") == "x"
     assert read(["-p", "a", "--sched-cfg-f", "x"]).one("--sched-cfg-file") == "x"
 
@@ -121,9 +121,9 @@ def test_every_option_is_read_and_in_the_help(option: Option) -> None:
         given = read(["--version", name, *values]) if name != "--version" else read([name])
         assert given.values[option.name] == [tuple(values)]
     assert "redis options" in USAGE
-    words = set(re.findall(r"(?<![\w-])--?\w[\w-]*", USAGE))
-    assert option.name.startswith("--redis-") or not words.isdisjoint(option.names)
+    named = set(re.findall(r"(?<![\w-])--?\w[\w-]*", USAGE))
+    assert option.name.startswith("--redis-") or not named.isdisjoint(option.names)
 
 
-def test_nothing_given() -> None:
+def test_defaults_without_arguments() -> None:
     assert (Given().one("--export"), Given().one("--sched-cfg"), Given().has("--energy")) == ("out", "", False)

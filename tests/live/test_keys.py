@@ -1,4 +1,4 @@
-"""Keys: files that hold them, and servers that ask for them."""
+"""Keys: key files, and servers that require them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def own(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "keys"))
 
 
-def test_keys_that_have_no_room_leave_nothing(tmp_path: Path) -> None:
-    done = run_forked("keys", "keys", cwd=tmp_path, largest_file=100)  # enough for what is said of it
+def test_keys_that_cannot_be_written_leave_no_files(tmp_path: Path) -> None:
+    done = run_forked("keys", "keys", cwd=tmp_path, largest_file=100)  # enough for its output
     assert (done.returncode, done.stderr) == (
         2,
         "pybatsched: keys/server.key_secret: cannot be written: File too large\n",
@@ -58,7 +58,7 @@ def under(umask: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_secrets_are_for_their_owner_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+def test_secret_keys_are_readable_only_by_their_owner(tmp_path: Path, umask: int) -> None:
     folder = tmp_path / "keys"
     with under(umask):
         done = run_cli("keys", str(folder))
@@ -68,14 +68,14 @@ def test_secrets_are_for_their_owner_whatever_the_umask(tmp_path: Path, umask: i
     assert keys.read_client(folder).server == keys.read_server(folder).own.public
 
 
-def test_the_directory_itself_is_for_its_owner(tmp_path: Path) -> None:
+def test_the_key_directory_is_accessible_only_to_its_owner(tmp_path: Path) -> None:
     with under(0):
         keys.make(tmp_path / "keys")
     assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("name", ["server.key", "clients/client.key", "client.key_secret"])
-def test_keys_that_are_there_stay(tmp_path: Path, name: str) -> None:
+def test_existing_keys_are_not_overwritten(tmp_path: Path, name: str) -> None:
     (tmp_path / "clients").mkdir()
     (tmp_path / name).write_text("mine")
     done = run_cli("keys", str(tmp_path))
@@ -84,7 +84,7 @@ def test_keys_that_are_there_stay(tmp_path: Path, name: str) -> None:
     assert [path.read_text() for path in tmp_path.rglob("*.key*")] == ["mine"]
 
 
-def test_other_tools_of_zeromq_read_them(made: Path) -> None:
+def test_pyzmq_reads_the_key_files(made: Path) -> None:
     from zmq.auth import load_certificate
 
     pair = keys.read_server(made).own
@@ -94,7 +94,7 @@ def test_other_tools_of_zeromq_read_them(made: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "pattern", "text", "told"),
+    ("name", "pattern", "text", "message"),
     [
         ("server.key_secret", r"(?s).*", "", "expected a public-key and a secret-key of 40 characters each"),
         ("server.key_secret", r"(?s)(.*).{9}", r"\1", "expected a public-key and a secret-key of 40 characters each"),
@@ -110,12 +110,12 @@ def test_other_tools_of_zeromq_read_them(made: Path) -> None:
         ("clients/client.key", r"public-key", "secret-key", "expected a public-key of 40 characters and no secret-key"),
     ],
 )
-def test_key_files_that_are_none(own: Path, name: str, pattern: str, text: str, told: str) -> None:
+def test_invalid_key_files_are_rejected(own: Path, name: str, pattern: str, text: str, message: str) -> None:
     path = own / name
     path.write_text(re.sub(pattern, text, path.read_text(), count=1))
     done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
     assert done.returncode == 2
-    assert f"--curve: {path}: {told}" in done.stderr
+    assert f"--curve: {path}: {message}" in done.stderr
     assert "-key = " not in done.stderr
 
 
@@ -131,7 +131,7 @@ def test_a_directory_without_keys_is_an_error(own: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
-def test_a_secret_that_others_can_read_is_none(own: Path, mode: int) -> None:
+def test_a_secret_key_readable_by_others_is_rejected(own: Path, mode: int) -> None:
     (own / "client.key_secret").chmod(mode)
     done = run_cli("simulate", *WORKLOAD, "--external", "--curve", str(own), "-e", str(own / "out"))
     assert done.returncode == 2
@@ -145,20 +145,20 @@ def test_only_the_owner_may_change_the_accepted_keys(own: Path, name: str, mode:
     path = own / name
     path.chmod(path.stat().st_mode | mode)
     done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
-    told = f"pybatsched: --curve: {path} can be written by other users, who could add their keys: chmod go-w\n"
-    assert (done.returncode, done.stderr) == (2, told)
+    message = f"pybatsched: --curve: {path} can be written by other users, who could add their keys: chmod go-w\n"
+    assert (done.returncode, done.stderr) == (2, message)
     path.chmod(path.stat().st_mode & ~0o022)
     assert len(keys.read_server(own).clients) == 1
 
 
 @pytest.mark.parametrize("name", ["", "server.key"])
-def test_by_what_a_peer_knows_the_server_is_its_owners_to_say(own: Path, name: str) -> None:
+def test_a_server_key_writable_by_others_is_rejected_by_the_peer(own: Path, name: str) -> None:
     (own / name).chmod((own / name).stat().st_mode | 0o020)
     with pytest.raises(InputError, match="can be written by other users"):
         keys.read_client(own)
 
 
-def test_no_keys_are_made_where_others_can_write(tmp_path: Path) -> None:
+def test_no_keys_are_created_in_a_directory_writable_by_others(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     done = run_cli("keys", str(tmp_path))
     assert (done.returncode, f"{tmp_path} can be written by other users" in done.stderr) == (2, True)
@@ -167,13 +167,13 @@ def test_no_keys_are_made_where_others_can_write(tmp_path: Path) -> None:
 
 def test_a_zeromq_without_curve_is_an_error(monkeypatch: pytest.MonkeyPatch, made: Path, tmp_path: Path) -> None:
     monkeypatch.setattr(zmq, "has", lambda _what: False)
-    for words in (("keys", str(tmp_path / "keys")), ("--policy", "easy", "--curve", str(made))):
-        done = run_cli(*words)
+    for args in (("keys", str(tmp_path / "keys")), ("--policy", "easy", "--curve", str(made))):
+        done = run_cli(*args)
         assert done.returncode == 2
         assert "was built without CURVE" in done.stderr
 
 
-def test_curve_is_for_conversations(made: Path, tmp_path: Path) -> None:
+def test_curve_without_an_external_scheduler_is_rejected(made: Path, tmp_path: Path) -> None:
     done = run_cli("simulate", *WORKLOAD, "--policy", "easy", "--curve", str(made), cwd=tmp_path)
     assert done.returncode == 2
     assert "--curve: expected with --external" in done.stderr
@@ -189,17 +189,17 @@ def test_with_the_right_keys_the_schedule_is_the_same(made: Path, tmp_path: Path
     assert "curve" not in (tmp_path / "out_summary.json").read_text()
 
 
-def test_a_peer_needs_two_files_of_the_directory(made: Path, tmp_path: Path) -> None:
+def test_a_peer_needs_only_its_secret_and_the_server_key(made: Path, tmp_path: Path) -> None:
     for name in ("client.key_secret", "server.key"):
         shutil.copy(made / name, tmp_path)
-    words = ("--policy", "easy", "--curve", str(made), "--allow", "127.0.0.1")
-    with Server(*words) as server:
+    args = ("--policy", "easy", "--curve", str(made), "--allow", "127.0.0.1")
+    with Server(*args) as server:
         assert simulate(server.wait_ready(), "--curve", ".", cwd=tmp_path) == (0, "")
         assert server.finish() == 0
 
 
-def test_a_message_that_has_nowhere_to_go_is_given_up() -> None:
-    """ZeroMQ takes the connection away from who was turned away; to send something there would wait for ever."""
+def test_sending_without_a_connection_ends_with_an_error() -> None:
+    """ZeroMQ closes the connection of a rejected peer; sending on it would wait for ever."""
     # patience: the event that ends the wait never comes, so any time will do
     with ExternalScheduler("ipc:///nobody/is/there", timeout_s=0.1) as scheduler:
         scheduler._socket.disconnect(scheduler.endpoint)
@@ -210,54 +210,54 @@ def test_a_message_that_has_nowhere_to_go_is_given_up() -> None:
 def test_peers_without_a_key_are_rejected_and_the_server_keeps_waiting(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "foreign")
     foreign = tmp_path / "foreign"
-    shutil.copy(made / "server.key", foreign)  # knows the server, but not by a key that the server knows
+    shutil.copy(made / "server.key", foreign)  # it knows the server key, but the server does not know its key
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(made), "--first-timeout", "600") as server:
         endpoint = server.wait_ready()
-        with Peer(endpoint) as stranger:
-            stranger.send(FIRST)
+        with Peer(endpoint) as other:
+            other.send(FIRST)
             server.wait_until_it_says(r"rejected a peer without a key or with the key of another server \(--curve\)")
         # patience: the event that ends the wait never comes, so any time will do
-        code, told = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up
+        code, output = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # either side may close it first
         # patience: the event that ends the wait never comes, so any time will do
-        assert (code, "rejected the connection (it may need keys" in told or "--timeout 0.5" in told) == (4, True)
-        code, told = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
-        assert (code, "the client key is not in its DIR/clients" in told) == (4, True)
+        assert (code, "rejected the connection (it may need keys" in output or "--timeout 0.5" in output) == (4, True)
+        code, output = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
+        assert (code, "the client key is not in its DIR/clients" in output) == (4, True)
         server.wait_until_it_says(r"rejected a peer whose key is not in DIR/clients \(--curve\)")
         assert simulate(endpoint, "--curve", str(made), cwd=tmp_path) == (0, "")
         assert server.finish() == 0
 
 
-def test_a_server_with_other_keys_is_not_the_server(made: Path, tmp_path: Path) -> None:
+def test_a_server_with_another_key_is_rejected_by_the_peer(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "other")
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "600") as server:
         # patience: the event that ends the wait never comes, so any time will do
-        code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
-        assert (code, "its keys may differ from those of --curve" in told) == (4, True)
+        code, output = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
+        assert (code, "its keys may differ from those of --curve" in output) == (4, True)
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "0.1") as server:
         assert server.finish() == 4
         assert "no message from Batsim within" in server.errors
 
 
-def test_keys_for_a_server_that_has_none(made: Path, tmp_path: Path) -> None:
+def test_a_peer_with_keys_cannot_use_a_server_without_keys(made: Path, tmp_path: Path) -> None:
     with Server("--policy", "easy") as server:
         # patience: the event that ends the wait never comes, so any time will do
-        code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
-        assert (code, "--curve" in told) == (4, True)
+        code, output = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
+        assert (code, "--curve" in output) == (4, True)
 
 
-def test_both_keys_and_an_address_are_asked_for(made: Path, tmp_path: Path) -> None:
+def test_allow_and_curve_are_both_checked(made: Path, tmp_path: Path) -> None:
     with Server("--policy", "easy", "--curve", str(made), "--allow", "192.0.2.7") as server:
         code, _ = simulate(server.wait_ready(), "--curve", str(made), cwd=tmp_path)
         assert code == 4
         server.wait_until_it_says(r"rejected a peer at 127.0.0.1 \(--allow\)")
 
 
-def test_the_dropin_batsim_has_keys(made: Path, tmp_path: Path) -> None:
+def test_the_batsim_command_can_use_keys(made: Path, tmp_path: Path) -> None:
     with Server("--policy", "easy", "--curve", str(made)) as server:
-        words = (
+        args = (
             "-p",
             str(ROOT / "platforms" / "cluster32.xml"),
             *WORKLOAD[:2],
@@ -267,5 +267,5 @@ def test_the_dropin_batsim_has_keys(made: Path, tmp_path: Path) -> None:
             str(made),
             "-q",
         )
-        assert run_cli("batsim", *words, cwd=tmp_path).returncode == 0
+        assert run_cli("batsim", *args, cwd=tmp_path).returncode == 0
         assert server.finish() == 0

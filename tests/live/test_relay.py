@@ -1,4 +1,4 @@
-"""The relay, for a Batsim that has no keys."""
+"""The relay, which connects a Batsim without keys to a server with keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Relay(Server):
         super().__init__("relay", "--to", far, "--curve", str(folder), *more)
 
 
-def test_a_batsim_without_keys_comes_in_by_the_relay(made: Path, tmp_path: Path, plain: str) -> None:
+def test_a_batsim_without_keys_can_connect_through_the_relay(made: Path, tmp_path: Path, plain: str) -> None:
     with Server("--policy", "easy", "--curve", str(made)) as server, Relay(server.wait_ready(), made) as relay:
         assert simulate(relay.wait_ready(), cwd=tmp_path) == (0, "")
         assert (server.finish(), relay.finish()) == (0, 0)
@@ -55,7 +55,7 @@ def test_a_waiting_batsim_gets_an_error_when_the_scheduler_is_lost(made: Path) -
         assert relay.finish() == 4
 
 
-def test_a_relay_that_is_not_let_in_says_so(made: Path, tmp_path: Path) -> None:
+def test_a_rejected_relay_reports_it(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "other")
     shutil.copy(made / "server.key", tmp_path / "other")
     with (
@@ -66,7 +66,7 @@ def test_a_relay_that_is_not_let_in_says_so(made: Path, tmp_path: Path) -> None:
         assert "rejected the connection (--curve)" in relay.errors
 
 
-def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path) -> None:
+def test_a_relay_to_a_server_with_other_keys_reports_it(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "other")
     with (
         Server("--policy", "easy", "--curve", str(tmp_path / "other")) as far,
@@ -79,7 +79,7 @@ def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("args", "code", "message"),
     [
         (
             ["--endpoint", "tcp://0.0.0.0:*", "--to", "tcp://127.0.0.1:1"],
@@ -100,10 +100,10 @@ def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path)
         ),
     ],
 )
-def test_relays_that_never_begin(made: Path, words: list[str], code: int, told: str) -> None:
-    done = run_cli("relay", *words, "--curve", str(made))
+def test_a_relay_that_cannot_start_reports_the_reason(made: Path, args: list[str], code: int, message: str) -> None:
+    done = run_cli("relay", *args, "--curve", str(made))
     assert done.returncode == code
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_a_relay_without_a_scheduler_sends_an_error_to_batsim(made: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_relay_without_a_scheduler_sends_an_error_to_batsim(made: Path) -> Non
 
 @contextlib.contextmanager
 def far_scheduler(made: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
-    """A socket with the keys of a server, and its endpoint: a scheduler that says what a test says."""
+    """A socket with the keys of a server, and its endpoint: a scheduler whose replies a test gives."""
     with zmq.Context() as context, context.socket(zmq.REP) as far:
         far.setsockopt(zmq.LINGER, 0)
         far.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
@@ -125,7 +125,7 @@ def far_scheduler(made: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
         yield far, far.getsockopt_string(zmq.LAST_ENDPOINT)
 
 
-def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
+def test_a_batsim_that_disconnects_before_its_reply(made: Path) -> None:
     with far_scheduler(made) as (far, endpoint), Relay(endpoint, made, "--timeout", "0") as relay:
         with Peer(relay.wait_ready()) as peer:
             peer.send(FIRST)
@@ -135,7 +135,7 @@ def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
 
 
 class Passing:
-    """A relay to a scheduler that says what a test says, in a thread: a test sets its time-out when all has been said.
+    """A relay in a thread, to a scheduler whose replies a test gives: the test sets its timeout after the last message.
 
     So no machine is too slow for it. `error` is what ended it, if it did not end well.
     """
@@ -159,7 +159,7 @@ class Passing:
         peer.send(FIRST)
         self._far.recv()
         self._far.send(b"{}")
-        assert peer.hear() == b"{}"
+        assert peer.receive() == b"{}"
 
     def finish(self) -> PeerLostError | None:
         self._thread.join(PATIENCE_S)
@@ -167,13 +167,13 @@ class Passing:
         return self.error
 
 
-def test_a_silent_batsim_is_given_up_and_gets_an_error_later(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_batsim_times_out_and_gets_an_error_later(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)
     is_given_up = threading.Event()
 
-    def refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
+    def refuse(socket: zmq.Socket[bytes], peer: bytes, error_reply: bytes) -> None:
         is_given_up.set()
-        server.await_and_refuse(socket, peer, farewell)
+        server.await_and_refuse(socket, peer, error_reply)
 
     monkeypatch.setattr(relay_module, "await_and_refuse", refuse)
     with far_scheduler(made) as (far, endpoint):
@@ -184,8 +184,8 @@ def test_a_silent_batsim_is_given_up_and_gets_an_error_later(made: Path, monkeyp
             passing.relay._timeout_s = 0.1
             assert is_given_up.wait(PATIENCE_S)
             assert b"pybatsched relay: no message from Batsim for" in peer.ask(FIRST)
-        told = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
-        assert re.match(told, str(passing.finish()))
+        message = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
+        assert re.match(message, str(passing.finish()))
 
 
 @pytest.mark.parametrize("limit_s", [0, 0.1])
@@ -194,10 +194,10 @@ def test_a_lost_batsim_is_noticed_while_another_connection_is_open(made: Path, l
         passing = Passing(made, far, endpoint)
         with Peer(passing.endpoint) as peer:
             passing.exchange(peer)
-            stranger = Peer(passing.endpoint)
-            assert b"busy with another Batsim" in stranger.ask(FIRST)
-        with stranger:
+            other = Peer(passing.endpoint)
+            assert b"busy with another Batsim" in other.ask(FIRST)
+        with other:
             wait_until(lambda: len(passing.relay._near_watch._open) == 1)
-            assert b"busy with another Batsim" in stranger.ask(FIRST)  # so ZeroMQ has done with the other one
+            assert b"busy with another Batsim" in other.ask(FIRST)  # so ZeroMQ has done with the other one
             passing.relay._timeout_s = limit_s
             assert passing.finish() is None

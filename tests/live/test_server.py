@@ -1,4 +1,4 @@
-"""The real process on a real socket: recorded conversations, broken messages, peers that vanish or fall silent."""
+"""The real server process on a real socket: recorded conversations, invalid messages, lost or silent peers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALL = recordings()
 WHOLE = [r for r in ALL if r.ends and r.exit_code == 0]
 BROKEN_OFF = [r for r in ALL if r not in WHOLE and r.is_readable]
 
-# What a scheduler cannot know, or is not asked: Batsim's own abort is the first to tell.
+# What a scheduler cannot know: only Batsim's abort shows it.
 UNSEEN = {
     "bad-query-without-energy": "whether -E was given is not in SIMULATION_BEGINS",
     "bad-state-without-energy": "the same",
@@ -53,7 +53,7 @@ def same(request: bytes, reply: bytes, recorded: bytes) -> bool:
 
 
 @pytest.mark.parametrize("recording", WHOLE, ids=lambda r: r.name)
-def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_path: Path) -> None:
+def test_a_recorded_conversation_is_replayed_to_its_end(recording: Recording, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with scripted(recording, journal) as server, Peer(server.wait_ready()) as peer:
         for request, recorded in zip(recording.requests, recording.replies, strict=True):
@@ -65,7 +65,7 @@ def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_
 
 
 @pytest.mark.parametrize("recording", BROKEN_OFF, ids=lambda r: r.name)
-def test_what_batsim_did_not_survive_is_caught_before_it_leaves(recording: Recording, tmp_path: Path) -> None:
+def test_replies_that_would_abort_batsim_are_not_sent(recording: Recording, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with scripted(recording, journal) as server, Peer(server.wait_ready()) as peer:
         for request, recorded in zip(recording.requests, recording.replies, strict=True):
@@ -126,9 +126,9 @@ def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path
     with Server(*arguments) as server, Peer(server.wait_ready()) as peer:
         for request in first_messages(stage):
             peer.ask(request)
-        farewell = peer.ask(raw)
+        error_reply = peer.ask(raw)
         assert server.finish() == 3, server.errors
-    assert structure_error(farewell.decode()), "Batsim must not take the farewell for an answer"
+    assert structure_error(error_reply.decode()), "Batsim must not take the error_reply for an answer"
     assert f"message {stage + 1}" in server.errors
     assert expected in server.errors
     assert "Traceback" not in server.errors
@@ -141,7 +141,7 @@ def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path
 
 
 @pytest.mark.parametrize("stage", [0, 1])
-def test_a_message_in_parts_is_refused(stage: int, tmp_path: Path) -> None:
+def test_a_multipart_message_is_rejected(stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
         for request in first_messages(stage):
@@ -163,7 +163,7 @@ def test_a_second_start_does_not_touch_the_journal_of_the_first(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_peer_that_vanishes_is_noticed_without_any_time_limit(stage: int, tmp_path: Path) -> None:
+def test_a_lost_peer_is_detected_without_a_timeout(stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with Server("--policy", "easy", "--timeout", "0", "--journal", str(journal)) as server:
         with Peer(server.wait_ready()) as peer:
@@ -176,7 +176,7 @@ def test_a_peer_that_vanishes_is_noticed_without_any_time_limit(stage: int, tmp_
     assert run_cli("replay", str(journal)).returncode == 0
 
 
-def test_a_peer_that_vanishes_without_waiting_for_its_reply() -> None:
+def test_a_peer_that_disconnects_before_its_reply_is_detected() -> None:
     with Server("--policy", "easy", "--timeout", "0", "-v") as server:
         peer = Peer(server.wait_ready())
         peer.send(recording("plain").requests[0])
@@ -187,7 +187,7 @@ def test_a_peer_that_vanishes_without_waiting_for_its_reply() -> None:
 
 @contextmanager
 def idle(endpoint: str) -> Iterator[None]:
-    """A stranger that is connected and never says a word."""
+    """A client that is connected and never sends a message."""
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         events = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
@@ -204,26 +204,26 @@ socket = zmq.Context().socket(zmq.REQ)
 socket.connect(sys.argv[1])
 socket.send(os.fsencode(sys.argv[2]))
 socket.recv()
-print("heard", flush=True)
+print("replied", flush=True)
 signal.pause()
 """
 
 
 @pytest.mark.parametrize("kind", ["tcp", "ipc"])
-def test_a_peer_that_is_killed_is_noticed_though_strangers_are_connected(kind: str, tmp_path: Path) -> None:
+def test_a_killed_peer_is_detected_while_other_clients_are_connected(kind: str, tmp_path: Path) -> None:
     place = f"ipc://{tmp_path}/socket" if kind == "ipc" else "tcp://127.0.0.1:*"
     with Server("--policy", "easy", "--timeout", "0", endpoint=place) as server, idle(server.wait_ready()):
         command = [sys.executable, "-c", PEER, server.endpoint, first_messages(1)[0].decode()]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as peer:
             assert peer.stdout is not None
-            assert peer.stdout.readline() == b"heard\n"
+            assert peer.stdout.readline() == b"replied\n"
             with idle(server.endpoint):
                 peer.kill()
                 assert server.finish() == 4
     assert "closed its connection after message 1" in server.errors
 
 
-def test_a_peer_that_vanishes_is_noticed_though_a_second_batsim_stays() -> None:
+def test_a_lost_peer_is_detected_while_a_second_batsim_is_connected() -> None:
     begin = recording("plain").requests[0]
     with Server("--policy", "easy", "--timeout", "0") as server, Peer(server.wait_ready()) as two:
         with Peer(server.endpoint) as one:
@@ -232,7 +232,7 @@ def test_a_peer_that_vanishes_is_noticed_though_a_second_batsim_stays() -> None:
         assert server.finish() == 4
 
 
-def test_a_connection_that_gets_the_number_of_the_peers_is_not_taken_for_it() -> None:
+def test_a_new_connection_with_the_file_descriptor_of_the_peer_is_not_the_peer() -> None:
     with Server("--policy", "easy", "--timeout", "0") as server:
         with Peer(server.wait_ready()) as peer:
             peer.ask(first_messages(1)[0])
@@ -241,7 +241,7 @@ def test_a_connection_that_gets_the_number_of_the_peers_is_not_taken_for_it() ->
 
 
 def test_a_peer_with_an_old_zeromq_is_watched_too() -> None:
-    """In ZMTP 1.0 nobody can tell by which connection a message came: all are watched."""
+    """In ZMTP 1.0 the connection of a message is unknown: all connections are watched."""
     request = first_messages(1)[0]
     with Server("--policy", "easy", "--timeout", "0") as server:
         port = int(server.wait_ready().rpartition(":")[2])
@@ -263,11 +263,11 @@ def test_which_connection_is_watched(has_keys: bool) -> None:
         router.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
         port = router.bind_to_random_port("tcp://127.0.0.1")
 
-        def stranger() -> socket.socket:
+        def other_client() -> socket.socket:
             return socket.create_connection(("127.0.0.1", port))
 
         @contextmanager
-        def heard() -> Iterator[None]:
+        def connected_peer() -> Iterator[None]:
             with context.socket(zmq.REQ) as peer:
                 peer.setsockopt(zmq.LINGER, 0)
                 if has_keys:
@@ -280,24 +280,24 @@ def test_which_connection_is_watched(has_keys: bool) -> None:
                 yield
 
         assert watch.is_gone()
-        with stranger():
+        with other_client():
             wait_until(lambda: not watch.is_gone())  # it might be the peer
-            with heard():
+            with connected_peer():
                 assert not watch.is_gone()
             wait_until(watch.is_gone)
-            with stranger():  # its connection gets the number of the peer's
+            with other_client():  # its connection gets the number of the peer's
                 wait_until(lambda: len(watch._open) == 2 or not watch.is_gone())
                 assert watch.is_gone()
-                with heard():
+                with connected_peer():
                     assert not watch.is_gone()
-        with heard():
+        with connected_peer():
             wait_until(lambda: watch.is_gone() or len(watch._open) == 1)
             assert not watch.is_gone()
 
 
 @contextmanager
-def said_at_once(endpoint: str, requests: list[bytes]) -> Iterator[None]:
-    """A peer whose messages are all under way before the first reply, and who then is silent.
+def messages_sent_at_once(endpoint: str, requests: list[bytes]) -> Iterator[None]:
+    """A peer that sends all its messages before the first reply, and then is silent.
 
     So there is no pause between them that the server could take for silence, however slow this machine is.
     """
@@ -313,14 +313,14 @@ def said_at_once(endpoint: str, requests: list[bytes]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_peer_that_falls_silent_is_diagnosed(stage: int, tmp_path: Path) -> None:
+def test_a_silent_peer_is_reported(stage: int, tmp_path: Path) -> None:
     conversation = recording("kill-race-same-instant").directory / "conversation.jsonl"
     journal = tmp_path / "run.pbj"
     policy = ("--policy", SCRIPTED, "-o", f"conversation={conversation}") if stage == 3 else ("--policy", "easy")
     requests = recording("kill-race-same-instant").requests[:stage]
     # patience: the event that ends the wait never comes, so any time will do
     arguments = (*policy, "--timeout", "1", "--journal", str(journal))
-    with Server(*arguments) as server, said_at_once(server.wait_ready(), requests):
+    with Server(*arguments) as server, messages_sent_at_once(server.wait_ready(), requests):
         assert server.finish() == 4
     # patience: the event that ends the wait never comes, so any time will do
     assert "(--timeout 1)" in server.errors
@@ -331,20 +331,20 @@ def test_a_peer_that_falls_silent_is_diagnosed(stage: int, tmp_path: Path) -> No
         assert "3 running, 0 waiting" in server.errors
 
 
-def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
+def test_the_report_of_a_silent_peer_names_waiting_jobs() -> None:
     jobs = b",".join(
         b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":4,"walltime":60}}}' % i
         for i in range(14)
     )
     requests = [recording("plain").requests[0], b'{"now":0,"events":[' + jobs + b"]}"]
     # patience: the event that ends the wait never comes, so any time will do
-    with Server("--policy", "easy", "--timeout", "1") as server, said_at_once(server.wait_ready(), requests):
+    with Server("--policy", "easy", "--timeout", "1") as server, messages_sent_at_once(server.wait_ready(), requests):
         assert server.finish() == 4
     assert "waiting: w0!1 since 0.0, requests 4 processors" in server.errors
     assert "waiting: and 3 more" in server.errors
 
 
-def test_the_first_message_may_take_for_ever() -> None:
+def test_the_timeout_does_not_apply_before_the_first_message() -> None:
     # patience: counted from the first message, which is the last
     with Server("--policy", "easy", "--timeout", "0.1") as server, Peer(server.wait_ready()) as peer:
         # patience: nothing must happen meanwhile; a shorter time proves less
@@ -362,7 +362,7 @@ def test_timeout_0_waits_for_ever() -> None:
 
 @pytest.mark.parametrize("signum", SIGNALS)
 @pytest.mark.parametrize("stage", [0, 1, 2])
-def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, stage: int, tmp_path: Path) -> None:
+def test_signals_end_the_server_and_the_journal_is_complete(signum: signal.Signals, stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
         for request in first_messages(stage):
@@ -380,7 +380,7 @@ def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, 
         assert (replayed.returncode, "identical" in replayed.stdout) == (2, False)  # nothing was compared
 
 
-def test_a_port_in_use_is_said() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -411,7 +411,7 @@ def test_the_default_endpoint_is_this_machine_only() -> None:
     assert DEFAULT_ENDPOINT == "tcp://127.0.0.1:28000"
 
 
-def test_verbose_tells_the_conversation() -> None:
+def test_verbose_shows_the_messages() -> None:
     with Server("--policy", "fcfs", "-v") as server, Peer(server.wait_ready()) as peer:
         for request in recording("requeue-no-ack").requests[:2]:
             peer.ask(request)
@@ -422,7 +422,7 @@ def test_verbose_tells_the_conversation() -> None:
     assert "t=0\n  <- JobSubmitted w0!long\n  -> ExecuteJob w0!long 0-2   # head of the queue\n" in server.errors
 
 
-def test_the_summary_tells_how_jobs_ended_and_why_some_were_rejected() -> None:
+def test_the_summary_shows_how_jobs_ended_and_why_some_were_rejected() -> None:
     job = b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":%d}}}'
     with Server("--policy", "conservative") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])
@@ -445,7 +445,7 @@ def test_jobs_left_over_at_the_end_give_code_5() -> None:
     assert "1 job unfinished: w0!a (running)" in server.errors
 
 
-def test_a_second_batsim_on_the_same_endpoint_is_refused_and_the_first_goes_on() -> None:
+def test_a_second_batsim_on_the_same_endpoint_is_rejected_and_the_first_continues() -> None:
     begin = recording("plain").requests[0]
     with Server("--policy", "easy") as server, Peer(server.wait_ready()) as one, Peer(server.endpoint) as two:
         one.ask(begin)
@@ -464,7 +464,7 @@ def test_a_second_begin_of_the_same_peer_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"GET / HTTP/1.0\r\n\r\n", b"\x01\x00\x05\x00junk", bytes(range(256)), b""])
-def test_stray_bytes_on_the_port_do_no_harm(junk: bytes) -> None:
+def test_bytes_that_are_not_a_message_are_ignored(junk: bytes) -> None:
     def stray(endpoint: str) -> None:
         for _ in range(5):
             with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2]))) as connection:
@@ -509,22 +509,24 @@ class Bad(Policy):
         ("pass", "return [7] if self.jobs else []", "known decision"),
     ],
 )
-def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str, expected: str, tmp_path: Path) -> None:
+def test_a_failing_policy_gives_code_6_and_an_error_reply(
+    hook: str, decide: str, expected: str, tmp_path: Path
+) -> None:
     path = tmp_path / "bad.py"
     path.write_text(BROKEN_POLICY.format(hook, decide))
     with Server("--policy", f"{path}:Bad") as server, Peer(server.wait_ready()) as peer:
         for request in recording("plain").requests[:3]:
-            farewell = peer.ask(request)
-            if structure_error(farewell.decode()):
+            error_reply = peer.ask(request)
+            if structure_error(error_reply.decode()):
                 break
         assert server.finish() == 6
     assert expected in server.errors
     assert str(path) in server.errors
     assert "Traceback" not in server.errors
-    assert structure_error(farewell.decode())
+    assert structure_error(error_reply.decode())
 
 
-def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path) -> None:
+def test_a_feature_missing_in_batsim_is_reported_with_its_option(tmp_path: Path) -> None:
     path = tmp_path / "needy.py"
     path.write_text(
         "from pybatsched import BatsimFeature, Policy\n"
@@ -548,7 +550,7 @@ def test_options_from_batsim_are_checked_when_they_come() -> None:
 
 
 @pytest.mark.parametrize("has_left", [True, False])
-def test_a_second_peer_that_keeps_asking_does_not_hide_that_the_first_is_lost(has_left: bool) -> None:
+def test_a_lost_peer_is_detected_while_a_second_peer_keeps_sending(has_left: bool) -> None:
     """The second peer leaves no pause of silence. The first one leaves, or stays and sends nothing."""
     begin = recording("plain").requests[0]
     with (

@@ -1,4 +1,4 @@
-"""How a scheduler ends that is stopped from outside when Batsim has ended, as Docker Compose does it."""
+"""A server that is stopped from outside after Batsim has ended, as by Docker Compose."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pybatsched.testing import FakeBatsim, Workload, plan_for
 
 
 class Served:
-    """EASY on a real socket, in a thread that hears of a signal when a test says so: `look` raises it.
+    """EASY on a real socket, in a thread that gets a signal when a test sends it: `look` raises it.
 
     `watch` knows whether the peer is connected, and `ended_by` is what ended it.
     """
@@ -49,19 +49,19 @@ class Served:
             self.ended_by = error
 
     def start(self) -> str:
-        """Serve. Gives the endpoint."""
+        """Serve. Return the endpoint."""
         self._thread.start()
         return self._endpoints.get(timeout=PATIENCE_S)
 
     def finish(self) -> BaseException | None:
-        """Wait for the end. Gives what ended it."""
+        """Wait for the end. Return what ended it."""
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
         return self.ended_by
 
 
 def test_a_stop_after_a_lost_batsim_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compose stops the scheduler as soon as Batsim has ended, before the scheduler would notice by itself."""
+    """Compose stops the scheduler as soon as Batsim has ended, before the scheduler would notice."""
 
     def stop_when_it_has_left() -> None:
         if served.session.n_messages == 2 and served.watch.is_gone():
@@ -81,7 +81,7 @@ def test_a_stop_after_a_lost_batsim_is_reported(monkeypatch: pytest.MonkeyPatch)
 def test_a_batsim_that_disconnects_after_the_signal_was_not_lost_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Compose stops both at once, while the policy thinks: Batsim hears of it in the reply, and may be quick to go."""
+    """Compose stops both at once, while the policy decides: Batsim gets the reply, and may disconnect quickly."""
     reply = server.send
 
     def reply_and_see_it_leave(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:

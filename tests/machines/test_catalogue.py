@@ -1,4 +1,4 @@
-"""Each machine: how many hosts and cores, of which classes, with which ids; and that it can be simulated on."""
+"""Each machine: its numbers of hosts and cores, classes and ids, and a simulation on it."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def test_classes_are_in_a_row_in_the_order_of_ids(name: str, rows: list[tuple[st
     ("name", "key", "size"),
     [("ricc", "node", 8), ("rackham", "node", 20), ("rackham-node", "node", 1), ("sx-aurora", "vh", 8)],
 )
-def test_neighbours_share_a_number(name: str, key: str, size: int) -> None:
+def test_hosts_of_one_node_have_the_same_node_number(name: str, key: str, size: int) -> None:
     platform = platform_of(name)
     assert [int(host.properties[key]) for host in platform.compute] == [i // size for i in range(platform.n_procs)]
 
 
 @pytest.mark.parametrize("name", ["curie-core", "intrepid-core", "intrepid-node", "ricc", "rackham", "sx-aurora"])
 def test_ids_follow_the_numbers_in_the_names(name: str) -> None:
-    """Batsim sorts names as text; they must come out as the file has them, none of them twice."""
+    """Batsim sorts names as text; they must be unique and in the order of the file."""
     hosts = platform_of(name).compute
     assert len({host.name for host in hosts}) == len(hosts)
     numbers = [[int(digits) for digits in re.findall(r"\d+", host.name)] for host in hosts]
@@ -104,7 +104,7 @@ def test_ids_follow_the_numbers_in_the_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_batsim_would_take_each_and_its_messages_are_free(name: str) -> None:
+def test_each_machine_is_valid_for_batsim_and_its_messages_take_no_time(name: str) -> None:
     source = names.find(name)
     assert not [finding.text for finding in check(source.data(), name, energy="energy" in name) if finding.is_refused]
     platform = source.read()
@@ -123,7 +123,7 @@ def test_rackham_has_its_file_system_as_a_storage_host() -> None:
     assert text.count('bandwidth="100000000Bps"') == 486  # a link of 0.1 GB/s for each node
 
 
-def test_sx_aurora_says_how_fast_it_swaps() -> None:
+def test_sx_aurora_has_its_swap_bandwidth() -> None:
     assert {host.properties["swap_bw_gbps"] for host in platform_of("sx-aurora").compute} == {"6.0"}
 
 
@@ -134,16 +134,16 @@ def test_intrepid_is_a_torus_with_a_host_as_its_gateway() -> None:
 
 
 @pytest.mark.parametrize("name", list(names.shipped()))
-def test_the_files_in_platforms_are_those_we_would_write(name: str) -> None:
+def test_the_files_in_platforms_equal_the_generated_ones(name: str) -> None:
     assert (PLATFORMS / f"{name}.xml").read_text() == names.find(name).text, "run: make platforms"
 
 
-def test_no_other_machines_lie_in_platforms() -> None:
+def test_platforms_has_no_other_files() -> None:
     assert {path.stem for path in PLATFORMS.iterdir()} == {*names.shipped(), "cluster32"}
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_every_number_says_where_it_is_from(machine: Machine) -> None:
+def test_every_number_has_a_source(machine: Machine) -> None:
     real = replace(names.machine_of(f"{machine.name}-{machine.units[-1].name}")[1], energy=machine.has_power)
     text = platform_xml(machine, replace(real, real_network=True))
     sources = [

@@ -1,4 +1,4 @@
-"""The variants of a machine: enlarged, scaled, with power, for older versions, with a real network."""
+"""Variants of a machine: enlarged, scaled, with power, for older versions, with a real network."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def made(machine: Machine, variant: Variant) -> Platform:
 
 
 @given(st.integers(1, 10**7))
-def test_numbers_of_equal_width(n: int) -> None:
+def test_host_numbers_have_equal_width(n: int) -> None:
     numbers = equal_width(n)
     assert len(numbers) == n
     assert len(str(numbers[0])) == len(str(numbers[-1]))
     assert numbers[0] > 0
 
 
-def test_the_example_of_the_facts() -> None:
+def test_host_numbers_of_curie() -> None:
     assert equal_width(93_312) == range(100_000, 193_312)
 
 
@@ -124,7 +124,7 @@ def test_a_real_network_costs_time_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "variant", "said"),
+    ("machine", "variant", "message"),
     [
         (CURIE, Variant("pset"), "curie: unknown unit 'pset'; expected one of core, node"),
         (CURIE, Variant(alpha=1.0), "alpha is 1; expected a share from 0 to below 1"),
@@ -140,12 +140,12 @@ def test_a_real_network_costs_time_and_says_so() -> None:
         (CURIE, Variant(batsim="6.0"), "unknown Batsim version 6.0; expected one of 3.1, 4.0, 4.1, 4.2, 5.0"),
     ],
 )
-def test_variants_that_cannot_be_had(machine: Machine, variant: Variant, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_invalid_variants_are_rejected(machine: Machine, variant: Variant, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         platform_xml(machine, variant)
 
 
-def test_texts_cannot_break_the_file() -> None:
+def test_texts_are_escaped_in_xml() -> None:
     """Titles and sources go into comments, where two dashes end one; names go into attributes."""
     part = replace(CURIE.classes[0], sources=("a -- b --> c",), properties={"x": '"<&>'})
     odd = replace(CURIE, title="--><evil/>", classes=(part,))
@@ -153,7 +153,7 @@ def test_texts_cannot_break_the_file() -> None:
     assert platform.compute[0].properties["x"] == '"<&>'
 
 
-def test_names() -> None:
+def test_names_of_machines_and_variants() -> None:
     assert names.variant_of("curie") == (CURIE, Variant())
     assert names.variant_of("curie-node-energy") == (CURIE, Variant("node", energy=True))
     assert names.variant_of("grid5000-pwa") is not None
@@ -172,7 +172,7 @@ def test_a_name_with_a_scale() -> None:
     assert names.variant_of("atlantis@2") is None
 
 
-def test_a_file_wins_over_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_preferred_to_a_machine_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert names.find("curie").path is None
     (tmp_path / "curie").write_text(platform_xml(RICC, Variant()))

@@ -1,4 +1,4 @@
-"""Two runs side by side, and when the second counts as a step back."""
+"""Two runs compared, and when the second is judged worse."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_conditions(text: str, before: float, after: float, holds: bool) -> None
 @pytest.mark.parametrize(
     "text", ["", "m", "m >", "> 5", "m > x", "m => 5", "m > 5%", "m > 5 +", "m > 5%%", "m n > 5", "m > inf"]
 )
-def test_conditions_that_mean_nothing(text: str) -> None:
+def test_invalid_conditions_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="--fail-if"):
         read_condition(text)
 
 
 @given(st.floats(0.001, 1e9), st.floats(0.001, 1e9), st.floats(0, 1000))
-def test_a_rise_by_more_than_x_per_cent_is_just_that(before: float, after: float, percent: float) -> None:
+def test_a_relative_condition_compares_with_the_percentage(before: float, after: float, percent: float) -> None:
     held = read_condition(f"m > +{percent:.6f}%").holds(before, after)
     bound = before * (1 + round(percent, 6) / 100)
     if not math.isclose(after, bound, rel_tol=1e-9):
@@ -95,7 +95,7 @@ def test_relative_changes() -> None:
 def compare(base: Path, after: dict[str, Any], *conditions: str) -> tuple[int, str, str]:
     path = base.with_name("b_summary.json")
     path.write_text(json.dumps(after))
-    flags = [word for condition in conditions for word in ("--fail-if", condition)]
+    flags = [text for condition in conditions for text in ("--fail-if", condition)]
     done = run_cli("compare", str(base), str(path), *flags)
     return done.returncode, done.stdout, done.stderr
 
@@ -104,38 +104,38 @@ def test_the_command_prints_both_and_judges(base: Path) -> None:
     code, out, _ = compare(base, summary(mean_bounded_slowdown=2.05), "mean_bounded_slowdown > +5%")
     assert code == 0
     assert "mean_bounded_slowdown       2   2.05  +2.50%" in out
-    code, out, said = compare(base, summary(mean_bounded_slowdown=3.0), "mean_bounded_slowdown > +5%", "n_killed > 0")
+    code, out, output = compare(base, summary(mean_bounded_slowdown=3.0), "mean_bounded_slowdown > +5%", "n_killed > 0")
     assert code == 7
     assert "mean_bounded_slowdown       2      3  +50.00%" in out
-    assert "mean_bounded_slowdown > +5%: mean_bounded_slowdown was 2, is 3 (+50.00%)" in said
-    assert "n_killed" not in said
+    assert "mean_bounded_slowdown > +5%: mean_bounded_slowdown was 2, is 3 (+50.00%)" in output
+    assert "n_killed" not in output
 
 
 def test_a_metric_without_a_value_fails_its_condition(base: Path) -> None:
     """No job ran: that is no improvement."""
-    code, _, said = compare(base, summary(mean_wait_s=None), "mean_wait_s > +5%")
+    code, _, output = compare(base, summary(mean_wait_s=None), "mean_wait_s > +5%")
     assert code == 7
-    assert "mean_wait_s has no value in" in said
+    assert "mean_wait_s has no value in" in output
 
 
 def test_different_inputs_are_reported(base: Path) -> None:
     after = summary() | {"inputs": {"workloads": [{"file": "w.json", "sha256": "11"}]}}
-    code, _, said = compare(base, after)
+    code, _, output = compare(base, after)
     assert code == 0
-    assert "the two runs have different inputs: workloads" in said
-    code, _, said = compare(base, summary() | {"memory_unit": "MB"})  # a summary that does not say it means KB
-    assert (code, "the two runs have different inputs: memory_unit" in said) == (0, True)
+    assert "the two runs have different inputs: workloads" in output
+    code, _, output = compare(base, summary() | {"memory_unit": "MB"})  # a summary without a unit means KB
+    assert (code, "the two runs have different inputs: memory_unit" in output) == (0, True)
     assert "different inputs" not in compare(base, summary() | {"memory_unit": "KB"})[2]
 
 
 def test_an_unknown_metric_lists_those_there_are(base: Path) -> None:
-    code, _, said = compare(base, summary(), "slowdown > +5%")
+    code, _, output = compare(base, summary(), "slowdown > +5%")
     assert code == 2
-    assert "no metric 'slowdown' in both runs; expected one of ended_at, mean_bounded_slowdown" in said
+    assert "no metric 'slowdown' in both runs; expected one of ended_at, mean_bounded_slowdown" in output
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "expected a summary in JSON"),
         ("[]", "expected a JSON object with format 'pybatsched-summary'"),
@@ -147,12 +147,12 @@ def test_an_unknown_metric_lists_those_there_are(base: Path) -> None:
         ("[" * 100_000, "expected a summary in JSON"),
     ],
 )
-def test_files_that_are_no_summaries(content: str, said: str, base: Path) -> None:
+def test_files_that_are_not_summaries_are_rejected(content: str, message: str, base: Path) -> None:
     path = base.with_name("b_summary.json")
     path.write_text(content)
     with pytest.raises(InputError, match="b_summary.json") as error:
         comparison.read_summary(str(path))
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_missing_file(base: Path) -> None:
@@ -191,5 +191,5 @@ def test_runs_are_compared_by_their_prefixes(base: Path) -> None:
     for before, after in ((named, "out/"), (base.name, named), ("kept.txt", named)):
         assert run_cli("compare", before, after, "--fail-if", "n_jobs != +0", cwd=place).returncode == 0
     done = run_cli("compare", named, "none", cwd=place)
-    said = "pybatsched: none_summary.json: cannot be read: No such file or directory\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    message = "pybatsched: none_summary.json: cannot be read: No such file or directory\n"
+    assert (done.returncode, done.stderr) == (2, message)

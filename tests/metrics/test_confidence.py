@@ -34,7 +34,7 @@ def test_quantiles_are_those_of_tables(dof: int, wanted: tuple[float, float]) ->
 
 
 @given(st.floats(0.01, 0.999))
-def test_where_there_are_formulas_quantiles_are_theirs(level: float) -> None:
+def test_quantiles_equal_the_formulas_for_small_degrees_of_freedom(level: float) -> None:
     """One degree of freedom is Cauchy's distribution, two have an algebraic one."""
     assert student_t(level, 1) == pytest.approx(math.tan(math.pi * level / 2), rel=1e-9)
     assert student_t(level, 2) == pytest.approx(level * math.sqrt(2 / (1 - level * level)), rel=1e-9)
@@ -55,7 +55,7 @@ def test_with_many_degrees_of_freedom_it_is_the_normal_distribution() -> None:
 
 
 @pytest.mark.parametrize(("level", "dof"), [(0.0, 3), (1.0, 3), (0.95, 0)])
-def test_what_has_no_quantile(level: float, dof: int) -> None:
+def test_invalid_levels_and_degrees_of_freedom_are_rejected(level: float, dof: int) -> None:
     with pytest.raises(ValueError, match="expected a level between 0 and 1"):
         student_t(level, dof)
 
@@ -68,7 +68,7 @@ def test_an_interval_worked_out_by_hand() -> None:
     assert (round(found.low, 3), round(found.high, 3)) == (3.334, 7.666)
 
 
-def test_one_value_has_no_interval_and_none_no_mean() -> None:
+def test_one_value_has_no_interval_and_no_values_have_no_mean() -> None:
     assert estimate([]) is None
     one = estimate([7.0])
     assert one == Estimate(1, 7.0, None)
@@ -77,7 +77,7 @@ def test_one_value_has_no_interval_and_none_no_mean() -> None:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30), st.floats(0.001, 1000), st.floats(-1e6, 1e6))
-def test_intervals_go_with_their_values(values: list[float], factor: float, shift: float) -> None:
+def test_intervals_scale_and_shift_with_the_values(values: list[float], factor: float, shift: float) -> None:
     found, moved = estimate(values), estimate([factor * value + shift for value in values])
     assert found is not None
     assert moved is not None
@@ -90,8 +90,8 @@ def test_intervals_go_with_their_values(values: list[float], factor: float, shif
     assert wider.half >= found.half
 
 
-def test_the_level_has_one_home() -> None:
-    """Whoever tells an interval tells this level: a text of its own would be wrong the day it changes."""
+def test_the_confidence_level_is_defined_in_one_place() -> None:
+    """Every text with an interval uses this constant: a copy would be wrong after a change."""
     assert f"{100 * LEVEL:g} %" == LEVEL_TEXT
     own = [path.name for path in (ROOT / "pybatsched").rglob("*.py") if f"{LEVEL_TEXT} " in path.read_text()]
     assert own == []

@@ -1,4 +1,4 @@
-"""The energy of runs: the same in all that shows it, and as Batsim's own files have it."""
+"""The energy of runs: the same in all outputs, and equal to Batsim's files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pybatsched.metrics import energy
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.runs import read_run
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import LOADED, with_load
+from pybatsched.workload.prepare import LOADED, with_cpu_load
 
 LOG = (
     line(1, 0, run=100, allocated=2, requested_s=120),
@@ -31,7 +31,7 @@ LOG = (
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Have a platform of 20 cores that draw 4.5 W idle and 12.5 W at work, and the log as delays and as work."""
+    """A platform of 20 cores that draw 4.5 W idle and 12.5 W busy, and the log as delays and as work."""
     (tmp_path / "p.xml").write_text(names.find("rackham-128gb-core-energy@0.002").text)
     log(tmp_path, *LOG)
     for name, more in (("delays", ()), ("work", ("--cpu-load",))):
@@ -60,8 +60,8 @@ def test_energy_is_the_same_wherever_it_is_shown(name: str, place: Path) -> None
     for key, title in energy.TITLES.items():
         (shown,) = [text for text in done.stdout.splitlines() if text.startswith(f"{title}  ")]
         assert shown.endswith(energy.energy_text(parts[key]))
-    told = json.loads(run_cli("metrics", "out", "--json", cwd=place).stdout)["out"]
-    assert {key: told[key]["total"] for key in parts} == pytest.approx(parts)
+    result = json.loads(run_cli("metrics", "out", "--json", cwd=place).stdout)["out"]
+    assert {key: result[key]["total"] for key in parts} == pytest.approx(parts)
     compared = run_cli("compare", "out_summary.json", "out_summary.json", "--fail-if", "energy_j > +1%", cwd=place)
     assert compared.returncode == 0
     assert all(f"\n{key} " in compared.stdout for key in parts)
@@ -90,7 +90,7 @@ def test_batsims_own_files_are_read(tmp_path: Path) -> None:
     assert found.rest_j == found.total_j - found.jobs_j > 0
 
 
-def test_shared_hosts_count_twice_so_there_is_no_rest() -> None:
+def test_with_shared_hosts_there_is_no_rest_energy() -> None:
     assert Energy(100.0, 120.0).rest_j is None
     assert Energy(100.0, 100.0000004).rest_j == 0
     assert Energy(100.0, 120.0).as_dict() == {"energy_j": 100.0, "energy_jobs_j": 120.0, "energy_rest_j": None}
@@ -106,7 +106,7 @@ def test_a_damaged_table_is_an_error(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------- convert --cpu-load
 
 
-def test_convert_says_what_becomes_of_delays(place: Path) -> None:
+def test_convert_reports_how_delays_are_changed(place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", "--cpu-load", "--platform", "p.xml", cwd=place)
     assert done.stdout.splitlines() == [
         "3 jobs read, 3 kept, 0 dropped",
@@ -123,21 +123,21 @@ def test_convert_says_what_becomes_of_delays(place: Path) -> None:
 
 def test_hosts_of_several_speeds_and_cores_are_noted(place: Path) -> None:
     args = ("--cpu-load", "--platform", "curie-node-energy@0.002")
-    said = run_cli("workload", "convert", "log.swf", "w.json", *args, cwd=place).stdout
-    assert "2 of 12 hosts are not as fast as most (2.16e+10 flop/s): there jobs take other times" in said
-    assert "hosts have 16 cores, and work on a host keeps one of them busy: a load of 1/16" in said
+    output = run_cli("workload", "convert", "log.swf", "w.json", *args, cwd=place).stdout
+    assert "2 of 12 hosts are not as fast as most (2.16e+10 flop/s): there jobs take other times" in output
+    assert "hosts have 16 cores, and work on a host keeps one of them busy: a load of 1/16" in output
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--cpu-load",), "--cpu-load: expected --platform FILE|NAME, which has the speed of hosts"),
         (("--cpu-load", "--platform", "p.xml", "--profile", "delay"), "--cpu-load: expected without --profile"),
     ],
 )
-def test_what_load_needs(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_cpu_load_needs_a_platform_with_speeds(args: tuple[str, ...], message: str, place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", *args, cwd=place)
-    assert (done.returncode, said in done.stderr) == (2, True)
+    assert (done.returncode, message in done.stderr) == (2, True)
 
 
 def test_parts_of_composed_profiles_are_loaded_too() -> None:
@@ -149,7 +149,7 @@ def test_parts_of_composed_profiles_are_loaded_too() -> None:
         "nested": {"type": "composed", "seq": ["ab"]},
     }
     jobs = [{"id": name, "subtime": 0, "res": 1, "profile": name} for name in profiles]
-    made, report = with_load(Workload(jobs, profiles, 1), 2e9)
+    made, report = with_cpu_load(Workload(jobs, profiles, 1), 2e9)
     assert made.profiles == {
         **profiles,
         "a": {"type": "parallel_homogeneous", "cpu": 10_000_000_000, "com": 0, "ret": 1},
@@ -161,7 +161,7 @@ def test_parts_of_composed_profiles_are_loaded_too() -> None:
 @given(st.floats(1e-3, 1e7), st.floats(1e6, 1e12))
 def test_work_takes_as_long_as_the_delay_did(delay_s: float, speed: float) -> None:
     jobs = [{"id": 1, "subtime": 0, "res": 1, "profile": "a"}]
-    made, _ = with_load(Workload(jobs, {"a": {"type": "delay", "delay": delay_s}}, 1), speed)
+    made, _ = with_cpu_load(Workload(jobs, {"a": {"type": "delay", "delay": delay_s}}, 1), speed)
     assert made.profiles["a"]["cpu"] / speed == pytest.approx(delay_s, rel=1e-15 * 4, abs=0)
 
 
@@ -174,7 +174,7 @@ def test_work_takes_as_long_as_the_delay_did(delay_s: float, speed: float) -> No
     ],
 )
 def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, watts: float, tmp_path: Path) -> None:
-    """As docs/platforms.md says: of a host of several cores, one is kept busy."""
+    """As in docs/platforms.md: of a host with several cores, one is busy."""
     log(tmp_path, line(1, 0, run=100, allocated=16), header="; MaxProcs: 64\n")
     convert = ("workload", "convert", "log.swf", "w.json", "--cpu-load", "--platform", f"{platform}-energy")
     assert run_cli(*convert, cwd=tmp_path).returncode == 0

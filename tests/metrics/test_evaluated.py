@@ -1,4 +1,4 @@
-"""Jobs that count and jobs that do not (`evaluated`), and stretches over what jobs take alone (`alone_s`)."""
+"""Jobs that are evaluated or not (`evaluated`), and stretches relative to the time alone (`alone_s`)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_evaluated_must_be_true_or_false(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 0, -1.0, "5", True, float("inf"), float("nan")])
-def test_what_a_job_takes_alone_is_a_time(value: Any) -> None:
+def test_alone_s_must_be_a_time(value: Any) -> None:
     with pytest.raises(InputError, match=r'^my\.json: job "b", field alone_s: expected more than 0 seconds, found '):
         fields_of({"w0": workload(a={"alone_s": 5}, b={"alone_s": value})})
     with pytest.raises(InputError, match=r"^job w0!b, field alone_s: expected more than 0 seconds, found "):
@@ -64,7 +64,7 @@ jobs_of_a_run = st.lists(
 
 
 @given(jobs_of_a_run)
-def test_the_tally_counts_those_that_count_and_the_machine_for_all(drawn: list[Any]) -> None:
+def test_job_figures_use_evaluated_jobs_and_machine_figures_use_all(drawn: list[Any]) -> None:
     rows, fields, n_rows = [], {}, 0
     for number, (at, wait, run, counts, kind) in enumerate(drawn):
         name = f"w0!{number}"
@@ -110,10 +110,10 @@ def test_a_stretch_is_flow_over_what_the_job_takes_alone() -> None:
     assert STRETCH_BOUND_S == 300
     found = list(zip(FLOWS.column("stretch"), FLOWS.column("bounded_stretch"), strict=True))
     assert found == [(3, 2), (0.5, 0.5), (None, None), (None, None)]
-    told, bounded = FLOWS.distribution("stretch"), FLOWS.distribution("bounded_stretch")
-    assert told is not None
+    summary, bounded = FLOWS.distribution("stretch"), FLOWS.distribution("bounded_stretch")
+    assert summary is not None
     assert bounded is not None
-    assert (told.n, told.mean, told.maximum, bounded.mean) == (2, 1.75, 3, 1.25)
+    assert (summary.n, summary.mean, summary.maximum, bounded.mean) == (2, 1.75, 3, 1.25)
     assert FLOWS.plain_measures[-2:] == ["stretch", "bounded_stretch"]
     assert {name: len(members) for name, members in FLOWS.by_class("user").items()} == {"unknown": 2, "x": 2}
 
@@ -135,11 +135,11 @@ def test_stretches_are_figures_of_campaigns() -> None:
 
 
 def write(path: Path, counts: str) -> None:
-    """Four jobs of 10 s one after the other on the whole machine; those count whose letter is t."""
-    words = {"t": {"evaluated": True}, "f": {"evaluated": False}, "-": {}}
+    """Four jobs of 10 s one after the other on the whole machine; jobs with the letter t are evaluated."""
+    fields = {"t": {"evaluated": True}, "f": {"evaluated": False}, "-": {}}
     jobs = [
         {"id": str(n), "subtime": n, "res": 4, "walltime": 50, "profile": "d", "alone_s": 5, "user": "xy"[n % 2]}
-        | words[letter]
+        | fields[letter]
         for n, letter in enumerate(counts)
     ]
     path.write_text(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 10}}}))
@@ -173,15 +173,15 @@ def test_the_closing_table_and_the_summary(place: Path) -> None:
     assert json.loads((place / "some_state.json").read_text())["n_over"] == 4
 
 
-def test_where_no_job_counts_that_is_said(place: Path) -> None:
+def test_a_run_without_evaluated_jobs_is_reported(place: Path) -> None:
     text = (place / "none.txt").read_text()
     assert "there are no figures of jobs: none has evaluated: true" in text
     assert "nan" not in text
     figures = json.loads((place / "none_summary.json").read_text())["figures"]
     assert (figures["n_jobs"], figures["n_left_out"], figures["mean_wait_s"], figures["makespan_s"]) == (0, 4, None, 40)
-    told = run_cli("metrics", "none", cwd=place)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("none: all 4 jobs are left out of figures of jobs: none has evaluated: true\n")
+    result = run_cli("metrics", "none", cwd=place)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("none: all 4 jobs are left out of figures of jobs: none has evaluated: true\n")
     found = json.loads(run_cli("metrics", "none", "--json", cwd=place).stdout)["none"]
     assert (found["left_out"], found["wait_s"], found["makespan_s"]) == ({"n": 4}, {"n": 0}, {"max": 40})
     assert run_cli("report", "none", "--output", "none.html", cwd=place).returncode == 0
@@ -201,14 +201,14 @@ def test_metrics(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["stretch"]["mean"], found["stretch"]["max"]) == ((28 + 37) / 2 / 5, 37 / 5)
     assert found["bounded_stretch"]["max"] == 37 / 300
     assert (found["utilisation"]["mean"], found["makespan_s"]["max"], found["queue_length"]["max"]) == (1, 40, 3)
-    told = run_cli("metrics", "some", cwd=place).stdout
-    said = "some: 2 of 4 jobs are left out of figures of jobs: only those with evaluated: true count"
-    assert told.splitlines()[0] == said
+    output = run_cli("metrics", "some", cwd=place).stdout
+    message = "some: 2 of 4 jobs are left out of figures of jobs: only those with evaluated: true count"
+    assert output.splitlines()[0] == message
     assert "left_out" not in json.loads(run_cli("metrics", "all", "--json", cwd=place).stdout)["all"]
     args = ("metrics", "some", "--by", "user", "--measure", "stretch")
     by_user = json.loads(run_cli(*args, "--json", cwd=place).stdout)["some"]
     assert {name: row.get("jobs") for name, row in by_user.items()} == {"left_out": None, "x": 1, "y": 1}
-    assert said in run_cli(*args, cwd=place).stdout
+    assert message in run_cli(*args, cwd=place).stdout
     pairs = json.loads(run_cli("metrics", "some", "--against", "all", "--json", cwd=place).stdout)["some"]
     assert (pairs["flow_s"]["n_pairs"], pairs["flow_s"]["n_only_first"]) == (2, 2)
 
@@ -284,7 +284,9 @@ def test_a_campaign(place: Path) -> None:
     assert "n left out</th>" in (place / "study.html").read_text()
 
 
-def test_of_a_run_that_failed(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_figures_of_a_failed_run_use_evaluated_jobs(
+    place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     content = json.loads((place / "some.json").read_text())
     for job, at in zip(content["jobs"], (0, 20, 40, 41), strict=True):
         job |= {"subtime": at, "res": 1, "evaluated": at != 20}
@@ -295,9 +297,9 @@ def test_of_a_run_that_failed(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(InputError, match="failed: some of its jobs are not evaluated"):
         read_summary(str(place / "failed_summary.json"))
     monkeypatch.chdir(place)
-    told = read_summary("failed_summary.json")
-    assert (told.metrics["n_jobs"], told.metrics["n_left_out"]) == (1, 1)
-    assert "failed after 2 of 4 jobs" in told.run_state.notice
+    summary = read_summary("failed_summary.json")
+    assert (summary.metrics["n_jobs"], summary.metrics["n_left_out"]) == (1, 1)
+    assert "failed after 2 of 4 jobs" in summary.run_state.notice
 
 
 @pytest.mark.parametrize(("field", "value"), [("evaluated", 1), ("alone_s", 0)])

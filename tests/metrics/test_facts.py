@@ -1,4 +1,4 @@
-"""Facts: numbers that a policy tells of its jobs, as measures of runs, campaigns and pages."""
+"""Facts: numbers that a policy reports for its jobs, as measures of runs, campaigns and pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJEC
         ("note", {}),
         ("load_s=64", {"load_s": 64.0}),
         ("load_s=64;load_wait_s=0.5; reused=1 ;_x2=-3e2;y=+.5;z=7.", None),
-        ("load_s=64;load_s=65", {"load_s": 65.0}),  # what was said last
+        ("load_s=64;load_s=65", {"load_s": 65.0}),  # the last value counts
         ("parent=w0!1;segment=2;kind=requeue;work=rest;by=7;extra_s=3;held_s=2;reused=0", {"reused": 0.0}),
         ("replaced_by=3;unused_spare_of=4", {}),
         *((f"x={wrong}", {}) for wrong in ("", "nan", "inf", "1e999", "0x10", "1_000", "ten", "1,5", "5 s", "--1")),
@@ -40,7 +40,7 @@ SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJEC
         ("a=b=1", {}),
     ],
 )
-def test_what_is_a_fact(text: str, facts: dict[str, float] | None) -> None:
+def test_facts_are_read_from_metadata(text: str, facts: dict[str, float] | None) -> None:
     wanted = {"load_s": 64.0, "load_wait_s": 0.5, "reused": 1.0, "_x2": -300.0, "y": 0.5, "z": 7.0}
     assert facts_of(text) == (wanted if facts is None else facts)
 
@@ -77,9 +77,9 @@ def test_facts_are_those_of_the_last_segment() -> None:
 
 def test_facts_are_measures() -> None:
     assert JOBS.facts == ["load_s", "reused"], "names that are ours stay ours"
-    told = JOBS.distribution("load_s")
-    assert told is not None
-    assert (told.n, told.total, told.mean, told.median, told.maximum) == (2, 14, 7, 7, 10)
+    summary = JOBS.distribution("load_s")
+    assert summary is not None
+    assert (summary.n, summary.total, summary.mean, summary.median, summary.maximum) == (2, 14, 7, 7, 10)
     assert JOBS.column("reused").to_list() == [1, None, None, None, None]
     assert JOBS.column("load_s").to_list() == [4, 10, None, None, None]
     assert JOBS.column("wait_s")[4] == 44
@@ -108,7 +108,7 @@ def test_facts_are_figures_of_campaigns() -> None:
     assert row["mean_wait_s"] == (0 + 25 + 19 + 44) / 4
 
 
-def test_a_fact_never_takes_the_place_of_a_figure() -> None:
+def test_a_fact_never_replaces_a_figure() -> None:
     plain = [Outcome("w0!a", SUCCESS, 0, 10, 5, 1)]
     loud = [plain[0]._replace(metadata="bounded_slowdown=7;makespan=3;n=4;queue_length=5;urgent_wait_s=6;wait=8")]
     before, after = (figures_of(JobTable.of_outcomes(rows), 4, 60.0) for rows in (plain, loud))
@@ -121,7 +121,7 @@ def test_a_fact_never_takes_the_place_of_a_figure() -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of a policy that tells of loads: 3 s and 5 s for each of three jobs."""
+    """Two runs of a policy that reports loads: 3 s and 5 s for each of three jobs."""
     place = tmp_path_factory.mktemp("facts")
     jobs = [
         {"id": str(n), "subtime": n, "res": 2, "walltime": 100, "profile": "d", "user": "xy"[n % 2]} for n in range(3)
@@ -138,7 +138,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_what_the_simulator_writes(place: Path) -> None:
+def test_the_simulator_writes_facts(place: Path) -> None:
     run = read_run(str(place / "load3"))
     assert [(record.id, record.runtime_s, dict(record.facts)) for record in run.records] == [
         (f"w0!{n}", 10, {"load_s": 3}) for n in range(3)
@@ -147,14 +147,14 @@ def test_what_the_simulator_writes(place: Path) -> None:
 
 
 def test_the_command(place: Path) -> None:
-    told = json.loads(run_cli("metrics", "load3", "--json", cwd=place).stdout)["load3"]
-    assert {name: told["load_s"][name] for name in ("n", "total", "mean", "max")} == {
+    result = json.loads(run_cli("metrics", "load3", "--json", cwd=place).stdout)["load3"]
+    assert {name: result["load_s"][name] for name in ("n", "total", "mean", "max")} == {
         "n": 3,
         "total": 9,
         "mean": 3,
         "max": 3,
     }
-    assert "total" not in told["wait_s"]
+    assert "total" not in result["wait_s"]
     lines = run_cli("metrics", "load3", cwd=place).stdout.splitlines()
     assert lines[0].split()[-1] == "total"
     assert [line.split()[-1] for line in lines if line.startswith("load_s")] == ["9"]

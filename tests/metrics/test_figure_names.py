@@ -1,4 +1,4 @@
-"""One name per figure: the tables of docs/metrics.md, and names of version 0.2 that are still read."""
+"""One name per figure: the tables of docs/metrics.md, and old names of version 0.2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_figure_of_a_run_is_in_the_tables() -> None:
         tally.add(row)
     names = {*figures_of(JobTable.of_outcomes(rows, fields), 4, 10.0), *tally.figures(4).as_dict()} - {"n_by_state"}
     measures = {*figure_names.MEASURES, *figure_names.STRETCHES, "load_s"}
-    known = {*figure_names.OF_RUNS, *(f"{word}_{one}" for word in figure_names.STATISTICS for one in measures)}
+    known = {*figure_names.OF_RUNS, *(f"{text}_{one}" for text in figure_names.STATISTICS for one in measures)}
     known |= {f"{kind}_{name}" for kind in figure_names.KINDS for name in known}
     assert names <= known
 
@@ -96,12 +96,12 @@ def test_old_names_in_tables_and_studies(campaign: Path) -> None:
 
 
 def test_old_names_in_plots_and_charts(campaign: Path) -> None:
-    told = [
+    outputs = [
         run_cli("plot", "means", "out", "--measure", name, "--output", "x.svg", cwd=campaign).stdout
         for name in ("wait_s_mean", "mean_wait_s", "wait_s")
     ]
-    assert len(set(told)) == 1
-    assert told[0].startswith("x.svg: means of mean wait (s), ")
+    assert len(set(outputs)) == 1
+    assert outputs[0].startswith("x.svg: means of mean wait (s), ")
     assert run_cli("report", "out", "--output", "x.html", cwd=campaign).returncode == 0
     text = (campaign / "x.html").read_text()
     assert "Nothing to show" not in text
@@ -124,8 +124,10 @@ def test_stored_results_with_old_names(campaign: Path, tmp_path: Path) -> None:
 
 
 def _old_names() -> list[str]:
-    words = [word for word in figure_names.STATISTICS if word != "n_jobs_with"]
-    return [f"{one}_{word}" for one in (*figure_names.MEASURES, "queue_length") for word in words] + ["n_successfully"]
+    statistics = [arg for arg in figure_names.STATISTICS if arg != "n_jobs_with"]
+    return [f"{one}_{arg}" for one in (*figure_names.MEASURES, "queue_length") for arg in statistics] + [
+        "n_successfully"
+    ]
 
 
 def test_old_names_in_conditions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,5 +137,5 @@ def test_old_names_in_conditions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert run_cli("simulate", *args, "--policy", policy, "-e", policy, cwd=tmp_path).returncode == 0
     first, second = read_summary("fcfs"), read_summary("easy")
     for old, new in (("wait_s_mean", "mean_wait_s"), ("n_successfully", "n_completed")):
-        told = [broken(read_condition(f"{name} >= 0"), first, second) for name in (old, new)]
-        assert told[0].partition(":")[2] == told[1].partition(":")[2] != ""
+        messages = [broken(read_condition(f"{name} >= 0"), first, second) for name in (old, new)]
+        assert messages[0].partition(":")[2] == messages[1].partition(":")[2] != ""

@@ -1,4 +1,4 @@
-"""Tables for papers: means with confidence intervals, from worked numbers, and their texts."""
+"""Tables for papers: means with confidence intervals, by worked examples, and their output formats."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_rows_without_names_of_runs_are_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "figures", "level", "said"),
+    ("by", "figures", "level", "message"),
     [
         (["joy"], [FIGURE], 0.95, "unknown column 'joy' to group by; expected some of policy, seed"),
         (["policy"], ["joy"], 0.95, "unknown figure 'joy'; expected some of mean_wait_s"),
@@ -72,10 +72,10 @@ def test_rows_without_names_of_runs_are_values() -> None:
         (["policy"], [FIGURE], 1.0, "confidence level 1: expected a number between 0 and 1, such as 0.95"),
     ],
 )
-def test_what_cannot_be_summarised(by: list[str], figures: list[str], level: float, said: str) -> None:
+def test_invalid_groups_and_figures_are_rejected(by: list[str], figures: list[str], level: float, message: str) -> None:
     with pytest.raises(InputError) as error:
         summary_table(runs(policy=["a"], seed=[1], mean_wait_s=[1.0]), by, figures, level)
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_the_command_prints_points_and_means_as_before(study: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (
             ("--by", "joy", "--ci", "0.95"),
@@ -221,7 +221,7 @@ def test_the_command_prints_points_and_means_as_before(study: Path) -> None:
         (("--bold-best", "--ci", "0.9", "--format", "csv"), "--bold-best: expected --ci, and --format text, markdown"),
     ],
 )
-def test_what_the_command_refuses(args: tuple[str, ...], said: str, study: Path) -> None:
+def test_invalid_arguments_of_the_command_are_rejected(args: tuple[str, ...], message: str, study: Path) -> None:
     code, out, err = table(study, *args)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err

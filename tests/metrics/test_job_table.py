@@ -150,8 +150,8 @@ def test_rectangles_are_those_of_the_bars(records: list[JobRecord], has_clusters
 @given(st.lists(st.floats(-1e9, 1e9)))
 @examples(100)
 def test_mean_and_maximum_are_those_of_the_distribution(values: list[float]) -> None:
-    told = distribution(values)
-    assert mean_and_maximum(values) == ((None, None) if told is None else (told.mean, told.maximum))
+    expected = distribution(values)
+    assert mean_and_maximum(values) == ((None, None) if expected is None else (expected.mean, expected.maximum))
 
 
 @given(_TIMES, _TIMES, st.sampled_from([0.0, 1e-9, 10.0, 60.0]))
@@ -182,7 +182,7 @@ def test_the_page_shows_the_columns() -> None:
         (b"", False),
     ],
 )
-def test_which_workloads_tell_nothing(content: bytes, nothing: bool) -> None:
+def test_which_workloads_have_no_metric_fields(content: bytes, nothing: bool) -> None:
     assert has_no_metric_fields(content) is nothing
 
 
@@ -242,5 +242,5 @@ def test_without_polars(tmp_path: Path) -> None:
     assert run("compare", "x", "x").returncode == 0
     for command in (("metrics", "x"), ("plot", "cdf", "x", "--output", "x.svg")):
         done = run(*command)
-        told = "pybatsched: figures of jobs need polars; pip install 'pybatsched[metrics]'\n"
-        assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+        message = "pybatsched: figures of jobs need polars; pip install 'pybatsched[metrics]'\n"
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", message)

@@ -1,4 +1,4 @@
-"""The bound of bounded slowdowns belongs to the run: who reads it later takes it from there, and says so."""
+"""The bound tau of bounded slowdowns is recorded with the run, and readers use it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def own(place: Path, name: str) -> float:
 
 @pytest.mark.parametrize(("name", "tau_s"), [("one", 1.0), ("usual", 60.0)])
 def test_metrics_have_the_bound_of_the_run(name: str, tau_s: float, place: Path) -> None:
-    told = json.loads(run_cli("metrics", name, "--json", cwd=place).stdout)[name]["bounded_slowdown"]
-    assert (told["mean"], told["tau_s"]) == (pytest.approx(own(place, name)), tau_s)
+    result = json.loads(run_cli("metrics", name, "--json", cwd=place).stdout)[name]["bounded_slowdown"]
+    assert (result["mean"], result["tau_s"]) == (pytest.approx(own(place, name)), tau_s)
     lines = run_cli("metrics", name, cwd=place).stdout.splitlines()
     assert sum(line.startswith(f"bounded_slowdown (tau {tau_s:g} s) ") for line in lines) == 1
     assert "tau_s" not in lines[0].split()
@@ -46,25 +46,25 @@ def test_metrics_have_the_bound_of_the_run(name: str, tau_s: float, place: Path)
 
 
 def test_another_bound_may_be_given(place: Path) -> None:
-    told = json.loads(run_cli("metrics", "one", "--tau", "60", "--json", cwd=place).stdout)["one"]["bounded_slowdown"]
-    assert (told["mean"], told["tau_s"]) == (pytest.approx(own(place, "usual")), 60.0)
+    result = json.loads(run_cli("metrics", "one", "--tau", "60", "--json", cwd=place).stdout)["one"]["bounded_slowdown"]
+    assert (result["mean"], result["tau_s"]) == (pytest.approx(own(place, "usual")), 60.0)
 
 
-def test_side_by_side_needs_one(place: Path) -> None:
-    said = "pybatsched: the runs have different --tau: usual 60 s, one 1 s; give one --tau for all of them\n"
+def test_runs_with_different_tau_need_a_common_tau(place: Path) -> None:
+    message = "pybatsched: the runs have different --tau: usual 60 s, one 1 s; give one --tau for all of them\n"
     plotted = ("plot", "cdf", "usual", "one", "--output", "x.svg")
     for args in (("metrics", "one", "--against", "usual"), ("report", "usual", "one"), plotted):
         done = run_cli(*args, cwd=place)
-        assert (done.returncode, done.stderr) == (2, said), args
+        assert (done.returncode, done.stderr) == (2, message), args
     assert run_cli(*plotted, "--measure", "wait_s", cwd=place).returncode == 0
     done = run_cli("metrics", "one", "--against", "usual", "--tau", "10", "--json", cwd=place)
     assert json.loads(done.stdout)["one"]["bounded_slowdown"]["tau_s"] == 10.0
     runs = [read_run(str(place / name)) for name in ("usual", "one")]
-    told = dict(provenance.rows_of(runs, 60.0))["τ of bounded slowdowns"]
-    assert told == ["60 s", "60 s\n(1 s in its own table)"]
+    shown = dict(provenance.rows_of(runs, 60.0))["τ of bounded slowdowns"]
+    assert shown == ["60 s", "60 s\n(1 s in its own table)"]
 
 
-def test_compare_does_not_judge_what_it_cannot(place: Path) -> None:
+def test_compare_skips_bounded_slowdowns_with_different_tau(place: Path) -> None:
     pair = ("compare", "one_summary.json", "usual_summary.json")
     done = run_cli(*pair, "--fail-if", "mean_wait_s > +5%", "--fail-if", "mean_bounded_slowdown > 1e9", cwd=place)
     why = "the two runs have different --tau (1 s and 60 s): their bounded slowdowns cannot be compared"
@@ -77,7 +77,7 @@ def test_compare_does_not_judge_what_it_cannot(place: Path) -> None:
     assert f"--fail-if 'mean_bounded_slowdown > +5%': {why}\n" in done.stderr
 
 
-def test_runs_that_do_not_say(place: Path) -> None:
+def test_runs_without_a_recorded_tau_use_the_default(place: Path) -> None:
     run = read_run(str(place / "one"))
     (place / "plain_jobs.csv").write_text((place / "one_jobs.csv").read_text())
     plain = read_run(str(place / "plain"))

@@ -1,4 +1,4 @@
-"""Rows of files put together to jobs, described, sorted into classes, followed over time and compared."""
+"""Rows of files combined to jobs: description, classes, series over time, and comparison."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_at_the_end_the_queue_is_empty_and_nothing_is_held(rows: list[Outcome]) 
 
 @given(st.lists(st.tuples(times, st.integers(-3, 3).map(float))), times, times)
 def test_areas_are_those_of_slow_sums(changes: list[tuple[float, float]], one: float, other: float) -> None:
-    """The slow way: look at every quarter of a second."""
+    """The slow way: one value for every quarter of a second."""
     series = steps_of(changes)
     begin, end = min(one, other), max(one, other)
     slow = sum(series.at(begin + k / 4) / 4 for k in range(round((end - begin) * 4)))
@@ -118,7 +118,7 @@ def test_areas_are_those_of_slow_sums(changes: list[tuple[float, float]], one: f
         assert series.binned(edges) == pytest.approx(wanted)
 
 
-def test_before_the_first_step_there_is_nothing() -> None:
+def test_a_step_function_is_zero_before_its_first_step() -> None:
     series = Steps((5.0,), (2.0,))
     assert (series.at(4.9), series.at(5.0), series.maximum, Steps((), ()).maximum) == (0, 2, 2, 0)
     assert series.mean(5.0, 5.0) == 2
@@ -126,16 +126,16 @@ def test_before_the_first_step_there_is_nothing() -> None:
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1))
 def test_distributions(values: list[float]) -> None:
-    told = distribution(values)
-    assert told is not None
-    assert told.n == len(values)
-    assert told.mean == pytest.approx(statistics.fmean(values), abs=1e-6)
-    assert told.std == pytest.approx(statistics.pstdev(values), abs=1e-3)
-    assert told.median == pytest.approx(statistics.median(values), abs=1e-6)
-    shares = list(told.percentiles.values())
-    assert told.minimum <= shares[0]
+    summary = distribution(values)
+    assert summary is not None
+    assert summary.n == len(values)
+    assert summary.mean == pytest.approx(statistics.fmean(values), abs=1e-6)
+    assert summary.std == pytest.approx(statistics.pstdev(values), abs=1e-3)
+    assert summary.median == pytest.approx(statistics.median(values), abs=1e-6)
+    shares = list(summary.percentiles.values())
+    assert summary.minimum <= shares[0]
     assert shares == sorted(shares)
-    assert shares[-1] <= told.maximum
+    assert shares[-1] <= summary.maximum
 
 
 @pytest.mark.parametrize(("p", "value"), [(0, 1.0), (25, 1.75), (50, 2.5), (90, 3.7), (100, 4.0)])
@@ -143,7 +143,7 @@ def test_percentiles_lie_between_neighbours(p: float, value: float) -> None:
     assert percentile([1.0, 2.0, 3.0, 4.0], p) == pytest.approx(value)
 
 
-def test_no_values_no_distribution() -> None:
+def test_without_values_there_is_no_distribution() -> None:
     assert distribution([]) is None
     assert JobTable.of_outcomes([Outcome("w0!a", REJECTED, 0.0, 0.0, 0.0, 0)]).distribution() is None
     with pytest.raises(InputError, match="measure 'beauty': expected one of wait_s"):
@@ -233,7 +233,7 @@ def test_the_impact_of_one_run_on_another_by_its_definition(jobs: list[tuple[flo
 
 
 def test_a_ratio_of_means_is_not_a_mean_of_ratios() -> None:
-    """A short job that waits a little is much of one, and little of the other."""
+    """A short job that waits a little changes one of them much, and the other little."""
     first = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0, 0, 1, 1), Outcome("w0!b", SUCCESS, 0, 900, 100, 1)])
     second = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0, 19, 1, 1), Outcome("w0!b", SUCCESS, 0, 700, 100, 1)])
     for measure in ("flow_s", "wait_s"):
@@ -295,8 +295,8 @@ def test_semicolons_in_ids_do_not_break_a_lineage(tmp_path: Path) -> None:
         f"w0!{each}": ("COMPLETED_SUCCESSFULLY", 15.0) for each in ids
     }
     assert {tuple(record.facts) for record in records} == {("moves", "resubmitted")}
-    told = run_cli("explain", "run.pbj", "w0!a;b=7", cwd=tmp_path)
-    assert "ended: COMPLETED_SUCCESSFULLY" in told.stdout
+    done = run_cli("explain", "run.pbj", "w0!a;b=7", cwd=tmp_path)
+    assert "ended: COMPLETED_SUCCESSFULLY" in done.stdout
 
 
 def test_fields_come_from_the_workload(prefix: str, tmp_path: Path) -> None:
@@ -309,10 +309,10 @@ def test_fields_come_from_the_workload(prefix: str, tmp_path: Path) -> None:
     assert list(read_run(prefix).jobs.by_class("user")) == ["unknown"]
 
 
-def test_a_unit_of_memory_that_is_none(prefix: str, tmp_path: Path) -> None:
+def test_an_invalid_unit_of_memory_is_rejected(prefix: str, tmp_path: Path) -> None:
     (tmp_path / "b_jobs.csv").write_text(Path(f"{prefix}_jobs.csv").read_text())
-    told = json.loads(Path(f"{prefix}_summary.json").read_text()) | {"memory_unit": ["KB"]}
-    (tmp_path / "b_summary.json").write_text(json.dumps(told))
+    summary = json.loads(Path(f"{prefix}_summary.json").read_text()) | {"memory_unit": ["KB"]}
+    (tmp_path / "b_summary.json").write_text(json.dumps(summary))
     with pytest.raises(InputError, match=r"b_summary\.json: memory_unit is \['KB'\]; expected one of KB, MB, GB"):
         read_run(str(tmp_path / "b"))
 
@@ -338,20 +338,20 @@ def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None
 
     assert utilisation(str(plain)) is None
     assert utilisation(str(plain), "--procs", "32") == pytest.approx(utilisation(prefix))
-    for args, said in (
+    for args, text in (
         ((prefix, "--procs", "64"), "64 processors given, but the run's files have 32"),
         ((str(plain), "--procs", "2"), "2 processors given, but job w0!"),
         ((str(plain), "--procs", "0"), "expected a whole number, 1 or more, found '0'"),
     ):
         done = run_cli("metrics", *args)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert (done.returncode, text in done.stderr) == (2, True), done.stderr
     page = str(tmp_path / "page.html")
     assert run_cli("report", str(plain), "--procs", "32", "--output", page).returncode == 0
     assert run_cli("report", str(plain), "--procs", "2", "--output", page).returncode == 2
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda text: text.replace("final_state", "state", 1), "line 1: no column 'final_state'"),
         (lambda text: text.replace("COMPLETED_SUCCESSFULLY", "DONE", 1), "final_state 'DONE'; expected one of"),
@@ -359,12 +359,12 @@ def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None
         (lambda text: text.replace(",0-", ",x-", 1), "line"),
     ],
 )
-def test_broken_tables_name_the_line(change: object, said: str, prefix: str, tmp_path: Path) -> None:
+def test_broken_tables_name_the_line(change: object, message: str, prefix: str, tmp_path: Path) -> None:
     path = tmp_path / "x_jobs.csv"
     path.write_text(change(Path(f"{prefix}_jobs.csv").read_text()))  # type: ignore[operator]
     with pytest.raises(InputError, match="x_jobs.csv: line") as error:
         list(jobs_csv.read(path))
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 FIELDS = ("submission_time", "starting_time", "execution_time")
@@ -372,7 +372,7 @@ FIELDS = ("submission_time", "starting_time", "execution_time")
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999", "1e31", "1_0", "soon", ""])
 @pytest.mark.parametrize("field", FIELDS)
-def test_times_that_are_none_are_refused(field: str, text: str, prefix: str, tmp_path: Path) -> None:
+def test_invalid_times_are_rejected(field: str, text: str, prefix: str, tmp_path: Path) -> None:
     head, first, *rest = Path(f"{prefix}_jobs.csv").read_text().splitlines()
     values = first.split(",")
     values[head.split(",").index(field)] = text
@@ -385,18 +385,18 @@ def test_times_that_are_none_are_refused(field: str, text: str, prefix: str, tmp
 
 
 @pytest.mark.parametrize("text", ["nan", "inf"])
-def test_commands_refuse_times_that_are_none(text: str, prefix: str, tmp_path: Path) -> None:
+def test_commands_reject_invalid_times(text: str, prefix: str, tmp_path: Path) -> None:
     head, first, *rest = Path(f"{prefix}_jobs.csv").read_text().splitlines()
     values = first.split(",")
     values[head.split(",").index("execution_time")] = text
     changed = ",".join(values)
     (tmp_path / "x_jobs.csv").write_text("\n".join([head, changed, *rest, ""]))
-    said = (
+    message = (
         f"pybatsched: x_jobs.csv: line 2: job w0!{values[0]}, field execution_time: expected seconds, found '{text}'\n"
     )
     for command in (["metrics"], ["report", "--output", "x.html"], ["plot", "cdf", "--output", "x.svg"]):
         done = run_cli(*command, "x", cwd=tmp_path)
-        assert (done.returncode, done.stdout, done.stderr) == (2, "", said), command
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", message), command
 
 
 def test_the_command(prefix: str) -> None:

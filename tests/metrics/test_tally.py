@@ -49,7 +49,7 @@ def test_segments_may_come_in_any_order() -> None:
     assert tally(last, middle).figures(1) == tally(middle, last).figures(1)
 
 
-def test_a_replaced_job_is_no_rejection() -> None:
+def test_a_replaced_job_is_not_counted_as_rejected() -> None:
     figures = tally(
         Outcome("w0!a", REJECTED, 1.0, -1.0, 0.0, 0, "replaced_by=dyn!w0.a.1;kind=replace"),
         Outcome("dyn!w0.a.1", SUCCESS, 1.0, 4.0, 10.0, 2, "parent=w0!a;segment=1;kind=replace"),
@@ -58,7 +58,7 @@ def test_a_replaced_job_is_no_rejection() -> None:
     assert figures.mean_wait_s == 3.0
 
 
-def test_a_spare_that_was_not_needed_is_no_job() -> None:
+def test_an_unused_spare_job_is_not_counted() -> None:
     figures = tally(
         Outcome("w0!a", SUCCESS, 0.0, 0.0, 5.0, 1),
         Outcome("dyn!w0.a.1", REJECTED, 2.0, -1.0, 0.0, 0, "unused_spare_of=w0!a"),
@@ -66,7 +66,7 @@ def test_a_spare_that_was_not_needed_is_no_job() -> None:
     assert figures.n_by_state == {SUCCESS: 1}
 
 
-def test_figures_can_be_asked_for_in_between() -> None:
+def test_figures_can_be_read_during_a_run() -> None:
     running = tally(Outcome("w0!a", KILLED, 0.0, 0.0, 5.0, 1))
     assert running.figures(1).n_by_state == {KILLED: 1}
     running.add(Outcome("dyn!w0.a.1", SUCCESS, 5.0, 5.0, 5.0, 1, "parent=w0!a;segment=1;kind=requeue"))

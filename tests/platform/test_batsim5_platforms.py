@@ -1,4 +1,4 @@
-"""Platform files beside a real Batsim 5: it takes what we say it takes, refuses the rest, and loads every machine."""
+"""Platform files with a real Batsim 5: it accepts what we accept, rejects what we reject, and loads every machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.platforms import DEFECTS, HARMLESS, MASTER, ONLY_BATSIM_4
 pytestmark = pytest.mark.batsim5
 
 PLATFORMS = ROOT / "platforms"
-#: The largest machines take Batsim minutes to load; others wait for them in vain.
+#: The largest machines take Batsim minutes to load, so they are not tried.
 TOO_LARGE = {"curie-core", "intrepid-core"}
 
 
@@ -34,12 +34,12 @@ def survives(directory: Path, text: str, *args: str) -> bool:
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_batsim_5_survives_what_we_take(name: str, tmp_path: Path) -> None:
+def test_batsim_5_accepts_the_platforms_that_we_accept(name: str, tmp_path: Path) -> None:
     assert survives(tmp_path, HARMLESS[name])
 
 
 @pytest.mark.parametrize("name", [*DEFECTS, *ONLY_BATSIM_4])
-def test_batsim_5_does_not_survive_what_we_refuse(name: str, tmp_path: Path) -> None:
+def test_batsim_5_fails_on_the_platforms_that_we_reject(name: str, tmp_path: Path) -> None:
     assert not survives(tmp_path, {**DEFECTS, **ONLY_BATSIM_4}[name].text)
 
 

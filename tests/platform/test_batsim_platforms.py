@@ -1,4 +1,4 @@
-"""Platform files beside the real Batsim: it takes what we take, refuses what we refuse, and runs on every machine."""
+"""Platform files with the real Batsim: it accepts what we accept, rejects what we reject, and runs on every machine."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def inputs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", DEFECTS)
-def test_batsim_does_not_survive_what_we_refuse(name: str, inputs: Path) -> None:
+def test_batsim_fails_on_the_platforms_that_we_reject(name: str, inputs: Path) -> None:
     (inputs / "p.xml").write_text(DEFECTS[name].text)
     assert not survives(inputs)
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_batsim_survives_what_we_take(name: str, inputs: Path) -> None:
+def test_batsim_accepts_the_platforms_that_we_accept(name: str, inputs: Path) -> None:
     (inputs / "p.xml").write_text(HARMLESS[name])
     assert survives(inputs)
 
 
 @pytest.mark.parametrize("name", ONLY_BATSIM_4)
-def test_batsim_survives_what_batsim_5_does_not(name: str, inputs: Path) -> None:
+def test_batsim_accepts_the_platforms_that_only_batsim_5_rejects(name: str, inputs: Path) -> None:
     (inputs / "p.xml").write_text(ONLY_BATSIM_4[name].text)
     assert survives(inputs, "-m", MASTER)
 

@@ -28,13 +28,13 @@ def test_defects_are_found_with_their_line(name: str) -> None:
     defect = DEFECTS[name]
     found = refused(defect.text)
     assert len(found) == defect.n_found
-    assert defect.said in found[0].text
+    assert defect.message in found[0].text
     assert found[0].line == defect.line
     assert (f"line {defect.line}" in found[0].text) == (defect.line > 0)
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_what_batsim_takes_is_not_refused(name: str) -> None:
+def test_platforms_that_batsim_accepts_are_accepted(name: str) -> None:
     assert refused(HARMLESS[name]) == []
     xml.parse(HARMLESS[name].encode(), "p.xml")
 
@@ -49,12 +49,12 @@ def test_all_mistakes_in_elements_are_found_at_once() -> None:
 
 def test_defects_of_the_network_are_all_found() -> None:
     text = text_of(GOOD).replace('gw_src="nodenodes_router"', 'gw_src="x"').replace('id="trunk"/', 'id="y"/')
-    told = "\n".join(finding.text for finding in refused(text))
-    assert "attribute gw_src: no host or router 'x' is defined above" in told
-    assert "no link 'y' is defined above" in told
+    message = "\n".join(finding.text for finding in refused(text))
+    assert "attribute gw_src: no host or router 'x' is defined above" in message
+    assert "no link 'y' is defined above" in message
 
 
-def test_notes_do_not_refuse() -> None:
+def test_notes_do_not_reject_a_platform() -> None:
     slow = text_of(GOOD).replace('latency="0"', 'latency="1us"').replace('radical="100-103"', 'radical="8-11"')
     found = check(slow.encode(), "p.xml")
     assert [finding.is_refused for finding in found] == [False, False]
@@ -62,7 +62,7 @@ def test_notes_do_not_refuse() -> None:
     assert "ids follow the order of names as text, so 'node11' comes before 'node8'" in found[1].text
 
 
-def test_large_platforms_are_warned_of() -> None:
+def test_large_platforms_give_a_warning() -> None:
     text = text_of(GOOD).replace('radical="100-103"', 'radical="100000-193311"')
     (found,) = check(text.encode(), "p.xml")
     assert found.text == (
@@ -71,7 +71,7 @@ def test_large_platforms_are_warned_of() -> None:
     )
 
 
-def test_energy_is_asked_for_only_when_it_is_wanted() -> None:
+def test_power_properties_are_checked_only_with_energy() -> None:
     text = text_of(GOOD).encode()
     assert check(text, "p.xml") == []
     (found,) = check(text, "p.xml", energy=True)

@@ -1,4 +1,4 @@
-"""Counts of cores that no host has."""
+"""Invalid numbers of cores of a host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLATFORM = """<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.or
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "2147483648", "9" * 6000])
-def test_what_is_no_number_of_cores(text: str, tmp_path: Path) -> None:
+def test_invalid_numbers_of_cores_are_rejected(text: str, tmp_path: Path) -> None:
     path = tmp_path / "p.xml"
     path.write_text(PLATFORM.format(text))
     with pytest.raises(InputError, match="property cores: expected a whole number from 1, found"):

@@ -1,4 +1,4 @@
-"""Against the real Batsim: the same hosts, ids and properties, and what it refuses is refused here."""
+"""Compared with the real Batsim: the same hosts, ids and properties, and the same rejected files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Begins = Callable[..., dict[str, Any] | None]
 
 @pytest.fixture(scope="session")
 def begins() -> Iterator[Callable[..., dict[str, Any] | None]]:
-    """Run Batsim on a platform until it speaks. The function gives SIMULATION_BEGINS' data, None if Batsim refused."""
+    """Run Batsim on a platform until its first message. Return SIMULATION_BEGINS' data; None if it fails."""
     context = zmq.Context()
     directory = Path(tempfile.mkdtemp())
 
@@ -203,7 +203,7 @@ REFUSED: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("text", "args"), READ.values(), ids=READ)
-def test_read_alike(text: str, args: list[str], begins: Begins) -> None:
+def test_platforms_are_read_as_by_batsim(text: str, args: list[str], begins: Begins) -> None:
     data = begins(HEAD + text, *args)
     assert data is not None
     platform = read(HEAD + text, args)
@@ -212,14 +212,14 @@ def test_read_alike(text: str, args: list[str], begins: Begins) -> None:
 
 
 @pytest.mark.parametrize(("text", "args"), REFUSED.values(), ids=REFUSED)
-def test_refused_alike(text: str, args: list[str], begins: Begins) -> None:
+def test_platforms_are_rejected_as_by_batsim(text: str, args: list[str], begins: Begins) -> None:
     assert begins(HEAD + text, *args) is None
     with pytest.raises(InputError):
         read(HEAD + text, args)
 
 
 @pytest.mark.parametrize("speed", ["1Gf 2Gf", "1kflops", "1Gif"])
-def test_a_remark_warns_of_what_only_batsim_refuses(speed: str, begins: Begins) -> None:
+def test_a_remark_warns_of_what_only_batsim_rejects(speed: str, begins: Begins) -> None:
     text = HEAD + site(cluster("0", speed))
     assert begins(text) is None
     assert "SimGrid cannot read this speed" in read(text, []).remarks[0]
@@ -262,7 +262,7 @@ def zones(draw: st.DrawFn, depth: int = 0) -> str:
 
 @settings(examples(40), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.lists(zones(), min_size=1, max_size=3))
-def test_platforms_of_all_kinds_are_read_alike(begins: Begins, drawn: list[str]) -> None:
+def test_random_platforms_are_read_as_by_batsim(begins: Begins, drawn: list[str]) -> None:
     pieces = "".join(drawn).split("#")
     body = "".join(f"{piece}{index}" for index, piece in enumerate(pieces[:-1])) + pieces[-1]
     text = HEAD + site(cluster("0-1", inside=prop("node", "own")) + body)

@@ -1,4 +1,4 @@
-"""Platforms without a file, limits, and what the energy properties say."""
+"""Platforms without a file, limits, and energy properties."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_ids_of_equal_processors_are_their_numbers(n_procs: int) -> None:
 
 
 @pytest.mark.parametrize("n_procs", [0, -1, MAX_HOSTS + 1, 10**18])
-def test_senseless_numbers_of_processors(n_procs: int) -> None:
+def test_invalid_numbers_of_processors_are_rejected(n_procs: int) -> None:
     with pytest.raises(InputError, match="expected 1 to"):
         uniform(n_procs)
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, math.inf, math.nan])
-def test_senseless_speeds(speed: float) -> None:
+def test_invalid_speeds_are_rejected(speed: float) -> None:
     with pytest.raises(InputError, match="expected a processor speed above 0 flop/s"):
         uniform(4, speed)
 
@@ -61,7 +61,7 @@ def test_the_first_hosts_are_kept() -> None:
 
 
 @pytest.mark.parametrize("n_procs", [-1, 9])
-def test_more_than_there_are_cannot_be_kept(n_procs: int) -> None:
+def test_keeping_more_hosts_than_exist_is_an_error(n_procs: int) -> None:
     with pytest.raises(InputError, match=f"8 equal processors: cannot keep {n_procs} compute hosts; expected 1 to 8"):
         limit(uniform(8), n_procs)
 
@@ -82,7 +82,7 @@ def test_wattages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("1:2:3,1:2:3", "one idle:epsilon:full for each of 1 pstates, found 2: '1:2:3,1:2:3'"),
         ("1", "idle:epsilon:full in watts for pstate 0, found '1'"),
@@ -96,11 +96,11 @@ def test_wattages() -> None:
         ("", "found ''"),
     ],
 )
-def test_wrong_wattages(text: str, said: str) -> None:
+def test_wrong_wattages(text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         host(wattage_per_state=text).wattages()
     assert str(error.value).startswith("host 'n7' (line 12), property wattage_per_state: expected ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "inf", "1:2"])
@@ -124,7 +124,7 @@ def test_sleep_pstates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("2:3", "the three pstates sleep:switch_off:switch_on, found '2:3'"),
         ("2:3:4,", "the three pstates sleep:switch_off:switch_on, found ''"),
@@ -137,11 +137,11 @@ def test_sleep_pstates() -> None:
         ("2:3:4,3:0:4", "found pstate 3 twice"),
     ],
 )
-def test_wrong_sleep_pstates(text: str, said: str) -> None:
+def test_wrong_sleep_pstates(text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         host((1.0,) * 6, sleep_pstates=text).sleep_pstates()
     assert str(error.value).startswith("host 'n7' (line 12), property sleep_pstates: expected ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def energetic(**changes: Any) -> Platform:
@@ -150,7 +150,7 @@ def energetic(**changes: Any) -> Platform:
     return Platform((one,), changes.pop("storage", ()), Host("boss", (1.0,)), "p.xml")
 
 
-def test_energy_needs_what_it_needs() -> None:
+def test_energy_needs_power_and_pstates_of_all_hosts() -> None:
     check_energy(energetic(properties={"sleep_pstates": "1:0:0"}, speeds=(1e9, 0.0)))
     with pytest.raises(
         InputError, match=r"^p.xml: host 'n7' \(line 12\), property sleep_pstates: expected each pstate"
@@ -170,6 +170,6 @@ def test_energy_of_a_file() -> None:
     text = """<!DOCTYPE platform SYSTEM "simgrid.dtd"><platform version="4.1"><zone id="s" routing="Full">
       <host id="a" speed="1Gf,2f"><prop id="wattage_per_state" value="1:2:3"/></host>
       <host id="master_host" speed="1Gf"/></zone></platform>"""
-    platform = xml.parse(text.encode(), "p.xml")  # wrong, but nobody asked for energy
+    platform = xml.parse(text.encode(), "p.xml")  # wrong, but energy is off
     with pytest.raises(InputError, match=r"^p.xml: host 'a' \(line 2\), property wattage_per_state: expected one"):
         check_energy(platform)

@@ -1,4 +1,4 @@
-"""Every recorded run of the real Batsim: we read its platform as Batsim read it."""
+"""Platforms of all recordings: hosts equal those that the real Batsim reported."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def options(args: list[str], name: str) -> list[str]:
     return [args[index + 1] for index, arg in enumerate(args) if arg == name]
 
 
-def told(hosts: tuple[model.Host, ...], first_id: int) -> list[dict[str, object]]:
-    """Describe hosts in the words of SIMULATION_BEGINS."""
+def described(hosts: tuple[model.Host, ...], first_id: int) -> list[dict[str, object]]:
+    """Describe hosts as in SIMULATION_BEGINS."""
     return [
         {
             "id": first_id + index,
@@ -34,7 +34,7 @@ def told(hosts: tuple[model.Host, ...], first_id: int) -> list[dict[str, object]
 
 
 @pytest.mark.parametrize("recording", recordings(), ids=lambda r: r.name)
-def test_hosts_are_those_of_simulation_begins(recording: Recording) -> None:
+def test_hosts_equal_those_of_simulation_begins(recording: Recording) -> None:
     args = recording.args
     platform = xml.read(
         recording.directory / options(args, "-p")[0],
@@ -45,8 +45,8 @@ def test_hosts_are_those_of_simulation_begins(recording: Recording) -> None:
         files = [json.loads((recording.directory / name).read_text()) for name in options(args, "-w")]
         platform = model.limit(platform, max(content["nb_res"] for content in files))
     data = json.loads(recording.requests[0])["events"][0]["data"]
-    assert told(platform.compute, 0) == data["compute_resources"]
-    assert told(platform.storage, platform.n_procs) == data["storage_resources"]
+    assert described(platform.compute, 0) == data["compute_resources"]
+    assert described(platform.storage, platform.n_procs) == data["storage_resources"]
     assert (platform.n_procs, len(platform.hosts)) == (data["nb_compute_resources"], data["nb_resources"])
     # All others were recorded on networks that cost Batsim's messages no time (platform-facts.md).
     assert platform.network_note == "" or recording.name.startswith("wired-")
@@ -62,6 +62,6 @@ def test_our_own_and_other_platforms_are_read(path: Path) -> None:
     assert platform.network_note == ""
 
 
-def test_there_is_something_to_compare() -> None:
+def test_there_are_recorded_platforms() -> None:
     names = {recording.name for recording in recordings()}
     assert {"plain", "energy", "machine-events"} <= names

@@ -1,4 +1,4 @@
-"""Routes on platforms that were worked out by hand: links in order, direction, latency, and what has no route."""
+"""Routes on platforms worked out by hand: links in order, direction, latency, and missing routes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_host_reaches_itself_over_the_loopback() -> None:
     assert (loopback.bandwidth, loopback.is_fatpipe) == (LOOPBACK_BANDWIDTH, True)
 
 
-def test_the_way_back_uses_the_other_half_of_a_split_link() -> None:
+def test_the_reverse_route_uses_the_other_direction_of_a_split_link() -> None:
     split = '<link id="d" bandwidth="1kBps" latency="0" sharing_policy="SPLITDUPLEX"/>'
     fat = '<link id="f" bandwidth="1kBps" latency="0" sharing_policy="FATPIPE"/>'
     way = '<route src="p" dst="q"><link_ctn id="d" direction="UP"/><link_ctn id="f"/></route>'
@@ -177,7 +177,7 @@ def test_dragonfly() -> None:
 
 def test_links_without_bandwidth_are_named() -> None:
     routes = routes_of(zone("Full", '<link id="n" bandwidth="0Bps" latency="0"/>' + route("p", "q", "n")))
-    with pytest.raises(NoPathError, match=r"no route from 'p' to 'q': link 'n' has no bandwidth"):
+    with pytest.raises(NoPathError, match=r"line 4: link 'n' has no bandwidth; expected more than 0 Bps"):
         routes.between("p", "q")
 
 

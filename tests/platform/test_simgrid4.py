@@ -28,20 +28,20 @@ def refused(text: str, *, batsim5: bool = True) -> list[Finding]:
 def test_elements_for_batsim_4_only_are_reported_with_their_line(name: str) -> None:
     defect = ONLY_BATSIM_4[name]
     assert refused(defect.text, batsim5=False) == []
-    told = refused(defect.text)
-    assert len(told) == defect.n_found
-    assert defect.said in told[0].text
-    assert told[0].line == defect.line
-    assert told[0].text.startswith(f"p.xml: line {defect.line}: ")
+    errors = refused(defect.text)
+    assert len(errors) == defect.n_found
+    assert defect.message in errors[0].text
+    assert errors[0].line == defect.line
+    assert errors[0].text.startswith(f"p.xml: line {defect.line}: ")
 
 
 @pytest.mark.parametrize("name", DEFECTS)
-def test_what_batsim_4_refuses_is_refused_the_same(name: str) -> None:
+def test_platforms_that_batsim_4_rejects_are_also_rejected(name: str) -> None:
     assert refused(DEFECTS[name].text) == refused(DEFECTS[name].text, batsim5=False)
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_what_both_take_is_not_refused(name: str) -> None:
+def test_platforms_that_both_accept_are_accepted(name: str) -> None:
     assert refused(HARMLESS[name]) == []
 
 
@@ -77,7 +77,7 @@ def test_the_command_prints_the_checked_version_of_batsim(tmp_path: Path) -> Non
     done = run_cli(*args, "--for", "batsim5", cwd=tmp_path)
     assert done.returncode == 7
     assert done.stdout.splitlines() == [
-        f"p.xml: line {defect.line}: {defect.said} (rejected)",
+        f"p.xml: line {defect.line}: {defect.message} (rejected)",
         "p.xml: 1 error, Batsim 5 rejects it",
     ]
     done = run_cli("platform", "check", "--for", "batsim5", str(ROOT / "platforms" / "cluster32.xml"))

@@ -1,4 +1,4 @@
-"""What a platform file means, and what is said about a wrong one."""
+"""The content of platform files, and errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def complaint(body: str, **options: str) -> str:
     ("radical", "numbers"),
     [
         ("0-3,7,10-12", [0, 1, 10, 11, 12, 2, 3, 7]),  # ids follow names as text
-        ("000-003", [0, 1, 2, 3]),  # SimGrid forgets zeros in front
+        ("000-003", [0, 1, 2, 3]),  # SimGrid drops leading zeros
         ("5", [5]),
         (" 0 - 1 , 9", [0, 1, 9]),
         ("98-101", [100, 101, 98, 99]),
@@ -72,7 +72,7 @@ def test_ids_follow_names_as_text_and_storage_comes_last() -> None:
     ("topology", "parameters"),
     [("TORUS", "2,2,2"), ("FAT_TREE", "2;4,2;1,2;1,1"), ("DRAGONFLY", "2,1;2,1;2,1;1")],
 )
-def test_topologies_make_as_many_hosts_as_they_have_places(topology: str, parameters: str) -> None:
+def test_topologies_have_the_number_of_hosts_of_their_parameters(topology: str, parameters: str) -> None:
     attributes = f'topology="{topology}" topo_parameters="{parameters}"'
     prop = '<prop id="colour" value="red"/>'
     platform = parse(CLUSTER.format("0-9", attributes, prop) + FRONT)
@@ -80,8 +80,8 @@ def test_topologies_make_as_many_hosts_as_they_have_places(topology: str, parame
     assert dict(platform.compute[0].properties) == {"role": "", "colour": "red"}
     assert dict(platform.compute[0].zone_properties) == {}  # only flat clusters hand them on
     assert platform.remarks == ("p.xml: line 4: <cluster id=nodes>: its topology omits 2 hosts of its radical",)
-    said = complaint(CLUSTER.format("0-6", attributes, "") + FRONT)
-    assert said.startswith(
+    errors = complaint(CLUSTER.format("0-6", attributes, "") + FRONT)
+    assert errors.startswith(
         "p.xml: line 4: <cluster id=nodes> attribute topo_parameters: expected sizes for the 7 hosts"
     )
 
@@ -167,14 +167,14 @@ def test_several_clusters_at_the_top() -> None:
     assert names(parse(CLUSTER.format("0-1", "", "") + FRONT, around="")) == ["n0.x", "n1.x"]
 
 
-def test_what_is_known_but_means_nothing_here() -> None:
+def test_known_elements_without_effect_are_ignored() -> None:
     text = """<config id="General"><prop id="network/model" value="CM02"/></config>
       <trace id="t" periodicity="1.0">0 1.0\n2 0.5</trace>
       <zone id="site" routing="Full"><host id="a" speed="1Gf" speed_file="/etc/passwd"><mount storageId="s" name="/"/>
       </host><host id="master_host" speed="1Gf"/></zone>
       <trace_connect kind="SPEED" trace="t" element="a"/>"""
-    said = parse(text, around="").remarks
-    assert [remark.split(": ", 2)[2] for remark in said] == [
+    remarks = parse(text, around="").remarks
+    assert [remark.split(": ", 2)[2] for remark in remarks] == [
         "<config>: settings of SimGrid are ignored",
         "<trace>: traces are ignored",
         "<mount>: ignored; SimGrid 3.27 and later reject it",
@@ -200,8 +200,8 @@ def test_the_master_by_name_by_property_and_by_role() -> None:
 
 
 def test_roles_given_and_roles_in_the_file_do_not_mix() -> None:
-    said = complaint(hosts("a") + '\n<host id="b" speed="1Gf"><prop id="role" value="master"/></host>', master="b")
-    assert said.startswith(
+    errors = complaint(hosts("a") + '\n<host id="b" speed="1Gf"><prop id="role" value="master"/></host>', master="b")
+    assert errors.startswith(
         "p.xml: line 5: host 'b' has the role 'master,master'; expected one of compute_node, storage,"
     )
 
@@ -247,7 +247,7 @@ STAR = """<host id="a" speed="1Gf"/><host id="b" speed="1Gf"/><host id="master_h
   <route src="a" dst="master_host"><link_ctn id="{}"/></route>"""
 
 
-def test_only_links_on_the_way_to_the_master_count() -> None:
+def test_only_links_on_routes_to_the_master_count() -> None:
     assert parse(STAR.format("slow", "free")).hop_s == 0.0
     note = parse(STAR.format("free", "slow")).network_note
     assert "up to 1e-05 s on <link id=slow>, line 5" in note
@@ -293,7 +293,7 @@ def test_backbones_gateways_and_distances_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("<foo/>", "line 4: unknown element <foo>"),
         ("<prop id='a'/>", "line 4: <prop id=a> has no attribute value; expected one"),
@@ -346,14 +346,14 @@ def test_backbones_gateways_and_distances_count() -> None:
         ("<host id='a' speed='1f,0f' pstate='1'/>" + MASTER, "compute host 'a' has speed 0"),
     ],
 )
-def test_errors_name_line_element_and_attribute(body: str, said: str) -> None:
-    told = complaint(body)
-    assert told.startswith(("p.xml: line 4: ", "p.xml: line 5: "))
-    assert said in told
+def test_errors_name_line_element_and_attribute(body: str, message: str) -> None:
+    errors = complaint(body)
+    assert errors.startswith(("p.xml: line 4: ", "p.xml: line 5: "))
+    assert message in errors
 
 
 @pytest.mark.parametrize(
-    ("radical", "said"),
+    ("radical", "message"),
     [
         ("", "expected numbers and ranges such as 0-3,7,10-12, found ''"),
         ("3-", "found '3-'"),
@@ -367,10 +367,10 @@ def test_errors_name_line_element_and_attribute(body: str, said: str) -> None:
         ("0-2,1", "host 'n1.x' already exists (line 4); expected another name"),
     ],
 )
-def test_wrong_radicals(radical: str, said: str) -> None:
-    told = complaint(CLUSTER.format(radical, "", "") + FRONT)
-    assert told.startswith("p.xml: line 4: <cluster id=nodes>")
-    assert said in told
+def test_wrong_radicals(radical: str, message: str) -> None:
+    errors = complaint(CLUSTER.format(radical, "", "") + FRONT)
+    assert errors.startswith("p.xml: line 4: <cluster id=nodes>")
+    assert message in errors
 
 
 @pytest.mark.parametrize(
@@ -395,9 +395,9 @@ def test_wrong_topologies(attributes: str) -> None:
 )
 def test_wrong_topology_parameters(topology: str, parameters: str) -> None:
     attributes = f'topology="{topology}" topo_parameters="{parameters}"'
-    told = complaint(CLUSTER.format("0-99", attributes, "") + FRONT)
-    assert "attribute topo_parameters: expected sizes such as" in told
-    assert f"for {topology}, found" in told
+    errors = complaint(CLUSTER.format("0-99", attributes, "") + FRONT)
+    assert "attribute topo_parameters: expected sizes such as" in errors
+    assert f"for {topology}, found" in errors
 
 
 @pytest.mark.parametrize("version", ["3", "4.2", "5", "", "four", "4.1.1"])

@@ -1,4 +1,4 @@
-"""The profile of free processors against a table with one entry per second."""
+"""The profile of free processors, compared with a table of one entry per second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ spans = st.tuples(st.integers(1, 4), st.integers(0, HORIZON - 1), st.integers(1,
 
 
 class Table:
-    """The obvious twin: how many are free in each second, and for ever after the last."""
+    """The simple twin: the number of free processors in each second, and after the last one."""
 
     def __init__(self, n: int) -> None:
         self.free = [n] * (2 * HORIZON)
@@ -38,7 +38,9 @@ class Table:
 
 
 @given(st.integers(1, 6), st.lists(spans, max_size=15), st.integers(1, 6), st.integers(1, 15), st.integers(0, 30))
-def test_earliest_is_the_earliest(n_procs: int, taken: list[Any], n: int, span: int, not_before: int) -> None:
+def test_earliest_returns_the_earliest_start(
+    n_procs: int, taken: list[Any], n: int, span: int, not_before: int
+) -> None:
     profile, table = AvailabilityProfile(0.0, n_procs), Table(n_procs)
     for k, start, length in taken:
         profile.take(k, start, start + length)
@@ -52,7 +54,7 @@ def test_earliest_is_the_earliest(n_procs: int, taken: list[Any], n: int, span: 
 
 
 @given(st.lists(spans, max_size=15), st.integers(1, 4), st.integers(1, 15), st.integers(0, 30), st.integers(1, 40))
-def test_better_is_the_earliest_place_around_the_others(
+def test_better_returns_the_earliest_place_beside_all_reservations(
     taken: list[Any], n: int, span: int, not_before: int, window: int
 ) -> None:
     profile = AvailabilityProfile(0.0, 6)
@@ -73,7 +75,7 @@ def test_better_is_the_earliest_place_around_the_others(
 
 
 @given(st.lists(spans, max_size=12), st.data())
-def test_giving_back_undoes_taking(taken: list[Any], data: st.DataObject) -> None:
+def test_give_undoes_take(taken: list[Any], data: st.DataObject) -> None:
     profile = AvailabilityProfile(0.0, 10)
     for k, start, length in taken:
         profile.take(k, start, start + length)
@@ -83,7 +85,7 @@ def test_giving_back_undoes_taking(taken: list[Any], data: st.DataObject) -> Non
 
 
 @given(st.lists(spans, max_size=12), st.integers(0, HORIZON))
-def test_advancing_forgets_the_past_only(taken: list[Any], now: int) -> None:
+def test_advance_removes_only_the_past(taken: list[Any], now: int) -> None:
     profile, table = AvailabilityProfile(0.0, 20), Table(20)
     for k, start, length in taken:
         profile.take(k, start, start + length)
@@ -95,7 +97,7 @@ def test_advancing_forgets_the_past_only(taken: list[Any], now: int) -> None:
     assert all(a[1] != b[1] for a, b in itertools.pairwise(steps)), "neighbours are merged"
 
 
-def test_endless_jobs() -> None:
+def test_jobs_without_an_end() -> None:
     profile = AvailabilityProfile(0.0, 4)
     profile.take(3, 5.0, math.inf)
     assert profile.earliest(1, math.inf, 0.0) == 0.0
@@ -107,7 +109,7 @@ def test_endless_jobs() -> None:
     assert profile.steps() == [(0.0, 4)]
 
 
-def test_a_hole_of_just_the_right_length_is_used_whatever_floats_do() -> None:
+def test_a_gap_of_the_exact_length_is_used_despite_float_rounding() -> None:
     profile = AvailabilityProfile(0.0, 1)
     profile.take(1, 0.3, 100.0)
     assert 0.1 + 0.2 > 0.3
@@ -115,7 +117,7 @@ def test_a_hole_of_just_the_right_length_is_used_whatever_floats_do() -> None:
 
 
 @given(st.lists(spans, max_size=15), st.integers(1, 4), st.integers(1, 15), st.integers(0, 30), st.integers(1, 20))
-def test_moving_is_giving_back_and_taking(taken: list[Any], n: int, span: int, place: int, by: int) -> None:
+def test_moving_equals_give_and_take(taken: list[Any], n: int, span: int, place: int, by: int) -> None:
     moved, other = AvailabilityProfile(0.0, 9), AvailabilityProfile(0.0, 9)
     for profile in (moved, other):
         profile.take_all((k, float(start), float(start + length)) for k, start, length in taken)  # leaves equal steps

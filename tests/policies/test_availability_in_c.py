@@ -1,4 +1,4 @@
-"""The profile in C: the same answers as the plain one, operation by operation and schedule by schedule."""
+"""The availability profile in C: equal to the plain one, operation by operation and schedule by schedule."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_operation_gives_what_the_plain_one_gives(
             assert before.steps() == fast.steps(), "a question changes nothing"
 
 
-def test_a_copy_lives_on_its_own(compiled: Any) -> None:
+def test_a_copy_is_independent(compiled: Any) -> None:
     profile = compiled.AvailabilityProfile(0.0, 4)
     other = profile.copy()
     other.take(3, 1.0, 2.0)
@@ -99,7 +99,7 @@ def test_it_counts_in_the_same_ticks_and_has_all_methods(compiled: Any) -> None:
         ("free_at", (None,), TypeError),
     ],
 )
-def test_what_is_none_of_its_arguments_is_an_error_and_changes_nothing(
+def test_invalid_arguments_are_errors_and_change_nothing(
     compiled: Any, name: str, arguments: Any, error: type[Exception]
 ) -> None:
     profile = compiled.AvailabilityProfile(0.0, 4)
@@ -108,7 +108,7 @@ def test_what_is_none_of_its_arguments_is_an_error_and_changes_nothing(
     assert profile.steps() == [(0.0, 4)]
 
 
-def test_what_a_generator_raises_goes_on(compiled: Any) -> None:
+def test_an_exception_of_a_generator_is_passed_on(compiled: Any) -> None:
     def spans() -> Any:
         yield (1, 0.0, 5.0)
         raise RuntimeError("no more")
@@ -119,7 +119,7 @@ def test_what_a_generator_raises_goes_on(compiled: Any) -> None:
     assert profile.steps() == [(0.0, 4)]
 
 
-def test_many_steps(compiled: Any) -> None:
+def test_profiles_with_many_steps_are_equal(compiled: Any) -> None:
     plain, fast = PlainProfile(0.0, 3000), compiled.AvailabilityProfile(0.0, 3000)
     for k in range(1000):
         for profile in (plain, fast):
@@ -128,7 +128,7 @@ def test_many_steps(compiled: Any) -> None:
 
 
 @given(st.lists(st.tuples(at | st.just(math.inf), at | st.just(math.inf)), max_size=30), st.data())
-def test_gains_are_the_same(compiled: Any, added: list[tuple[float, float]], data: st.DataObject) -> None:
+def test_freed_intervals_are_equal(compiled: Any, added: list[tuple[float, float]], data: st.DataObject) -> None:
     plain, fast, forgotten = PlainFreedIntervals(), compiled.FreedIntervals(), 0
     for start_at, end_at in added:
         plain.add(start_at, end_at)
@@ -143,7 +143,7 @@ def test_gains_are_the_same(compiled: Any, added: list[tuple[float, float]], dat
             fast.forget(since)
 
 
-def test_gains_that_were_forgotten_are_an_error(compiled: Any) -> None:
+def test_reading_forgotten_freed_intervals_is_an_error(compiled: Any) -> None:
     for gains in (PlainFreedIntervals(), compiled.FreedIntervals()):
         gains.add(1.0, 2.0)
         gains.forget(1)
@@ -155,14 +155,14 @@ def test_gains_that_were_forgotten_are_an_error(compiled: Any) -> None:
 
 
 class Plans:
-    """A plan with either profile: what passes are given, and what they make of it."""
+    """A plan with one of the two profiles: input and result of passes."""
 
     def __init__(self, profile: Any, gains: Any, waiting: list[tuple[int, float, float]]) -> None:
         self.profile, self.gains, self.rows = profile, gains, Reservations()
         for index, (n, span_s, place) in enumerate(waiting):
             self.rows.insert((0.0, index, Job(f"w0!{index}", n)), span_s, place, 0)
 
-    def told(self) -> tuple[Any, ...]:
+    def state(self) -> tuple[Any, ...]:
         rows, gains = self.rows, self.gains
         hulls = [gains.hull_since(n) for n in range(gains.n + 1)]
         return rows.places, rows.ends, rows.seen, hulls, self.profile.steps()
@@ -200,12 +200,12 @@ def test_every_pass_gives_what_the_plain_one_gives(
             else:
                 answers.append(getattr(plan.profile, name)(*arguments))
         assert answers[0] == answers[1], name
-        assert plain.told() == fast.told(), name
+        assert plain.state() == fast.state(), name
 
 
 @examples(1000)
 @given(at, n_procs, st.lists(booking, max_size=6), waiting_jobs, at, at | st.sampled_from([-math.inf, math.inf]))
-def test_jobs_get_the_places_that_the_plain_one_gives_them(
+def test_jobs_get_the_same_places(
     compiled: Any,
     begin: float,
     n: int,
@@ -237,7 +237,7 @@ def test_jobs_get_the_places_that_the_plain_one_gives_them(
         (([1 << 70], [1.0], [0.0]), OverflowError),
     ],
 )
-def test_jobs_that_are_none_get_no_places(compiled: Any, lists: Any, error: type[Exception]) -> None:
+def test_invalid_job_lists_are_rejected(compiled: Any, lists: Any, error: type[Exception]) -> None:
     profile = compiled.AvailabilityProfile(0.0, 4)
     with pytest.raises(error):
         profile.place_anew(0.0, 0.0, *lists)
@@ -255,7 +255,7 @@ def test_ends_are_on_the_tick(compiled: Any, now: float, span_s: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["compress", "replan"])
-def test_rows_that_are_none_are_an_error(compiled: Any, name: str) -> None:
+def test_invalid_reservation_rows_are_errors(compiled: Any, name: str) -> None:
     class Odd:
         sizes, spans_s, places, ends, seen = ([1], [2.0], [3.0], [5.0], [0])
 
@@ -279,7 +279,7 @@ def test_rows_that_are_none_are_an_error(compiled: Any, name: str) -> None:
 
 @examples(20)
 @given(st.integers(0, 2**32))
-def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
+def test_passes_over_long_plans_are_equal(compiled: Any, seed: int) -> None:
     """Over many blocks of the index; some ends are early, and some jobs outlive their estimates."""
     dice = Random(seed)
     waiting = [(dice.randint(1, 30), float(dice.choice([1, 5, 20, 100])), math.inf) for _ in range(150)]
@@ -301,7 +301,7 @@ def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
             for plan in (plain, fast):
                 plan.profile.give(n, until, math.inf)
                 plan.profile, _ = plan.profile.replan(float(now), plan.rows, plan.gains)
-        assert plain.told() == fast.told()
+        assert plain.state() == fast.state()
         freed_from = dice.choice([-math.inf, math.inf, float(now + dice.randint(0, 200))])
         others = [
             (dice.randint(1, 30), float(dice.choice([1, 5, 20])), float(now + dice.randint(0, 300))) for _ in range(50)
@@ -313,7 +313,7 @@ def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
         assert full[0].steps() == full[1].steps()
         moved = [plan.profile.compress(float(now), plan.rows, plan.gains) for plan in (plain, fast)]
         assert moved[0] == moved[1]
-        assert plain.told() == fast.told()
+        assert plain.state() == fast.state()
 
 
 # --- what must not spoil a plan, on both twins ---
@@ -356,13 +356,13 @@ PASSES += [("place_anew", field) for field in FIELDS[:3]]
 
 def test_the_passes_of_these_tests_change_the_plan(twin: Twin) -> None:
     for name in ("compress", "replan", "place_anew"):
-        plan, before = crowded(twin), crowded(twin).told()
+        plan, before = crowded(twin), crowded(twin).state()
         run_pass(plan, name)
-        assert plan.told() != before
+        assert plan.state() != before
 
 
 @pytest.mark.parametrize(("name", "field"), PASSES)
-def test_a_number_whose_conversion_clears_the_rows_is_refused(twin: Twin, name: str, field: str) -> None:
+def test_a_number_whose_conversion_clears_the_rows_is_rejected(twin: Twin, name: str, field: str) -> None:
     plan = crowded(twin)
 
     class Clearing:
@@ -392,24 +392,24 @@ def test_a_wrong_value_behind_good_ones_changes_nothing(
 ) -> None:
     plan = crowded(twin)
     getattr(plan.rows, field)[2] = value
-    before = copy.deepcopy(plan.told())
+    before = copy.deepcopy(plan.state())
     with pytest.raises(TypeError if field in {"sizes", "seen"} else error):
         run_pass(plan, name)
-    assert repr(plan.told()) == repr(before)  # NaN is not equal to itself
+    assert repr(plan.state()) == repr(before)  # NaN is not equal to itself
 
 
 @pytest.mark.parametrize(("name", "field"), PASSES)
 def test_rows_of_different_lengths_change_nothing(twin: Twin, name: str, field: str) -> None:
     plan = crowded(twin)
     getattr(plan.rows, field).pop()
-    before = copy.deepcopy(plan.told())
+    before = copy.deepcopy(plan.state())
     with pytest.raises(ValueError, match="lists of one length"):
         run_pass(plan, name)
-    assert plan.told() == before
+    assert plan.state() == before
 
 
 @pytest.mark.parametrize("name", ["compress", "replan"])
-def test_rows_that_empty_a_list_when_another_is_asked_for_are_refused(twin: Twin, name: str) -> None:
+def test_rows_that_change_their_lists_during_a_pass_are_rejected(twin: Twin, name: str) -> None:
     class Emptying:
         sizes, spans_s, places, ends = [1, 1], [2.0, 2.0], [3.0, 3.0], [5.0, 5.0]
 
@@ -428,13 +428,13 @@ def test_rows_that_empty_a_list_when_another_is_asked_for_are_refused(twin: Twin
 @pytest.mark.parametrize("name", ["compress", "replan", "place_anew"])
 def test_a_wrong_instant_of_a_pass_changes_nothing(twin: Twin, name: str, value: Any, error: type[Exception]) -> None:
     plan = crowded(twin)
-    before = copy.deepcopy(plan.told())
+    before = copy.deepcopy(plan.state())
     with pytest.raises(error):
         run_pass(plan, name, value)
-    assert plan.told() == before
+    assert plan.state() == before
 
 
-def test_forgotten_gains_change_nothing(twin: Twin) -> None:
+def test_a_pass_with_forgotten_freed_intervals_changes_nothing(twin: Twin) -> None:
     plan = crowded(twin)
     plan.gains.forget(1)
     before = copy.deepcopy([getattr(plan.rows, one) for one in FIELDS])
@@ -485,7 +485,7 @@ NAN = math.nan
         ("sooner", (1, 1.0, 5.0, 0.0, (0.0, NAN))),
     ],
 )
-def test_a_time_that_is_nan_is_refused(twin: Twin, name: str, arguments: Any) -> None:
+def test_a_time_that_is_nan_is_rejected(twin: Twin, name: str, arguments: Any) -> None:
     profile = twin.profile(0.0, 4)
     profile.take(2, 1.0, 7.0)
     steps = profile.steps()
@@ -494,7 +494,7 @@ def test_a_time_that_is_nan_is_refused(twin: Twin, name: str, arguments: Any) ->
     assert profile.steps() == steps
 
 
-def test_nothing_begins_or_is_gained_at_nan(twin: Twin) -> None:
+def test_starts_and_freed_intervals_at_nan_are_rejected(twin: Twin) -> None:
     with pytest.raises(ValueError, match="a time is NaN"):
         twin.profile(NAN, 4)
     gains = twin.gains()
@@ -508,14 +508,14 @@ def test_nothing_begins_or_is_gained_at_nan(twin: Twin) -> None:
     ("name", "arguments"),
     [("give", ("one", 1.0, 5.0)), ("give", (None, 1.0, 5.0)), ("move", (1, (3.0, "x"), (2.0, 4.0)))],
 )
-def test_what_is_no_number_changes_nothing(twin: Twin, name: str, arguments: Any) -> None:
+def test_values_that_are_not_numbers_change_nothing(twin: Twin, name: str, arguments: Any) -> None:
     profile = twin.profile(0.0, 4)
     with pytest.raises(TypeError):
         getattr(profile, name)(*arguments)
     assert profile.steps() == [(0.0, 4)]
 
 
-def test_a_subclass_may_be_made_of_something_else(twin: Twin) -> None:
+def test_a_subclass_may_have_another_constructor(twin: Twin) -> None:
     class Named(twin.profile):  # type: ignore[misc, name-defined]
         def __init__(self, name: str, *, n: int) -> None:
             super().__init__(1.0, n)
@@ -580,7 +580,7 @@ def test_every_policy_starts_the_same_jobs_on_the_same_processors(
 @pytest.mark.parametrize("policy", ["conservative", "dbf", "ujfb"])
 @examples(50)
 @given(workload=crowds(), n_many=st.sampled_from([0, 1, 3]))
-def test_how_many_moves_are_too_many_to_keep_places_sorted_changes_nothing(
+def test_the_limit_for_keeping_places_sorted_does_not_change_schedules(
     policy: str, workload: Workload, n_many: int
 ) -> None:
     usual = starts(run_policy(policy, workload, 8, config=DYNAMIC))

@@ -1,4 +1,4 @@
-"""What can be chosen, and what comes of it, on jobs that are few enough to be followed by hand."""
+"""Choices of an agent and their effect, on a few jobs by hand."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ JOBS = (
 
 
 def begun(**options: Any) -> tuple[SchedulingEnv, dict[str, Any]]:
-    """Give the environment after the one choice there is at first: a."""
+    """Return the environment after the one choice there is at first: a."""
     env = SchedulingEnv(as_workload(JOBS, 5), window=4, **options)
     _, info = env.reset()
-    assert info["action_mask"].tolist() == [1, 0, 0, 0, 0]  # nothing runs, so somebody must start
+    assert info["action_mask"].tolist() == [1, 0, 0, 0, 0]  # nothing runs, so a job must start
     assert info["now"] == 0
     return env, env.step(0)[4]
 
@@ -58,7 +58,7 @@ def test_a_job_that_does_not_fit_gets_a_reservation_that_no_job_delays() -> None
     *_, info = env.step(2)  # d, on one of the two
     assert names(env) == "bce"
     assert info["action_mask"].tolist() == [0, 1, 0, 0, 1]  # e needs two
-    observation, _, _, _, info = env.step(1)  # c ends in time; now nobody fits, and the next choice is at 10
+    observation, _, _, _, info = env.step(1)  # c ends in time; now no job fits, and the next choice is at 10
     assert (info["now"], names(env)) == (10, "be")
     assert column(observation, "is_reserved") == [0, 0, 0, 0]
     assert info["action_mask"].tolist() == [1, 1, 0, 0, 1]
@@ -73,7 +73,7 @@ def test_without_reservations_only_fitting_jobs_can_be_chosen() -> None:
     assert info["action_mask"].tolist() == [1, 1, 1, 0, 1]
 
 
-def test_nothing_now_is_asked_again_when_something_has_changed() -> None:
+def test_choosing_nothing_asks_again_after_the_next_event() -> None:
     env, info = begun()
     *_, info = env.step(NOTHING)
     assert (info["now"], names(env)) == (10, "bcde")
@@ -82,7 +82,7 @@ def test_nothing_now_is_asked_again_when_something_has_changed() -> None:
     assert names(env) == "cde"
 
 
-def test_what_is_masked_is_nothing_and_what_is_no_choice_is_an_error() -> None:
+def test_a_masked_choice_does_nothing_and_an_invalid_choice_is_an_error() -> None:
     env, _ = begun()
     env.step(0)
     *_, info = env.step(0)  # b is reserved for already
@@ -106,7 +106,7 @@ def test_only_the_window_can_be_chosen_from_and_the_queue_has_its_order() -> Non
     assert info["now"] == 1
 
 
-def test_what_is_seen() -> None:
+def test_the_observation_of_queue_running_jobs_and_machine() -> None:
     env, _ = begun()
     observation, _, _, _, info = env.step(2)
     assert info["now"] == 1
@@ -131,7 +131,7 @@ def test_a_job_without_an_end_and_one_past_its_estimate() -> None:
     env = SchedulingEnv(as_workload(jobs, 2), window=4)
     env.reset()
     env.step(0)
-    observation, _, _, _, info = env.step(0)  # b is reserved for as if a ended now; nobody may start beside that
+    observation, _, _, _, info = env.step(0)  # b has a reservation as if a ended now; no job may start beside it
     assert (info["now"], names(env)) == (10, "bc")
     assert column(observation, "time") == [1, 1, 0, 0]
     assert column(observation, "wait") == pytest.approx([scaled(7), scaled(7), 0, 0])

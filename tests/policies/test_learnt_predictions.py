@@ -1,4 +1,4 @@
-"""Predictors that learn: features by hand, no look into the future, and equal results of equal runs."""
+"""Predictors that learn: features by hand, no use of future jobs, and deterministic results."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_features_of_a_job() -> None:
     assert (found["week_sin"], found["week_cos"]) == pytest.approx((math.sin(math.pi / 14), math.cos(math.pi / 14)))
 
 
-def test_a_job_teaches_the_features_of_its_submission() -> None:
+def test_a_job_is_learnt_with_its_features_at_submission() -> None:
     plain = Plain()
     job = a_job("w0!x", "ann", 1)
     assert plain.predict(job, 0.0, []) == 1000.0, "at most the requested time"
@@ -86,7 +86,7 @@ def test_a_job_teaches_the_features_of_its_submission() -> None:
     assert plain.taught == [(asked, 7.0)]
 
 
-def test_linear_learns_what_two_users_do() -> None:
+def test_linear_learns_the_habits_of_two_users() -> None:
     """Jobs of ann take a tenth of their requested time, those of bob half of it."""
     dice, linear, late_errors = random.Random(1), Linear(), []
     for i in range(4000):
@@ -167,13 +167,13 @@ def test_boosted_trees_do_not_depend_on_later_jobs() -> None:
 
 
 @pytest.mark.usefixtures("small_boosted")
-def test_boosted_trees_are_the_same_each_time_and_differ_from_means() -> None:
+def test_boosted_trees_are_deterministic_and_differ_from_means() -> None:
     first = estimates(random_jobs(4, 60), "boosted")
     assert first == estimates(random_jobs(4, 60), "boosted")
     assert first != estimates(random_jobs(4, 60), "mean2")
 
 
-def test_linear_is_the_same_each_time() -> None:
+def test_linear_is_deterministic() -> None:
     assert estimates(random_jobs(4, 60), "linear") == estimates(random_jobs(4, 60), "linear")
 
 

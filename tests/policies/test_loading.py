@@ -1,6 +1,6 @@
-"""Whose word runs code: Python files are run for the owner, never for the peer, a journal, a workload or a summary.
+"""Policy files run only if the owner names them, never for the peer, a journal, a workload or a summary.
 
-The file in question leaves a mark when it is run.
+The policy file of these tests leaves a mark when it is run.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ WORKLOAD = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wa
 
 
 class File(NamedTuple):
-    """A policy in a file that tells whether it was run."""
+    """A policy in a file, which records whether it was run."""
 
     name: str
     mark: Path
 
     def was_run(self) -> bool:
-        """Tell whether it was run since this was asked last."""
+        """Return whether it was run since the last call."""
         was_run = self.mark.exists()
         self.mark.unlink(missing_ok=True)
         return was_run
@@ -79,11 +79,11 @@ def refused(option: str, by: str, name: str, policy: str = "redirection") -> str
     )
 
 
-def play(plan: PolicyPlan, said: Mapping[str, Any] | None = None, journal: Path | None = None) -> FakeBatsim:
-    """Run a plan on what the peer says."""
+def play(plan: PolicyPlan, peer_options: Mapping[str, Any] | None = None, journal: Path | None = None) -> FakeBatsim:
+    """Run a plan with options of the peer."""
     writer = None if journal is None else JournalWriter(journal)
     session = Session(plan, journal=writer)
-    config = {"dynamic-jobs-enabled": True, "sched-config": json.dumps(said) if said else ""}
+    config = {"dynamic-jobs-enabled": True, "sched-config": json.dumps(peer_options) if peer_options else ""}
     with session.closing_journal():
         return FakeBatsim(WORKLOAD, 4, config=config).run(session.handle)
 
@@ -92,7 +92,7 @@ def play(plan: PolicyPlan, said: Mapping[str, Any] | None = None, journal: Path 
 
 
 @pytest.mark.parametrize("option", ["principal", "redirected"])
-def test_the_peer_may_not_name_a_file_and_the_owner_may(option: str, file: File) -> None:
+def test_a_file_may_be_named_by_the_owner_but_not_by_the_peer(option: str, file: File) -> None:
     with pytest.raises(UntrustedFileError) as caught:
         play(plan_for("redirection", alpha=0.5), {option: file.name})
     assert str(caught.value) == refused(option, "Batsim's --sched-cfg", file.name)
@@ -116,14 +116,14 @@ SHAPES: list[Callable[[str], Any]] = [
 def test_no_option_of_any_policy_runs_a_file_for_the_peer(policy: str, shape: Callable[[str], Any], file: File) -> None:
     source = registry.find(policy)
     for option in (*source.option_fields, "policy", "no_such_option"):
-        with suppress(InputError):  # that it was said is no mistake where nobody makes anything of it
+        with suppress(InputError):  # an option that the policy ignores is not an error
             play(PolicyPlan(source), {option: shape(file.name)})
         assert not file.was_run(), option
 
 
-def test_both_have_a_say(file: File) -> None:
+def test_options_of_owner_and_peer_are_checked_separately(file: File) -> None:
     other = file.name.replace("Mine", "Other")
-    with pytest.raises(UntrustedFileError) as caught:  # each option is somebody's word
+    with pytest.raises(UntrustedFileError) as caught:  # each option has its own source
         play(plan_for("redirection", alpha=0.5, principal=file.name), {"redirected": other})
     assert str(caught.value) == refused("redirected", "Batsim's --sched-cfg", other)
     assert file.was_run()
@@ -131,7 +131,7 @@ def test_both_have_a_say(file: File) -> None:
         play(plan_for("redirection", alpha=0.5, principal=file.name), {"redirected": file.name})
     assert str(caught.value) == refused("redirected", "Batsim's --sched-cfg", file.name)
     assert not file.was_run()
-    play(plan_for("redirection", principal="easy"), {"principal": file.name})  # the owner's word counts
+    play(plan_for("redirection", principal="easy"), {"principal": file.name})  # the option of the owner counts
     assert not file.was_run()
     play(plan_for("redirection", principal=file.name), {"principal": file.name})
     assert file.was_run()
@@ -140,7 +140,7 @@ def test_both_have_a_say(file: File) -> None:
     play(from_file, {"principal": "easy"})
     assert not file.was_run()
     with pytest.raises(UntrustedFileError):
-        play(from_file, {"principal": file.name})  # it is the peer's word that counts now
+        play(from_file, {"principal": file.name})  # the option of the peer counts now
     assert not file.was_run()
     play(from_file)
     assert file.was_run()
@@ -167,14 +167,14 @@ def test_without_trust_only_installed_policies_are_found(file: File) -> None:
 
 
 class Parts(Options):
-    """Names of local schedulers where they are hard to see, and a text that is no such name."""
+    """Names of local schedulers in nested options, and a text that is not such a name."""
 
     parts: tuple[dict[str, Any], ...] = ()
     note: str = ""
 
 
 class Parted(QueuePolicy):
-    """A policy as somebody may write it."""
+    """A policy as a user may write it."""
 
     Options = Parts
 
@@ -190,7 +190,7 @@ class Parted(QueuePolicy):
 
 
 class Careless(Parted):
-    """One that believes whatever text Batsim sends."""
+    """A policy that trusts any text of Batsim."""
 
     reads_sched_config = True
 
@@ -200,24 +200,24 @@ class Careless(Parted):
         self.locals = [registry.local_scheduler(name, {}, partition, files=self.trusted_files)]
 
 
-def test_policies_of_others_are_held_to_it(file: File) -> None:
+def test_plugin_policies_cannot_load_files_named_by_the_peer(file: File) -> None:
     parts = [{"by": file.name}]
     play(plan_for(Parted, parts=parts, note="as in mine.py"), {"note": "see mine.py:Mine"})
     assert file.was_run()
     with pytest.raises(UntrustedFileError) as caught:
         play(plan_for(Parted), {"parts": parts})
     assert str(caught.value) == refused("parts", "Batsim's --sched-cfg", file.name, "Parted")
-    for said in (f" {file.name}", f"{file.name}\n"):  # a name that the policy makes of what it was told
+    for text in (f" {file.name}", f"{file.name}\n"):  # a name that the policy derives from an option
         with pytest.raises(UntrustedFileError):
-            play(plan_for(Parted), {"parts": [{"by": said}]})
+            play(plan_for(Parted), {"parts": [{"by": text}]})
     with pytest.raises(UntrustedFileError):
         play(plan_for(Careless), {"by": file.name})
     assert not file.was_run()
 
 
-def test_what_is_deeply_nested_is_looked_through() -> None:
-    said = '{"parts": [{"by": ' + "[" * 400 + '"x.py:X"' + "]" * 400 + "}]}"
-    begins = e.SimulationBegins(config={"sched-config": said}, timestamp=0.0)
+def test_deeply_nested_options_are_checked_for_file_names() -> None:
+    message = '{"parts": [{"by": ' + "[" * 400 + '"x.py:X"' + "]" * 400 + "}]}"
+    begins = e.SimulationBegins(config={"sched-config": message}, timestamp=0.0)
     assert list(plan_for(Parted).trusted_files(begins).others) == ["x.py:X"]
 
 
@@ -233,51 +233,51 @@ OPTIONS = st.dictionaries(st.sampled_from(["x", "y", "z"]), VALUES, max_size=3)
 def test_a_file_is_trusted_only_if_the_user_alone_names_it(
     own: dict[str, Any],
     own_file: dict[str, Any],
-    said: dict[str, Any],
+    peer_options: dict[str, Any],
     recorded: dict[str, Any],
     recorded_file: dict[str, Any],
 ) -> None:
     source = PolicySource("parted", Parted, "a test")
     plan = PolicyPlan(source, own, own_file, trusted=True, recorded=Recorded(recorded, recorded_file))
-    files = plan.trusted_files(e.SimulationBegins(config={"sched-config": json.dumps(said)}, timestamp=0.0))
-    strongest_first = [(own, True), (recorded, False), (said, False), (own_file, True), (recorded_file, False)]
-    words = {True: "", False: ""}
+    files = plan.trusted_files(e.SimulationBegins(config={"sched-config": json.dumps(peer_options)}, timestamp=0.0))
+    strongest_first = [(own, True), (recorded, False), (peer_options, False), (own_file, True), (recorded_file, False)]
+    texts = {True: "", False: ""}
     for key in "xyz":
         for options, is_owners in strongest_first:
             if key in options:
-                words[is_owners] += json.dumps(options[key])
+                texts[is_owners] += json.dumps(options[key])
                 break
-    named_by_others = {name for name in NAMES[1:] if f'"{name}"' in words[False]}
+    named_by_others = {name for name in NAMES[1:] if f'"{name}"' in texts[False]}
     assert set(files.others) == named_by_others
-    assert files.names == {name for name in NAMES[1:] if f'"{name}"' in words[True]} - named_by_others
+    assert files.names == {name for name in NAMES[1:] if f'"{name}"' in texts[True]} - named_by_others
     assert not PolicyPlan(source, own, own_file).trusted_files(None).names
 
 
 # --- commands -----------------------------------------------------------------------------------------------------
 
 
-def begin(said: str) -> bytes:
+def begin(peer_options: str) -> bytes:
     """Write the first message of a Batsim that was started with --sched-cfg."""
     resources = [{"id": i, "name": f"n{i}", "state": "idle", "properties": {}} for i in range(4)]
-    config = {"dynamic-jobs-enabled": True, "sched-config": said, "redis-enabled": False}
+    config = {"dynamic-jobs-enabled": True, "sched-config": peer_options, "redis-enabled": False}
     data = {"nb_resources": 4, "nb_compute_resources": 4, "config": config, "compute_resources": resources}
     event = {"timestamp": 0.0, "type": "SIMULATION_BEGINS", "data": data | {"workloads": {"w0": "w.json"}}}
     return json.dumps({"now": 0.0, "events": [event]}).encode()
 
 
 @pytest.mark.parametrize("option", ["principal", "redirected"])
-def test_over_a_real_socket(option: str, file: File, tmp_path: Path) -> None:
-    said = json.dumps({option: file.name, "alpha": 0.5})
+def test_a_file_named_by_the_peer_over_a_socket_is_rejected(option: str, file: File, tmp_path: Path) -> None:
+    options = json.dumps({option: file.name, "alpha": 0.5})
     journal = str(tmp_path / "run.pbj")
     with (
         Server("--policy", "redirection", "--journal", journal) as server,
         Peer(server.wait_ready()) as peer,
     ):
-        farewell = json.loads(peer.ask(begin(said)))
+        error_reply = json.loads(peer.ask(begin(options)))
         assert server.finish() == 2
     expected = refused(option, "Batsim's --sched-cfg", file.name)
     assert expected in server.errors
-    assert farewell == {"error": f"UntrustedFileError: {expected}"}
+    assert error_reply == {"error": f"UntrustedFileError: {expected}"}
     assert "Traceback" not in server.errors
     assert run_cli("replay", journal).stdout.endswith("identical: 1 message answered as recorded\n")
     assert not file.was_run()
@@ -305,7 +305,7 @@ def simulate(place: Path, *more: str, policy: str = "redirection") -> Any:
 
 
 @pytest.mark.parametrize("how", ["--sched-cfg", "--sched-cfg-file"])
-def test_simulate_takes_sched_cfg_as_the_peers_word(how: str, file: File, place: Path) -> None:
+def test_simulate_treats_sched_cfg_as_options_of_the_peer(how: str, file: File, place: Path) -> None:
     text = json.dumps({"principal": file.name})
     (place / "cfg.json").write_text(text)
     done = simulate(place, how, text if how == "--sched-cfg" else "cfg.json")
@@ -316,7 +316,7 @@ def test_simulate_takes_sched_cfg_as_the_peers_word(how: str, file: File, place:
     assert file.was_run()
 
 
-def test_the_owners_files_may_name_files(file: File, place: Path) -> None:
+def test_configuration_files_of_the_owner_may_name_files(file: File, place: Path) -> None:
     (place / "run.toml").write_text(f'[policy.redirection]\nprincipal = "{file.name}"\n')
     assert simulate(place, "--config", "run.toml").returncode == 0
     assert file.was_run()
@@ -365,7 +365,7 @@ def test_a_journal_does_not_run_the_policy_it_was_recorded_with(file: File, tmp_
     assert why in done.stderr
     story = run_cli("explain", str(journal), "w0!b")
     assert story.returncode == 0
-    assert f"(why it waited is not known: {why})" in story.stdout
+    assert f"(why the job waited is unknown: {why})" in story.stdout
     assert "started on 0-2: fits" in story.stdout
     assert job_histories(JournalReader(journal))["w0!b"] == [(5.0, "started on 0-2: fits")]
     assert not file.was_run()
@@ -391,9 +391,9 @@ def test_a_journal_does_not_run_what_its_options_name(where: str, file: File, tm
         with pytest.raises(UntrustedFileError) as caught:
             replay(JournalReader(journal), policy, own)
         assert str(caught.value) == refused("principal", "the journal", file.name)
-    told = [text for _, text in explain(JournalReader(journal), "w0!a")]
-    assert f"(why it waited is not known: {refused('principal', 'the journal', file.name)})" in told
-    assert "started on 0-1: fits" in told
+    history = [text for _, text in explain(JournalReader(journal), "w0!a")]
+    assert f"(why the job waited is unknown: {refused('principal', 'the journal', file.name)})" in history
+    assert "started on 0-1: fits" in history
     assert not file.was_run()
     assert run_cli("replay", str(journal), "-o", f"principal={file.name}").returncode == 0
     assert file.was_run()
@@ -402,7 +402,7 @@ def test_a_journal_does_not_run_what_its_options_name(where: str, file: File, tm
     assert file.was_run()
 
 
-def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tmp_path: Path) -> None:
+def test_recorded_options_are_used_for_a_moved_policy_file(file: File, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     play(plan_for(file.name, order="ljf"), journal=journal)
     (tmp_path / "elsewhere").mkdir()
@@ -413,7 +413,7 @@ def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tm
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (["-o", "ordre=sjf"], "policy easy: unknown option 'ordre' (from -o)"),
         (["-o", "order"], "-o 'order': expected KEY=VALUE"),
@@ -421,8 +421,10 @@ def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tm
     ],
 )
 @pytest.mark.parametrize("command", [["replay"], ["explain", "w0!a"]], ids=lambda command: command[0])
-def test_mistakes_of_the_user_are_errors(command: list[str], given: list[str], said: str, tmp_path: Path) -> None:
+def test_wrong_options_of_replay_are_input_errors(
+    command: list[str], given: list[str], message: str, tmp_path: Path
+) -> None:
     journal = tmp_path / "run.pbj"
     play(plan_for("easy"), journal=journal)
     done = run_cli(command[0], str(journal), *command[1:], *given)
-    assert (done.returncode, said in done.stderr) == (2, True)
+    assert (done.returncode, message in done.stderr) == (2, True)

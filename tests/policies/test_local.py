@@ -1,4 +1,4 @@
-"""Local schedulers: whose turn it is, and on which processors."""
+"""Local schedulers: the order of jobs and the choice of processors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("policy", [*ALL, Ujf])
-def test_urgent_jobs_go_first_where_the_order_says_so(policy: type[LocalPolicy]) -> None:
+def test_urgent_jobs_are_first_in_the_order_urgent_first(policy: type[LocalPolicy]) -> None:
     jobs = Workload().job("a", n=8, s=5, walltime=9, estimate=5)
     for name, urgent in (("b", False), ("c", True), ("d", False), ("e", True)):
         jobs.job(name, n=8, s=5, at=1, walltime=9, estimate=5, urgent=urgent)
@@ -67,7 +67,7 @@ def in_front(policy: type[LocalPolicy], jobs: Workload, n_procs: int, **options:
 
 @pytest.mark.parametrize("order", ["fcfs", "sjf", "widest"])
 @pytest.mark.parametrize("policy", ALL)
-def test_a_job_put_in_front_goes_before_all_others_whatever_the_order(policy: type[LocalPolicy], order: str) -> None:
+def test_a_job_put_in_front_is_first_in_any_order(policy: type[LocalPolicy], order: str) -> None:
     jobs = Workload().job("a", n=8, s=5, walltime=6, estimate=5)
     for name, s in (("b", 1), ("c", 2), ("vip1", 20), ("d", 3), ("vip2", 9)):
         jobs.job(name, n=8, s=s, at=1, walltime=s + 1, estimate=s)
@@ -84,7 +84,7 @@ def behind_a(*others: tuple[str, float, int, float]) -> Workload:
 
 
 @pytest.mark.parametrize("compression", [True, False])
-def test_others_keep_their_places_where_they_can(compression: bool) -> None:
+def test_other_jobs_keep_their_places_if_possible(compression: bool) -> None:
     """b and c were to start at 10, side by side; there is room for vip and c, so only b moves back."""
     jobs = behind_a(("b", 1, 2, 10), ("c", 2, 1, 30), ("vip", 3, 2, 5))
     assert in_front(Conservative, jobs, 4, compression=compression) == {"a": 0, "vip": 10, "b": 10, "c": 10} | (
@@ -92,13 +92,13 @@ def test_others_keep_their_places_where_they_can(compression: bool) -> None:
     )
 
 
-def test_others_move_back_in_queue_order() -> None:
-    """All places were 10 (b, c) and 20 (d, e); vip takes the first ten seconds, and everybody moves by as much."""
+def test_other_jobs_move_back_in_queue_order() -> None:
+    """All places were 10 (b, c) and 20 (d, e); vip takes the first ten seconds, and all others move by as much."""
     jobs = behind_a(("b", 1, 2, 10), ("c", 2, 2, 10), ("d", 3, 4, 5), ("e", 4, 1, 5), ("vip", 5, 4, 10))
     assert in_front(Conservative, jobs, 4) == {"a": 0, "vip": 10, "b": 20, "c": 20, "d": 30, "e": 35}
 
 
-def test_no_job_moves_for_one_that_fits_beside_all() -> None:
+def test_a_job_that_fits_beside_all_others_moves_no_job() -> None:
     jobs = behind_a(("b", 1, 3, 10), ("c", 2, 4, 5), ("vip", 3, 1, 10))
     assert in_front(Conservative, jobs, 4) == {"a": 0, "b": 10, "vip": 10, "c": 20}
 
@@ -107,7 +107,7 @@ def test_no_job_moves_for_one_that_fits_beside_all() -> None:
 
 
 class Fussy:
-    """Takes no processor below 2 for jobs called fussy, and tells when it could not."""
+    """Takes no processor below 2 for jobs called fussy, and reports when it could not."""
 
     def pick(self: Any, job: Job, now: float) -> IntervalSet | None:
         free = self.partition.free - IntervalSet.parse("0-1") if "fussy" in job.id else self.partition.free
@@ -146,7 +146,7 @@ def test_a_job_without_its_processors_waits_for_the_next_end(policy: type[LocalP
 @pytest.mark.parametrize("policy", ALL)
 @examples(40)
 @given(data=st.data())
-def test_everybody_starts_in_the_end(policy: type[LocalPolicy], data: st.DataObject) -> None:
+def test_every_job_starts(policy: type[LocalPolicy], data: st.DataObject) -> None:
     jobs = Workload()
     for index in range(data.draw(st.integers(1, 12))):
         name = f"{'fussy' if data.draw(st.booleans()) else 'easy'}{index}"
@@ -159,11 +159,11 @@ def test_everybody_starts_in_the_end(policy: type[LocalPolicy], data: st.DataObj
     assert all(IntervalSet.parse(procs).lowest >= 2 for name, (_, procs) in found.items() if "fussy" in name)
 
 
-# --- plans made anew ---
+# --- new plans ---
 
 
 def slow_replan(free: AvailabilityProfile, planned: list[tuple[int, float, float]], now: float) -> list[float]:
-    """Place jobs (n, place, span) one after the other: who can keeps his place, the others get the first there is."""
+    """Place jobs (n, place, span) in turn: a job keeps its place if possible, else it gets the earliest one."""
     places = []
     for n, place, span_s in planned:
         keeps = now + 1.5 * TICK < place < float("inf") and free.fits(n, place, instant(place, span_s))
@@ -181,8 +181,10 @@ spans = st.tuples(st.integers(1, 4), st.one_of(st.integers(0, 30), st.just(float
     st.lists(spans, max_size=14),
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 25), st.integers(1, 9)), max_size=6),
 )
-def test_replanning_is_what_it_says(planned: list[tuple[int, float, int]], taken: list[tuple[int, int, int]]) -> None:
-    """The quick way looks only at jobs that collide; the slow one at all of them, in order."""
+def test_fast_replanning_equals_slow_replanning(
+    planned: list[tuple[int, float, int]], taken: list[tuple[int, int, int]]
+) -> None:
+    """The fast way checks only jobs in conflict; the slow way checks all jobs, in order."""
     free = AvailabilityProfile(0.0, 4)
     free.take_all((n, float(at), float(at + s)) for n, at, s in taken)
     scheduler = ConservativeScheduler(Partition("all", IntervalSet.span(0, 4)))
@@ -207,7 +209,7 @@ def test_replanning_is_what_it_says(planned: list[tuple[int, float, int]], taken
 
 @examples(200)
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(-3, 20), st.integers(0, 9)), max_size=12), st.integers(0, 5))
-def test_taking_all_at_once_is_taking_one_after_the_other(taken: list[tuple[int, int, int]], begin: int) -> None:
+def test_take_all_equals_repeated_take(taken: list[tuple[int, int, int]], begin: int) -> None:
     one, all_at_once = AvailabilityProfile(float(begin), 9), AvailabilityProfile(float(begin), 9)
     one.take(2, begin + 1.0, begin + 4.0)
     all_at_once.take(2, begin + 1.0, begin + 4.0)

@@ -1,4 +1,4 @@
-"""Orders of a queue: the value of each name by hand, expressions and their errors, and schedules by a slow twin."""
+"""Queue orders: the value of each name by hand, expressions and their errors, and schedules by a slow twin."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ ALLOWED = "expected numbers, names, functions, + - * / ** and brackets"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("odd", "expected one of fcfs, sjf, .*, or an expression \\(for a field of jobs write '\\(odd\\)'\\)"),
         ("", "expected one of fcfs, sjf, ljf, .*, or an expression"),
@@ -208,8 +208,8 @@ ALLOWED = "expected numbers, names, functions, + - * / ** and brackets"
         ("(" * 150 + "1" + ")" * 149, "expected at most 40 brackets, found 150"),
     ],
 )
-def test_what_is_wrong_with_an_order(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_orders_are_rejected_with_a_reason(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_order(text)
 
 
@@ -221,7 +221,7 @@ def test_what_is_wrong_with_an_order(text: str, said: str) -> None:
         st.sampled_from(["(", ")", "-", "**", "/", "wait", "procs", "max(", ",", "2", "sqrt("]), max_size=60
     ).map(" ".join)
 )
-def test_no_text_does_harm(text: str) -> None:
+def test_any_text_is_an_order_or_an_error(text: str) -> None:
     """It is an order with a value, or an error of the user."""
     try:
         order = parse_order(text)
@@ -236,7 +236,7 @@ def test_no_text_does_harm(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("2 * wiat", "job a: unknown name 'wiat' in an order, and the job has no such field; did you mean 'wait'?"),
         (
@@ -246,16 +246,21 @@ def test_no_text_does_harm(text: str) -> None:
         ("(name)", "job a, field name: expected a number for the order, found 'x'"),
     ],
 )
-def test_unknown_names_and_texts_are_errors_of_the_job(text: str, said: str) -> None:
+def test_unknown_names_and_texts_are_errors_of_the_job(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         value(text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("bad", [None, [1], 10**400, math.inf, math.nan, {"a": 1}])
 def test_fields_must_be_numbers(bad: Any) -> None:
     with pytest.raises(InputError, match="job a, field weight: expected a number for the order, found"):
         value("weight * 2", Job("a", 1, fields={"weight": bad}))
+
+
+def test_a_job_without_a_user_has_no_rank_by_user() -> None:
+    with pytest.raises(InputError, match="job a: the order needs the field user; expected a number, found none"):
+        value("2 * user", Job("a", 1))
 
 
 # --- the queue ----------------------------------------------------------------------------------------------------
@@ -465,7 +470,7 @@ def test_a_job_in_front_stays_there_in_an_order_that_varies() -> None:
     assert starts(run_policy(Vips, jobs, 8)) == {"a": 0, "vip": 50, "b": 60, "c": 70}
 
 
-def test_questions_use_the_order_of_their_time() -> None:
+def test_estimates_use_the_order_at_the_time_of_the_question() -> None:
     """At 12, a has waited 12 s of 100 s and b 2 s of 10 s: b is first. At 10 it is a."""
     partition = Partition("all", IntervalSet.span(0, 4))
     for name, order in (("fcfs", "xfactor"), ("easy", "-wait / estimate")):
@@ -484,7 +489,7 @@ def test_questions_use_the_order_of_their_time() -> None:
         local.withdraw(one, 12.0)
 
 
-def test_a_full_machine_is_not_sorted() -> None:
+def test_the_queue_is_not_sorted_while_the_machine_is_full() -> None:
     partition = Partition("all", IntervalSet.span(0, 4))
     local = local_scheduler("easy", {"order": "-wait / estimate"}, partition)
     one, two = Job("a", 4, estimate=100.0), Job("b", 4, estimate=10.0, submitted_at=10.0)
@@ -521,14 +526,14 @@ REFUSED = "the order changes while jobs wait (it uses wait or now), but reservat
         ),
     ],
 )
-def test_rules_with_reservations_refuse_orders_that_vary(policy: str, options: dict[str, Any], where: str) -> None:
+def test_rules_with_reservations_reject_orders_that_vary(policy: str, options: dict[str, Any], where: str) -> None:
     with pytest.raises(InputError) as caught:
         run_policy(policy, Workload().job("a", n=1, s=1, walltime=2), 8, **options)
     assert f"{where}{REFUSED}" in str(caught.value)
     assert "expected an order without wait and now, found" in str(caught.value)
 
 
-def test_so_does_a_rule_of_somebody_else() -> None:
+def test_a_custom_scheduler_with_reservations_rejects_orders_that_vary() -> None:
     class Reserving(LocalScheduler):
         reserves = True
 
@@ -540,7 +545,7 @@ def test_so_does_a_rule_of_somebody_else() -> None:
         Reserving(Partition("all", IntervalSet.span(0, 4)), options)
 
 
-def test_reallocation_needs_guarantees_of_fcfs() -> None:
+def test_reallocation_rejects_fcfs_with_a_varying_order() -> None:
     options: dict[str, Any] = {"local": "fcfs", "local_options": {"order": "wfp3"}}
     with pytest.raises(InputError, match="does not guarantee its planned starts"):
         run_policy("reallocation", Workload().job("a", n=1, s=1, walltime=2), 8, **options)
@@ -555,7 +560,7 @@ def test_reallocation_needs_guarantees_of_fcfs() -> None:
         ("conservative", {"order": "f4"}),
     ],
 )
-def test_other_policies_take_orders(policy: str, options: dict[str, Any]) -> None:
+def test_other_policies_accept_orders(policy: str, options: dict[str, Any]) -> None:
     jobs = Workload()
     for index in range(30):
         jobs.job(f"{index:02}", n=1 + index * 5 % 6, s=1 + index * 7 % 9, at=index // 2, walltime=20, estimate=15)
@@ -587,7 +592,7 @@ def test_an_order_from_batsims_options_gives_the_schedule_of_the_embedded_run(op
 
 
 @pytest.mark.parametrize(
-    ("order", "said"),
+    ("order", "message"),
     [
         ("__import__('os').system('true')", 'character "\'" is not allowed'),
         ("().__class__.__bases__", "'().__class__.__bases__' is not allowed"),
@@ -597,17 +602,17 @@ def test_an_order_from_batsims_options_gives_the_schedule_of_the_embedded_run(op
         (["sjf"], "expected a text"),
     ],
 )
-def test_a_hostile_order_from_batsim_is_an_error(order: Any, said: str) -> None:
+def test_a_hostile_order_from_batsim_is_an_error(order: Any, message: str) -> None:
     session = Session(plan_for("easy"))
     with pytest.raises(InputError) as caught:
         FakeBatsim(crowd(), N_PROCS, config={"sched-config": json.dumps({"order": order})}).run(session.handle)
     assert "policy easy: option order (from Batsim's --sched-cfg): " in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize("piece", ["(", "-", "1+", "2**", "max(", "a,", "not ", "1 if ", "sqrt(-", "*", "a.b.", "~"])
-def test_the_longest_texts_are_refused_at_once(piece: str) -> None:
+def test_texts_of_maximum_length_are_rejected_quickly(piece: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse_order((piece * MAX_LENGTH)[:MAX_LENGTH])
 
@@ -621,7 +626,7 @@ def test_orders_on_the_command_line(tmp_path: Path) -> None:
         waits.append(json.loads((tmp_path / "run_summary.json").read_text())["figures"]["mean_wait_s"])
     assert waits[0] == waits[1] != waits[2]
     done = run_cli(*args, "-o", "order=wait.real", "-e", str(tmp_path / "run"))
-    said = "policy easy: option order (from -o): 'wait.real' is not allowed; expected numbers, names, functions"
-    assert (done.returncode, said in done.stderr) == (2, True)
+    message = "policy easy: option order (from -o): 'wait.real' is not allowed; expected numbers, names, functions"
+    assert (done.returncode, message in done.stderr) == (2, True)
     done = run_cli(*args, "-o", "order=2 * priority", "-e", str(tmp_path / "run"))
     assert (done.returncode, "job w0!00: unknown name 'priority' in an order" in done.stderr) == (2, True)

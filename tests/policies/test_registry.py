@@ -1,4 +1,4 @@
-"""Finding policies, loading them from files, and where their options come from."""
+"""Finding policies, loading them from files, and the sources of their options."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def begins(sched_config: str) -> e.SimulationBegins:
     return e.SimulationBegins(config={"sched-config": sched_config}, timestamp=0.0)
 
 
-def test_precedence(write: Writer) -> None:
+def test_precedence_of_option_sources(write: Writer) -> None:
     source = registry.find(write(GOOD), trusted=True)
     plan = PolicyPlan(source, {"size": 30}, {"size": 10, "name": "file"}, "my.toml")
     assert plan.options_for(None).model_dump() == {"size": 30, "name": "file"}
@@ -119,7 +119,7 @@ def test_precedence(write: Writer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "from_file", "said", "message"),
+    ("given", "from_file", "expected", "message"),
     [
         ({"sise": 1}, {}, "", r"unknown option 'sise' \(from -o\); expected one of: size, name"),
         ({}, {"sise": 1}, "", r"unknown option 'sise' \(from my.toml\)"),
@@ -132,14 +132,14 @@ def test_precedence(write: Writer) -> None:
     ],
 )
 def test_bad_options_name_their_source(
-    write: Writer, given: dict[Any, Any], from_file: dict[Any, Any], said: str, message: str
+    write: Writer, given: dict[Any, Any], from_file: dict[Any, Any], expected: str, message: str
 ) -> None:
     plan = PolicyPlan(registry.find(write(GOOD), trusted=True), given, from_file, "my.toml")
     with pytest.raises(InputError, match=message):
-        plan.options_for(begins(said))
+        plan.options_for(begins(expected))
 
 
-def test_what_is_missing_may_still_come_from_batsim(write: Writer) -> None:
+def test_a_missing_option_may_come_from_batsim(write: Writer) -> None:
     required = GOOD.replace("size: int = Field(3, ge=1", "size: int = Field(ge=1")
     plan = PolicyPlan(registry.find(write(required), trusted=True))
     plan.check_early()

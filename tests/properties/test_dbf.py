@@ -1,4 +1,4 @@
-"""Deadline-based backfilling: exactly as its slow twin, and what it promises, on thousands of workloads."""
+"""Deadline-based backfilling: equal to its slow twin, and its guarantees, on thousands of workloads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def option_sets(draw: st.DrawFn) -> dict[str, Any]:
 
 
 class Run:
-    """A run of a policy object that can be asked afterwards."""
+    """A run that keeps its policy object."""
 
     def __init__(self, policy: str | type[Policy], workload: Workload, **options: Any) -> None:
         session = Session(plan_for(policy, **options), checked=True)
@@ -76,7 +76,7 @@ class Run:
 
 @examples(600)
 @given(workloads() | workloads(exact=True) | workloads(unit=0.1), option_sets())
-def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
+def test_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     fast, slow = Run("dbf", workload, **options), Run(SlowDbf, workload, **options)
     assert fast.spans == slow.spans
     missed = {job_id for job_id, at in slow.policy.accepted.items() if slow.end_of(job_id) > at}
@@ -85,7 +85,7 @@ def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
 
 @examples(300)
 @given(workloads(), option_sets())
-def test_without_compression_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
+def test_without_compression_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     fast = Run("dbf", workload, compression=False, **options)
     assert fast.spans == Run(SlowDbf, workload, compression=False, **options).spans
 
@@ -109,11 +109,11 @@ def test_no_accepted_deadline_is_missed(workload: Workload, options: dict[str, A
 @examples(300)
 @given(workloads(deadlines=False) | workloads(deadlines=False, unit=0.1), option_sets(), st.booleans())
 def test_without_deadlines_it_is_conservative(workload: Workload, options: dict[str, Any], compression: bool) -> None:
-    def told(run: FakeBatsim) -> dict[str, tuple[float | None, str]]:
+    def results_of(run: FakeBatsim) -> dict[str, tuple[float | None, str]]:
         return {job.id: (job.started_at, str(job.procs)) for job in run.jobs.values()}
 
     plain = run_policy("conservative", workload, N_PROCS, compression=compression, order=options["order"])
-    assert told(run_policy("dbf", workload, N_PROCS, compression=compression, **options)) == told(plain)
+    assert results_of(run_policy("dbf", workload, N_PROCS, compression=compression, **options)) == results_of(plain)
 
 
 @examples(200)
@@ -146,7 +146,7 @@ def test_regular_jobs_are_not_delayed_by_waiting_jobs_with_distant_deadlines(wor
 
 
 class Watched(DbfScheduler):
-    """Checks its books after every round."""
+    """Checks its plan after every message."""
 
     def plan(self, now: float) -> Iterator[Decision]:
         finals = dict(self._reservations.by_id())
@@ -172,7 +172,7 @@ class WatchedDbf(Dbf):
 
 @examples(200)
 @given(workloads() | workloads(exact=True), option_sets(), st.booleans())
-def test_the_books_are_in_order_after_every_round(
+def test_the_plan_is_consistent_after_every_message(
     workload: Workload, options: dict[str, Any], compression: bool
 ) -> None:
     Run(WatchedDbf, workload, compression=compression, **options)
@@ -185,10 +185,10 @@ def test_the_books_are_in_order_after_every_round(
     st.lists(st.integers(1, 30), min_size=16, max_size=16),
     option_sets(),
 )
-def test_whatever_the_machines_and_the_estimates_do(
+def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
     workload: Workload, events: list[tuple[float, str, str]], runs: list[int], options: dict[str, Any]
 ) -> None:
-    """Overruns and lost machines may break deadlines, which is told; nothing hangs and nothing is lost."""
+    """Overruns and lost machines may break deadlines, which is reported; nothing hangs and no job is lost."""
     for job, run in zip(workload.jobs, runs, strict=False):
         job["profile"] = f"d{run}"
         workload.profiles[job["profile"]] = {"type": "delay", "delay": run}
@@ -197,19 +197,19 @@ def test_whatever_the_machines_and_the_estimates_do(
     played = FakeBatsim(workload, N_PROCS, machine_events=events).run(session.handle)
     assert not played.deadlocked
     assert {job.final_state for job in played.jobs.values()} <= {e.COMPLETED_SUCCESSFULLY, "REJECTED"}
-    told = {text.split()[1] for text in session.engine.policy.broken_promises()}
-    if options["infeasible"] == "reject":  # then whoever ran was accepted
+    promises = {text.split()[1] for text in session.engine.policy.broken_promises()}
+    if options["infeasible"] == "reject":  # then each job that ran was accepted
         late = {
             job.id
             for job in played.jobs.values()
             if job.ended_at is not None and job.ended_at > job.fields["subtime"] + job.fields.get("max_stay", 1e9)
         }
-        assert told == late
+        assert promises == late
 
 
 @pytest.mark.parametrize("compression", [True, False])
 @given(workload=workloads())
-def test_a_regular_job_is_placed_where_it_was_estimated(workload: Workload, compression: bool) -> None:
+def test_a_regular_job_is_placed_at_its_estimated_start(workload: Workload, compression: bool) -> None:
     """The estimate of a regular job is what the plan gives it, if it comes."""
     answers: list[tuple[float | None, float | None]] = []
 
@@ -243,8 +243,8 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_a_promised_start_comes_though_an_earlier_one_waits(policy: str) -> None:
-    """A takes longer than it said, and E1 waits for it; C's place at 100 has come with nobody's end."""
+def test_a_promised_start_is_kept_while_an_earlier_job_is_delayed(policy: str) -> None:
+    """A takes longer than its estimate, and E1 waits for it; C starts at 100 although no job ends then."""
     jobs = (
         Workload()
         .job("A", n=5, s=1000, estimate=10, walltime=2000)
@@ -255,8 +255,8 @@ def test_a_promised_start_comes_though_an_earlier_one_waits(policy: str) -> None
     assert starts(run_policy(policy, jobs, 8, compression=False))["C"] == 100
 
 
-def test_a_deadline_that_is_lost_holds_up_no_compression() -> None:
-    """D cannot be saved while a machine is away; C uses what B leaves behind all the same."""
+def test_a_missed_deadline_does_not_stop_compression() -> None:
+    """D misses its deadline while a machine is unavailable; C still uses the processors that B frees."""
     jobs = (
         Workload()
         .job("A", n=1, s=1, estimate=1, walltime=2)
@@ -268,8 +268,8 @@ def test_a_deadline_that_is_lost_holds_up_no_compression() -> None:
     assert starts(run_policy("dbf", jobs, N_PROCS, machine_events=away)) == {"A": 0, "B": 1, "C": 15, "D": 500}
 
 
-def test_a_deadline_that_is_lost_costs_no_other_one() -> None:
-    """L takes longer than it said, so D1 is late in any case; D2 need not be."""
+def test_a_missed_deadline_breaks_no_other_deadline() -> None:
+    """L takes longer than its estimate, so D1 is late in any case; D2 need not be."""
     jobs = (
         Workload()
         .job("L", n=4, s=20, estimate=10, walltime=30)
@@ -291,8 +291,8 @@ def test_an_accepted_job_that_is_rejected_is_a_broken_promise() -> None:
     )
     session = Session(plan_for("dbf"), checked=True)
     FakeBatsim(jobs, N_PROCS, machine_events=[(2.0, e.MACHINES_UNAVAILABLE, "3")]).run(session.handle)
-    (said,) = session.engine.policy.broken_promises()
-    assert said.startswith("job w0!D was accepted with the deadline 30.0 and is rejected at")
+    (promises,) = session.engine.policy.broken_promises()
+    assert promises.startswith("job w0!D was accepted with the deadline 30.0 and is rejected at")
 
 
 def test_a_refused_job_can_be_withdrawn() -> None:
@@ -313,7 +313,7 @@ def test_a_refused_job_can_be_withdrawn() -> None:
 
 
 def test_a_promise_to_a_job_that_is_requeued_and_then_rejected_is_broken() -> None:
-    """It is killed at 1 and comes back too late for its deadline: rejected, as was asked for, but told."""
+    """It is killed at 1 and comes back too late for its deadline: it is rejected by the option, and reported."""
 
     class Pushes(Dbf):
         needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
@@ -333,5 +333,5 @@ def test_a_promise_to_a_job_that_is_requeued_and_then_rejected_is_broken() -> No
     session = Session(plan_for(Pushes, infeasible="reject"), checked=True)
     run = FakeBatsim(jobs, N_PROCS, config={"dynamic-jobs-enabled": True}).run(session.handle)
     assert run.jobs["dyn!w0.d.1"].final_state == "REJECTED"
-    (said,) = session.engine.broken_promises
-    assert said == "job w0!d was accepted with the deadline 5.0 and is rejected at 1.0"
+    (promises,) = session.engine.broken_promises
+    assert promises == "job w0!d was accepted with the deadline 5.0 and is rejected at 1.0"

@@ -1,4 +1,4 @@
-"""Locality on random workloads: what must always be so."""
+"""Locality on random workloads: invariants."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ends_of(fate: Fate) -> tuple[float, float]:
 
 
 def residencies(workload: Workload, found: dict[str, Fate]) -> list[list[dict[str, Any]]]:
-    """Group the users of each file on each node: who starts while it is there, or as the last of the others ends."""
+    """Group the jobs that use a file on a node: they start while it is there, or as the last of the others ends."""
     users = defaultdict(list)
     for job in workload.jobs:
         if "input_file" in job:
@@ -134,7 +134,9 @@ def test_persistent_nodes_load_no_more_than_once_a_file_where_memory_is_plenty(
 
 @examples(100)
 @given(st.data(), MACHINES, SCORES, st.booleans())
-def test_history_is_on_its_nodes(data: st.DataObject, machine: Machine, score: str, faithful: bool) -> None:
+def test_jobs_of_the_history_start_on_their_logged_nodes(
+    data: st.DataObject, machine: Machine, score: str, faithful: bool
+) -> None:
     """In the order of the logged starts, jobs that find cores on their node start there; others wait for cores."""
     machine = Machine(tuple(node._replace(memory_gb=1024) for node in machine.nodes))
     workload = data.draw(crowds(machine, whole=True))
@@ -148,7 +150,7 @@ def test_history_is_on_its_nodes(data: st.DataObject, machine: Machine, score: s
             n_idle[node] -= job["res"]
             assert (found[job["id"]].started_at, found[job["id"]].node) == (0, node)
         elif job["res"] <= machine.nodes[node].n_cores:
-            n_idle[node] = 0  # who comes later has cores behind this one
+            n_idle[node] = 0  # a later job has cores after this one
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_history_is_on_its_nodes(data: st.DataObject, machine: Machine, score: s
 )
 @examples(40)
 @given(data=st.data(), machine=MACHINES, options=MODES)
-def test_presets_are_multipliers(
+def test_presets_equal_their_multipliers(
     score: str, multipliers: dict[str, float], data: st.DataObject, machine: Machine, options: dict[str, Any]
 ) -> None:
     workload = data.draw(crowds(machine, whole="faithful" in options))
@@ -169,7 +171,7 @@ def test_presets_are_multipliers(
 def test_the_mixed_score_is_eft_while_a_node_is_idle(
     data: st.DataObject, backfill: bool, persistence: bool, interval_s: float
 ) -> None:
-    """Nobody is of the big node's class, so it is always idle."""
+    """No job is of the large node's class, so it is always idle."""
     machine = Machine((Node(), Node(), Node()))
     workload = data.draw(crowds(machine, history=False))
     options: dict[str, Any] = {"backfill": backfill, "persistence": persistence, "interval_s": interval_s}
@@ -193,7 +195,7 @@ def test_the_opportunistic_score_is_eft_where_every_node_is_idle(seed: int, n_jo
 
 @examples(200)
 @given(st.data(), MACHINES, SCORES, MODES, st.booleans())
-def test_nothing_is_lost_whatever_the_machines_do(
+def test_all_jobs_end_with_machine_failures(
     data: st.DataObject, machine: Machine, score: str, options: dict[str, Any], endless: bool
 ) -> None:
     """Machines go and come back, jobs without walltime outlive what was assumed: all jobs end, with few messages."""

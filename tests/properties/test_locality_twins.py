@@ -1,4 +1,4 @@
-"""Locality starts every job when and where its slow, obvious twins do, with the same loads."""
+"""Locality starts every job at the time and place of its slow twins, with the same loads."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def jobs_of(workload: Workload) -> list[TwinJob]:
     ]
 
 
-def told(jobs: list[TwinJob]) -> dict[str, tuple[Any, ...]]:
+def results_of(jobs: list[TwinJob]) -> dict[str, tuple[Any, ...]]:
     return {
         job.id: (job.started_at, job.ended_at, job.node, job.load_s, job.wait_s, job.reused if job.file else None)
         for job in jobs
@@ -86,19 +86,19 @@ def twin_of(workload: Workload, machine: Machine, options: dict[str, Any]) -> di
     )
     jobs = jobs_of(workload)
     Twin(jobs, [TwinNode(*node) for node in machine.nodes], rules).run()
-    return told(jobs)
+    return results_of(jobs)
 
 
 def published_twin_of(workload: Workload, machine: Machine, options: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
     jobs, x = jobs_of(workload), (options.get("x1", 0), options.get("x2", 0))
     nodes = [TwinNode(*node) for node in machine.nodes]
     PublishedTwin(jobs, nodes, options.get("score", ""), x, options["interval_s"]).run()
-    return told(jobs)
+    return results_of(jobs)
 
 
 @examples(300)
 @given(st.data(), MACHINES, OPTIONS)
-def test_the_slow_twin_does_the_same(data: st.DataObject, machine: Machine, options: dict[str, Any]) -> None:
+def test_starts_equal_those_of_the_slow_twin(data: st.DataObject, machine: Machine, options: dict[str, Any]) -> None:
     workload = data.draw(crowds(machine))
     if "areas" in options:
         classes = {f"{node.memory_gb:g}" for node in machine.nodes}
@@ -110,7 +110,7 @@ def test_the_slow_twin_does_the_same(data: st.DataObject, machine: Machine, opti
 
 @examples(300)
 @given(st.data(), PUBLISHED_MACHINES, PUBLISHED_SCORES, st.sampled_from([1, 2, 5, 30]))
-def test_the_published_program_does_the_same(
+def test_starts_equal_those_of_the_twin_of_the_published_program(
     data: st.DataObject, machine: Machine, scores: dict[str, Any], interval_s: int
 ) -> None:
     workload = data.draw(crowds(machine, most=60, whole=True))

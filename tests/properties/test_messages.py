@@ -1,4 +1,4 @@
-"""No policy talks more than it needs: messages stay within ten a job, and one for each machine event."""
+"""Numbers of messages: at most ten per job, and one per machine event, for every policy."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MACHINES = outages(N_PROCS, 3) | outages(N_PROCS, 40)
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
-    """Make crowded workloads with estimates of every kind: too short, too long and exact, on a grid and beside it."""
+    """Make crowded workloads with estimates of every kind: too short, too long and exact, whole seconds or not."""
     workload = Workload()
     unit = draw(st.sampled_from([1.0, 1.0, 0.1]))
     ticks = draw(st.sampled_from([[0], [0], [0, 0, 1, 2, 15, 1_100], range(0, 1_000_000, 54_321)]))
     longest = draw(st.sampled_from([12, 60, 500]))
     gaps, runs, beside = st.sampled_from([0, 0, 1, 1, 2, 5, 20]), st.integers(1, longest), st.sampled_from(ticks)
-    # As parts of the run time, as more than it, or in seconds whatever it is.
+    # As shares of the run time, as more than it, or in seconds.
     guesses = (
         st.sampled_from([(1.0, 0), (1.0, 0), (1.0, 1), (1.0, 4), (1.0, 100), (0.0, 1e-6), (0.0, 5e-6), (0.0, 1)])
         | st.floats(0.01, 1.0).map(lambda part: (part, 0))
@@ -193,7 +193,7 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
     return {job.id.removeprefix("w0!"): job.started_at for job in run.jobs.values()}
 
 
-def test_places_a_few_ticks_ahead_are_no_reason_to_call() -> None:
+def test_starts_within_a_few_ticks_cause_no_extra_calls() -> None:
     """From 222 to 273 job 25 is late: 6, of one tick, is to start at the next tick, and 3 at the tick after it."""
     jobs = (
         Workload()
@@ -224,7 +224,7 @@ def test_jobs_behind_waiters_for_a_late_job_cause_no_call_each_second(policy: st
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_machine_events_beside_a_late_job_make_no_calls(policy: str) -> None:
+def test_machine_events_while_a_job_is_late_cause_no_calls(policy: str) -> None:
     kinds = [e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE]
     events = [(100.0 + i, kinds[i % 2], "8") for i in range(200)]
     run = run_policy(policy, LATE, 9, compression=False, machine_events=events)
@@ -233,7 +233,7 @@ def test_machine_events_beside_a_late_job_make_no_calls(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_a_newcomer_that_ranks_before_those_it_was_placed_behind_is_called(policy: str) -> None:
+def test_a_new_job_that_ranks_before_earlier_jobs_gets_a_call(policy: str) -> None:
     """Short comes at 74 and gets the place after wide's, at 82.000001; but it goes first when the plan is repaired."""
     jobs = (
         Workload()
@@ -246,7 +246,7 @@ def test_a_newcomer_that_ranks_before_those_it_was_placed_behind_is_called(polic
 
 
 @pytest.mark.parametrize("policy", ["conservative", "dbf"])
-def test_a_promise_beside_a_late_job_is_kept_by_a_call(policy: str) -> None:
+def test_a_promise_is_kept_by_a_call_while_another_job_is_late(policy: str) -> None:
     """Late and wide are as they were; beside stays promised for 200, where nothing ends but a call comes."""
     jobs = (
         Workload()
@@ -260,7 +260,7 @@ def test_a_promise_beside_a_late_job_is_kept_by_a_call(policy: str) -> None:
 
 
 def test_jobs_behind_a_suspended_waiter_for_a_late_job_cause_no_call_each_second() -> None:
-    """Urgent stays for longer than it said; suspended is to go on for a second when it ends, then regular."""
+    """Urgent runs past its estimate; suspended is to resume for a second when it ends, then regular."""
     jobs = (
         Workload()
         .job("suspended", n=2, s=6, estimate=6, walltime=7)

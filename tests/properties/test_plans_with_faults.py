@@ -1,4 +1,4 @@
-"""Plans under strain: requeues, machines that are away, ends that are a little late, withdrawn jobs, and estimates."""
+"""Plans with faults: requeues, unavailable machines, late ends, withdrawn jobs, and estimates."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class GentleConservative(Gentle):
 
 @examples(150)
 @given(st.sampled_from([RuthlessConservative, GentleConservative]), workloads())
-def test_requeues_leave_the_plan_whole(policy: type[LocalPolicy], workload: Workload) -> None:
+def test_all_jobs_end_after_requeues(policy: type[LocalPolicy], workload: Workload) -> None:
     run = run_policy(policy, workload, N_PROCS, config={"dynamic-jobs-enabled": True})
     assert not run.deadlocked
     assert sum(job.final_state == e.COMPLETED_SUCCESSFULLY for job in run.jobs.values()) == len(workload.jobs)
@@ -74,13 +74,13 @@ def test_requeues_leave_the_plan_whole(policy: type[LocalPolicy], workload: Work
 
 @examples(100)
 @given(workloads(), st.booleans())
-def test_the_plan_is_whole_after_every_round(workload: Workload, compression: bool) -> None:
+def test_the_plan_is_consistent_after_every_message(workload: Workload, compression: bool) -> None:
     assert not run_policy(WatchedConservative, workload, N_PROCS, compression=compression).deadlocked
 
 
 @examples(150)
 @given(st.sampled_from(["fcfs", "easy", "conservative"]), workloads())
-def test_a_machine_that_is_away_is_as_good_as_none(policy: str, workload: Workload) -> None:
+def test_an_unavailable_machine_equals_a_smaller_cluster(policy: str, workload: Workload) -> None:
     away = [(0.0, e.MACHINES_UNAVAILABLE, str(N_PROCS - 1))]
     late = Workload()
     late.profiles = workload.profiles
@@ -142,7 +142,7 @@ class Withdrawer(LocalPolicy):
 @pytest.mark.parametrize("scheduler", [Fcfs.scheduler, Easy.scheduler, Watched])
 @examples(60)
 @given(workload=workloads())
-def test_withdrawn_jobs_leave_no_trace(scheduler: type[Any], workload: Workload) -> None:
+def test_withdrawn_jobs_do_not_block_others(scheduler: type[Any], workload: Workload) -> None:
     policy = type("Policy", (Withdrawer,), {"scheduler": scheduler})
     run = run_policy(policy, workload, N_PROCS)
     assert not run.deadlocked
@@ -172,7 +172,7 @@ def test_a_withdrawn_job_gives_its_place_to_others() -> None:
 @examples(80)
 @given(workload=workloads(exact=True))
 def test_the_last_job_starts_when_it_was_estimated(policy: type[LocalPolicy], workload: Workload) -> None:
-    """With exact times and nobody after it, the estimate is the truth; where ends are on time, so is the plan."""
+    """With exact times and no later job, the estimate is the start; if ends are on time, so is the plan."""
     answers: dict[str, tuple[float | None, float | None]] = {}
     asked = type("AskedPolicy", (Asked, policy), {"answers": answers})
     run = run_policy(asked, workload, N_PROCS)
@@ -185,7 +185,7 @@ def test_the_last_job_starts_when_it_was_estimated(policy: type[LocalPolicy], wo
 
 
 @pytest.mark.parametrize("policy", [Fcfs, Easy, Conservative])
-def test_a_job_put_in_front_goes_before_its_equals(policy: type[LocalPolicy]) -> None:
+def test_a_job_put_in_front_precedes_jobs_of_equal_rank(policy: type[LocalPolicy]) -> None:
     class VipFirst(policy):  # type: ignore[valid-type, misc]
         def on_job_submitted(self, job: Job, now: float) -> None:
             self.local.submit(job, now, front="vip" in job.id)
@@ -197,7 +197,7 @@ def test_a_job_put_in_front_goes_before_its_equals(policy: type[LocalPolicy]) ->
     assert starts(run_policy(VipFirst, jobs, 8)) == expected
 
 
-def test_estimates_of_what_never_fits() -> None:
+def test_a_job_that_never_fits_has_no_estimate() -> None:
     for policy in (Fcfs, Easy, Conservative):
         answers: list[float | None] = []
 
@@ -211,7 +211,7 @@ def test_estimates_of_what_never_fits() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=30), st.data())
-def test_gains_give_the_hull_of_any_suffix(added: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_freed_intervals_give_the_hull_of_any_suffix(added: list[tuple[int, int]], data: st.DataObject) -> None:
     gains = FreedIntervals()
     forgotten = 0
     for index, (start, length) in enumerate(added):

@@ -1,4 +1,4 @@
-"""What holds of reallocation on every grid, whatever comes: moves, reservations, sizes, calls, and nobody lost."""
+"""Invariants of reallocation on random grids: moves, reservations, sizes, calls, and no lost jobs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ DONE = {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"}
 
 
 class Watched(Reallocation):
-    """Reallocation that is looked at while it decides, and whose promises are written down."""
+    """Reallocation that is checked while it decides, and whose promises are recorded."""
 
     def on_begin(self, cluster: Any) -> None:
         super().on_begin(cluster)
-        self.told: dict[str, float] = {}  # the end that each job was told last
+        self.promised_ends: dict[str, float] = {}  # the last promised end of each job
         self.calls: list[float] = []
         self.moves: Counter[float] = Counter()  # by event
 
@@ -50,7 +50,7 @@ class Watched(Reallocation):
             assert one.planned_end(now) == place.end_at  # its reservation is what it was promised
             assert one.site is self.sites[place.nth]
             assert one.job.n_procs == place.n
-            self.told[one.job.id.removeprefix("w0!")] = place.end_at
+            self.promised_ends[one.job.id.removeprefix("w0!")] = place.end_at
 
     def _withdraw(self, one: GridJob, now: float) -> None:
         assert one.job.state is JobState.WAITING
@@ -98,15 +98,17 @@ def sizes_fit(workload: Workload, found: dict[str, Fate], grid: Grid) -> None:
 
 @examples(100)
 @given(st.data(), grids(), VARIANTS)
-def test_promises_of_honest_jobs_are_kept(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
+def test_promises_are_kept_for_jobs_within_their_estimates(
+    data: st.DataObject, grid: Grid, options: dict[str, Any]
+) -> None:
     workload = data.draw(crowds(grid))
     run, policy = watched(grid, workload, options)
     found = fates(run, grid)
     assert found.keys() | rejections(run) == {job["id"] for job in workload.jobs}
     sizes_fit(workload, found, grid)
-    # Nobody ends after the end that he was told last.
-    assert found.keys() >= policy.told.keys()
-    assert all((found[name].ended_at or math.inf) <= end_at for name, end_at in policy.told.items())
+    # No job ends after its last promised end.
+    assert found.keys() >= policy.promised_ends.keys()
+    assert all((found[name].ended_at or math.inf) <= end_at for name, end_at in policy.promised_ends.items())
     if options["algorithm"] == "regular" and options["heuristic"] == "minmin":
         assert all(n <= options["window"] for n in policy.moves.values())
     # To be looked at changes nothing.
@@ -127,7 +129,7 @@ def test_runs_end_by_themselves(data: st.DataObject, grid: Grid, options: dict[s
 
 
 def run_of(workload: Workload, job: dict[str, Any]) -> float:
-    """Give the run time of a job that is made of delays, as submitted."""
+    """Return the run time of a job that is made of delays, as submitted."""
     profile = workload.profiles[job["profile"]]
     once_s = sum(workload.profiles[part]["delay"] for part in profile.get("seq", [job["profile"]]))
     return float(round(profile.get("repeat", 1) * once_s, 6))
@@ -135,7 +137,7 @@ def run_of(workload: Workload, job: dict[str, Any]) -> float:
 
 @examples(60)
 @given(st.data(), grids(), VARIANTS)
-def test_run_times_keep_their_share_of_the_walltime(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
+def test_run_time_and_walltime_keep_their_ratio(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
     workload = data.draw(crowds(grid, unscaled=False))
     submitted = {f"w0!{job['id']}": job for job in workload.jobs}
     for job in grid.run(workload, **options).jobs.values():
@@ -154,7 +156,7 @@ def test_run_times_keep_their_share_of_the_walltime(data: st.DataObject, grid: G
 
 @examples(60)
 @given(st.data(), grids(), VARIANTS)
-def test_without_reallocation_jobs_stay_where_they_were_to_end_first(
+def test_without_reallocation_jobs_stay_on_the_cluster_of_their_earliest_end(
     data: st.DataObject, grid: Grid, options: dict[str, Any]
 ) -> None:
     workload = data.draw(crowds(grid))
@@ -193,7 +195,7 @@ def outages(grid: Grid, *, for_good: bool) -> st.SearchStrategy[list[tuple[float
 
 @examples(100)
 @given(st.data(), ONE_CLUSTER, VARIANTS, st.sampled_from(["none", "regular"]))
-def test_one_cluster_is_its_local_scheduler(
+def test_one_cluster_equals_its_local_scheduler(
     data: st.DataObject, grid: Grid, options: dict[str, Any], algorithm: str
 ) -> None:
     """Start by start and processor by processor, also if machines go and come back."""
@@ -234,7 +236,7 @@ def test_estimates_hold_while_a_job_runs_past_its_estimate() -> None:
     outage = [(5.0, e.MACHINES_UNAVAILABLE, "4"), (8.0, e.MACHINES_AVAILABLE, "4")]
     options = {"algorithm": "none", "sizing": "exhaustive", "local": "conservative", "period": 10}
     run, policy = watched(grid, workload, options, outage)
-    assert policy.told["13"] == 83.000001
+    assert policy.promised_ends["13"] == 83.000001
     assert fates(run, grid).keys() | rejections(run) == {job["id"] for job in workload.jobs}
 
 
@@ -277,7 +279,7 @@ def drawn_sizes(draw: st.DrawFn) -> Drawn:
 
 @examples(300)
 @given(drawn_sizes(), st.sampled_from(["binary", "exhaustive"]), st.integers(0, 200) | st.just(math.inf))
-def test_bounded_searches_find_what_plain_ones_do(sizes: Drawn, sizing: Sizing, beat: float) -> None:
+def test_bounded_searches_equal_plain_searches(sizes: Drawn, sizing: Sizing, beat: float) -> None:
     plain = (by_halves if sizing == "binary" else by_all)(sizes.exact, sizes.n_most)
     assert SEARCHES[sizing](sizes) == plain
     assert sizes.n_asked <= (2 + math.ceil(math.log2(sizes.n_most)) if sizing == "binary" else sizes.n_most)

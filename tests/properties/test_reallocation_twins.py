@@ -1,4 +1,4 @@
-"""Reallocation starts every job when and where its slow, obvious twin does, in the same size, after as many moves."""
+"""Reallocation gives every job the start, place, size and moves of its slow twin."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(policy: str | type[Policy], grid: Grid, workload: Workload, options: dic
 
 @examples(300)
 @given(st.data(), grids(), VARIANTS)
-def test_the_slow_twin_does_the_same(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
+def test_starts_equal_those_of_the_slow_twin(data: st.DataObject, grid: Grid, options: dict[str, Any]) -> None:
     """The twin has an event at each multiple of the period; the policy leaves out those that would change nothing."""
     workload = data.draw(crowds(grid))
     fast, slow = (run(policy, grid, workload, options) for policy in ("reallocation", GridTwin))

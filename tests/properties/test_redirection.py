@@ -1,4 +1,4 @@
-"""Redirection: exactly as its slow twin, and the invariants of the published mechanism, on thousands of workloads."""
+"""Redirection: equal to its slow twin, and the invariants of the published mechanism, on thousands of workloads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def option_sets(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def told(run: FakeBatsim) -> dict[str, tuple[float | None, float | None, str, str]]:
+def results_of(run: FakeBatsim) -> dict[str, tuple[float | None, float | None, str, str]]:
     assert not run.deadlocked
     return {job.id: (job.started_at, job.ended_at, str(job.procs), job.final_state) for job in run.jobs.values()}
 
@@ -57,9 +57,9 @@ def redirect(workload: Workload, **options: Any) -> FakeBatsim:
 
 @examples(400)
 @given(workloads(), option_sets())
-def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
+def test_equals_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     slow = run_policy(SlowRedirection, workload, N_PROCS, config=DYNAMIC, **options)
-    assert told(redirect(workload, **options)) == told(slow)
+    assert results_of(redirect(workload, **options)) == results_of(slow)
 
 
 class Watched(Redirection):
@@ -85,7 +85,7 @@ class Watched(Redirection):
 
 @examples(300)
 @given(workloads(), option_sets())
-def test_what_always_holds(workload: Workload, options: dict[str, Any]) -> None:
+def test_invariants_hold_on_random_workloads(workload: Workload, options: dict[str, Any]) -> None:
     seen: list[tuple[int, str, int]] = []
     policy = type("WatchedRedirection", (Watched,), {"seen": seen, "arrivals": []})
     run = run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options)
@@ -139,9 +139,9 @@ def work_s(workload: Workload, job: FakeJob) -> float:
 @given(workloads(widest=5), st.integers(0, 3), st.sampled_from(["q", "w", "none", "w_paper"]))
 def test_without_a_threshold_it_is_easy_on_the_principal_group(workload: Workload, size: int, rule: str) -> None:
     """I6, to the last processor: by theta, by option or as text."""
-    easy = told(run_policy("easy", workload, N_PROCS - size))
+    easy = results_of(run_policy("easy", workload, N_PROCS - size))
     for theta in (float("inf"), "inf", 10**9):
-        assert told(redirect(workload, group_size=size, theta=theta, filter=rule)) == easy
+        assert results_of(redirect(workload, group_size=size, theta=theta, filter=rule)) == easy
 
 
 @examples(100)
@@ -150,14 +150,16 @@ def test_no_job_is_redirected_to_a_group_too_small(workload: Workload, size: int
     """I7: no group, or one that is smaller than all jobs."""
     for job in workload.jobs:
         job["res"] = max(job["res"], size + 1)
-    easy = told(run_policy("easy", workload, N_PROCS - size))
-    assert told(redirect(workload, group_size=size, theta=0)) == easy
-    assert told(redirect(workload, alpha=0, theta=0)) == told(run_policy("easy", workload, N_PROCS))
+    easy = results_of(run_policy("easy", workload, N_PROCS - size))
+    assert results_of(redirect(workload, group_size=size, theta=0)) == easy
+    assert results_of(redirect(workload, alpha=0, theta=0)) == results_of(run_policy("easy", workload, N_PROCS))
 
 
 @examples(120)
 @given(workloads(exact=True), st.sampled_from(LOCAL), st.sampled_from(LOCAL), st.booleans())
-def test_any_local_scheduler_will_do(workload: Workload, principal: str, redirected: str, compression: bool) -> None:
+def test_all_jobs_end_with_any_local_schedulers(
+    workload: Workload, principal: str, redirected: str, compression: bool
+) -> None:
     options: dict[str, Any] = {"group_size": 2, "theta": 1, "principal": principal, "redirected": redirected}
     if principal in {"conservative", "dbf"}:
         options["principal_options"] = {"compression": compression}
@@ -170,7 +172,7 @@ def test_any_local_scheduler_will_do(workload: Workload, principal: str, redirec
     assert n_done == n_fitting
     without = redirect(workload, **(options | {"theta": "inf"}))
     alone = run_policy(principal, only_fitting(workload), N_PROCS - 2, **options.get("principal_options", {}))
-    assert told(without) == told(alone) | rejected(workload)
+    assert results_of(without) == results_of(alone) | rejected(workload)
 
 
 def only_fitting(workload: Workload) -> Workload:
@@ -215,18 +217,18 @@ def test_no_backfilled_job_delays_the_head(workload: Workload) -> None:
 
 @examples(40)
 @given(workloads(), option_sets())
-def test_the_same_bytes_each_time(workload: Workload, options: dict[str, Any]) -> None:
+def test_repeated_runs_give_identical_bytes(workload: Workload, options: dict[str, Any]) -> None:
     def transcript() -> list[bytes]:
         session = Session(plan_for("redirection", **options))
-        said: list[bytes] = []
+        replies: list[bytes] = []
 
         def handle(raw: bytes) -> bytes:
             reply = session.handle(raw)
-            said.extend((raw, reply))
+            replies.extend((raw, reply))
             return reply
 
         FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(handle)
-        return said
+        return replies
 
     assert transcript() == transcript()
 
@@ -239,7 +241,7 @@ def test_the_same_bytes_each_time(workload: Workload, options: dict[str, Any]) -
     st.sampled_from(["fcfs", "easy", "conservative", "dbf"]),
     option_sets(),
 )
-def test_whatever_the_machines_and_the_estimates_do(
+def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
     workload: Workload,
     events: list[tuple[float, str, str]],
     runs: list[int],

@@ -1,4 +1,4 @@
-"""The fast policies start every job exactly when their slow, obvious twins do; and no run breaks Batsim's rules."""
+"""The fast policies start every job at the time of their slow twins, and no run breaks Batsim's rules."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ ORDERS = ["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest
     outages(N_PROCS, 4),
     st.booleans(),
 )
-def test_every_job_ends_whatever_the_machines_do(
+def test_every_job_ends_with_machine_failures(
     policy: str, workload: Workload, order: str, events: list[tuple[float, str, str]], compression: bool
 ) -> None:
     """Wrong estimates, endless jobs, machines that go and come back: no illegal decision, no hang, nothing lost."""
@@ -113,8 +113,8 @@ def test_every_job_ends_whatever_the_machines_do(
 
 
 @given(workloads())
-def test_the_conservative_promise_is_kept(workload: Workload) -> None:
-    """With exact estimates no job starts later than it could have when it came, whoever comes after it."""
+def test_no_job_of_conservative_starts_later_than_promised(workload: Workload) -> None:
+    """With exact estimates no job starts later than planned at its submission, whatever jobs come later."""
     full = starts(run_policy("conservative", workload, N_PROCS))
     for job in workload.jobs:
         job["estimate"] = workload.profiles[job["profile"]]["delay"]
@@ -132,14 +132,14 @@ def test_the_conservative_promise_is_kept(workload: Workload) -> None:
 def test_the_same_input_gives_the_same_bytes(policy: str, workload: Workload) -> None:
     def transcript() -> list[bytes]:
         session = Session(plan_for(policy))
-        said: list[bytes] = []
+        replies: list[bytes] = []
 
         def handle(raw: bytes) -> bytes:
             reply = session.handle(raw)
-            said.extend((raw, reply))
+            replies.extend((raw, reply))
             return reply
 
         FakeBatsim(workload, N_PROCS).run(handle)
-        return said
+        return replies
 
     assert transcript() == transcript()

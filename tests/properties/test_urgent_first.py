@@ -1,4 +1,4 @@
-"""Urgent jobs first, on random workloads: what must always be so."""
+"""Urgent jobs first, on random workloads: invariants."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_without_urgent_jobs_it_is_conservative(workload: Workload, swaps: dict[
 
 @examples(400)
 @given(workloads(), SWAPS, OPTIONS, st.booleans())
-def test_work_is_kept_and_goes_on_where_it_was(
+def test_preempted_jobs_keep_their_work_and_processors(
     workload: Workload, swaps: dict[str, Any], options: dict[str, Any], same: bool
 ) -> None:
     run = ran(workload, resume_same_resources=same, **swaps, **options)
@@ -137,7 +137,7 @@ def test_work_is_kept_and_goes_on_where_it_was(
 
 @examples(400)
 @given(workloads(), SWAPS, OPTIONS)
-def test_victims_are_idle_until_the_urgent_job_begins(
+def test_processors_of_victims_are_idle_until_the_urgent_job_starts(
     workload: Workload, swaps: dict[str, Any], options: dict[str, Any]
 ) -> None:
     run = ran(workload, **swaps, **options)
@@ -156,7 +156,7 @@ def test_victims_are_idle_until_the_urgent_job_begins(
 
 @examples(300)
 @given(workloads(honest=True, kinds=False), SWAPS, OPTIONS, outages(N_PROCS, 3), st.booleans(), MODES)
-def test_the_slow_twin_does_the_same(
+def test_starts_equal_those_of_the_slow_twin(
     workload: Workload, swaps: dict[str, Any], options: dict[str, Any], events: Any, same: bool, mode: str
 ) -> None:
     """Start by start, with processors, for jobs that do not outlive their estimates."""
@@ -168,7 +168,7 @@ def test_the_slow_twin_does_the_same(
 
 
 class Watched(UjfbScheduler):
-    """Notes whom it preempts for whom, and whom it starts while urgent jobs wait."""
+    """Records which jobs it preempts for which, and which it starts while urgent jobs wait."""
 
     def _preempt(self, urgent: Job, jobs: list[Job], now: float) -> Iterator[Decision]:
         freed = [self.partition.n_returned_by(job) for job in jobs]
@@ -190,9 +190,9 @@ class WatchedUjfb(Ujfb):
             if isinstance(decision, ExecuteJob) and self.local._reserved:
                 job = next(job for job in self.local.partition.running_jobs if job.id == decision.job_id)
                 if not job.is_urgent():
-                    self.check_nobody_is_delayed(job, now)
+                    self.check_no_job_is_delayed(job, now)
 
-    def check_nobody_is_delayed(self, started: Job, now: float) -> None:
+    def check_no_job_is_delayed(self, started: Job, now: float) -> None:
         """Urgent jobs that wait may still have their reservations beside what was started."""
         local = self.local
         free = local._free_for_urgents(now)
@@ -214,7 +214,7 @@ def test_few_jobs_are_preempted_and_none_delays_an_urgent_job(
 
 @examples(200)
 @given(workloads(n_urgent=1, kinds=False), st.sampled_from(["max", "serial"]))
-def test_a_lonely_urgent_job_starts_when_it_comes(workload: Workload, pd: str) -> None:
+def test_a_single_urgent_job_starts_at_its_submission(workload: Workload, pd: str) -> None:
     run = ran(workload, swap="fixed", swap_out=1, swap_in=1, pd=pd)
     found = records(run, workload)
     for record in found.values():
@@ -227,7 +227,7 @@ def test_a_lonely_urgent_job_starts_when_it_comes(workload: Workload, pd: str) -
 
 @examples(200)
 @given(workloads(), SWAPS, OPTIONS, outages(N_PROCS, 6), st.booleans(), MODES)
-def test_outages_and_wrong_estimates_are_survived(
+def test_all_jobs_end_with_outages_and_wrong_estimates(
     workload: Workload, swaps: dict[str, Any], options: dict[str, Any], events: Any, same: bool, mode: str
 ) -> None:
     run = ran(workload, machine_events=events, resume_same_resources=same, mode=mode, **swaps, **options)

@@ -1,4 +1,4 @@
-"""The codec, case by case: one table for both directions, then what older and foreign peers send, then nonsense."""
+"""The codec of Batsim 4: a table for both directions, messages of older and other peers, and invalid messages."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ def wire(kind: str, data: dict[str, Any], **beside: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("event", "kind", "data"), EVENTS, ids=[case[1] for case in EVENTS])
-def test_event_both_ways(event: e.Event, kind: str, data: dict[str, Any]) -> None:
+def test_events_are_decoded_and_encoded(event: e.Event, kind: str, data: dict[str, Any]) -> None:
     text = wire(kind, data)
     assert json.loads(v4.encode_events(Message(2.0, (event,)))) == text
     assert v4.decode_events(json.dumps(text).encode()) == Message(2.0, (event,))
 
 
 @pytest.mark.parametrize(("decision", "kind", "data"), DECISIONS, ids=[case[1] for case in DECISIONS])
-def test_decision_both_ways(decision: d.Decision, kind: str, data: dict[str, Any]) -> None:
+def test_decisions_are_decoded_and_encoded(decision: d.Decision, kind: str, data: dict[str, Any]) -> None:
     text = wire(kind, data)
     assert json.loads(v4.encode_decisions(Message(2.0, (decision,)))) == text
     assert v4.decode_decisions(json.dumps(text).encode()) == Message(2.0, (decision,))
@@ -142,7 +142,7 @@ def one_event(kind: str, data: Any, **beside: Any) -> Any:
     return message.items[0]
 
 
-def test_batsim_3_1_says_less() -> None:
+def test_messages_of_batsim_3_1_with_fewer_members_are_read() -> None:
     begins = one_event(
         "SIMULATION_BEGINS",
         {
@@ -163,7 +163,7 @@ def test_batsim_3_1_says_less() -> None:
     assert begins.compute_resources[1] == e.Resource(1)
 
 
-def test_wrench_says_it_differently() -> None:
+def test_messages_of_wrench_are_read() -> None:
     completed = one_event("JOB_COMPLETED", {"job_id": "12", "status": "SUCCESS", "kill_reason": ""})
     assert (completed.job_id, completed.final_state) == ("12", "COMPLETED_SUCCESSFULLY")
     assert completed.extra == {"status": "SUCCESS", "kill_reason": ""}
@@ -180,7 +180,7 @@ def test_unknown_members_are_kept_everywhere() -> None:
     assert json.loads(v4.encode_events(message)) == json.loads(raw)
 
 
-def test_odd_values_are_kept_as_they_came() -> None:
+def test_unusual_values_are_kept_unchanged() -> None:
     assert one_event("JOB_SUBMITTED", {"job_id": "a", "job": {"res": 1}, "profile": None}).profile is None
     assert one_event("NOTIFY", {"type": "mine", "resources": [1, 2]}).procs is None
     assert one_event("NOTIFY", {"type": "mine", "resources": "3-4 1"}).procs == procs("1 3-4")
@@ -216,7 +216,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("raw", "field", "expected"), NONSENSE)
-def test_nonsense_is_refused_by_name(raw: bytes, field: str, expected: str) -> None:
+def test_invalid_messages_are_rejected_with_the_field(raw: bytes, field: str, expected: str) -> None:
     for decode in (v4.decode_events, v4.decode_decisions):
         with pytest.raises(RemoteProtocolError) as caught:
             decode(raw)
@@ -248,7 +248,7 @@ def test_nonsense_is_refused_by_name(raw: bytes, field: str, expected: str) -> N
         ("SIMULATION_BEGINS", {"nb_resources": 2.5}, "nb_resources", "an integer"),
     ],
 )
-def test_wrong_members_are_refused_by_name(kind: str, data: dict[str, Any], field: str, expected: str) -> None:
+def test_wrong_members_are_rejected_with_the_field(kind: str, data: dict[str, Any], field: str, expected: str) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         v4.decode_events(json.dumps(wire(kind, data)).encode())
     assert caught.value.field == f"events[0].data.{field}"
@@ -279,7 +279,7 @@ TYPES = sorted({shape.name for shape in EVENT_SHAPES + DECISION_SHAPES})
     st.dictionaries(st.sampled_from(KEYS) | st.text(), json_values | st.sampled_from(["0-3", "a", ["x"], {}, "5 1-2"])),
     st.dictionaries(st.text(), json_values, max_size=3),
 )
-def test_anything_is_either_refused_or_kept_to_the_last_member(
+def test_any_message_is_rejected_or_kept_completely(
     side: str, kind: str, data: dict[str, Any], beside: dict[str, Any]
 ) -> None:
     text = {"now": 1.0, "events": [{**beside, "timestamp": 0.5, "type": kind, "data": data}], "more": beside}

@@ -1,4 +1,4 @@
-"""Batsim 5's words for our events and decisions, one by one, and what is wrong with others."""
+"""The codec of Batsim 5: events and decisions one by one, and invalid messages."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pybatsched.protocol.v5_decisions import milliseconds
 from pybatsched.protocol.v5_handshake import Features
 
 
-def said(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str, Any]]:
-    """What is on the wire for decisions at 7.5 s."""
+def encoded(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str, Any]]:
+    """Return the encoded events for decisions at 7.5 s."""
     raw = (codec or Codec()).encode_decisions(Message(7.5, decisions))
     message = json.loads(raw)
     assert message["now"] == 7.5
@@ -26,8 +26,8 @@ def said(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str, A
     return [{event["event_type"]: event["event"]} for event in message["events"]]
 
 
-def heard(*events: tuple[str, dict[str, Any]], codec: Codec | None = None) -> tuple[e.Event, ...]:
-    """What is understood of events at 3 s."""
+def decoded(*events: tuple[str, dict[str, Any]], codec: Codec | None = None) -> tuple[e.Event, ...]:
+    """Return the decoded events at 3 s."""
     wire = [{"timestamp": 3.0, "event_type": name, "event": data} for name, data in events]
     return (codec or Codec()).decode_events(json.dumps({"now": 3.0, "events": wire}).encode() + b"\0").items
 
@@ -36,7 +36,7 @@ def heard(*events: tuple[str, dict[str, Any]], codec: Codec | None = None) -> tu
 
 
 def test_a_job_is_executed() -> None:
-    (event,) = said(d.ExecuteJob("w0!a", IntervalSet.parse("0-2 5")))
+    (event,) = encoded(d.ExecuteJob("w0!a", IntervalSet.parse("0-2 5")))
     assert event == {
         "ExecuteJobEvent": {
             "job_id": "w0!a",
@@ -49,17 +49,17 @@ def test_a_job_is_executed() -> None:
     }
 
 
-def test_executors_and_storages_have_places() -> None:
-    (event,) = said(d.ExecuteJob("w0!a", IntervalSet.parse("4-5"), {"1": "0", "0": "1", "2": "1"}))
+def test_executor_and_storage_mappings_are_encoded() -> None:
+    (event,) = encoded(d.ExecuteJob("w0!a", IntervalSet.parse("4-5"), {"1": "0", "0": "1", "2": "1"}))
     placed = event["ExecuteJobEvent"]["allocation"]
     assert placed["executor_placement_type"] == "CustomExecutorToHostMapping"
     assert placed["executor_placement"] == {"mapping": [1, 0, 1]}
-    (event,) = said(d.ExecuteJob("w0!a", IntervalSet.parse("4"), None, {"pfs": 9}))
+    (event,) = encoded(d.ExecuteJob("w0!a", IntervalSet.parse("4"), None, {"pfs": 9}))
     assert event["ExecuteJobEvent"]["storage_placement"] == [{"storage_name": "pfs", "host_id": 9}]
 
 
 def test_kills_rejections_and_the_end_of_registration() -> None:
-    assert said(d.KillJob(("w0!a", "w0!b")), d.RejectJob("w0!c"), d.Notify(d.REGISTRATION_FINISHED)) == [
+    assert encoded(d.KillJob(("w0!a", "w0!b")), d.RejectJob("w0!c"), d.Notify(d.REGISTRATION_FINISHED)) == [
         {"KillJobsEvent": {"job_ids": ["w0!a", "w0!b"]}},
         {"RejectJobEvent": {"job_id": "w0!c"}},
         {"FinishRegistrationEvent": {}},
@@ -67,7 +67,7 @@ def test_kills_rejections_and_the_end_of_registration() -> None:
 
 
 def test_calls_are_at_whole_milliseconds_and_each_has_a_name() -> None:
-    first, second = said(d.CallMeLater(8.0), d.CallMeLater(8.0004))
+    first, second = encoded(d.CallMeLater(8.0), d.CallMeLater(8.0004))
     assert first["CallMeLaterEvent"]["when"] == {"time": 8000, "time_unit": "Millisecond"}
     assert second["CallMeLaterEvent"]["when"] == {"time": 8001, "time_unit": "Millisecond"}
     assert first["CallMeLaterEvent"]["when_type"] == "OneShot"
@@ -83,7 +83,7 @@ def test_a_call_is_never_early_and_less_than_a_millisecond_late(microseconds: in
 def test_a_registered_job_carries_the_users_fields_in_one_text() -> None:
     job = {"id": "dyn!1", "subtime": 7.5, "res": 2, "profile": "p", "walltime": 60, "estimate": 30.0, "user": "é"}
     profile = {"type": "delay", "delay": 4.5, "origin": "w0!a"}
-    registered, made = said(d.RegisterProfile("dyn", "p", profile), d.RegisterJob("dyn!1", job))
+    registered, made = encoded(d.RegisterProfile("dyn", "p", profile), d.RegisterJob("dyn!1", job))
     assert registered["RegisterProfileEvent"]["profile"]["profile"] == {"delay": 4.5}
     assert json.loads(registered["RegisterProfileEvent"]["profile"]["extra_data"]) == {"origin": "w0!a"}
     written = made["RegisterJobEvent"]["job"]
@@ -91,50 +91,50 @@ def test_a_registered_job_carries_the_users_fields_in_one_text() -> None:
     assert written == {"resource_request": 2, "walltime": 60.0, "profile_id": "dyn!p"}
 
 
-def test_a_job_without_walltime_says_nothing_of_one() -> None:
-    (made,) = said(d.RegisterJob("dyn!1", {"res": 1, "profile": "p", "subtime": 0, "walltime": -1}))
+def test_a_job_without_walltime_has_no_walltime_field() -> None:
+    (made,) = encoded(d.RegisterJob("dyn!1", {"res": 1, "profile": "p", "subtime": 0, "walltime": -1}))
     assert "walltime" not in made["RegisterJobEvent"]["job"]
 
 
-def test_hosts_are_turned_off_and_on_or_change_their_pace() -> None:
+def test_hosts_are_switched_off_and_on_or_change_their_pstate() -> None:
     codec = Codec()
     hosts = [
         {"id": i, "name": f"n{i}", "properties": [{"key": "sleep_pstates", "value": "2:3:4"}] if i < 2 else []}
         for i in range(4)
     ]
-    heard(("SimulationBeginsEvent", {"host_number": 4, "computation_hosts": hosts}), codec=codec)
+    decoded(("SimulationBeginsEvent", {"host_number": 4, "computation_hosts": hosts}), codec=codec)
     every = IntervalSet.parse("0-3")
-    assert said(d.SetResourceState(IntervalSet.parse("0-1"), "2"), codec=codec) == [
+    assert encoded(d.SetResourceState(IntervalSet.parse("0-1"), "2"), codec=codec) == [
         {"TurnOnOffHostsEvent": {"host_ids": "0-1", "state": 2}}
     ]
-    assert said(d.SetResourceState(every, "1"), codec=codec) == [
+    assert encoded(d.SetResourceState(every, "1"), codec=codec) == [
         {"TurnOnOffHostsEvent": {"host_ids": "0-1", "state": 1}},
         {"ChangeHostsPStateEvent": {"host_ids": "2-3", "pstate": 1}},
     ]
-    assert said(d.SetResourceState(every, "0"), codec=codec) == [
+    assert encoded(d.SetResourceState(every, "0"), codec=codec) == [
         {"ChangeHostsPStateEvent": {"host_ids": "0-3", "pstate": 0}}
     ]
 
 
-def test_what_is_prepared_is_said_as_it_is() -> None:
+def test_prepared_decisions_are_encoded_unchanged() -> None:
     """A session prepares a reply for its journal, and the codec is given it then: hosts are not switched twice."""
     codec = Codec()
     hosts = [{"id": 0, "name": "n", "properties": [{"key": "sleep_pstates", "value": "2:3:4"}]}]
-    heard(("SimulationBeginsEvent", {"host_number": 1, "computation_hosts": hosts}), codec=codec)
+    decoded(("SimulationBeginsEvent", {"host_number": 1, "computation_hosts": hosts}), codec=codec)
     host = IntervalSet.parse("0")
     slower_then_off = (d.SetResourceState(host, "1"), d.SetResourceState(host, "2"))
-    assert said(*codec.prepare(slower_then_off), codec=codec) == [
+    assert encoded(*codec.prepare(slower_then_off), codec=codec) == [
         {"ChangeHostsPStateEvent": {"host_ids": "0", "pstate": 1}},
         {"TurnOnOffHostsEvent": {"host_ids": "0", "state": 2}},
     ]
-    assert said(*codec.prepare([d.SetResourceState(host, "0")]), codec=codec) == [
+    assert encoded(*codec.prepare([d.SetResourceState(host, "0")]), codec=codec) == [
         {"TurnOnOffHostsEvent": {"host_ids": "0", "state": 0}}
     ]
 
 
-def test_notes_are_not_said() -> None:
+def test_job_metadata_is_not_sent() -> None:
     decisions = (d.SetJobMetadata("w0!a", "parent=w0!b"), d.RejectJob("w0!a"))
-    assert said(*decisions) == [{"RejectJobEvent": {"job_id": "w0!a"}}]
+    assert encoded(*decisions) == [{"RejectJobEvent": {"job_id": "w0!a"}}]
 
 
 @pytest.mark.parametrize(
@@ -149,19 +149,19 @@ def test_notes_are_not_said() -> None:
         (d.CallMeLater(1e300), r"CallMeLater at 1e\+300 s"),
     ],
 )
-def test_what_batsim_5_has_no_words_for(decision: d.Decision, name: str) -> None:
+def test_decisions_that_batsim_5_lacks_are_errors(decision: d.Decision, name: str) -> None:
     with pytest.raises(CannotEncodeError, match=name):
-        said(decision)
+        encoded(decision)
 
 
 # --- events -------------------------------------------------------------------------------------------------------
 
 
-def test_the_begin_tells_what_was_agreed() -> None:
+def test_simulation_begins_has_the_agreed_features_and_options() -> None:
     codec = Codec(Features(dynamic_registration=True, profile_reuse=True), '{"seed": 3}')
     profiles = [{"id": "w0!d", "profile_type": "DelayProfile", "profile": {"delay": 5.0}}]
     begins = {"host_number": 1, "computation_hosts": [{"id": 0, "name": "n"}], "profiles": profiles}
-    (event,) = heard(("SimulationBeginsEvent", begins), codec=codec)
+    (event,) = decoded(("SimulationBeginsEvent", begins), codec=codec)
     assert isinstance(event, e.SimulationBegins)
     assert event.option("dynamic-jobs-enabled") is True
     assert event.option("profile-reuse-enabled") is True
@@ -172,47 +172,47 @@ def test_the_begin_tells_what_was_agreed() -> None:
 
 def test_a_job_has_the_fields_of_its_text() -> None:
     job = {"resource_request": 2, "walltime": None, "profile_id": "w0!d", "extra_data": '{"estimate": 9}'}
-    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    (event,) = decoded(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
     assert isinstance(event, e.JobSubmitted)
     assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "estimate": 9}
 
 
-def test_no_walltime_in_batsim_4s_words_does_not_hide_the_other_fields() -> None:
-    """Files that were converted say so of jobs with a walltime of -1."""
+def test_a_walltime_of_minus_one_in_extra_data_keeps_the_other_fields() -> None:
+    """Converted files have this for jobs with a walltime of -1."""
     job: dict[str, Any] = {"resource_request": 2, "walltime": None, "profile_id": "w0!d"}
     job["extra_data"] = '{"urgent": true, "walltime": -1}'
-    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    (event,) = decoded(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
     assert isinstance(event, e.JobSubmitted)
     assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "urgent": True, "walltime": -1}
     job["walltime"] = 60.0
-    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    (event,) = decoded(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
     assert isinstance(event, e.JobSubmitted)
     assert event.job is not None
     assert event.job["walltime"] == 60.0
     assert event.job["extra_data"] == job["extra_data"]
 
 
-def test_a_text_that_contradicts_batsim_stays_a_text() -> None:
+def test_extra_data_that_contradicts_batsim_stays_a_text() -> None:
     job = {"resource_request": 2, "profile_id": "w0!d", "extra_data": '{"res": 7}'}
-    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    (event,) = decoded(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
     assert isinstance(event, e.JobSubmitted)
     assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "extra_data": '{"res": 7}'}
 
 
-def test_names_may_be_spelled_in_another_way_and_members_be_missing() -> None:
+def test_other_spellings_and_missing_members_are_accepted() -> None:
     job = {"resourceRequest": 2, "Walltime": 60, "profileId": "w0!d", "extra-data": '{"estimate": 9}', "new": [1]}
-    (event,) = heard(("JobSubmittedEvent", {"jobId": "w0!a", "job": job, "profiles": None, "submission_time": None}))
+    (event,) = decoded(("JobSubmittedEvent", {"jobId": "w0!a", "job": job, "profiles": None, "submission_time": None}))
     assert isinstance(event, e.JobSubmitted)
     assert event.job == {"id": "w0!a", "subtime": 3.0, "res": 2, "profile": "d", "estimate": 9, "walltime": 60.0}
-    begun, completed = heard(("SimulationBeginsEvent", {}), ("JobCompletedEvent", {"job_id": "w0!a"}))
+    begun, completed = decoded(("SimulationBeginsEvent", {}), ("JobCompletedEvent", {"job_id": "w0!a"}))
     assert isinstance(begun, e.SimulationBegins)
     assert begun.n_resources is None
     assert isinstance(completed, e.JobCompleted)
     assert completed.final_state == e.COMPLETED_SUCCESSFULLY  # the first of its states is left out
 
 
-def test_a_return_code_has_its_sign_again() -> None:
-    (event,) = heard(("JobCompletedEvent", {"job_id": "w0!a", "state": "COMPLETED_FAILED", "return_code": 2**32 - 1}))
+def test_a_negative_return_code_is_restored() -> None:
+    (event,) = decoded(("JobCompletedEvent", {"job_id": "w0!a", "state": "COMPLETED_FAILED", "return_code": 2**32 - 1}))
     assert isinstance(event, e.JobCompleted)
     assert event.return_code == -1
 
@@ -220,7 +220,7 @@ def test_a_return_code_has_its_sign_again() -> None:
 def test_machine_events_come_as_the_text_of_generic_ones() -> None:
     line = {"timestamp": 3, "type": "machine_unavailable", "resources": "0-1"}
     event = {"id": "ee0!0", "external_event_type": "GenericExternalEvent", "external_event": {"data": json.dumps(line)}}
-    assert heard(("ExternalEventOccurredEvent", event)) == (
+    assert decoded(("ExternalEventOccurredEvent", event)) == (
         e.Notify(
             e.MACHINES_UNAVAILABLE,
             IntervalSet.parse("0-1"),
@@ -230,18 +230,18 @@ def test_machine_events_come_as_the_text_of_generic_ones() -> None:
         ),
     )
     other = {**event, "external_event": {"data": "anything"}}
-    (notice,) = heard(("ExternalEventOccurredEvent", other))
+    (notice,) = decoded(("ExternalEventOccurredEvent", other))
     assert isinstance(notice, e.Notify)
     assert notice.kind == "generic"
     assert notice.extra == {"data": "anything", "id": "ee0!0"}
 
 
-def test_events_that_are_not_ours_are_kept() -> None:
+def test_unknown_events_are_kept() -> None:
     data = {"probe_id": "p", "data_type": "AggregatedProbeData", "data": {"data": 3.5}}
-    assert heard(("ProbeDataEmittedEvent", data)) == (e.UnknownEvent("ProbeDataEmittedEvent", data, timestamp=3.0),)
+    assert decoded(("ProbeDataEmittedEvent", data)) == (e.UnknownEvent("ProbeDataEmittedEvent", data, timestamp=3.0),)
 
 
-def test_times_are_put_on_the_tick_and_given_back_as_they_were() -> None:
+def test_times_are_rounded_to_the_tick_and_written_unchanged() -> None:
     raw = (
         b'{"now":0.333333333333,"events":[{"timestamp":0.333333333333,"event_type":"SimulationEndsEvent","event":{}}]}'
     )
@@ -252,7 +252,7 @@ def test_times_are_put_on_the_tick_and_given_back_as_they_were() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "word"),
+    ("raw", "text"),
     [
         (b"", "JSON object"),
         (b"[]", "JSON object"),
@@ -276,13 +276,13 @@ def test_times_are_put_on_the_tick_and_given_back_as_they_were() -> None:
         (b"[" * 5000, "JSON object"),
     ],
 )
-def test_what_is_no_message_is_refused_by_name(raw: bytes, word: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=word):
+def test_invalid_messages_are_rejected_with_the_field(raw: bytes, text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
         Codec().decode_events(raw)
 
 
 @pytest.mark.parametrize(
-    ("kind", "data", "word"),
+    ("kind", "data", "text"),
     [
         ("ExecuteJobEvent", {"mapping": 5}, r"executor_placement.mapping: expected an array of integers, found 5"),
         ("ExecuteJobEvent", {"mapping": {"0": 1}}, r"mapping: expected an array of integers"),
@@ -291,13 +291,13 @@ def test_what_is_no_message_is_refused_by_name(raw: bytes, word: str) -> None:
         ("CallMeLaterEvent", {"time": -1}, "when.time: expected a whole number from 0"),
     ],
 )
-def test_what_is_no_decision_is_refused_by_name(kind: str, data: dict[str, Any], word: str) -> None:
+def test_invalid_decisions_are_rejected_with_the_field(kind: str, data: dict[str, Any], text: str) -> None:
     placed = {"executor_placement_type": "CustomExecutorToHostMapping", "executor_placement": data}
     event: dict[str, Any] = {"job_id": "w0!a", "allocation": {"host_allocation": "0", **placed}}
     if kind == "CallMeLaterEvent":
         event = {"call_me_later_id": "c", "when_type": "OneShot", "when": data}
     raw = json.dumps({"now": 1, "events": [{"timestamp": 1, "event_type": kind, "event": event}]}).encode()
-    with pytest.raises(RemoteProtocolError, match=word):
+    with pytest.raises(RemoteProtocolError, match=text):
         Codec().decode_decisions(raw)
 
 
@@ -307,22 +307,22 @@ def test_a_pstate_change_is_one_event_for_any_spelling_of_hosts(hosts: str) -> N
     event = {"timestamp": 1, "event_type": "ChangeHostsPStateEvent", "event": {"host_ids": hosts, "pstate": 1}}
     codec.decode_decisions(json.dumps({"now": 1, "events": [event]}).encode())
     changed = e.ResourceStateChanged(IntervalSet.parse("0-1"), "1", timestamp=1.0)
-    told = json.loads(codec.encode_events(Message(1.0, (changed,))).rstrip(b"\0"))
-    assert [one["event_type"] for one in told["events"]] == ["HostsPStateChangedEvent"]
+    result = json.loads(codec.encode_events(Message(1.0, (changed,))).rstrip(b"\0"))
+    assert [one["event_type"] for one in result["events"]] == ["HostsPStateChangedEvent"]
 
 
 def test_a_job_is_killed_once() -> None:
-    """Batsim 5.0.0-rc2 dies of a list of jobs that are all being killed."""
+    """Batsim 5.0.0-rc2 crashes on a list of jobs that are all being killed."""
     codec = Codec()
-    assert said(d.KillJob(("w0!a",)), d.KillJob(("w0!a", "w0!b")), d.KillJob(("w0!b",)), codec=codec) == [
+    assert encoded(d.KillJob(("w0!a",)), d.KillJob(("w0!a", "w0!b")), d.KillJob(("w0!b",)), codec=codec) == [
         {"KillJobsEvent": {"job_ids": ["w0!a"]}},
         {"KillJobsEvent": {"job_ids": ["w0!b"]}},
     ]
-    assert said(d.KillJob(("w0!a",)), codec=codec) == []
+    assert encoded(d.KillJob(("w0!a",)), codec=codec) == []
 
 
 @pytest.mark.parametrize("name", ["HostsPStateChangedEvent", "HostsTurnedOnOffEvent"])
-def test_stamps_of_an_earlier_message_are_not_believed(name: str) -> None:
+def test_outdated_timestamps_of_host_events_are_replaced_by_now(name: str) -> None:
     data = {"host_ids": "0", "pstate": 1} if name == "HostsPStateChangedEvent" else {"host_ids": "0", "state": 1}
     wire = {"now": 5.0, "events": [{"timestamp": 1.0, "event_type": name, "event": data}]}
     codec = Codec()
@@ -338,8 +338,8 @@ def test_events_of_one_instant_are_in_the_order_of_their_file() -> None:
     assert found == (notices[2], end, notices[0], notices[1])
 
 
-def test_what_a_scheduler_says_is_read_even_if_we_would_not_say_it() -> None:
-    """It is refused by who carries it out, by its name."""
+def test_decisions_that_we_never_send_are_still_read() -> None:
+    """The simulator rejects it with its name."""
     profile = {"id": "dyn!p", "profile_type": "NewProfile", "profile": {"delay": 5.0}}
     never = {"call_me_later_id": "x", "when_type": "OneShot", "when": {"time": 2**63, "time_unit": "Second"}}
     for name, data in (("RegisterProfileEvent", {"profile": profile}), ("CallMeLaterEvent", never)):
@@ -348,7 +348,7 @@ def test_what_a_scheduler_says_is_read_even_if_we_would_not_say_it() -> None:
         assert json.loads(codec.encode_decisions(codec.decode_decisions(raw))) == json.loads(raw)
 
 
-def test_hosts_without_end_take_no_time() -> None:
-    """They are refused before a policy's decision comes here; whoever else writes one need not wait."""
-    (event,) = said(d.SetResourceState(IntervalSet.parse("0-99999999999"), "1"))
+def test_very_large_host_ranges_are_encoded_quickly() -> None:
+    """The engine rejects such a decision of a policy earlier; other callers must not wait."""
+    (event,) = encoded(d.SetResourceState(IntervalSet.parse("0-99999999999"), "1"))
     assert event == {"ChangeHostsPStateEvent": {"host_ids": "0-99999999999", "pstate": 1}}

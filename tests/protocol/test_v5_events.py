@@ -1,4 +1,4 @@
-"""Every event of Batsim 5's schema, in both directions: what is read is written again as the same JSON value."""
+"""Every event of Batsim 5's schema in both directions: decoded and encoded to the same JSON value."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ FROM_SCHEDULER: dict[str, Any] = {
     "ChangeHostsPStateEvent": {"host_ids": "0-1", "pstate": 2},
     "TurnOnOffHostsEvent": {"host_ids": "0-1", "state": 2},
 }
-#: Those that nobody here has a record for: kept as they are.
+#: Events without a class: kept unchanged.
 KEPT = {
     "BatsimHelloEvent",
     "ProbeDataEmittedEvent",

@@ -1,4 +1,4 @@
-"""How a conversation with Batsim 5 begins, and what begins none."""
+"""The handshake with Batsim 5: greeting and hello, and invalid ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pybatsched.protocol.v5_handshake import (
 )
 
 
-def test_a_greeting_is_a_length_and_a_text() -> None:
+def test_a_greeting_is_a_length_and_a_string() -> None:
     assert write_greeting('{"seed": 1}') == b'\x0b\x00\x00\x00{"seed": 1}'
     assert read_greeting(write_greeting("é")) == "é"
     assert is_greeting(b"\0\0\0\0")  # no text at all
@@ -26,7 +26,7 @@ def test_a_greeting_is_a_length_and_a_text() -> None:
     assert not is_greeting(b"\x01")
 
 
-def test_a_hello_says_json_and_what_is_wanted() -> None:
+def test_a_hello_names_json_and_the_requested_features() -> None:
     hello = Hello("pybatsched", "1.2", Features(dynamic_registration=True))
     raw = write_hello(hello)
     assert raw[:4] == b"\x02\0\0\0"
@@ -38,7 +38,7 @@ def test_a_hello_says_json_and_what_is_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "word"),
+    ("raw", "text"),
     [
         (b"", "four bytes"),
         (b"\x01\0\0\0abc", "FlatBuffers"),
@@ -51,6 +51,6 @@ def test_a_hello_says_json_and_what_is_wanted() -> None:
         ),
     ],
 )
-def test_what_is_no_hello(raw: bytes, word: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=word):
+def test_invalid_hello_messages_are_rejected(raw: bytes, text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
         read_hello(raw)

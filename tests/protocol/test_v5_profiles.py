@@ -1,4 +1,4 @@
-"""Profiles and users' fields in Batsim 5's messages, there and back."""
+"""Profiles and users' fields in messages of Batsim 5, in both directions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROFILES = st.one_of(
 
 
 @given(PROFILES, OWN)
-def test_profiles_are_the_same_after_both_ways(profile: dict[str, Any], own: dict[str, Any]) -> None:
+def test_profiles_are_unchanged_after_encoding_and_decoding(profile: dict[str, Any], own: dict[str, Any]) -> None:
     whole = {**profile, **own}
     assert read_profile(Members(write_profile("w0!p", whole), "profile")) == ("w0!p", whole)
 
@@ -54,5 +54,5 @@ def test_a_type_of_batsim_5_alone_is_kept() -> None:
 
 
 @given(st.dictionaries(st.one_of(NAMES, st.just("extra_data")), st.one_of(st.integers(-9, 9), st.text(), st.none())))
-def test_fields_are_the_same_after_both_ways(fields: dict[str, Any]) -> None:
+def test_fields_are_unchanged_after_encoding_and_decoding(fields: dict[str, Any]) -> None:
     assert fields_of(extra_data_of(fields)) == fields

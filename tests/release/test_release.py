@@ -1,4 +1,4 @@
-"""Releases: what is in them, that archives do not depend on who makes them, and that all pins are accounted for."""
+"""Releases: their content, archives that do not depend on the builder, and licences of all pins."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_all_pins_have_a_listed_licence() -> None:
     rows = re.findall(
         r"^\| (\S+) \| (\S+) \| (.+?) \| (.+?) \|$", (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE
     )
-    told = {name: version for name, version, _, _ in rows if name not in {"package", "---"}}
-    assert told == pins_in()
+    listed = {name: version for name, version, _, _ in rows if name not in {"package", "---"}}
+    assert listed == pins_in()
     assert not [row for row in rows if row[2] == "not said"]
 
 
@@ -136,7 +136,7 @@ def test_a_pin_that_is_not_installed_is_reported(bill: Any, tmp_path: Path) -> N
         ({}, [], "not said"),
     ],
 )
-def test_what_a_package_says_of_its_licence(
+def test_the_licence_is_read_from_package_metadata(
     bill: Any, about: dict[str, str], classifiers: list[str], licence: str
 ) -> None:
     assert bill.licence_of(about, classifiers) == licence
@@ -160,16 +160,16 @@ def test_an_sdist_has_no_user_names(build: Any) -> None:
     other = build.settled_sdist(sdist_of(["p/a.py", "p/b.py"], mtime=2_000, mode=0o664, owner="bob"), 77)
     assert one == other
     with tarfile.open(fileobj=io.BytesIO(one)) as archive:
-        told = [(m.name, m.mtime, oct(m.mode), m.uname, m.uid) for m in archive.getmembers()]
+        rows = [(m.name, m.mtime, oct(m.mode), m.uname, m.uid) for m in archive.getmembers()]
         file = archive.extractfile("p/b.py")
         assert file is not None
         assert file.read() == b"p/b.py"
-    assert told == [("p/a.py", 77, "0o644", "", 0), ("p/b.py", 77, "0o644", "", 0)]
+    assert rows == [("p/a.py", 77, "0o644", "", 0), ("p/b.py", 77, "0o644", "", 0)]
     assert gzip.decompress(one) == gzip.decompress(other)
     assert int.from_bytes(one[4:8], "little") == 77  # the time in the head of the compressed file
 
 
-def test_a_wheel_does_not_tell_the_umask(build: Any) -> None:
+def test_a_wheel_does_not_depend_on_the_umask(build: Any) -> None:
     made = []
     for mode in (0o100600, 0o100664):
         text = io.BytesIO()
@@ -197,7 +197,7 @@ def test_different_builds_are_reported_by_file(build: Any, tmp_path: Path) -> No
 
 @pytest.mark.long
 def test_a_release_is_the_same_bytes_twice(tmp_path: Path) -> None:
-    """Twice inside of the command, and what it says of them is so."""
+    """The command builds twice, and its report is correct."""
     command = [sys.executable, str(PLACE / "build.py"), "--into", str(tmp_path)]
     subprocess.run(
         command,
@@ -241,7 +241,7 @@ SKIPPED = {"name": "c", "skip_reason": "not found"}
         ([], 1, 2),
     ],
 )
-def test_an_audit_is_clean_only_if_all_was_looked_up(
+def test_an_audit_passes_only_if_all_packages_were_checked(
     audit: Any, report: list[dict[str, object]], n_pins: int, code: int
 ) -> None:
     found, lines = audit.summary(report, n_pins)
@@ -249,7 +249,7 @@ def test_an_audit_is_clean_only_if_all_was_looked_up(
     assert ("b 2: X-1, fixed in 3" in lines) == (BAD in report)
 
 
-def test_an_audit_without_a_service_is_no_clean_one(tmp_path: Path) -> None:
+def test_an_audit_without_a_service_does_not_pass(tmp_path: Path) -> None:
     program = tmp_path / "pip-audit"
     program.write_text("#!/bin/sh\necho 'no route to the service' >&2\nexit 1\n")
     program.chmod(0o755)
@@ -278,7 +278,7 @@ def test_an_audit_without_a_service_is_no_clean_one(tmp_path: Path) -> None:
         ("3.0", [{"introduced": "3.0"}, {"last_affected": "3.0"}], True),
         ("3.1", [{"introduced": "3.0"}, {"last_affected": "3.0"}], False),
         ("3.1", [{"introduced": "0"}, {"fixed": "3.1"}, {"introduced": "3.1"}, {"fixed": "3.1.3"}], True),
-        # Mended in two branches, in whatever order that is written.
+        # Fixed in two branches, listed in any order.
         ("1.5", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], False),
         ("2.2", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], True),
         ("1.3", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], True),
@@ -322,21 +322,21 @@ def test_an_audit_by_advisories_in_a_directory(tmp_path: Path) -> None:
     assert audited(tmp_path) == (2, "", f"make audit: no pin was audited; {tmp_path} has no advisories\n")
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "x.json").write_text(json.dumps(record))
-    said = "pins have no vulnerability in 1 advisories, the newest of 2026-11-02\n"
-    assert audited(tmp_path) == (0, f"make audit: {n_pins} of {n_pins} {said}", "")
+    message = "pins have no vulnerability in 1 advisories, the newest of 2026-11-02\n"
+    assert audited(tmp_path) == (0, f"make audit: {n_pins} of {n_pins} {message}", "")
 
     (tmp_path / "x.yaml").write_text(
         "id: X-2\nmodified: 2026-11-03T10:00:00Z\naffected:\n- package: {ecosystem: PyPI, name: pydantic}\n"
         f"  versions: ['{version}']\n"
     )
-    said = "pins have no vulnerability in 2 advisories, the newest of 2026-11-03\n"
+    message = "pins have no vulnerability in 2 advisories, the newest of 2026-11-03\n"
     expected = f"pydantic {version}: X-2, fixed in none\n"
-    assert audited(tmp_path) == (1, expected, f"make audit: {n_pins - 1} of {n_pins} {said}")
+    assert audited(tmp_path) == (1, expected, f"make audit: {n_pins - 1} of {n_pins} {message}")
 
     (tmp_path / "y.json").write_text('{"id": "X-3", "affected": [')
-    code, out, told = audited(tmp_path)
+    code, out, output = audited(tmp_path)
     assert (code, out) == (2, "")
-    assert told.startswith(f"make audit: no pin was audited; {tmp_path / 'y.json'}: JSONDecodeError: Expecting value")
+    assert output.startswith(f"make audit: no pin was audited; {tmp_path / 'y.json'}: JSONDecodeError: Expecting value")
 
 
 def test_what_the_audit_installs_is_pinned() -> None:

@@ -1,1 +1,1 @@
-"""What is done to pybatsched on purpose, at length, to see that it bears it."""
+"""Long tests with deliberate faults: crashes, full disks, mutated input, and endurance."""

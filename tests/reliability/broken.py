@@ -1,4 +1,4 @@
-"""Policies with a fault each, which `make soak` has to find: each is a shipped one with something changed."""
+"""Policies with one fault each, which `make soak` must find: each is a shipped policy with one change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StartsTwice(Easy):
 
 
 class LosesJobs(Fcfs):
-    """Forgets every third job."""
+    """Loses every third job."""
 
     n_jobs = 0
 
@@ -52,7 +52,7 @@ class RejectsJobs(Easy):
 
 
 class KillsJobs(Easy):
-    """Kills what runs as soon as somebody waits, and never lets it go on."""
+    """Kills running jobs as soon as a job waits, and never continues them."""
 
     def on_begin(self, cluster: Cluster) -> None:
         super().on_begin(cluster)
@@ -70,7 +70,7 @@ class KillsJobs(Easy):
 
 
 class CallsForEver(Easy):
-    """Wants to be called a little later, again and again, while somebody waits."""
+    """Requests calls a little later, again and again, while a job waits."""
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         yield from super().decide(now)
@@ -89,7 +89,7 @@ class BreaksStarts(Conservative):
 
 
 class Starves(Easy):
-    """Backfills whatever fits, whoever is first in the queue."""
+    """Backfills every job that fits, without regard to the first in the queue."""
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         yield from super().decide(now)
@@ -99,14 +99,14 @@ class Starves(Easy):
 
 
 class HidesBrokenPromises(Dbf):
-    """Says nothing of deadlines that were accepted and missed."""
+    """Does not report accepted deadlines that were missed."""
 
     def broken_promises(self) -> Iterable[str]:
         return ()
 
 
 class CriesWolf(Dbf):
-    """Tells of every deadline that was accepted as of one that was missed."""
+    """Reports every accepted deadline as missed."""
 
     def on_begin(self, cluster: Cluster) -> None:
         super().on_begin(cluster)
@@ -121,7 +121,7 @@ class CriesWolf(Dbf):
 
 
 class Moody(Easy):
-    """Decides by how many of its kind there were before it, so that no run is like the last one."""
+    """Decides by the number of earlier instances, so that each run differs from the last one."""
 
     n_made: ClassVar[int] = 0
 

@@ -1,4 +1,4 @@
-"""Campaigns whose workers or whose parent is killed: what was done stays, and the rest is done afterwards."""
+"""Campaigns whose workers or parent process are killed: finished cells stay, and the rest is run afterwards."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ options = {{order = ["fcfs", "sjf"]}}
 
 
 def command(n_workers: int = 2, *more: str) -> list[str]:
-    """Give the command that runs the campaign."""
+    """Return the command that runs the campaign."""
     return ["campaign", "run", "s.toml", "--output", FOLDER, "--workers", str(n_workers), "-q", *more]
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Give all that a campaign has kept, by name; all of it is the same for each run, but the marks of kept files."""
+    """Return all that a campaign has kept, by name; all of it is the same for each run, but the marks of kept files."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -56,7 +56,7 @@ def written(place: Path, keep: str) -> Path:
 
 
 class Study:
-    """A campaign that nobody disturbs, of each kind of `keep`: what is in its directory, and how long it takes."""
+    """An undisturbed campaign of each kind of `keep`: the content of its directory, and how long it takes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,16 +71,16 @@ class Study:
             child = children.start(
                 command(1), place, "whole", {}, environ=children.hooked(plan), before=warm_workers.use
             )
-            assert child.ended() == 0, child.words
+            assert child.ended() == 0, child.errors
             self.whole[keep] = content(place / FOLDER)
-            self.parent[keep] = tries.counted(child.told)
+            self.parent[keep] = tries.counted(child.notes)
             self.worker[keep] = tries.counted(children.noted_in(note))
         # The same with a worker that is a new interpreter, which has to load all modules first.
         place = written(folder / "new", "figures")
         (place / "token").touch()
         plan = {"note": str(place / "note"), "tokens": [str(place / "token")]}
         child = children.start(command(1), place, "new", environ=children.hooked(plan))
-        assert child.ended() == 0, child.words
+        assert child.ended() == 0, child.errors
         self.new_worker = tries.counted(children.noted_in(place / "note"))
 
     def check_kept(self, found: Found, folder: Path, keep: str) -> None:
@@ -91,7 +91,7 @@ class Study:
             found.expect(is_half or whole.get(name) == data, f"{name} is not that of an undisturbed campaign")
 
     def resumed(self, found: Found, place: Path, keep: str, *more: str) -> None:
-        """Go on with a campaign, and check that nothing tells it from an undisturbed one."""
+        """Resume a campaign, and check that it equals an undisturbed one."""
         tries.ended_well(command(2, "--resume", *more), place, found, "resumed", before=warm_workers.use)
         self.check_whole(found, place / FOLDER, keep)
 
@@ -106,7 +106,7 @@ class Study:
 
 @functools.cache
 def study_in(folder: Path) -> Study:
-    """Give the one that all kinds of crashes in a directory share."""
+    """Return the one that all kinds of crashes in a directory share."""
     return Study(folder)
 
 
@@ -117,7 +117,7 @@ class Parent:
         self._study = study_in(folder)
 
     def attempt(self, place: Path, rng: random.Random) -> Found:
-        """Try once: kill it, perhaps kill what goes on, and go on."""
+        """Try once: kill it, perhaps kill its continuation, and resume it."""
         study, keep = self._study, rng.choice(KEEPS)
         written(place, keep)
         found = Found()
@@ -128,7 +128,7 @@ class Parent:
             moment.await_death(parent)
             found.stage = found.stage or tries.stage_by(parent)
             found.how = f"{keep}, {moment.how}"
-            found.expect(parent.code in {0, -9}, f"it ended with {parent.code}: {parent.words[-300:]}")
+            found.expect(parent.code in {0, -9}, f"it ended with {parent.code}: {parent.errors[-300:]}")
             found.problems += children.strays()
             study.check_kept(found, place / FOLDER, keep)
         study.resumed(found, place, keep)
@@ -136,7 +136,7 @@ class Parent:
 
 
 class Worker:
-    """Kills one or two of the workers of a campaign: it goes on with others."""
+    """Kills one or two of the workers of a campaign: it continues with others."""
 
     def __init__(self, folder: Path) -> None:
         self._study = study_in(folder)
@@ -158,18 +158,18 @@ class Worker:
         parent = children.start(command(n_workers), place, environ=children.hooked(plan), before=before)
         code = parent.ended()
         parent.kill()
-        told = children.noted_in(note)
+        noted = children.noted_in(note)
         which = "new" if is_new else "forked"
-        found = Found(str(told.get("stage", "")), f"{keep}, {len(tokens)} {which} workers, {moment.how}")
+        found = Found(str(noted.get("stage", "")), f"{keep}, {len(tokens)} {which} workers, {moment.how}")
         found.problems += children.strays()
         left = [path.name for path in children.scratch_of(place).iterdir()]
         found.expect(not left, f"workers have left {', '.join(left)}")
         if code == 0:
             study.check_whole(found, place / FOLDER, keep)
             return found
-        # The same cell has lost two workers: it has failed, which is told, and may be tried again.
+        # The same cell has lost two workers: it is reported as failed, and may be tried again.
         status = children.run("campaign", "status", str(place / FOLDER))
-        is_told = code == 7 and len(tokens) == 2 and "WorkerDied: its process ended with SIGKILL" in status.stdout
-        found.expect(is_told, f"it ended with {code}: {parent.words[-300:]} {status.stdout}")
+        is_reported = code == 7 and len(tokens) == 2 and "WorkerDied: its process ended with SIGKILL" in status.stdout
+        found.expect(is_reported, f"it ended with {code}: {parent.errors[-300:]} {status.stdout}")
         study.resumed(found, place, keep, "--retry-failed")
         return found

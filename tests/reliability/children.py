@@ -1,4 +1,4 @@
-"""Processes that are started to be killed: forks of this one, or new interpreters; and who is left of them."""
+"""Processes that are started to be killed: forks or new interpreters; and the search for survivors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOOK_S: Final = 0.005
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever our children leave behind, so that nothing of it is overlooked."""
+    """Become the parent of processes that our children leave behind, so that none is missed."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1)
 
 
@@ -49,16 +49,16 @@ def comes(happened: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
 
 @dataclass(slots=True)
 class Child:
-    """A process of ours that runs a pybatsched command in a directory. `said` is where its words go."""
+    """A process that runs a pybatsched command in a directory. `errors_path` is the file of its standard error."""
 
     pid: int
-    said: Path
+    errors_path: Path
     note: Path
     code: int | None = None
     pipe: int | None = None
 
     def poll(self) -> int | None:
-        """Give its exit code, negative for a signal; None while it runs."""
+        """Return its exit code, negative for a signal; None while it runs."""
         if self.code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -66,14 +66,14 @@ class Child:
         return self.code
 
     def ended(self) -> int | None:
-        """Wait for its end, for PATIENCE_S at most. Gives its exit code; None if it has not come by then."""
+        """Wait for its end, for PATIENCE_S at most. Return its exit code; None if it has not come by then."""
         comes(lambda: self.poll() is not None)
         return self.code
 
-    def says(self, word: str) -> bool:
-        """Wait until it has said something; False if it ends without."""
-        comes(lambda: word in self.words or self.poll() is not None)
-        return word in self.words
+    def waits_until_printed(self, text: str) -> bool:
+        """Wait until it has printed a text; return False if it ends without."""
+        comes(lambda: text in self.errors or self.poll() is not None)
+        return text in self.errors
 
     def kill(self) -> None:
         """Kill it from outside, if it still runs."""
@@ -82,17 +82,17 @@ class Child:
             self.ended()
 
     @property
-    def words(self) -> str:
-        """All it has said so far on standard error."""
+    def errors(self) -> str:
+        """All of its standard error so far."""
         if self.pipe is not None:
-            with contextlib.suppress(BlockingIOError), self.said.open("ab") as file:
-                while heard := os.read(self.pipe, 65536):
-                    file.write(heard)
-        return self.said.read_text(errors="replace") if self.said.exists() else ""
+            with contextlib.suppress(BlockingIOError), self.errors_path.open("ab") as file:
+                while lines := os.read(self.pipe, 65536):
+                    file.write(lines)
+        return self.errors_path.read_text(errors="replace") if self.errors_path.exists() else ""
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What it has noted of its death, or of what it counted; nothing if it was killed from outside."""
+    def notes(self) -> dict[str, Any]:
+        """Its notes on its end or its counts; empty if it was killed from outside."""
         return noted_in(self.note)
 
 
@@ -118,26 +118,26 @@ def start(
 ) -> Child:
     """Start a pybatsched command, as a fork of this process or as a new interpreter (`is_new`).
 
-    Its words go to files beside `cwd`, its notes too. With `room` none of its files may have more bytes than that:
-    then its words come by a pipe, which is no file. A fork does what `before` says first.
+    Its output goes to files beside `cwd`, and so do its notes. With `room` no file of it may have more bytes than that:
+    then its errors go to a pipe, which is not a file. A fork calls `before` first.
     """
-    said, note = (cwd.with_name(f"{cwd.name}.{name}.{what}") for what in ("err", "note"))
-    for path in (said, note):
+    errors_path, note = (cwd.with_name(f"{cwd.name}.{name}.{what}") for what in ("err", "note"))
+    for path in (errors_path, note):
         path.unlink(missing_ok=True)
-    said.touch()
+    errors_path.touch()
     scratch_of(cwd).mkdir(exist_ok=True)
     own: Plan | None = None if plan is None else {"note": str(note), **plan}
-    ours, theirs = os.pipe() if room is not None else (None, os.open(said, os.O_WRONLY | os.O_APPEND))
+    ours, theirs = os.pipe() if room is not None else (None, os.open(errors_path, os.O_WRONLY | os.O_APPEND))
     pid = os.fork()
     if pid:
         os.close(theirs)
         if ours is not None:
             os.set_blocking(ours, False)
-        return Child(pid, said, note, pipe=ours)
+        return Child(pid, errors_path, note, pipe=ours)
     code = 70
     try:
         os.dup2(theirs, 2)
-        _become(cwd, said, room)
+        _become(cwd, errors_path, room)
         os.environ.update({"TMPDIR": str(scratch_of(cwd)), **(environ or {})})
         tempfile.tempdir = None
         if is_new:
@@ -150,7 +150,7 @@ def start(
         sys.stdout.flush()
         sys.stderr.flush()
         if counter is not None:
-            counter.tell()
+            counter.finish()
     except BaseException:  # noqa: BLE001  whatever it is, this process ends here
         sys.setprofile(None)
         traceback.print_exc()
@@ -160,7 +160,7 @@ def start(
 
 
 def has_threads() -> bool:
-    """Tell whether this process has threads by now, for example those of polars.
+    """Return whether this process has threads, for example those of polars.
 
     A fork has none of them, and hangs as soon as it waits for one.
     """
@@ -175,19 +175,19 @@ def run(*args: str) -> subprocess.CompletedProcess[str]:
         child = start(args, place, is_new=has_threads())
         code = child.ended()
         child.kill()
-        output = child.said.with_suffix(".out").read_text(errors="replace")
-        return subprocess.CompletedProcess(args, 1 if code is None else code, output, child.words)
+        output = child.errors_path.with_suffix(".out").read_text(errors="replace")
+        return subprocess.CompletedProcess(args, 1 if code is None else code, output, child.errors)
 
 
 def scratch_of(cwd: Path) -> Path:
-    """Give where commands that are started in a directory have their temporary files."""
+    """Return the directory of temporary files for commands started in a directory."""
     return cwd.with_name(f"{cwd.name}.tmp")
 
 
-def _become(cwd: Path, said: Path, room: int | None) -> None:
+def _become(cwd: Path, errors_path: Path, room: int | None) -> None:
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    os.dup2(os.open(said.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    os.dup2(os.open(errors_path.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
     sys.stdout = os.fdopen(1, "w")  # pytest may have put another here
     os.chdir(cwd)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -204,14 +204,14 @@ def _be_new(args: Sequence[str], plan: Plan | None) -> None:
 
 
 def hooked(plan: Plan) -> dict[str, str]:
-    """Give variables that arm each new interpreter."""
+    """Return variables that arm each new interpreter."""
     given = os.environ.get("PYTHONPATH")
     places = [str(Path(__file__).with_name("hook")), str(_TESTS), *([given] if given else [])]
     return {"PYTHONPATH": os.pathsep.join(places), moments.VARIABLE: json.dumps(plan)}
 
 
 def strays() -> list[str]:
-    """Wait for whatever our children have left behind, and say what of it did not die with them.
+    """Wait for processes that our children have left behind, and return those that did not end with them.
 
     Linux has sent its signal to a child before its dead parent can be waited for, so they end by SIGKILL. Files of the
     dead are closed a moment before that: a worker that waits for a cell may have found the end of its input, and left.

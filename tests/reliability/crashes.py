@@ -1,9 +1,9 @@
-"""Kills processes of ours at random moments, fills disks, and looks at what is left: ``make crashes N=200``.
+"""Kill processes of ours at random moments, fill disks, and check the remaining files: ``make crashes N=200``.
 
     PYTHONPATH=tests python -m reliability.crashes --times 200 --kind server --kind parent --seed 1
 
-Every try is drawn from the seed, the kind and its number alone: ``--only parent:17`` does one again. Ends with 1 if
-something was found that must not be.
+Every try depends on the seed, the kind and its number alone: ``--only parent:17`` repeats one. Exit code 1 if a
+problem was found.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LOADED: Final = ("serve", "simulate", "batsim", "campaign", "metrics", "replay"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try as often as is asked for, and print a table."""
+    """Do the requested number of tries, and print a table."""
     args = _arguments(argv)
     for name in _LOADED:
         cli.module_of(name)
@@ -108,7 +108,7 @@ def _all(folder: Path, todo: Sequence[tuple[str, int]], args: argparse.Namespace
 def _runner(
     folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]], args: argparse.Namespace
 ) -> tuple[int, IO[str]]:
-    """Fork a process that does its share of the tries. Gives it, and where it tells of them, a line each."""
+    """Fork a process that does its share of the tries. Return it, and the file of its results, a line each."""
     ours, theirs = os.pipe()
     if pid := os.fork():
         os.close(theirs)
@@ -133,7 +133,7 @@ def _runner(
 
 
 def _tried(kind: Kind, place: Path, rng: random.Random) -> Found:
-    """Try until something was hit: what was drawn for a moment after the end proves nothing."""
+    """Try until a process was hit: a random moment after its end proves nothing."""
     found = Found()
     for _ in range(_N_DRAWS):
         try:

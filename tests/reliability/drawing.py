@@ -1,4 +1,4 @@
-"""Scenes drawn from a seed: the same policy and seed give the same scene, on every machine."""
+"""Random scenes: the same policy and seed give the same scene on every machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICIES: Final = (
     "reallocation",
     "rl",
 )
-#: Who registers jobs himself, and so has dynamic jobs turned on.
+#: Policies that register jobs, and so need dynamic jobs.
 REGISTERING: Final = frozenset(("redirection", "ujfb", "locality", "reallocation"))
 ORDERS: Final = (*NAMED_ORDERS, *ALIASES, "estimate / procs", "-max(wait, 60) * procs / estimate")
 FIXED_ORDERS: Final = tuple(order for order in ORDERS if not parse_order(order).varies)
@@ -44,7 +44,7 @@ _GUESSES: Final[dict[str, list[float]]] = {
     "short": [0.2, 0.5, 1],
     "any": [0.1, 0.5, 1, 1, 2, 10],
 }
-#: The property of a node that says how fast it reads files.
+#: The property of a node with its speed of reading files.
 BANDWIDTH: Final = "fs_bw_gbps"
 #: When scenes begin that begin late.
 LATE_BEGIN: Final = 1e9
@@ -64,11 +64,11 @@ class _Ground(NamedTuple):
     classes: tuple[float, ...] = ()
 
     def at(self, units: float) -> float:
-        """Give an instant."""
+        """Return an instant."""
         return round(self.begin + units * self.unit, 6)
 
     def span(self, units: float) -> float:
-        """Give a span, of a tick at least."""
+        """Return a span, of a tick at least."""
         return max(round(units * self.unit, 6), 1e-6)
 
 
@@ -110,14 +110,14 @@ def _ground(policy: str, dice: Dice) -> _Ground:
         widest = max(node.n_cores for node in machine.nodes)
         classes = tuple(sorted({node.memory_gb for node in machine.nodes}))
         hosts = tuple(machine.hosts)
-        if dice.random() < 0.2:  # then the option bandwidth says it
+        if dice.random() < 0.2:  # then the option bandwidth has it
             hosts = tuple({key: text for key, text in host.items() if key != BANDWIDTH} for host in hosts)
         return _Ground(machine.n_procs, hosts, widest, unit, begin, classes=classes)
     if policy == "reallocation":
         sizes = dice.choice([[4, 4], [dice.randint(1, 8) for _ in range(dice.randint(1, 3))]])
         speed = dice.choice([1, 2.5e9])
-        is_told = dice.random() < 0.5
-        speeds = [speed * dice.choice([1, 1, 1.2, 1.4, 2]) if is_told else None for _ in sizes]
+        is_reported = dice.random() < 0.5
+        speeds = [speed * dice.choice([1, 1, 1.2, 1.4, 2]) if is_reported else None for _ in sizes]
         grid = Grid({f"c{nth}": (n, speeds[nth]) for nth, n in enumerate(sizes)})
         clusters = tuple(grid.clusters)
         return _Ground(grid.n_procs, tuple(grid.hosts), max(sizes), unit, begin, clusters)
@@ -399,7 +399,7 @@ def _outages(ground: _Ground, last: float, dice: Dice) -> tuple[Outage, ...]:
         for_good = dice.random() < 0.1
         away_until |= dict.fromkeys(procs, float("inf") if for_good else start + length)
         at = ground.at(start)
-        # Machines that came back the moment they go would be away for good: Batsim takes who comes back first.
+        # Machines that come back at the moment they fail would stay unavailable: Batsim handles the return first.
         until = None if for_good else max(ground.at(start + length), round(at + TICK, 6))
         runs = f"{procs[0]}-{procs[-1]}" if len(procs) > 1 and procs[-1] - procs[0] + 1 == len(procs) else ""
         found.append(Outage(at, until, runs or " ".join(map(str, procs))))

@@ -1,11 +1,11 @@
-"""Run the tests as if on another machine: no network, nothing to be had from home, another locale, time zone and mask.
+"""Run the tests as on another machine: no network, an empty home directory, another locale, time zone and umask.
 
-    PYTHONPATH=tests python -m reliability.elsewhere [--python PYTHON] [--cores N] [--load N] -- [what pytest is told]
+    PYTHONPATH=tests python -m reliability.elsewhere [--python PYTHON] [--cores N] [--load N] -- [arguments of pytest]
 
-Everything is done to the process that becomes pytest, by Linux's own means: namespaces of its own for the network (its
-loopback works) and for mounts (its home is an empty file system that nobody can write to), a handful of
-variables, ``umask 077``. That needs root, or the right to make user namespaces; what cannot be had is told, and ends
-the command with 2, because a test of less would look like one of this.
+The process that becomes pytest gets its own Linux namespaces for the network (its loopback works) and for mounts (its
+home is an empty read-only file system), a few variables, and ``umask 077``. That needs root, or the right to create
+user namespaces. What is missing is reported, and the exit code is 2, because an incomplete test could be mistaken for
+a complete one.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ MASK: Final = 0o077
 _INSIDE: Final = 'ip link set lo up && mount -t tmpfs -o ro,size=4k none "$HOME" && exec "$@"'
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run the command and give pytest's exit code, or 2 if this machine cannot be made another."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and give pytest's exit code, or 2 if the namespaces cannot be created."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--python", default=sys.executable, metavar="FILE", help="of an environment with the tests' needs"
     )
     parser.add_argument("--cores", type=positive, metavar="N", help="how many of this machine's cores there are (all)")
     parser.add_argument("--load", type=natural, default=0, metavar="N", help="processes that only run beside it")
-    parser.add_argument("told", nargs="*", metavar="WORD", help="for pytest: options and files, after --")
-    args = parser.parse_args(words)
+    parser.add_argument("pytest_args", nargs="*", metavar="ARG", help="for pytest: options and files, after --")
+    args = parser.parse_args(arguments)
     missing = [program for program in ("unshare", "ip", "mount") if shutil.which(program) is None]
     if missing:
         print(f"elsewhere: this needs {', '.join(missing)}", file=sys.stderr)
@@ -52,24 +52,26 @@ def main(words: Sequence[str] | None = None) -> int:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
     with tempfile.TemporaryDirectory() as home, loaded(args.load):
         environment = surroundings(Path(home))
-        said = f"LC_ALL={environment['LC_ALL']}, TZ={TIME_ZONE}, umask {MASK:03o}, a home of nothing, loopback alone"
-        print(f"elsewhere: {args.python}: {said}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True)
-        command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.told]
+        message = f"LC_ALL={environment['LC_ALL']}, TZ={TIME_ZONE}, umask {MASK:03o}, a home of nothing, loopback alone"
+        print(
+            f"elsewhere: {args.python}: {message}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True
+        )
+        command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.pytest_args]
         with subprocess.Popen(command, env=environment, umask=MASK) as tests:
             # patience: the tests have their own limits
             return tests.wait()
 
 
 def apart() -> list[str]:
-    """Give the words before a command that put it into namespaces of its own, as root or as somebody who plays root."""
+    """Return the arguments before a command that give it its own namespaces, as root or in a user namespace."""
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     return ["unshare", *as_root, "--net", "--mount"]
 
 
 def surroundings(home: Path) -> dict[str, str]:
-    """Give the whole environment of such a process: no variable of this one but the PATH and the tests' own."""
+    """Return the whole environment of such a process: no variable of this one but the PATH and the tests' own."""
     own = {name: text for name, text in os.environ.items() if name.startswith("PYBATSCHED_") or name == "PATH"}
-    # Python is told not to make UTF-8 of a locale that has none.
+    # Python must not replace the locale by UTF-8.
     return own | {
         "HOME": str(home),
         "LC_ALL": a_locale(),
@@ -80,7 +82,7 @@ def surroundings(home: Path) -> dict[str, str]:
 
 
 def a_locale() -> str:
-    """Give the strangest locale that this machine has."""
+    """Return an unusual locale of this machine."""
     before = locale.setlocale(locale.LC_ALL)
     try:
         for name in LOCALES:
@@ -94,7 +96,7 @@ def a_locale() -> str:
 
 @contextlib.contextmanager
 def loaded(n: int) -> Iterator[None]:
-    """Have some processes that only run, on the same cores and of the same right, until the block ends."""
+    """Run busy processes on the same cores with the same priority until the block ends."""
     busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(n)]
     try:
         yield

@@ -2,13 +2,13 @@
 
     python -m reliability.endurance [--exchanges N] [--registered N] [--journal N] [--jobs N] [--policy NAME]
 
-The server is a real process at a socket of its own; a lean peer ends a job and brings another in each exchange. At each
-hundredth of the way the server's memory, its open files and its CPU time are read from /proc. The same is done with
-policies that register jobs at run time. With a journal, a share of that: what it costs must be the same at the end as
-at the beginning. The embedded runs are commands of their own, with all their files, and their peak memory is taken at a
-quarter, a half and all of the jobs.
+The server is a real process with its own socket; a small peer ends a job and submits another in each exchange. After
+each hundredth of the exchanges, the server's memory, open files and CPU time are read from /proc. The same is done with
+policies that register jobs at run time. With a journal there are fewer exchanges: their cost must be the same at the
+end as at the beginning. The embedded runs are separate commands with all their files, and their peak memory is taken
+at a quarter, a half and all of the jobs.
 
-Exit code 1 if memory grew by 5 % or more after the first tenth, if files stayed open, if the journal became dearer, or
+Exit code 1 if memory grew by 5 % or more after the first tenth, if files stayed open, if the journal became slower, or
 if the second half of an embedded run's jobs takes more memory each than those before.
 """
 
@@ -77,12 +77,12 @@ def served(policy: str, place: Path, *more: str) -> Iterator[tuple[subprocess.Po
     """Start a server, and give it and a conversation with it: a small one with a policy that registers jobs."""
     endpoint = f"ipc://{place / 'door'}"
     command = [sys.executable, "-m", "pybatsched", "--policy", policy, "--endpoint", endpoint, *more]
-    command += [word for option in REGISTERING.get(policy, ()) for word in ("-o", option)]
+    command += [text for option in REGISTERING.get(policy, ()) for text in ("-o", option)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as server:
         assert server.stderr is not None
-        said = server.stderr.readline()
-        if b"waiting for Batsim" not in said:
-            raise SystemExit(f"the server did not start: {(said + server.stderr.read()).decode()}")
+        errors = server.stderr.readline()
+        if b"waiting for Batsim" not in errors:
+            raise SystemExit(f"the server did not start: {(errors + server.stderr.read()).decode()}")
         try:
             with Peer(endpoint) as peer:
                 if policy in REGISTERING:
@@ -95,7 +95,7 @@ def served(policy: str, place: Path, *more: str) -> Iterator[tuple[subprocess.Po
 
 
 def converse(policy: str, n: int, n_readings: int, *, has_journal: bool = False) -> list[Reading]:
-    """Let a server schedule n jobs, and read it so many times on the way. Its end must be a good one."""
+    """Let a server schedule n jobs, and read it so many times on the way. It must end with exit code 0."""
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         journal = place / "journal" if has_journal else None
@@ -112,9 +112,9 @@ def converse(policy: str, n: int, n_readings: int, *, has_journal: bool = False)
                 print(_line(readings[-1]), flush=True)
             talk.end()
             assert server.stderr is not None
-            said = server.stderr.read().decode()
-            if server.wait(PATIENCE_S) != 0 or quantity(talk.n_submitted, "job") not in said:
-                raise SystemExit(f"the server did not end well: {said}")
+            errors = server.stderr.read().decode()
+            if server.wait(PATIENCE_S) != 0 or quantity(talk.n_submitted, "job") not in errors:
+                raise SystemExit(f"the server did not end well: {errors}")
             print(
                 f"ended: {talk.n_ended:,} jobs in {talk.n_exchanges:,} exchanges, "
                 f"with {talk.n_registered:,} registered and {talk.n_killed:,} killed"
@@ -132,7 +132,7 @@ def _line(one: Reading) -> str:
 
 
 def judge_memory(readings: list[Reading]) -> list[str]:
-    """Say what is wrong with a server that goes on and on; print the figures."""
+    """Return the problems of a server that runs for long; print the figures."""
     start = next(one for one in readings if one.n * 10 >= readings[-1].n)
     late = readings[readings.index(start) :]
     growth = max(one.rss_kb for one in late) / start.rss_kb - 1
@@ -144,7 +144,7 @@ def judge_memory(readings: list[Reading]) -> list[str]:
 
 
 def judge_journal(readings: list[Reading]) -> list[str]:
-    """Say whether the journal became dearer on the way; print the figures."""
+    """Return whether the journal became slower; print the figures."""
     first, last = readings[1], readings[-1]
     before = readings[-2]
     n = last.n - before.n
@@ -168,7 +168,7 @@ def judge_journal(readings: list[Reading]) -> list[str]:
 
 
 def shares(n_jobs: int) -> list[int]:
-    """Give a quarter, a half and all of the jobs; fewer numbers if there are too few jobs for that."""
+    """Return a quarter, a half and all of the jobs; fewer numbers if there are too few jobs for that."""
     return sorted({max(n_jobs // 4, 1), max(n_jobs // 2, 1), n_jobs})
 
 
@@ -202,7 +202,7 @@ def embedded(policy: str, n_jobs: int) -> list[tuple[int, int]]:
 
 
 def judge_peaks(peaks: list[tuple[int, int]]) -> list[str]:
-    """Say whether jobs of long runs take more memory each than those of short ones; print the figures."""
+    """Return whether jobs of long runs take more memory each than those of short ones; print the figures."""
     slopes = []
     for (few, low), (many, high) in pairwise(peaks):
         slopes.append((high - low) * 1024 / (many - few))
@@ -229,7 +229,7 @@ def _write_jobs(path: Path, n_jobs: int) -> None:
 
 
 def main() -> int:
-    """Run what is asked for. Gives the exit code."""
+    """Run what is asked for. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exchanges", type=natural, default=200_000, help="0 leaves that out (default %(default)s)")
     parser.add_argument("--registered", type=natural, help="jobs of each policy that registers some (default: a tenth)")

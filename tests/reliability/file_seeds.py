@@ -1,4 +1,4 @@
-"""Small files of every kind that pybatsched reads, made here or taken from the heads of real logs."""
+"""Small files of every kind that pybatsched reads, generated or taken from the start of real logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _N_LINES: Final = 40
 
 
 def _head(name: str) -> list[bytes]:
-    """Give the first lines of a real log, if it is at hand."""
+    """Return the first lines of a real log, if it is available."""
     path = TRACES / name
     if not path.exists():
         return []
@@ -170,7 +170,7 @@ def workload4() -> list[bytes]:
 
 
 def workload5() -> list[bytes]:
-    """The same in Batsim 5's words."""
+    """The same in Batsim 5's format."""
     found = []
     for seed in range(4):
         one = _random(seed)
@@ -182,7 +182,7 @@ def workload5() -> list[bytes]:
 
 
 def simulated() -> list[bytes]:
-    """Workloads whose simulation is short, whatever the numbers are: no profile repeats another."""
+    """Workloads whose simulation is short for any numbers: no profile repeats another."""
     found = []
     for seed in range(4):
         one = fingerprints.drawn(dice_of(0, "simulated", seed))
@@ -225,14 +225,14 @@ def platform() -> list[bytes]:
 
 def events() -> list[bytes]:
     """External events of both Batsims."""
-    told: list[dict[str, Any]] = [
+    listed: list[dict[str, Any]] = [
         {"type": "machine_unavailable", "timestamp": 5, "resources": "0-2 4"},
         {"type": "machine_available", "timestamp": 10.5, "resources": "0-2"},
         {"type": "machine_available", "timestamp": 11, "resources": "4"},
         {"type": "alarm", "timestamp": 12, "what": {"a": [1, 2]}},
     ]
-    four = "".join(f"{json.dumps(one)}\n" for one in told)
-    five = "".join(f"{json.dumps(external_events.to_batsim5(one))}\n" for one in told)
+    four = "".join(f"{json.dumps(one)}\n" for one in listed)
+    five = "".join(f"{json.dumps(external_events.to_batsim5(one))}\n" for one in listed)
     return [four.encode(), five.encode()]
 
 
@@ -284,7 +284,7 @@ def _packed(record: Any) -> bytes:
     return packed
 
 
-def read_stories(path: Path) -> None:
+def read_histories(path: Path) -> None:
     """Read all stories, as `report` does."""
     job_histories(JournalReader(path))
 
@@ -362,15 +362,15 @@ def _run() -> dict[str, bytes]:
         content = {"nb_res": 4, "jobs": workload.jobs[:8], "profiles": workload.profiles}
         (folder / "w.json").write_text(json.dumps(content))
         energy = ROOT / "tests" / "conformance" / "recordings" / "v4" / "energy" / "platform.xml"
-        words = ("-p", str(energy), "-w", "w.json", "--policy", "ujfb", "-E", "-e", "run", "--quiet")
-        done = run_cli("simulate", *words, cwd=folder)
+        args = ("-p", str(energy), "-w", "w.json", "--policy", "ujfb", "-E", "-e", "run", "--quiet")
+        done = run_cli("simulate", *args, cwd=folder)
         if done.returncode:
             raise ValueError(done.stderr)
         return {path.name.removeprefix("run"): path.read_bytes() for path in sorted(folder.glob("run_*"))}
 
 
 def run_file(suffix: str) -> bytes:
-    """Give a file of a run."""
+    """Return a file of a run."""
     return _run()[suffix]
 
 
@@ -417,5 +417,5 @@ def manifests() -> list[bytes]:
 
 
 def cells() -> list[bytes]:
-    """What a cell came to."""
+    """The result of a cell."""
     return [dict(_campaign())[CELL]]

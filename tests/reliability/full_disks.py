@@ -1,4 +1,4 @@
-"""Disks that are full before a run is over: what it says, what it leaves, and that it goes on when there is room."""
+"""Disks that become full during a run: its error, its files, and the next run with space."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLENTY: Final = "64m"
 
 @functools.cache
 def may_mount() -> bool:
-    """Tell whether this process may make a disk of any size, in memory."""
+    """Return whether this process may make a disk of any size, in memory."""
     if os.geteuid() or os.environ.get("PYBATSCHED_NO_MOUNT"):
         return False
     with tempfile.TemporaryDirectory() as folder:
@@ -38,7 +38,7 @@ def _ran(*command: str | Path) -> bool:
 
 
 def ways() -> str:
-    """Say how disks are filled here."""
+    """Return how disks are filled here."""
     return "tmpfs and RLIMIT_FSIZE" if may_mount() else "RLIMIT_FSIZE, as no tmpfs may be mounted"
 
 
@@ -72,7 +72,7 @@ class Disk:
             self._resize(str(n_pages * PAGE))
 
     def make_room(self) -> None:
-        """Give it plenty of room again."""
+        """Make the disk large again."""
         self.room = None
         if self.is_mounted:
             self._resize(_PLENTY)
@@ -118,7 +118,7 @@ class FullDisk:
             child = children.start(self._alone.command(), place, room=disk.room)
             child.ended()
             disk.make_room()
-            _check_told(found, child, place)
+            _check_reported(found, child, place)
             if child.code == 0:
                 found.expect(tries.results_at(place / simulating.PREFIX) == new, "it ended with 0 without its results")
                 found.expect(
@@ -143,15 +143,15 @@ class FullDisk:
             (place / "out").mkdir()
             disk.fill()
             server = children.start(serving.serve(endpoint), place, "server", room=disk.room)
-            if server.says(serving.READY):
+            if server.waits_until_printed(serving.READY):
                 peer = children.start(serving.simulate(pair.inputs, endpoint), away, "peer")
                 code = peer.ended()
                 peer.kill()
-                found.expect(code in {0, 3}, f"the simulation ended with {code}: {peer.words[-300:]}")
+                found.expect(code in {0, 3}, f"the simulation ended with {code}: {peer.errors[-300:]}")
             server.ended()
             server.kill()
             disk.make_room()
-            _check_told(found, server, place)
+            _check_reported(found, server, place)
             if server.code == 0:
                 found.expect(
                     (place / serving.JOURNAL).read_bytes() == pair.journal, "it ended with 0 without its journal"
@@ -172,13 +172,13 @@ class FullDisk:
             code = child.ended()
             child.kill()
             disk.make_room()
-            if code == 7:  # cells that could not keep their files have failed, and say so
+            if code == 7:  # cells that could not write their files have failed, and report it
                 found.stage = RUNNING
                 status = children.run("campaign", "status", str(place / campaigning.FOLDER))
-                is_told = re.search("InputError: .*(No space left|File too large|disk is full)", status.stdout)
-                found.expect(is_told, f"status does not say why cells failed: {status.stdout:.300}")
+                is_reported = re.search("InputError: .*(No space left|File too large|disk is full)", status.stdout)
+                found.expect(is_reported, f"status does not say why cells failed: {status.stdout:.300}")
             else:
-                _check_told(found, child, place)
+                _check_reported(found, child, place)
             if code == 0:
                 study.check_whole(found, place / campaigning.FOLDER, keep)
             study.check_kept(found, place / campaigning.FOLDER, keep)
@@ -186,16 +186,16 @@ class FullDisk:
         return found
 
 
-def _check_told(found: Found, child: children.Child, place: Path) -> None:
+def _check_reported(found: Found, child: children.Child, place: Path) -> None:
     """Check that a command has ended with 2 and named what cannot be written, or has had room enough."""
     if child.code == 0:
         return
-    words = child.words
+    output = child.errors
     written = [path for path in place.rglob("*") if path.is_file() and path.stat().st_size]
     found.stage = RUNNING if any(path.parent.name == "cells" or ".p" in path.name for path in written) else BEFORE
-    if "summary" in words or "results.parquet" in words:
+    if "summary" in output or "results.parquet" in output:
         found.stage = MOVING
-    found.expect(child.code == 2, f"it ended with {child.code}: {words[-400:]}")
-    is_told = re.search(r"(out|pbj|\.lock).*(No space left|File too large|disk is full)", words)
-    found.expect(is_told, f"it does not say what cannot be written: {words[-400:]}")
-    found.expect("Traceback" not in words and "Exception" not in words, f"it says: {words[-600:]}")
+    found.expect(child.code == 2, f"it ended with {child.code}: {output[-400:]}")
+    is_reported = re.search(r"(out|pbj|\.lock).*(No space left|File too large|disk is full)", output)
+    found.expect(is_reported, f"it does not say what cannot be written: {output[-400:]}")
+    found.expect("Traceback" not in output and "Exception" not in output, f"it says: {output[-600:]}")

@@ -40,14 +40,14 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{target.name}: {time.process_time() - begun:.1f} s of work", file=sys.stderr, flush=True)
     findings = [finding for tally in tallies for finding in tally.findings]
     for finding in findings:
-        print(f"\n{finding.told()}\n{finding.as_test()}\nkept in {finding.keep()}")
+        print(f"\n{finding.description()}\n{finding.as_test()}\nkept in {finding.keep()}")
     return 1 if findings else 0
 
 
 def again(name: str, pieces: Sequence[bytes]) -> str:
     """Feed the pieces of a finding to its target again, as the tests do that `main` prints.
 
-    Says in a word what comes of them. Raises what must not be.
+    Return the result in one word. Raises an exception for a finding.
     """
     made = {key: target for group in GROUPS.values() for key, (target, _) in group().items()}
     return outcome(made[name], pieces)

@@ -26,7 +26,7 @@ from reliability.mutations import BYTES, JSON, TEXT, Dice, Mutator, mutated
 _DOCUMENTED: Final = frozenset({0, 2, 3, 5, 7})
 _WHOLE: Final = b"main "  # before the name of a reading that goes through all of `cli.main`
 
-#: Something that reads a file: words of a command, or a function of the file's place.
+#: Something that reads a file: arguments of a command, or a function of the path.
 Reading = Sequence[str] | Callable[[Path], object]
 
 
@@ -35,12 +35,12 @@ def _parser(command: str) -> argparse.ArgumentParser:
     return cli.build_parser([command])
 
 
-def command(words: Sequence[str]) -> None:
-    """Run a command to its end, without the border that makes exit codes of errors."""
+def command(args: Sequence[str]) -> None:
+    """Run a command to its end, without converting errors to exit codes."""
     try:
-        options = _parser(words[0]).parse_args(words)
+        options = _parser(args[0]).parse_args(args)
     except SystemExit as stop:
-        raise NotDocumentedError(f"{words}: the command line was refused") from stop
+        raise NotDocumentedError(f"{args}: the command line was refused") from stop
     options.for_batsim = []
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         options.run(options)
@@ -57,7 +57,7 @@ def _files(
     packs: bool = False,
     one: Callable[[Dice, bytes, bytes], bytes] | None = None,
 ) -> Target:
-    """Describe a kind of file by samples, those who read it (FILE stands for it), and how it is mutated."""
+    """Describe a kind of file by samples, its readers (FILE is its name), and how it is mutated."""
     known = functools.cache(seeds)
     names = [text.encode() for text in readings]
 
@@ -91,14 +91,14 @@ def _files(
         if callable(reader):
             reader(path())
             return
-        words = [
-            word.replace("FILE", str(path())).replace("HERE", f"{scratch()}/{name}").replace("OUT", f"{scratch()}/out")
-            for word in reader
+        args = [
+            arg.replace("FILE", str(path())).replace("HERE", f"{scratch()}/{name}").replace("OUT", f"{scratch()}/out")
+            for arg in reader
         ]
         if not reading.startswith(_WHOLE):
-            command(words)
+            command(args)
             return
-        done = run_cli(*words)
+        done = run_cli(*args)
         if done.returncode not in _DOCUMENTED or "Traceback" in done.stderr:
             raise NotDocumentedError(f"exit code {done.returncode}: {done.stderr[-2000:]}")
 
@@ -163,7 +163,7 @@ _METRICS: Final[dict[str, Reading]] = {
 
 
 def targets() -> dict[str, tuple[Target, float]]:
-    """Give the targets by name, each with its share of all mutations."""
+    """Return the targets by name, each with its share of all mutations."""
     seeds = file_seeds
     made: list[tuple[Target, float]] = [
         (_files("swf", seeds.swf, _LOGS, TEXT, packs=True), 12),
@@ -212,7 +212,7 @@ def targets() -> dict[str, tuple[Target, float]]:
                     "explain": ("explain", "FILE", "w0!01"),
                     "earlier": ("explain", "FILE", "w0!03", "--why-not-earlier"),
                     "other": ("replay", "FILE", "--policy", "fcfs"),
-                    "stories": seeds.read_stories,
+                    "stories": seeds.read_histories,
                 },
                 (),
                 one=seeds.mutated_journal,

@@ -1,7 +1,7 @@
 """Mutated messages: for both codecs in both directions, for sessions with all policies, for the simulator.
 
-Recordings of the real Batsim are played to a policy that answers as was recorded. The other policies get what the
-embedded simulator has told them about small workloads, in either Batsim's language.
+Recordings of the real Batsim are sent to a policy that replies as recorded. The other policies get the messages of
+the embedded simulator for small workloads, in the protocols of Batsim 4 and 5.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_BYTES: Final = 60_000  # of a recorded message: larger ones only take longe
 
 @dataclass(frozen=True)
 class Talk:
-    """A conversation: what the simulator said and what was answered; and how its like is begun."""
+    """A conversation: messages of the simulator and replies; and how to start a similar one."""
 
     requests: tuple[bytes, ...]
     replies: tuple[bytes, ...]
@@ -52,7 +52,7 @@ class Talk:
 
 @functools.cache
 def talks(policy: str, batsim: int) -> tuple[Talk, ...]:
-    """Let a policy run on small workloads, and note what was said."""
+    """Run a policy on small workloads, and record the messages."""
     return tuple(_talk(policy, batsim, number) for number in range(_N_WORKLOADS))
 
 
@@ -77,21 +77,21 @@ def _talk(policy: str, batsim: int, number: int) -> Talk:
         return FakeBatsim(workload, n_procs, config, events, hosts, batsim=batsim)
 
     fake().run(noted)
-    given = [word for key, value in options.items() for word in ("-o", f"{key}={json.dumps(value)}")]
+    given = [arg for key, value in options.items() for arg in ("-o", f"{key}={json.dumps(value)}")]
     return Talk(tuple(requests), tuple(replies), lambda: Session(plan), fake, ("--policy", policy, *given))
 
 
 class Echo(Policy):
-    """Answers the n-th message as a recording says."""
+    """Replies to the n-th message as recorded."""
 
     reads_sched_config = True
     handles_oversized = True
     manages_registration = True
-    said: tuple[Message[d.Decision], ...] = ()
+    recorded: tuple[Message[d.Decision], ...] = ()
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._replies = iter(self.said)
+        self._replies = iter(self.recorded)
         self._now = 0.0
 
     def decide(self, now: float) -> Iterable[d.Decision]:
@@ -105,27 +105,29 @@ class Echo(Policy):
 
 @functools.cache
 def recorded(batsim: int) -> tuple[Talk, ...]:
-    """Give the recordings whose messages are not too large."""
+    """Return the recordings whose messages are not too large."""
     found: list[Talk] = []
     if batsim == 4:
         readable = [one for one in recordings() if one.is_readable]
         found += [_echoed(one.name, one.requests, one.replies, v4) for one in readable]
     else:
         for one5 in recordings5():
-            said = one5.records
-            requests, replies = ([raw for sender, raw in said if (sender == "batsim") is own] for own in (True, False))
+            messages = one5.records
+            requests, replies = (
+                [raw for sender, raw in messages if (sender == "batsim") is own] for own in (True, False)
+            )
             found.append(_echoed(one5.name, requests, replies, v5.Codec()))
     return tuple(talk for talk in found if max(map(len, talk.requests)) < _MAX_BYTES)
 
 
 def _echoed(name: str, requests: Sequence[bytes], replies: Sequence[bytes], codec: Codec) -> Talk:
-    said = []
+    messages = []
     for raw in replies[is_greeting(requests[0]) :]:
         try:
-            said.append(codec.decode_decisions(raw))
+            messages.append(codec.decode_decisions(raw))
         except RemoteProtocolError:
             break
-    echo = type(f"Echo-{name}", (Echo,), {"said": tuple(said)})
+    echo = type(f"Echo-{name}", (Echo,), {"recorded": tuple(messages)})
     return Talk(tuple(requests), tuple(replies), lambda: Session(plan_for(echo)))
 
 
@@ -154,7 +156,7 @@ def _decoded(codec: Callable[[], Codec], side: str) -> Callable[[Iterable[bytes]
         for raw in pieces:
             message = getattr(codec(), f"decode_{side}")(raw)
             again = getattr(codec(), f"decode_{side}")(getattr(codec(), f"encode_{side}")(message))
-            if again != message and codec() is v4:  # Batsim 5's remembers what was said before, and has two spellings
+            if again != message and codec() is v4:  # the codec of Batsim 5 keeps state, and has two spellings
                 raise NotDocumentedError(f"read {message}, but when it was written again {again}")
 
     return feed
@@ -178,19 +180,19 @@ def lead_and_mutated(
 ) -> tuple[Sequence[bytes], Iterator[bytes]]:
     """Make a case: the number of a conversation, its first messages, and from there on mutated ones."""
     number = dice.randrange(len(every))
-    said, others = getattr(every[number], side), getattr(dice.choice(every), side)
-    at = int(min(len(said), max_lead) * dice.random() ** 3)
-    return (b"%d" % number, *said[:at]), mutated_conversation(dice, said, others, at)
+    messages, others = getattr(every[number], side), getattr(dice.choice(every), side)
+    at = int(min(len(messages), max_lead) * dice.random() ** 3)
+    return (b"%d" % number, *messages[:at]), mutated_conversation(dice, messages, others, at)
 
 
 @functools.cache
 def all_talks(batsim: int) -> tuple[Talk, ...]:
-    """Give the conversations of all policies."""
+    """Return the conversations of all policies."""
     return tuple(talk for policy in POLICIES for talk in talks(policy, batsim))
 
 
 def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
-    """Give what makes a case of a conversation, and what feeds it to a new session."""
+    """Return what makes a case of a conversation, and what feeds it to a new session."""
 
     def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
         return lead_and_mutated(dice, found(), "requests")
@@ -208,7 +210,7 @@ def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
                     break
             diagnose(session.engine)
         except PybatschedError as error:
-            session.farewell(error)
+            session.error_reply(error)
             raise
         finally:
             session.close("fuzzed")
@@ -216,7 +218,7 @@ def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
     return pieces, feed
 
 
-# --- the simulator, which hears what schedulers answer ---------------------------------------------------------------
+# --- the simulator, which gets replies of schedulers -- ---------------------------------------------------------------
 
 
 def _in_simulator(batsim: int) -> tuple[Any, Any]:
@@ -244,7 +246,7 @@ def _in_simulator(batsim: int) -> tuple[Any, Any]:
 
 
 def targets() -> dict[str, tuple[Target, float]]:
-    """Give the targets by name, each with its share of all mutations."""
+    """Return the targets by name, each with its share of all mutations."""
     made: list[tuple[Target, float]] = []
     for batsim, codec in ((4, lambda: v4), (5, v5.Codec)):
         for side, kind in (("requests", "events"), ("replies", "decisions")):

@@ -1,4 +1,4 @@
-"""Mutated messages over a socket, for a real server process: it answers as a session here does, and ends so."""
+"""Mutated messages to a real server process: its replies and end equal those of a session in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
 
 
 def _feed(given: Iterable[bytes]) -> None:
-    """Ask a server and a session of our own: each message must have the same answer from both."""
+    """Send messages to a server and to a session: each message must get the same reply from both."""
     messages = iter(given)
     talk = (*all_talks(4), *all_talks(5))[int(next(messages))]
     twin = talk.session()
@@ -32,7 +32,7 @@ def _feed(given: Iterable[bytes]) -> None:
             try:
                 wanted = twin.handle(raw)
             except PybatschedError as problem:
-                error, wanted = problem, twin.farewell(problem)
+                error, wanted = problem, twin.error_reply(problem)
             answer = peer.ask(raw)
             if answer != wanted:
                 raise NotDocumentedError(f"the server says {answer!r:.300}, a session {wanted!r:.300}")
@@ -41,13 +41,13 @@ def _feed(given: Iterable[bytes]) -> None:
         if error is None and twin.engine.jobs.alive:
             error = UnfinishedError("the simulation ended with jobs unfinished")
         code = server.finish()
-        said = server.errors
-    if code != (0 if error is None else error.exit_code) or "Traceback" in said:
-        raise NotDocumentedError(f"exit code {code} after {error!r}: {said[-2000:]}")
+        errors = server.errors
+    if code != (0 if error is None else error.exit_code) or "Traceback" in errors:
+        raise NotDocumentedError(f"exit code {code} after {error!r}: {errors[-2000:]}")
     if error is not None:
         raise error
 
 
 def targets() -> dict[str, tuple[Target, float]]:
-    """Give the one target."""
+    """Return the one target."""
     return {"server": (Target("server", _pieces, _feed, _N_MUTATED), 1)}

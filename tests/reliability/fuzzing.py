@@ -1,4 +1,4 @@
-"""Feeding mutated input to what reads it: what may come out, what is counted, and how a finding is told.
+"""Feed mutated input to readers: allowed results, counts, and descriptions of findings.
 
 A target takes pieces (messages, or the one content of a file) and returns, or raises one of the errors of
 `pybatsched.errors`. Anything else is a finding: another exception, more than `CPU_S` of work for one case, or more
@@ -34,7 +34,7 @@ from reliability.mutations import Dice, dice_of
 CPU_S: Final = PATIENCE_S / 4
 #: What a process may take besides what it has when fuzzing begins.
 MEMORY_BYTES: Final = 2**30
-#: Ways to a file that lead nowhere: `pybatsched.cli.main` tells of them as of wrong input.
+#: Paths that cannot be opened: `pybatsched.cli.main` reports them as wrong input.
 _NO_WAY_THERE: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG})
 KEPT: Final = Path("build/fuzz")
 _MAX_SHOWN: Final = 2000  # characters of pieces in a test
@@ -42,7 +42,7 @@ Whole = TypeVar("Whole", list[bytes], bytes)
 
 
 class NotDocumentedError(Exception):
-    """What a target raises itself where something came out that nobody has promised."""
+    """Raised by a target for a result that is not documented."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Target:
     """Something that reads, and how its input is made.
 
     `feed` takes the pieces one by one and stops at the first error. `pieces` makes a case from dice: pieces as they
-    are, which only lead there, and then mutated ones, as many as are fed (`n_mutated` at most). A policy of ours that
-    is blamed is a finding, unless `plays` says that it only repeats what a recording says.
+    are, which only lead there, and then mutated ones, as many as are fed (`n_mutated` at most). An error blamed on
+    a policy of ours is a finding, unless `plays` is set: the policy only repeats a recording.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Target:
 
 @dataclass
 class Finding:
-    """A case that came out as nothing may."""
+    """A case with a result that is not allowed."""
 
     target: str
     seed: int
@@ -75,8 +75,8 @@ class Finding:
     def place(self) -> tuple[str, ...]:
         return _place(self.error)
 
-    def told(self) -> str:
-        """Say what was found."""
+    def description(self) -> str:
+        """Return what was found."""
         lines = traceback.format_exception(self.error, limit=-6)
         return f"FOUND: {self.target}, --seed {self.seed}, case {self.index}\n{''.join(lines)}"
 
@@ -102,7 +102,7 @@ def test_found_{name}() -> None:
         """Write the pieces to a file, from which `pieces_in` reads them."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         pieces = [base64.b64encode(piece).decode() for piece in self.pieces]
-        content = {"target": self.target, "pieces": pieces, "told": self.told()[:20_000]}
+        content = {"target": self.target, "pieces": pieces, "description": self.description()[:20_000]}
         self.path.write_text(json.dumps(content, indent=1))
         return self.path
 
@@ -114,7 +114,7 @@ def pieces_in(path: str | Path) -> list[bytes]:
 
 @dataclass
 class Tally:
-    """What became of the cases of a target."""
+    """The results of the cases of a target."""
 
     target: str
     n_cases: int = 0
@@ -126,7 +126,7 @@ class Tally:
     findings: list[Finding] = field(default_factory=list)
 
     def row(self) -> tuple[str, ...]:
-        """Give a row of the table."""
+        """Return a row of the table."""
         refused = ", ".join(f"{name} {n:,}" for name, n in sorted(self.outcomes.items()) if name != ACCEPTED)
         return (
             self.target,
@@ -145,7 +145,7 @@ ACCEPTED: Final = "accepted"
 
 
 def _place(error: BaseException) -> tuple[str, ...]:
-    """Tell where an exception came from, to know two findings as the same."""
+    """Return where an exception was raised, to identify equal findings."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "/tests/" not in frame.filename] or list(frames)
     last = ours[-1]
@@ -153,7 +153,7 @@ def _place(error: BaseException) -> tuple[str, ...]:
 
 
 def outcome(target: Target, pieces: Iterable[bytes]) -> str:
-    """Feed a case, and say in a word what came of it. Raises what must not be."""
+    """Feed a case, and return the result in one word. Raises an exception for a finding."""
     try:
         target.feed(pieces)
     except PolicyError as error:
@@ -216,7 +216,7 @@ def _case(target: Target, seed: int, index: int) -> tuple[Sequence[bytes], Itera
 
 
 def _noted(lead: Sequence[bytes], more: Iterator[bytes], n: int, fed: list[bytes]) -> Iterator[bytes]:
-    """Give the pieces of a case, and note those that were taken."""
+    """Return the pieces of a case, and note those that were taken."""
     for piece in itertools.chain(lead, itertools.islice(more, n)):
         fed.append(piece)
         yield piece
@@ -250,7 +250,7 @@ def shrunk(target: Target, finding: Finding, n_tries: int = 400) -> list[bytes]:
 
 
 def _without(whole: Whole, still: Callable[[Whole], bool]) -> Whole:
-    """Leave out parts, large ones first, as long as `still` says so of the rest."""
+    """Leave out parts, large ones first, as long as `still` holds for the rest."""
     size = len(whole) // 2
     while size:
         at = 0
@@ -266,7 +266,7 @@ def _without(whole: Whole, still: Callable[[Whole], bool]) -> Whole:
 
 @functools.cache
 def scratch() -> Path:
-    """Give a directory of this process for what is fed as a file: in memory, where there is room for that."""
+    """Return a directory of this process for what is fed as a file: in memory, where there is room for that."""
     place = "/dev/shm" if Path("/dev/shm").is_dir() else None
     made = tempfile.TemporaryDirectory(prefix="pybatsched-fuzz-", dir=place)
     atexit.register(made.cleanup)

@@ -1,4 +1,4 @@
-"""A conversation without an end, as Batsim would hold it: jobs come and go, and never more than some are alive."""
+"""An endless conversation as of Batsim: jobs come and end, and the number of unfinished jobs is limited."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LongTalk:
         self._now = 0.0
         self._waiting: set[str] = set()
         self._running: list[str] = []
-        self._profiles = {f"w0!{name}": described for name, described in self._static.items()}  # not forgotten yet
+        self._profiles = {f"w0!{name}": described for name, described in self._static.items()}  # not deleted yet
         self._profile_of: dict[str, str] = {}  # of jobs that are not over
         self._calls: list[float] = []
         self._due: list[e.Event] = []  # what the last reply leads to, at the same instant
@@ -63,7 +63,7 @@ class LongTalk:
         self.n_exchanges = 0
 
     def begin(self) -> None:
-        """Begin the simulation, and have so many jobs alive as there are to be."""
+        """Start the simulation, and submit the initial jobs."""
         n = self._n_procs
         hosts = tuple(e.Resource(i, f"n{i}", "idle", {"cluster": "one" if i < n // 2 else "two"}) for i in range(n))
         begins = e.SimulationBegins(
@@ -84,8 +84,8 @@ class LongTalk:
             profiles={"w0": self._static},
             timestamp=0.0,
         )
-        self._say([begins])
-        self._say([self._submission() for _ in range(self._n_alive)])
+        self._send([begins])
+        self._send([self._submission() for _ in range(self._n_alive)])
 
     def go_on(self, n: int) -> None:
         """Let n jobs end and n others come. Raises RuntimeError if none runs: every policy starts jobs."""
@@ -96,16 +96,16 @@ class LongTalk:
             self._pass_a_second()
             place = int(self._random() * len(running))
             running[place], running[-1] = running[-1], running[place]
-            self._say([self._completion(running.pop(), *_ENDS[self.n_ended % 4]), self._submission()])
+            self._send([self._completion(running.pop(), *_ENDS[self.n_ended % 4]), self._submission()])
 
     def end(self) -> None:
-        """Let all jobs end, and the simulation."""
-        self._say([e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self._now)])
+        """End all jobs and the simulation."""
+        self._send([e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self._now)])
         while self._running:
             self._pass_a_second()
             ended, self._running = self._running, []
-            self._say([self._completion(job_id, e.COMPLETED_SUCCESSFULLY, 0) for job_id in ended])
-        self._say([e.SimulationEnds(timestamp=self._now)])
+            self._send([self._completion(job_id, e.COMPLETED_SUCCESSFULLY, 0) for job_id in ended])
+        self._send([e.SimulationEnds(timestamp=self._now)])
 
     # --- what happens -----------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class LongTalk:
         until = self._now + 1.0
         while self._calls and self._calls[0] <= until:
             self._now = heapq.heappop(self._calls)
-            self._say([e.RequestedCall(timestamp=self._now)])
+            self._send([e.RequestedCall(timestamp=self._now)])
         self._now = until
 
     def _submission(self) -> e.JobSubmitted:
@@ -139,14 +139,14 @@ class LongTalk:
         return e.JobCompleted(job_id, state, return_code, timestamp=self._now)
 
     def _forget(self, job_id: str) -> None:
-        """Forget a job, and its profile as Batsim does: with the first job that is over."""
+        """Delete a job, and its profile as Batsim does: with the first finished job."""
         profile = self._profile_of.pop(job_id)
         if not self._reuses_profiles:
             self._profiles.pop(profile, None)
 
     # --- exchanges --------------------------------------------------------------------------------------------------
 
-    def _say(self, events: Sequence[e.Event]) -> None:
+    def _send(self, events: Sequence[e.Event]) -> None:
         """Exchange a message, and those that its reply leads to at the same instant."""
         while events:
             reply = self._ask(v4.encode_events(Message(self._now, tuple(events))))
@@ -157,7 +157,7 @@ class LongTalk:
             events = self._due
 
     def _obey(self, kind: str, data: dict[str, Any]) -> None:
-        """Do what a decision says. Raises KeyError or ValueError for what Batsim would not survive."""
+        """Carry out a decision. Raises KeyError or ValueError for a decision that would abort Batsim."""
         if kind == "EXECUTE_JOB":
             self._waiting.remove(data["job_id"])
             self._running.append(data["job_id"])

@@ -1,6 +1,6 @@
-"""A process that kills itself at a moment that is counted and not timed: so a busy machine hits the same ones.
+"""A process that kills itself at a counted moment, not at a time: so a busy machine hits the same moments.
 
-What is counted are calls and returns of functions, of Python and of C, as `sys.setprofile` tells them: all of them
+What is counted are calls and returns of functions, of Python and of C, as `sys.setprofile` reports them: all of them
 (`calls`), or those that touch files (`files`). A process is armed by a fork of its parent, or by the environment
 (see `hook/sitecustomize.py`). Only modules of the interpreter are used here: it is loaded before all others.
 """
@@ -73,9 +73,9 @@ PROGRESS_CALLS: Final = {
 
 
 class Plan(TypedDict, total=False):
-    """When to die. Without `at` it only counts. `note` is where it is told: what was counted, or where it died.
+    """When to kill itself. Without `at` it only counts. `note` is the file for the counts, or for the place of its end.
 
-    Of several processes that are given the same plan, only those die that can take away one of the files `tokens`.
+    Of several processes with the same plan, only those kill themselves that can delete one of the files `tokens`.
     """
 
     scale: str
@@ -85,11 +85,11 @@ class Plan(TypedDict, total=False):
 
 
 def arm(plan: Plan) -> Counter | None:
-    """Count from now on, and die when it is time. Gives who counts; None if others have the tokens."""
+    """Count from now on, and end the process at its moment. Return the counter; None if others have the tokens."""
     if "tokens" in plan and not any(_taken(token) for token in plan["tokens"]):
         return None
     counter = Counter(plan)
-    sys.setprofile(counter.heard)
+    sys.setprofile(counter.count_event)
     return counter
 
 
@@ -97,7 +97,7 @@ def arm_by_environment(environ: Mapping[str, str] = os.environ) -> None:
     """Arm this process if the environment says so."""
     counter = arm(json.loads(environ[VARIABLE])) if VARIABLE in environ else None
     if counter is not None:
-        atexit.register(counter.tell)
+        atexit.register(counter.finish)
 
 
 def _taken(token: str) -> bool:
@@ -116,51 +116,51 @@ class Counter:
         self._at = plan.get("at", -1)
         self._note = plan["note"]
         self.n_calls = self.n_files = self.n_requests = 0
-        self._told: dict[CodeType, str] = {}
+        self._names: dict[CodeType, str] = {}
         self._seen: dict[str, tuple[int, int]] = {}
 
-    def heard(self, frame: FrameType, event: str, arg: Any) -> None:
-        """Count an event, and die at the one that was drawn."""
+    def count_event(self, frame: FrameType, event: str, arg: Any) -> None:
+        """Count an event, and end the process at the chosen one."""
         self.n_calls += 1
         if event[0] == "c":
             if event == "call":
-                word = self._word(frame.f_code)
-                if word == _REQUEST:
+                name = self._name_of(frame.f_code)
+                if name == _REQUEST:
                     self.n_requests += 1
-                elif word and word != _END:
-                    self._see(word)
+                elif name and name != _END:
+                    self._see(name)
             elif _touches_files(arg):
                 self.n_files += 1
                 if self._by_files and self.n_files == self._at:
                     self._die(frame, arg)
         elif event == "return":
-            word = self._word(frame.f_code)
-            if word == _END:
-                self._see(word)
-            elif word == _CELL and self._at < 0:
+            name = self._name_of(frame.f_code)
+            if name == _END:
+                self._see(name)
+            elif name == _CELL and self._at < 0:
                 self._count()  # a worker does not come to its end: it is killed when there is no more to do
         if not self._by_files and self.n_calls == self._at:
             self._die(frame, arg)
 
-    def tell(self) -> None:
-        """Say how much was counted, at the end of a process that was not hit."""
+    def finish(self) -> None:
+        """Write the counts at the end of a process that was not killed."""
         sys.setprofile(None)
         if self._at < 0:
             self._count()
 
-    def _see(self, word: str) -> None:
-        self._seen.setdefault(word, (self.n_calls, self.n_files))
+    def _see(self, name: str) -> None:
+        self._seen.setdefault(name, (self.n_calls, self.n_files))
 
     def _count(self) -> None:
         stages = sorted({*self._seen.values(), (self.n_calls, self.n_files)})
         self._write({"calls": [n_calls for n_calls, _ in stages], "files": [n_files for _, n_files in stages]})
 
-    def _word(self, code: CodeType) -> str:
-        word = self._told.get(code)
-        if word is None:
+    def _name_of(self, code: CodeType) -> str:
+        found = self._names.get(code)
+        if found is None:
             name = "/".join(code.co_filename.split("/")[-2:])
-            word = self._told[code] = PROGRESS_CALLS.get((name, code.co_name), "")
-        return word
+            found = self._names[code] = PROGRESS_CALLS.get((name, code.co_name), "")
+        return found
 
     def _die(self, frame: FrameType, arg: Any) -> None:
         sys.setprofile(None)
@@ -174,7 +174,7 @@ class Counter:
             return AFTER
         inner: FrameType | None = frame
         while inner is not None:
-            if self._word(inner.f_code) == _MOVE:
+            if self._name_of(inner.f_code) == _MOVE:
                 return MOVING
             inner = inner.f_back
         if _touches_files(arg) and arg.__name__ in _MOVES:

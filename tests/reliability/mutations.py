@@ -1,6 +1,6 @@
-"""Mutations of what is read: bytes, words of a text, values of JSON and msgpack, lines, and the order of messages.
+"""Mutations of input: bytes, tokens of a text, values of JSON and msgpack, lines, and the order of messages.
 
-Everything is drawn from dice that are made of a seed, a name and an index, so a case is told by these three.
+All random numbers depend on a seed, a name and an index, so these three identify a case.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NUMBERS: Final = (
     *(b"1" + b"0" * 400, b"-1" + b"0" * 400, b"9" * 5000, b"0." + b"3" * 400),
 )
 
-#: What somebody may write in place of a name, without its quotes.
+#: What may be written in place of a name, without its quotes.
 TEXTS: Final = (
     *(
         b"",
@@ -78,22 +78,22 @@ _MAX_BYTES: Final = 20_000
 
 
 def dice_of(seed: int, name: str, index: int) -> Dice:
-    """Give the dice of a case. O(1)."""
+    """Return the random generator of a case. O(1)."""
     return random.Random(f"{seed} {name} {index}")
 
 
 @lru_cache(_N_KEPT)
 def _edges(pattern: re.Pattern[bytes], raw: bytes) -> array[int]:
-    """Give the begins and ends of words, one after the other. O(size)."""
+    """Return the starts and ends of tokens, one after the other. O(size)."""
     return array("I", [edge for found in pattern.finditer(raw) for edge in found.span()])
 
 
-def _n_words(pattern: re.Pattern[bytes], raw: bytes) -> int:
+def _n_tokens(pattern: re.Pattern[bytes], raw: bytes) -> int:
     return len(_edges(pattern, raw[:_MAX_BYTES])) // 2
 
 
 def _span(dice: Dice, pattern: re.Pattern[bytes], raw: bytes) -> tuple[int, int]:
-    """Choose a word; of what is large one at its begin, and nothing where there is none."""
+    """Choose a token; in a large text one near its start; None if there is none."""
     edges = _edges(pattern, raw[:_MAX_BYTES])
     at = 2 * int(dice.random() * (len(edges) // 2))
     return (edges[at], edges[at + 1]) if edges else (0, 0)
@@ -148,32 +148,32 @@ def _splice(dice: Dice, raw: bytes, other: bytes) -> bytes:
 BYTES: Final[tuple[Mutator, ...]] = (_flip, _cut, _behead, _drop, _double, _insert, _splice)
 
 
-# --- words of a text -------------------------------------------------------------------------------------------------
+# --- tokens of a text ------------------------------------------------------------------------------------------------
 
 
-def _put(raw: bytes, span: tuple[int, int], word: bytes) -> bytes:
-    return raw[: span[0]] + word + raw[span[1] :]
+def _put(raw: bytes, span: tuple[int, int], token: bytes) -> bytes:
+    return raw[: span[0]] + token + raw[span[1] :]
 
 
 def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Put something else in place of a JSON value or name that is no container, mostly of its own kind."""
-    if not _n_words(_TOKEN, raw):
+    if not _n_tokens(_TOKEN, raw):
         return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)
     how = dice.random()
     is_text = raw[span[0]] == 0x22
     if how < 0.45:
-        word = b'"' + dice.choice(TEXTS) + b'"' if is_text else dice.choice(NUMBERS)
+        token = b'"' + dice.choice(TEXTS) + b'"' if is_text else dice.choice(NUMBERS)
     elif how < 0.65:  # a name of another job, say
-        word = _another(dice, raw, other)
+        token = _another(dice, raw, other)
     elif how < 0.75:
-        word = dice.choice(NUMBERS)
+        token = dice.choice(NUMBERS)
     elif how < 0.97:
-        word = dice.choice(VALUES)
+        token = dice.choice(VALUES)
     else:
         depth = dice.choice(DEEP)
-        word = b"[" * depth + b"]" * depth if dice.random() < 0.5 else b'{"a":' * depth + b"1" + b"}" * depth
-    return _put(raw, span, word)
+        token = b"[" * depth + b"]" * depth if dice.random() < 0.5 else b'{"a":' * depth + b"1" + b"}" * depth
+    return _put(raw, span, token)
 
 
 def _another(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -183,34 +183,34 @@ def _another(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 
 def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
-    """Put another number or text that is there already in place of one, or a number nearby: much of that can be."""
-    if not _n_words(_TOKEN, raw):
+    """Replace a number or text by another one of the input, or by a number nearby: many results are valid."""
+    if not _n_tokens(_TOKEN, raw):
         return _flip(dice, raw, other)
     span = _span(dice, _TOKEN, raw)
-    word = raw[span[0] : span[1]]
+    token = raw[span[0] : span[1]]
     for _ in range(8):  # to find one of the same kind
         found = _another(dice, raw, other)
-        if (found[:1] == b'"') is (word[:1] == b'"') and found != word:
-            word = found
+        if (found[:1] == b'"') is (token[:1] == b'"') and found != token:
+            token = found
             break
-    if word[:1] != b'"' and dice.random() < 0.5 and word.isdigit():
-        word = b"%d" % (int(word[:15]) + dice.choice((-1, 1, 7)))
-    return _put(raw, span, word)
+    if token[:1] != b'"' and dice.random() < 0.5 and token.isdigit():
+        token = b"%d" % (int(token[:15]) + dice.choice((-1, 1, 7)))
+    return _put(raw, span, token)
 
 
-def _word(dice: Dice, raw: bytes, other: bytes) -> bytes:
-    """Put something else in place of a word or a number of a text."""
-    if not _n_words(_WORD, raw):
+def _replace_token(dice: Dice, raw: bytes, other: bytes) -> bytes:
+    """Replace a token or a number of a text."""
+    if not _n_tokens(_WORD, raw):
         return _flip(dice, raw, other)
     how = dice.random()
     if how < 0.5:
-        word = dice.choice(NUMBERS)
+        token = dice.choice(NUMBERS)
     elif how < 0.7:
         begin, end = _span(dice, _WORD, raw)
-        word = raw[begin:end]
+        token = raw[begin:end]
     else:
-        word = dice.choice(TEXTS)
-    return _put(raw, _span(dice, _WORD, raw), word)
+        token = dice.choice(TEXTS)
+    return _put(raw, _span(dice, _WORD, raw), token)
 
 
 def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -227,8 +227,8 @@ def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
         case 3:
             lines[first : first + 2] = [b" ".join(lines[first : first + 2])]
         case 4:
-            words = lines[first].split()
-            lines[first] = b" ".join(words[: dice.randrange(len(words) + 1)])
+            fields = lines[first].split()
+            lines[first] = b" ".join(fields[: dice.randrange(len(fields) + 1)])
         case 5:
             lines.insert(first, dice.choice(other.split(b"\n")))
         case _:
@@ -240,7 +240,7 @@ def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 
 def _places(value: Any) -> Iterator[Any]:
-    """Give all containers within a value, itself included; up to some thousands. O(size)."""
+    """Return all containers within a value, itself included; up to some thousands. O(size)."""
     found = [value]
     for one in found:
         if len(found) > 3000:
@@ -295,7 +295,7 @@ def _tree(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 def _twice(dice: Dice, raw: bytes, _: bytes) -> bytes:
     """Write a member of a JSON text a second time, as no tree can."""
-    if _n_words(_TOKEN, raw) < 2:
+    if _n_tokens(_TOKEN, raw) < 2:
         return raw + raw
     begin, end = _span(dice, _TOKEN, raw)[0], _span(dice, _TOKEN, raw)[1]
     begin, end = min(begin, end), max(begin, end)
@@ -303,7 +303,7 @@ def _twice(dice: Dice, raw: bytes, _: bytes) -> bytes:
 
 
 JSON: Final[tuple[Mutator, ...]] = (*BYTES, *(_token,) * 9, *(_tree,) * 5, *(_mild,) * 9, _twice)
-TEXT: Final[tuple[Mutator, ...]] = (*BYTES, *(_word,) * 9, *(_line,) * 4)
+TEXT: Final[tuple[Mutator, ...]] = (*BYTES, *(_replace_token,) * 9, *(_line,) * 4)
 
 
 def mutated(dice: Dice, raw: bytes, other: bytes, mutators: Sequence[Mutator] = JSON) -> bytes:
@@ -314,7 +314,7 @@ def mutated(dice: Dice, raw: bytes, other: bytes, mutators: Sequence[Mutator] = 
 
 
 def mutated_conversation(dice: Dice, pieces: Sequence[bytes], others: Sequence[bytes], at: int) -> Iterator[bytes]:
-    """Give what comes from message `at` on, for ever: mutated, repeated, out of order, left out, or as it was."""
+    """Return what comes from message `at` on, for ever: mutated, repeated, out of order, left out, or as it was."""
     while True:
         raw = pieces[min(at, len(pieces) - 1)]
         how = dice.random()

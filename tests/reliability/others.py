@@ -1,7 +1,7 @@
-"""Between the simulator and a scheduler: others who kill and register jobs, and a ledger of all that is said.
+"""Between the simulator and a scheduler: another program that kills and registers jobs, and a ledger of all messages.
 
-`Others` stands where Batsim would be told things by other programs: it kills jobs, registers jobs, and lets the
-scheduler be late. The `Ledger` finds what is illegal by rules of its own.
+`Others` acts as other programs that use Batsim: it kills jobs, registers jobs, and delays the
+scheduler. The `Ledger` finds illegal decisions by its own rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reliability.scenes import Job, Scene
 
 
 class Ledger:
-    """What was said, in order, and what was wrong with it by the rules of Batsim, in words."""
+    """All messages in order, and their problems by the rules of Batsim."""
 
     def __init__(self, n_procs: int) -> None:
         self.problems: list[str] = []
@@ -34,8 +34,8 @@ class Ledger:
         self._n_procs = n_procs
         self._registered: set[str] = set()
 
-    def hear(self, events: Sequence[e.Event]) -> None:
-        """Take down what the scheduler is told."""
+    def observe(self, events: Sequence[e.Event]) -> None:
+        """Record the events sent to the scheduler."""
         self.n_messages += 1
         for event in events:
             self.n_events += type(event) is not e.RequestedCall
@@ -65,7 +65,7 @@ class Ledger:
         self.killing.discard(job_id)
 
     def obey(self, decisions: Sequence[d.Decision]) -> None:
-        """Take down what the scheduler wants done."""
+        """Record the decisions of the scheduler."""
         for decision in decisions:
             if isinstance(decision, d.ExecuteJob):
                 self._start(decision.job_id, frozenset(decision.procs))
@@ -105,7 +105,7 @@ class Ledger:
 
 
 class Others:
-    """Between the simulator and a scheduler: others who kill and register jobs, and time that passes."""
+    """Between the simulator and a scheduler: another program that kills and registers jobs, and delays."""
 
     def __init__(self, scene: Scene, scheduler: Scheduler, ledger: Ledger, *, acknowledged: bool) -> None:
         self._scene = scene
@@ -120,7 +120,7 @@ class Others:
     def __call__(self, now: float, events: Sequence[e.Event]) -> Answer:
         """Pass a message on, if it is one for the scheduler, and add to the reply what the others want."""
         ledger = self._ledger
-        heard = self._without_own_calls(events)
+        known = self._without_own_calls(events)
         before: list[d.Decision] = []
         has_begun = type(events[0]) is not e.SimulationBegins
         while has_begun and self._to_register and self._to_register[0].at <= now:
@@ -129,23 +129,23 @@ class Others:
             if not self._acknowledged:
                 described = {**job.described(), "id": job.id}
                 profile = job.profiles[job.profile] if self._scene.forward else None
-                heard.append(e.JobSubmitted(job.id, described, profile, timestamp=now))
-        if not heard:
-            reply_now, said = now, list[d.Decision]()
+                known.append(e.JobSubmitted(job.id, described, profile, timestamp=now))
+        if not known:
+            reply_now, reply = now, list[d.Decision]()
         else:
-            ledger.hear(heard)
-            reply_now, decisions = self._scheduler(now, heard)
-            said = self._with_registration_open(decisions)
-            ledger.obey(said)
-            if self._scene.late and type(heard[-1]) is not e.SimulationEnds:
+            ledger.observe(known)
+            reply_now, decisions = self._scheduler(now, known)
+            reply = self._with_registration_open(decisions)
+            ledger.obey(reply)
+            if self._scene.late and type(known[-1]) is not e.SimulationEnds:
                 reply_now = max(reply_now, round(now + self._late_s(), 6))
-        said = before + said + self._kills(now)
+        reply = before + reply + self._kills(now)
         if not self._to_register and self._is_finished_held:
             self._is_finished_held = False
-            said.append(d.Notify(d.REGISTRATION_FINISHED, timestamp=now))
+            reply.append(d.Notify(d.REGISTRATION_FINISHED, timestamp=now))
         if not has_begun:
-            said += self._wanted_calls(now)
-        return reply_now, said
+            reply += self._wanted_calls(now)
+        return reply_now, reply
 
     def _late_s(self) -> float:
         late = self._scene.late
@@ -154,20 +154,20 @@ class Others:
     # --- calls ---
 
     def _wanted_calls(self, now: float) -> list[d.Decision]:
-        """Ask to be called when something is to be done; the scheduler never hears of these calls."""
+        """Request calls for its own actions; the scheduler never gets these calls."""
         wanted = [job.at for job in self._to_register] + [kill.at for kill in self._to_kill]
         instants = {max(at, now + SHORTEST_CALL_S) for at in wanted}
         self._calls = sorted(instants)
         return [d.CallMeLater(at, timestamp=now) for at in self._calls]
 
     def _without_own_calls(self, events: Sequence[e.Event]) -> list[e.Event]:
-        heard = []
+        kept = []
         for event in events:
             if type(event) is e.RequestedCall and self._calls and self._calls[0] <= event.timestamp + 1e-9:
                 self._calls.pop(0)
             else:
-                heard.append(event)
-        return heard
+                kept.append(event)
+        return kept
 
     # --- registration ---
 
@@ -179,14 +179,14 @@ class Others:
         return [*profiles, d.RegisterJob(job.id, job.described(), timestamp=now)]
 
     def _with_registration_open(self, decisions: Sequence[d.Decision]) -> list[d.Decision]:
-        """Leave out what would end the registration while somebody else is not through with it."""
-        said = []
+        """Leave out decisions that would finish the registration while another program still registers."""
+        reply = []
         for decision in decisions:
             if isinstance(decision, d.Notify) and (self._to_register or self._is_finished_held):
                 self._is_finished_held = decision.kind == d.REGISTRATION_FINISHED
             else:
-                said.append(decision)
-        return said
+                reply.append(decision)
+        return reply
 
     # --- kills ---
 

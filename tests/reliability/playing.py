@@ -1,4 +1,4 @@
-"""Playing a scene: by the engine alone, through a session over bytes, or over a socket."""
+"""Run a scene: by the engine alone, through a session over bytes, or over a socket."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Look = Callable[[Engine, float], None]
 class Fate(NamedTuple):
     """What became of a job towards Batsim. `state` is empty if it is not over, `start` and `end` -1 if it never ran.
 
-    `by_others` tells whether somebody else than the scheduler has killed it.
+    `by_others` is whether another program than the scheduler has killed it.
     """
 
     state: str
@@ -49,7 +49,7 @@ class Fate(NamedTuple):
 
 @dataclass(slots=True)
 class Played:
-    """A run that was played: its jobs by the ids that Batsim knows, whether it came to its end, and what went on."""
+    """A finished run of a scene: its jobs by Batsim's ids, whether it finished, and its counts."""
 
     fates: dict[str, Fate]
     finished: bool
@@ -59,7 +59,7 @@ class Played:
 
 
 class _Rows(Outputs):
-    """Keeps the jobs that are over."""
+    """Keeps the finished jobs."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -99,7 +99,7 @@ def _fate(job: SimJob, ledger: Ledger) -> Fate:
 
 
 def _greeted(scene: Scene, scenario: Scenario, plan: PolicyPlan) -> Scenario:
-    """Give the inputs of a simulation in Batsim 5's place, in which the policy has what it asks for."""
+    """Return the inputs of a simulation in Batsim 5's place, in which the policy has what it asks for."""
     if scene.batsim == 4:
         return scenario
     return replace(
@@ -114,7 +114,7 @@ def embedded(scene: Scene, plan: PolicyPlan) -> Played:
     scheduler: Scheduler = engine.step
     ours: v5.Codec | None = None
     if scene.batsim == 5:
-        # What Batsim 5 has no words for, as calls between milliseconds, it is not told here either.
+        # Decisions that Batsim 5 lacks, such as calls between milliseconds, are not sent here either.
         ours = v5.Codec(features_for(plan.source.cls.needs))
         theirs = v5.Codec(features_for(plan.source.cls.needs))
         scheduler = batsim5.with_batsim5_fields(_in_words_of_5(engine, ours, theirs), scenario, "ENDPOINT")
@@ -127,9 +127,9 @@ def _in_words_of_5(engine: Engine, ours: v5.Codec, theirs: v5.Codec) -> Schedule
     def scheduler(now: float, events: Sequence[e.Event]) -> Answer:
         reply = engine.step(now, ours.order(tuple(events)))
         decisions = ours.prepare(reply.decisions)
-        said = iter(theirs.decode_decisions(ours.encode_decisions(Message(reply.now, decisions))).items)
+        messages = iter(theirs.decode_decisions(ours.encode_decisions(Message(reply.now, decisions))).items)
         # Notes are kept, and all others go as they are on the wire.
-        return reply.now, [one if type(one) is d.SetJobMetadata else next(said) for one in decisions]
+        return reply.now, [one if type(one) is d.SetJobMetadata else next(messages) for one in decisions]
 
     return scheduler
 
@@ -208,8 +208,10 @@ def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
             scenario = _greeted(scene, scene.scenario(), plan)
             played = _conversation(scene, scenario, scheduler, served.session)
             if not played.finished:
-                with suppress(PeerLostError, RemoteProtocolError):  # so that it does not wait; it may be gone already
-                    scheduler.farewell(served.session.engine.now)
+                with suppress(
+                    PeerLostError, RemoteProtocolError
+                ):  # so that it does not wait; it may have ended already
+                    scheduler.send_end(served.session.engine.now)
     finally:
         thread.join(PATIENCE_S)
     if served.error is not None and not played.error:
@@ -218,6 +220,6 @@ def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
 
 
 def jobs_of(played: Played) -> dict[str, Any]:
-    """Give what two runs of a scene have to agree on."""
-    told = () if played.engine is None else played.engine.broken_promises
-    return {"error": played.error, "finished": played.finished, "what is told": told, **played.fates}
+    """Return what two runs of a scene have to agree on."""
+    message = () if played.engine is None else played.engine.broken_promises
+    return {"error": played.error, "finished": played.finished, "what is told": message, **played.fates}

@@ -1,6 +1,6 @@
 """A scene: all that one simulated run is made of, faults included, as a record that can be printed as Python.
 
-Jobs of the workload `other` are not in any file: somebody else registers them while the simulation runs.
+Jobs of the workload `other` are not in any file: another program registers them during the simulation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, Externa
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.workload.model import Workload
 
-#: Whose jobs are registered at run time.
+#: The workload whose jobs are registered at run time.
 OTHER: Final = "other"
 #: What jobs do: wait; wait and fail; compute; wait twice half as long.
 DELAY, FAILS, WORK, PARTS = "delay", "fails", "work", "parts"
@@ -61,7 +61,7 @@ class Job:
         return {self.profile: {"type": "delay", "delay": self.s, **fails}}
 
     def described(self) -> dict[str, Any]:
-        """Give its members as in a workload file."""
+        """Return its members as in a workload file."""
         name = self.id.partition("!")[2]
         return {"id": name, "subtime": self.at, "res": self.n, "profile": self.profile, **self.fields}
 
@@ -88,7 +88,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Somebody else kills, at an instant, the n-th of the jobs that run, if there are any."""
+    """Another program kills, at an instant, the n-th running job, if there are any."""
 
     at: float
     nth: int
@@ -98,8 +98,8 @@ class Kill:
 class Scene:
     """One run of a policy. `late` are the seconds that the scheduler takes for its messages, over and over again.
 
-    `hosts` are the properties of the hosts. With `batsim` 5 that one's language is spoken over the wire, and the policy
-    asks for dynamic jobs, acknowledgements and profile reuse itself.
+    `hosts` are the properties of the hosts. With `batsim` 5 its protocol is used on the socket, and the policy
+    requests dynamic jobs, acknowledgements and profile reuse itself.
     """
 
     policy: str
@@ -118,12 +118,12 @@ class Scene:
 
     @property
     def others(self) -> tuple[Job, ...]:
-        """The jobs that somebody else registers, in time."""
+        """The jobs that another program registers, in order of time."""
         return tuple(sorted((job for job in self.jobs if job.workload == OTHER), key=lambda job: job.at))
 
     @property
     def is_honest(self) -> bool:
-        """Whether all goes as it was said: no machine goes, nobody is late, and no job outlives its estimate."""
+        """Whether all estimates hold: no machine fails, no message is late, and no job exceeds its estimate."""
         return not (self.outages or any(self.late) or self.is_predicted) and all(
             job.estimate is not None and min(job.s, job.walltime or job.s) <= job.estimate for job in self.jobs
         )
@@ -134,7 +134,7 @@ class Scene:
         return not self.options.keys().isdisjoint({"predict", "correct"})
 
     def scenario(self) -> Scenario:
-        """Give the inputs of the simulation."""
+        """Return the inputs of the simulation."""
         by_workload: dict[str, list[Job]] = {"w0": []}
         for job in self.jobs:
             if job.workload != OTHER:

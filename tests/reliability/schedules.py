@@ -1,4 +1,4 @@
-"""What must hold of a schedule, by rules that are written here and nowhere else."""
+"""Rules that every schedule must keep, independent of the package."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NO_TIME_S: Final = 1.2e-5
 
 
 def inexact(at: float) -> float:
-    """Tell by how much times around an instant may be wrong: clocks far from 0 have few decimals."""
+    """Return the possible error of times around an instant: clocks far from 0 have few decimals."""
     return NO_TIME_S + TICK + 4 * math.ulp(at)
 
 
 def schedule_problems(scene: Scene, fates: dict[str, Fate]) -> list[str]:
-    """Say what is wrong with a schedule."""
+    """Return what is wrong with a schedule."""
     rows, problems = lineages(scene, fates)
     problems += _processors(scene, fates)
     if not problems:
@@ -34,8 +34,8 @@ def schedule_problems(scene: Scene, fates: dict[str, Fate]) -> list[str]:
     return problems
 
 
-def words(note: str) -> dict[str, str]:
-    """Read a note on a job."""
+def fields_of(note: str) -> dict[str, str]:
+    """Return the fields of a note on a job."""
     return dict(part.partition("=")[::2] for part in note.split(";") if part)
 
 
@@ -43,18 +43,18 @@ Rows = dict[str, list[Fate]]
 
 
 def lineages(scene: Scene, fates: dict[str, Fate]) -> tuple[Rows, list[str]]:
-    """Put the parts of each job together in order, and tell who is lost, or over more than once."""
+    """Combine the segments of each job in order, and report jobs that are lost or finished more than once."""
     found: dict[str, list[tuple[int, Fate]]] = {job.id: [] for job in scene.jobs}
     problems = []
     for name, fate in fates.items():
-        said = words(fate.note)
-        if "unused_spare_of" in said:
+        fields = fields_of(fate.note)
+        if "unused_spare_of" in fields:
             continue
-        parent = said.get("parent", name)
+        parent = fields.get("parent", name)
         if parent not in found:
             problems.append(f"{name} belongs to no job that was submitted")
         else:
-            found[parent].append((int(said.get("segment", "0")), fate))
+            found[parent].append((int(fields.get("segment", "0")), fate))
     for name, parts in found.items():
         parts.sort()
         numbers = [number for number, _ in parts]
@@ -119,18 +119,18 @@ def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
 
 
 def _work_done(ran: list[Fate]) -> float:
-    """Give the seconds of work that count: those of all parts that went on with the rest, without swaps and loads."""
+    """Return the seconds of work that count: those of all parts that went on with the rest, without swaps and loads."""
     did = 0.0
     for fate in reversed(ran):
-        said = words(fate.note)
-        did += max(fate.end - fate.start - float(said.get("extra_s", 0)), 0.0)
-        if said.get("work") != "rest":
+        fields = fields_of(fate.note)
+        did += max(fate.end - fate.start - float(fields.get("extra_s", 0)), 0.0)
+        if fields.get("work") != "rest":
             break
     return did
 
 
 def _rejected(scene: Scene, job: Job) -> Iterator[str]:
-    """Check that there was a reason: nobody rejects what can run, as long as all machines come back."""
+    """Check the reason of a rejection: a job that can run is not rejected, if all machines come back."""
     rule, options = scene.policy, scene.options
     if rule == "redirection":  # all jobs come to the principal group
         rule, options = options.get("principal", "easy"), options.get("principal_options", {})
@@ -149,7 +149,7 @@ def _rejected(scene: Scene, job: Job) -> Iterator[str]:
 
 
 def _room(scene: Scene, job: Job) -> int:
-    """Give how many processors a job without wishes can have in any case."""
+    """Return how many processors a job without wishes can have in any case."""
     options, hosts = scene.options, scene.hosts
     if scene.policy == "redirection":
         return int(scene.n_procs - options.get("group_size", scene.n_procs * options.get("alpha", 0.15)))
@@ -162,7 +162,7 @@ def _room(scene: Scene, job: Job) -> int:
     return scene.n_procs
 
 
-# --- what each policy says of itself ------------------------------------------------------------------------------
+# --- guarantees of each policy ------------------------------------------------------------------------------------
 
 
 def _nothing_more(_scene: Scene, _rows: Rows) -> Iterator[str]:
@@ -170,12 +170,12 @@ def _nothing_more(_scene: Scene, _rows: Rows) -> Iterator[str]:
 
 
 def _in_order(scene: Scene, rows: Rows) -> Iterator[str]:
-    """First come, first served: nobody starts before one who came earlier."""
+    """First come, first served: no job starts before an earlier one."""
     if scene.options.get("order", "fcfs") != "fcfs":
         return
     ran = [(job.at, rows[job.id][0].start, job.id) for job in scene.jobs if rows[job.id][0].start >= 0]
     if scene.late or scene.others:
-        return  # then nobody can tell from here who was heard of first
+        return  # then the order of their messages is unknown here
     for at, start, name in ran:
         for other_at, other_start, other in ran:
             if other_at < at and start < other_start - TICK:
@@ -196,7 +196,7 @@ def _urgent(scene: Scene, rows: Rows) -> Iterator[str]:
 
 
 def _redirected(scene: Scene, rows: Rows) -> Iterator[str]:
-    """Nobody is redirected twice, and those who are go to the other group."""
+    """No job is redirected twice, and redirected jobs go to the other group."""
     for job in scene.jobs:
         ran = [IntervalSet.parse(fate.procs) for fate in rows[job.id] if fate.start >= 0]
         if len(rows[job.id]) > 2:

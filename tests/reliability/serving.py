@@ -1,4 +1,4 @@
-"""A server and the simulation that it serves, two processes and a socket: one of the two is killed."""
+"""A server and its simulation, two processes and a socket: one of the two is killed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from reliability.tries import Found, Span
 PREFIX: Final = "out/p"
 READY: Final = "waiting for Batsim at"
 JOURNAL: Final = "s.pbj"
-#: For what never comes: the answer of a server that is dead, and a simulation that died before it began.
+#: For events that never come: the reply of a killed server, and a simulation killed before its start.
 _SILENCE: Final = ("--timeout", f"{PATIENCE_S / 6:g}")
 _NOBODY: Final = ("--first-timeout", f"{PATIENCE_S / 6:g}")
-#: What a simulation ends with whose scheduler is gone, and a server whose simulation is.
+#: The exit code of a simulation that lost its scheduler, and of a server that lost its simulation.
 _LOST: Final = PeerLostError.exit_code
 
 
 def serve(endpoint: str) -> list[str]:
-    """Give the command of the server."""
+    """Return the command of the server."""
     return ["--policy", "easy", "--endpoint", endpoint, "--journal", JOURNAL, *_NOBODY]
 
 
 def simulate(inputs: Path, endpoint: str, kind: str = "simulate") -> list[str]:
-    """Give the command of the simulation that it serves: our own, or the one with Batsim's command line."""
+    """Return the command of the simulation that it serves: our own, or the one with Batsim's command line."""
     given = ["-p", str(inputs / "p.xml"), "-w", str(inputs / "w.json"), "-e", PREFIX]
     if kind == "batsim":
         return ["batsim", *given, "-s", endpoint, "-q"]
@@ -61,13 +61,13 @@ class Pair:
         rng = random.Random(name)
         endpoint = endpoint_in(rng)
         server = children.start(serve(endpoint), place, "server", {})
-        assert server.says(READY), server.words
+        assert server.waits_until_printed(READY), server.errors
         peer = children.start(simulate(folder, endpoint), place, "peer", {})
         codes = (peer.ended(), server.ended())
-        assert codes == (0, 0), peer.words + server.words
+        assert codes == (0, 0), peer.errors + server.errors
         self.journal = (place / JOURNAL).read_bytes()
         self.whole = tries.results_at(place / PREFIX)
-        counted = tries.counted((server if disturbed == "server" else peer).told)
+        counted = tries.counted((server if disturbed == "server" else peer).notes)
         self.span = Span(counted.calls, counted.files, 1.0)
 
     def place(self, place: Path) -> None:
@@ -75,13 +75,13 @@ class Pair:
         (place / "out").mkdir(parents=True)
 
     def check_next(self, found: Found, place: Path, endpoint: str, server: Child | None = None) -> None:
-        """Check that the next pair, with the same endpoint, journal and prefix, is as if nothing had been."""
+        """Check that the next pair, with the same endpoint, journal and prefix, is the same as without a crash."""
         server = server or children.start(serve(endpoint), place, "server2")
-        found.expect(server.says(READY), f"the next server cannot begin: {server.words[-300:]}")
+        found.expect(server.waits_until_printed(READY), f"the next server cannot begin: {server.errors[-300:]}")
         tries.ended_well(simulate(self.inputs, endpoint), place, found, "peer2")
         code = server.ended()
         server.kill()
-        found.expect(code == 0, f"the next server ended with {code}: {server.words[-300:]}")
+        found.expect(code == 0, f"the next server ended with {code}: {server.errors[-300:]}")
         found.expect((place / JOURNAL).read_bytes() == self.journal, "the next journal is not an undisturbed one")
         for path in (place / "out").glob("p_schedule.trace"):  # which the drop-in writes, and only that
             path.unlink()
@@ -90,7 +90,7 @@ class Pair:
 
 @functools.cache
 def pair_of(folder: Path, disturbed: str) -> Pair:
-    """Give the one that all kinds of crashes in a directory share."""
+    """Return the one that all kinds of crashes in a directory share."""
     return Pair(folder, disturbed)
 
 
@@ -107,14 +107,14 @@ class Server:
         moment = self.pair.span.draw(rng)
         server = moment.start(serve(endpoint), place, "server")
         peer = None
-        if server.says(READY):
+        if server.waits_until_printed(READY):
             peer = children.start(simulate(self.pair.inputs, endpoint, kind), place, "peer")
         moment.await_death(server)
         journal = place / JOURNAL
         has_begun = journal.exists() and journal.stat().st_size > 0
         found = Found(tries.stage_by(server, RUNNING if has_begun else BEFORE), f"{kind}, {moment.how}")
-        found.expect(server.code in {0, -9}, f"the server ended with {server.code}: {server.words[-300:]}")
-        tries.check_journal(found, journal, self.pair.journal, server.told.get("n_requests", 0))
+        found.expect(server.code in {0, -9}, f"the server ended with {server.code}: {server.errors[-300:]}")
+        tries.check_journal(found, journal, self.pair.journal, server.notes.get("n_requests", 0))
         if peer is not None:
             self._check_peer(found, place, peer, kind, has_begun)
         self.pair.check_next(found, place, endpoint)
@@ -122,7 +122,7 @@ class Server:
 
     def _check_peer(self, found: Found, place: Path, peer: Child, kind: str, has_begun: bool) -> None:
         if kind == "batsim" and not has_begun:
-            peer.kill()  # it waits for a scheduler that nobody starts, as Batsim does
+            peer.kill()  # it waits for a scheduler that is never started, as Batsim does
             return
         code = peer.ended()
         peer.kill()
@@ -130,9 +130,9 @@ class Server:
             jobs = (place / f"{PREFIX}_jobs.csv").read_bytes()
             found.expect(jobs == self.pair.whole["_jobs.csv"], "the simulation ended with 0 and is not whole")
             return
-        found.expect(code == _LOST, f"the simulation ended with {code}: {peer.words[-300:]}")
-        is_told = re.search(r"closed its connection|no answer|no scheduler", peer.words)
-        found.expect(is_told, f"the simulation does not say why: {peer.words[-300:]}")
+        found.expect(code == _LOST, f"the simulation ended with {code}: {peer.errors[-300:]}")
+        is_reported = re.search(r"closed its connection|no answer|no scheduler", peer.errors)
+        found.expect(is_reported, f"the simulation does not say why: {peer.errors[-300:]}")
         if kind == "simulate":
             tries.check_results(found, place / PREFIX, None)
 
@@ -149,15 +149,15 @@ class PeerKilled:
         endpoint, kind = endpoint_in(rng), rng.choice(("simulate", "simulate", "batsim"))
         server = children.start(serve(endpoint), place, "server")
         found = Found()
-        found.expect(server.says(READY), f"the server does not begin: {server.words[-300:]}")
+        found.expect(server.waits_until_printed(READY), f"the server does not begin: {server.errors[-300:]}")
         moment = self.pair.span.draw(rng)
         peer = moment.start(simulate(self.pair.inputs, endpoint, kind), place, "peer")
         moment.await_death(peer)
         journal = place / JOURNAL
         found.stage = tries.stage_by(peer, RUNNING if journal.stat().st_size else BEFORE)
         found.how = f"served, {kind}, {moment.how}"
-        if not peer.told.get("has_sent", moment.plan is None or peer.code == 0):
-            self.pair.check_next(found, place, endpoint, server)  # it has not heard of the first one
+        if not peer.notes.get("has_sent", moment.plan is None or peer.code == 0):
+            self.pair.check_next(found, place, endpoint, server)  # it has received nothing of the first one
             return found
         self._check_server(found, server, journal)
         if kind == "simulate":
@@ -169,8 +169,8 @@ class PeerKilled:
         code = server.ended()
         server.kill()
         is_whole = journal.read_bytes() == self.pair.journal
-        found.expect(code == (0 if is_whole else _LOST), f"the server ended with {code}: {server.words[-300:]}")
+        found.expect(code == (0 if is_whole else _LOST), f"the server ended with {code}: {server.errors[-300:]}")
         if code == _LOST:
-            is_told = re.search("closed its connection after message|no message from Batsim within", server.words)
-            found.expect(is_told, f"the server does not say why: {server.words[-300:]}")
+            is_reported = re.search("closed its connection after message|no message from Batsim within", server.errors)
+            found.expect(is_reported, f"the server does not say why: {server.errors[-300:]}")
         tries.check_reading(found, journal)

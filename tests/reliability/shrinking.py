@@ -1,4 +1,4 @@
-"""Making a scene that fails as small as it can be, and writing it down as a test that is ready to be kept."""
+"""Reduce a failing scene to a small one, and print it as a test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from reliability.scenes import DELAY, OTHER, Job, Scene
 
-#: Says what is wrong with a scene; nothing is sound.
+#: Returns the problems of a scene; no problems means that it passes.
 Problems = Callable[[Scene], list[str]]
 MOST_TRIES: Final = 400
 _NAMES: Final = re.compile(r"\S*\d\S*")
@@ -17,7 +17,7 @@ _FLAGS: Final = ("acknowledged", "reuse", "forward", "dynamic")
 
 
 def kind(problem: str) -> str:
-    """Give what problems of one kind share: their words without names and numbers.
+    """Return what problems of one kind share: their text without names and numbers.
 
     >>> kind("w0!3 is started and does not wait")
     '# is started and does not wait'
@@ -26,7 +26,7 @@ def kind(problem: str) -> str:
 
 
 def shrunk(scene: Scene, problems: Problems, most_tries: int = MOST_TRIES) -> Scene:
-    """Give a smaller scene that fails in the same way. `most_tries` runs at most."""
+    """Return a smaller scene that fails in the same way. `most_tries` runs at most."""
     found = problems(scene)
     wanted = kind(found[0])
     n_tries = 0
@@ -44,7 +44,7 @@ def shrunk(scene: Scene, problems: Problems, most_tries: int = MOST_TRIES) -> Sc
 
 
 def _smaller(scene: Scene) -> Iterator[Scene]:
-    """Give scenes with something less, the greatest steps first."""
+    """Return smaller scenes, the greatest steps first."""
     n = len(scene.jobs)
     first_at = min(job.at for job in scene.jobs)
     if first_at > 0:
@@ -79,7 +79,7 @@ def _with(scene: Scene, name: str, value: Any) -> Scene:
 
 
 def _from_the_begin(scene: Scene, first_at: float) -> Scene:
-    """Let all happen so much earlier, and what came before the first job at the begin."""
+    """Move all events to an earlier time, and those before the first job to the start."""
 
     def earlier(at: float) -> float:
         return max(round(at - first_at, 6), 0.0)
@@ -131,7 +131,7 @@ def _smaller_machines(scene: Scene) -> Iterator[Scene]:
 
 def as_test(scene: Scene, seed: int, problems: list[str]) -> str:
     """Write a scene as a whole test."""
-    told = "\n    ".join(problem.replace("\\", "/").replace('"""', "'''") for problem in problems[:3])
+    message = "\n    ".join(problem.replace("\\", "/").replace('"""', "'''") for problem in problems[:3])
     code = scene.as_code("        ")
     names = [name for name in ("Job", "Kill", "Outage", "Scene") if f"{name}(" in code]
     return f'''\
@@ -142,7 +142,7 @@ from reliability.soak_checks import assert_sound
 def test_{scene.policy}_{seed}() -> None:
     """It was found by `make soak`, as seed {seed}, and made smaller:
 
-    {told}
+    {message}
     """
     assert_sound(
 {code}

@@ -1,4 +1,4 @@
-"""Simulations that are killed: alone, or while they play Batsim for a server of ours."""
+"""Simulations that are killed: alone, or as Batsim for a server of ours."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PREFIX: Final = "out/a"
 
 
 def command(inputs: Path, policy: str = "easy") -> list[str]:
-    """Give the command of the run that is disturbed, or of an earlier one."""
+    """Return the command of the run that is disturbed, or of an earlier one."""
     given = ["simulate", "--procs", str(tries.N_PROCS), "-w", str(inputs / "w.json"), "--policy", policy]
     given += ["-e", PREFIX, "-q"]
     return [*given, "--journal", "j.pbj"] if policy == "easy" else given
 
 
 class Alone:
-    """Simulations that nobody disturbs: an earlier one, and the one that will be."""
+    """Undisturbed simulations: an earlier one, and the one to be killed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,13 +44,13 @@ class Alone:
         return tries.results_at(place / PREFIX)
 
     def command(self, policy: str = "easy") -> list[str]:
-        """Give the command of the run that is disturbed, or of an earlier one."""
+        """Return the command of the run that is disturbed, or of an earlier one."""
         return command(self._folder, policy)
 
 
 @functools.cache
 def alone_in(folder: Path) -> Alone:
-    """Give the ones that all kinds of crashes in a directory share."""
+    """Return the ones that all kinds of crashes in a directory share."""
     return Alone(folder)
 
 
@@ -75,16 +75,16 @@ class Simulator:
         child = moment.start(alone.command(), place)
         moment.await_death(child)
         found.stage, found.how = tries.stage_by(child, self._stage(place, has_earlier)), moment.how
-        found.expect(child.code in {0, -9}, f"it ended with {child.code}: {child.words[-300:]}")
+        found.expect(child.code in {0, -9}, f"it ended with {child.code}: {child.errors[-300:]}")
         tries.check_results(found, place / PREFIX, alone.new, alone.old if has_earlier else None)
-        tries.check_journal(found, place / "j.pbj", alone.journal, child.told.get("n_requests", 0))
+        tries.check_journal(found, place / "j.pbj", alone.journal, child.notes.get("n_requests", 0))
         tries.ended_well(alone.command(), place, found)
         tries.check_next_results(found, place / PREFIX, alone.new)
         found.expect((place / "j.pbj").read_bytes() == alone.journal, "the next journal is not an undisturbed one")
         return found
 
     def _stage(self, place: Path, has_earlier: bool) -> str:
-        """Say by its files how far a run was that was killed from outside."""
+        """Return by its files the stage of a run that was killed from outside."""
         mark = run_state.read(str(place / PREFIX))
         if mark is None or (has_earlier and not mark.moving and "fcfs" in str(mark.about)):
             return BEFORE

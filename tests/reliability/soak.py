@@ -1,7 +1,7 @@
 """Simulated faults from a seed: `make soak N=200`, or `python -m reliability.soak --runs 200`.
 
-Every run is a scene drawn from (policy, seed), so what fails can be seen again by its seed. A scene that fails is made
-smaller and printed as a test; the exit code is 1 then.
+Every run is a random scene of (policy, seed), so a failure can be repeated by its seed. A failing scene is reduced
+and printed as a test; the exit code is 1 then.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ COLUMNS: Final = {
 
 @dataclass(slots=True)
 class Row:
-    """What came of the runs of one policy; `failures` are seeds with what was wrong."""
+    """The results of the runs of one policy; `failures` are seeds with their problems."""
 
     policy: str
     runs: int = 0
@@ -56,7 +56,7 @@ class Row:
     failures: list[tuple[int, list[str]]] = field(default_factory=list)
 
     def add(self, other: Row) -> None:
-        """Take in what another process has found."""
+        """Add the results of another process."""
         self.runs += other.runs
         self.counts += other.counts
         self.ratio = max(self.ratio, other.ratio)
@@ -64,14 +64,14 @@ class Row:
         self.failures += other.failures
 
     def cells(self) -> list[str]:
-        """Give its columns as text."""
+        """Return its columns as text."""
         counted = {key: f"{self.counts[key]:,}" for key in COLUMNS}
         known = {"policy": self.policy, "runs": f"{self.runs:,}", "ratio": f"{self.ratio:.2f}"}
         return [(counted | known | {"failures": f"{len(self.failures):,}"})[key] for key in COLUMNS]
 
 
 def judged(scene: Scene, *, socket: bool = False) -> Verdict:
-    """Judge a scene; whatever else happens, and what never ends, is a problem as well."""
+    """Check a scene; any other exception, and a run without an end, is a problem too."""
     try:
         with no_longer_than(PATIENCE_S):
             return judge(scene, socket=socket)
@@ -114,7 +114,7 @@ def table(rows: Iterable[Row], *, markdown: bool) -> Iterator[str]:
 def ready_test(policy: str, seed: int, problems: list[str]) -> str:
     """Make the scene of a seed that fails as small as it can be, and write it as a test.
 
-    Over a socket, too, if it fails only there. One that is sound when it is played again is written as it is.
+    Over a socket, too, if it fails only there. A scene that passes when repeated is written unchanged.
     """
 
     def again(one: Scene) -> list[str]:
@@ -129,7 +129,7 @@ def ready_test(policy: str, seed: int, problems: list[str]) -> str:
 
 
 def show(policy: str, seed: int) -> int:
-    """Show one scene, and what is wrong with it."""
+    """Show one scene, and its problems."""
     scene = drawn(policy, seed)
     print(scene.as_code())
     problems = judged(scene, socket=True).problems

@@ -1,4 +1,4 @@
-"""Judging a scene: it is played in each way, the runs are compared, and all that must hold is looked at."""
+"""Check a scene: run it in each way, compare the runs, and check all rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESSAGES_PER_EVENT: Final = 10
 
 @dataclass(slots=True)
 class Verdict:
-    """What was wrong with a scene, in words, and what it had in it."""
+    """The problems of a scene, and counts of its events."""
 
     problems: list[str]
     counts: Counter[str] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ class Verdict:
 
 
 def judge(scene: Scene, policy: str | type[Policy] | None = None, *, socket: bool = False) -> Verdict:
-    """Play a scene in each way and say all that is wrong. `policy` may be a class in the place of the shipped one."""
+    """Run a scene in each way and return all problems. `policy` may be a class that replaces the shipped one."""
     plan = plan_for(policy or scene.policy, **scene.options)
     inside = embedded(scene, plan)
     watch = Promises(scene)
@@ -51,7 +51,7 @@ def judge(scene: Scene, policy: str | type[Policy] | None = None, *, socket: boo
 
 
 def assert_sound(scene: Scene) -> None:
-    """Fail with all that is wrong with a scene: for tests."""
+    """Fail with all problems of a scene; for tests."""
     problems = judge(scene, socket=True).problems
     assert not problems, "\n".join(problems)
 
@@ -86,7 +86,7 @@ def _replayed(journal: Path, plan: registry.PolicyPlan, n_said: int) -> Iterator
 
 
 def _sound(scene: Scene, played: Played) -> Iterator[str]:
-    """Check a run by its schedule and by what was said."""
+    """Check a run by its schedule and its messages."""
     if played.error:
         yield played.error
         return

@@ -1,4 +1,4 @@
-"""A handful of crashes of each kind, and that what looks at what they leave would see it. `make crashes` has more."""
+"""A few crashes of each kind, and the checks of `make crashes` on known damage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_handful_of_each() -> None:
+def test_a_few_crashes_of_each_kind_find_no_problem() -> None:
     done = python("-m", "reliability.crashes", "--times", "3", "--jobs", "2", "--seed", "3")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[0] == "|"]
     assert rows[0] == ["kind", "times", *moments.STAGES, "problems"]
@@ -62,7 +62,7 @@ list(crashes._all(Path(), [("simulator", 0)], crashes._arguments([])))
 """
 
 
-def test_what_was_not_tried_is_no_success() -> None:
+def test_an_incomplete_series_of_crashes_fails() -> None:
     done = python("-c", BREAKS_DOWN)
     assert done.returncode == 1
     assert "OSError: no room" in done.stderr
@@ -74,13 +74,13 @@ def test_what_was_not_tried_is_no_success() -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A place with a whole run in it, and its journal."""
+    """A directory with a complete run and its journal."""
     tries.write_inputs(tmp_path)
     assert run_cli(*simulating.command(tmp_path), cwd=tmp_path).returncode == 0
     return tmp_path
 
 
-def test_results_of_two_runs_are_seen(run: Path) -> None:
+def test_mixed_results_of_two_runs_are_detected(run: Path) -> None:
     prefix = run / simulating.PREFIX
     whole = tries.results_at(prefix)
     tries.check_results(found := Found(), prefix, whole)
@@ -92,7 +92,7 @@ def test_results_of_two_runs_are_seen(run: Path) -> None:
     assert found.problems == ["the results of the next run are not those of an undisturbed one"]
 
 
-def test_earlier_results_that_are_gone_are_seen(run: Path) -> None:
+def test_lost_earlier_results_are_detected(run: Path) -> None:
     prefix = run / simulating.PREFIX
     state, whole = Path(f"{prefix}{run_state.MARK}"), tries.results_at(prefix)
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
@@ -106,14 +106,14 @@ def test_earlier_results_that_are_gone_are_seen(run: Path) -> None:
     assert found.problems == ["the results before are gone, and there are no new ones"]
 
 
-def test_what_is_left_beside_results_is_seen(run: Path) -> None:
+def test_files_left_beside_results_are_detected(run: Path) -> None:
     prefix = run / simulating.PREFIX
     shutil.copy(f"{prefix}_jobs.csv", f"{prefix}.part_jobs.csv")
     tries.check_next_results(found := Found(), prefix, tries.results_at(prefix))
     assert found.problems == ["beside the next results there is ['a.part_jobs.csv']"]
 
 
-def test_a_lock_that_stays_is_seen(run: Path) -> None:
+def test_a_lock_that_stays_is_detected(run: Path) -> None:
     prefix = run / simulating.PREFIX
     state = Path(f"{prefix}{run_state.MARK}")
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
@@ -131,7 +131,7 @@ def test_a_journal_that_is_cut_can_be_read(cut: int, run: Path) -> None:
     assert found.problems == []
 
 
-def test_a_journal_that_was_not_written_at_once_is_seen(run: Path) -> None:
+def test_a_journal_that_lacks_answered_messages_is_detected(run: Path) -> None:
     path = run / "j.pbj"
     whole = path.read_bytes()
     n = sum(exchange.is_answered for exchange in JournalReader(path).exchanges())
@@ -143,7 +143,7 @@ def test_a_journal_that_was_not_written_at_once_is_seen(run: Path) -> None:
     assert [problem.partition(",")[0] for problem in found.problems] == [f"message {n} came"]
 
 
-def test_a_journal_that_is_damaged_is_seen(run: Path) -> None:
+def test_a_damaged_journal_is_detected(run: Path) -> None:
     path = run / "j.pbj"
     whole = path.read_bytes()
     path.write_bytes(whole[:3000] + b"\xc1" + whole[3000:])
@@ -163,17 +163,17 @@ print(children.strays())
 
 
 @pytest.mark.parametrize(
-    ("does", "told"),
+    ("does", "message"),
     [
         ("import signal; signal.pause()", "is left behind: "),
         ("import os; os._exit(3)", "outlived its parent and ended with 3"),
         ("import os; os.kill(os.getpid(), 9)", ""),
     ],
 )
-def test_a_process_that_outlives_its_parent_is_seen(does: str, told: str) -> None:
+def test_a_process_that_outlives_its_parent_is_detected(does: str, message: str) -> None:
     done = python("-c", STRAY, does, PYBATSCHED_PATIENCE="1" if "pause" in does else f"{PATIENCE_S:g}")
     assert done.returncode == 0, done.stderr
-    assert (told in done.stdout, done.stdout == "[]\n") == (True, not told)
+    assert (message in done.stdout, done.stdout == "[]\n") == (True, not message)
 
 
 # --- the moment ---

@@ -1,4 +1,4 @@
-"""A server that goes on for days: what it keeps does not grow with the jobs that are over. See `make endurance`."""
+"""A server that runs for days: its memory does not grow with finished jobs. See `make endurance`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reliability.long_talk import LongTalk
 
 
 def n_held_by(root: object) -> int:
-    """Count all objects that one holds, directly or not, but for what all share: modules, classes and functions."""
+    """Count all objects that an object references, directly or not, without modules, classes and functions."""
     shared = (type, ModuleType, FunctionType)
     seen, left = {id(root)}, [root]
     for held in left:
@@ -40,7 +40,7 @@ def test_nothing_grows_with_jobs_that_are_over() -> None:
     counts = []
     for _ in range(3):
         counts.append(n_held_by(session))
-        talk.go_on(N_RECENT // 2)  # after so many the oldest last words are forgotten: the same place each time
+        talk.go_on(N_RECENT // 2)  # after so many jobs the oldest outcomes are dropped: the same place each time
         assert len(session.engine.jobs.alive) == 100
     assert max(counts) - min(counts) < N_RECENT // 2, counts  # not one object a job
     with pytest.raises(RemoteProtocolError, match="job w0!7 was submitted before"):
@@ -125,13 +125,13 @@ def test_the_report_of_a_server_that_grows(capsys: pytest.CaptureFixture[str]) -
     assert "open files: 13, 14" in capsys.readouterr().out
 
 
-def test_a_run_of_a_few_ticks_and_messages_is_not_called_dearer() -> None:
+def test_a_short_run_is_not_reported_as_slower() -> None:
     ticks = (0.50, 0.50, 0.51, 0.51, 0.53)
     short = [Reading(62 * n, 40_000, 14, cpu_s, 0.0, 25_000 + 500 * 62 * n) for n, cpu_s in enumerate(ticks)]
     assert judge_journal([*short[:-1], short[-1]._replace(journal_bytes=short[-1].journal_bytes + 4_000)]) == []
 
 
-def test_runs_of_a_few_jobs_are_not_called_dearer() -> None:
+def test_runs_of_a_few_jobs_are_not_reported_as_growing() -> None:
     assert [shares(n) for n in (1, 2, 3, 4, 50_000)] == [[1], [1, 2], [1, 3], [1, 2, 4], [12_500, 25_000, 50_000]]
     assert judge_peaks([(1, 50_000)]) == []
     assert judge_peaks([(1, 50_000), (3, 50_400)]) == []
@@ -141,5 +141,5 @@ def test_runs_of_a_few_jobs_are_not_called_dearer() -> None:
 def test_the_first_message_in_a_journal_hides_no_growth() -> None:
     sizes = (25_000, 56_000, 87_000, 118_000, 155_200)  # 500 bytes an exchange, and 600 in the last quarter
     growing = [Reading(62 * n, 40_000, 14, 0.5, 0.0, size) for n, size in enumerate(sizes)]
-    told = "the journal grows by 600 bytes an exchange at the end, by 500 at the beginning"
-    assert judge_journal(growing) == [told]
+    message = "the journal grows by 600 bytes an exchange at the end, by 500 at the beginning"
+    assert judge_journal(growing) == [message]

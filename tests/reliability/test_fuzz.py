@@ -1,4 +1,4 @@
-"""20,000 mutations for everybody's every run, and whether the fuzzer would find what there is."""
+"""20,000 mutations in every test run, and the fuzzer on known defects."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ SHARES = [
 
 
 @pytest.mark.parametrize(("group", "begins", "n"), SHARES)
-def test_only_documented_errors_come_out(group: str, begins: tuple[str, ...], n: int) -> None:
+def test_only_documented_errors_are_raised(group: str, begins: tuple[str, ...], n: int) -> None:
     targets = {name: pair for name, pair in fuzz.GROUPS[group]().items() if name.startswith(begins)}
     tallies = []
     with little_memory():
         for target, share in fuzz.shared(targets, n):
             tallies.append(run(target, share, seed=20))
-    assert [finding.told() + finding.as_test() for tally in tallies for finding in tally.findings] == []
+    assert [finding.description() + finding.as_test() for tally in tallies for finding in tally.findings] == []
     assert sum(tally.n_mutations for tally in tallies) == n
     assert {tally.target for tally in tallies} == {*targets}
 
 
-def test_every_target_has_its_share() -> None:
+def test_every_target_gets_mutations() -> None:
     assert sum(n for _, _, n in SHARES) == 20_000
     for group, made in fuzz.GROUPS.items():
         begins = tuple(begin for other, some, _ in SHARES for begin in some if other == group)
@@ -73,7 +73,7 @@ def test_a_finding_is_shrunk_printed_and_kept(n: int, monkeypatch: pytest.Monkey
     assert (len(finding.pieces), len(finding.pieces[0])) == (1, max(n, 2))
     assert tally.outcomes["FOUND"] > 1  # the others are the same one
     assert tally.n_mutations == tally.n_cases == 500
-    assert f"made-up, --seed 1, case {finding.index}" in finding.told()
+    assert f"made-up, --seed 1, case {finding.index}" in finding.description()
     assert fuzzing.pieces_in(finding.keep()) == finding.pieces
     # The test is a whole one, and fails as long as this is found.
     assert ("pieces_in(" in finding.as_test().partition("def ")[2]) is (n > 1000)
@@ -120,7 +120,7 @@ def test_a_signal_ends_it(stop: BaseException) -> None:
 def test_work_without_end_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def feed(pieces: Iterable[bytes]) -> None:
         while True:
-            with contextlib.suppress(Exception):  # as somebody does who catches all errors
+            with contextlib.suppress(Exception):  # as code that catches all errors does
                 sum(range(100))
 
     monkeypatch.setattr(fuzzing, "CPU_S", 0.05)
@@ -135,7 +135,7 @@ def test_too_much_memory_is_a_finding() -> None:
     with little_memory(2**25):
         (finding,) = run(_target(feed), 1, seed=1).findings
     assert isinstance(finding.error, MemoryError)
-    assert outcome(_target(feed), []) == fuzzing.ACCEPTED  # the limit is gone again
+    assert outcome(_target(feed), []) == fuzzing.ACCEPTED  # the limit is removed again
 
 
 def test_the_same_seed_gives_the_same_cases() -> None:
@@ -155,7 +155,7 @@ def test_every_mutator_changes_something_and_none_fails(mutators: Sequence[objec
         assert any(one not in samples for one in made)
 
 
-def test_the_command_tells_of_findings_and_fails(
+def test_the_command_reports_findings_and_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def feed(pieces: Iterable[bytes]) -> None:
@@ -165,9 +165,9 @@ def test_the_command_tells_of_findings_and_fails(
     made = {"made-up": (_target(feed), 1.0)}
     monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: made})
     assert fuzz.main(["--messages", "3", "--seed", "5"]) == 1
-    assert "| made-up | 3 | 3 | 0 | FOUND 3 |" in (said := capsys.readouterr().out)
-    assert "def test_found_made_up_5_0() -> None:" in said
-    assert "kept in build/fuzz/made-up-5-0.json" in said
+    assert "| made-up | 3 | 3 | 0 | FOUND 3 |" in (output := capsys.readouterr().out)
+    assert "def test_found_made_up_5_0() -> None:" in output
+    assert "kept in build/fuzz/made-up-5-0.json" in output
     monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: {"made-up": (_target(list), 1.0)}})
     assert fuzz.main(["--messages", "3"]) == 0
     assert "| made-up | 3 | 3 | 3 | none |" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What fuzzing has found, each with what it must be told: it was a traceback once."""
+"""Inputs found by fuzzing that once gave a traceback, with the error that is expected now."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_external_events(tmp_path: Path, line: str, expected: str) -> None:
     assert (done.returncode, done.stderr[: len(expected) + 12]) == (2, f"pybatsched: {expected}")
 
 
-def test_a_type_that_is_no_text_beside_types_of_batsim_5(tmp_path: Path) -> None:
+def test_a_profile_type_that_is_not_a_string(tmp_path: Path) -> None:
     profiles: dict[str, Any] = {
         "p": {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 0},
         "q": {"type": ["composed"], "seq": ["p"]},
@@ -84,13 +84,13 @@ def records(tmp_path: Path) -> list[dict[str, Any]]:
         ("reply", {"notes": [[0, "w0!a"]]}, "notes"),
     ],
 )
-@pytest.mark.parametrize("words", [("replay",), ("explain", "w0!a"), ("explain", "w0!a", "--why-not-earlier")])
+@pytest.mark.parametrize("args", [("replay",), ("explain", "w0!a"), ("explain", "w0!a", "--why-not-earlier")])
 def test_members_of_journals(
-    tmp_path: Path, records: list[dict[str, Any]], kind: str, change: Mapping[str, Any], garbled: str, words: Any
+    tmp_path: Path, records: list[dict[str, Any]], kind: str, change: Mapping[str, Any], garbled: str, args: Any
 ) -> None:
     next(one for one in records if one["record"] == kind).update(change)
     (tmp_path / "run.pbj").write_bytes(b"".join(map(msgpack.packb, records)))
-    done = run_cli(words[0], "run.pbj", *words[1:], cwd=tmp_path)
+    done = run_cli(args[0], "run.pbj", *args[1:], cwd=tmp_path)
     message = f"pybatsched: 'run.pbj' is damaged: in a record, '{garbled}' is missing or invalid\n"
     assert (done.returncode, done.stderr) == (2, message)
 
@@ -103,7 +103,7 @@ def test_a_key_of_a_journal_that_is_a_list(tmp_path: Path, records: list[dict[st
 
 
 def test_a_journal_that_has_lost_a_submission(tmp_path: Path, records: list[dict[str, Any]]) -> None:
-    """The job is killed, after which it may wait again; but nobody knows how large it is."""
+    """The job is killed, after which it may wait again; but its size is unknown."""
     kept = []
     for record in records:
         if record["record"] == "request":
@@ -116,9 +116,9 @@ def test_a_journal_that_has_lost_a_submission(tmp_path: Path, records: list[dict
         "data": {"job_id": "dyn!a", "metadata": "parent=w0!a;segment=1"},
     }
     reply = next(one for one in kept if b"EXECUTE_JOB" in one.get("bytes", b""))
-    said = json.loads(reply["bytes"])
-    said["events"].append(note)
-    reply["bytes"] = json.dumps(said).encode()
+    result = json.loads(reply["bytes"])
+    result["events"].append(note)
+    reply["bytes"] = json.dumps(result).encode()
     (tmp_path / "run.pbj").write_bytes(b"".join(map(msgpack.packb, kept)))
     done = run_cli("explain", "run.pbj", "w0!a", "--why-not-earlier", cwd=tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
@@ -174,7 +174,7 @@ def test_a_cell_with_figures_that_are_no_numbers_is_not_done(tmp_path: Path, val
 
 
 @pytest.mark.parametrize("key", ["policy", "\ud800"])
-def test_half_a_character_among_the_keys_of_a_manifest(tmp_path: Path, key: str) -> None:
+def test_a_lone_surrogate_in_a_key_of_a_manifest(tmp_path: Path, key: str) -> None:
     path = scanned(tmp_path / "c", n_weeks=1) / "manifest.json"
     content = json.loads(path.read_text())
     content["points"][0] = {"\ud800": 1, key: content["points"][0].pop("policy")} | content["points"][0]
@@ -184,7 +184,7 @@ def test_half_a_character_among_the_keys_of_a_manifest(tmp_path: Path, key: str)
         assert (done.returncode, done.stderr.startswith(f"pybatsched: {path}: ")) == (2, True)
 
 
-def test_a_cell_with_half_a_character_among_its_figures_is_not_done(tmp_path: Path) -> None:
+def test_a_cell_with_a_lone_surrogate_in_its_figures_is_not_done(tmp_path: Path) -> None:
     folder = scanned(tmp_path / "c", n_weeks=1)
     path = folder / "cells" / f"{0:064x}.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "figures": {"\ud800": 1}}))

@@ -1,4 +1,4 @@
-"""Simulated faults: some of every policy hold, and what is broken is found and made small."""
+"""Simulated faults: some runs of every policy pass, and broken policies are found and reduced."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ N_RUNS = 20
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_runs_with_faults_are_sound(policy: str) -> None:
+def test_runs_with_faults_have_no_problems(policy: str) -> None:
     row = soak.soak(policy, range(N_RUNS))
     assert row.failures == []
     assert row.runs == N_RUNS
@@ -75,7 +75,7 @@ def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: s
 
 
 def choices(annotation: Any) -> set[str]:
-    """Give all values of a type that has few, as they are written."""
+    """Return all values of a type that has few, as they are written."""
     if annotation is bool:
         return {"True", "False"}
     inner = get_args(annotation)
@@ -105,7 +105,7 @@ def found(policy: str, cls: type[Policy], n_seeds: int = 300) -> tuple[Scene, li
 
 
 @pytest.mark.parametrize(
-    ("policy", "cls", "told", "n_jobs"),
+    ("policy", "cls", "message", "n_jobs"),
     [
         ("easy", broken.StartsTwice, "processors free", 2),
         ("fcfs", broken.LosesJobs, "has not come to its end; left over are", 3),
@@ -119,14 +119,14 @@ def found(policy: str, cls: type[Policy], n_seeds: int = 300) -> tuple[Scene, li
         ("easy", broken.Moody, "differs: embedded", 1),
     ],
 )
-def test_broken_policies_are_found_and_made_small(policy: str, cls: type[Policy], told: str, n_jobs: int) -> None:
+def test_broken_policies_are_found_and_reduced(policy: str, cls: type[Policy], message: str, n_jobs: int) -> None:
     scene, problems = found(policy, cls)
-    assert re.search(told, problems[0]), problems
+    assert re.search(message, problems[0]), problems
     assert len(scene.jobs) <= n_jobs, scene.as_code()
     assert len(scene.outages) + len(scene.kills) + len(scene.late) <= 1, scene.as_code()
 
 
-def test_a_server_that_leaves_something_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_omits_decisions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over the wire the last start of every message with two is lost."""
 
     class Lossy(Session):
@@ -147,15 +147,13 @@ def test_a_server_that_leaves_something_out_is_found(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("lost", "told"),
+    ("lost", "message"),
     [
         (["request", "reply"], "the journal has 2 of "),
         (["reply"], "the journal does not say what came of message 3"),
     ],
 )
-def test_a_journal_that_leaves_something_out_is_found(
-    monkeypatch: pytest.MonkeyPatch, lost: list[str], told: str
-) -> None:
+def test_a_journal_that_omits_records_is_found(monkeypatch: pytest.MonkeyPatch, lost: list[str], message: str) -> None:
     def write(journal: JournalWriter, *, record: str, n: int = 0, **members: Any) -> None:
         if n < 3 or record not in lost:
             whole(journal, record=record, **({"n": n} if n else {}), **members)
@@ -164,11 +162,11 @@ def test_a_journal_that_leaves_something_out_is_found(
     monkeypatch.setattr(JournalWriter, "_write", write)
     scene = Scene("fcfs", 2, (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0)))
     (problem,) = judge(scene).problems
-    assert problem.startswith(told)
+    assert problem.startswith(message)
 
 
-def test_what_is_illegal_is_seen_without_the_engine() -> None:
-    """The ledger knows the rules by itself, whoever has decided."""
+def test_illegal_decisions_are_detected_without_the_engine() -> None:
+    """The ledger checks the rules independently of the engine."""
     ledger = Ledger(4)
     ledger.waiting = {"a": 2, "b": 1, "c": 1, "d": 1}
     ledger.away = {3}
@@ -199,7 +197,7 @@ DONE = "COMPLETED_SUCCESSFULLY"
 
 
 @pytest.mark.parametrize(
-    ("fates", "told"),
+    ("fates", "message"),
     [
         ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 3, 8, "0", "")}, "processor 0 is used twice"),
         ({"w0!a": Fate(DONE, 0, 5, "0", "")}, "w0!b is lost"),
@@ -218,16 +216,16 @@ DONE = "COMPLETED_SUCCESSFULLY"
         ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 5, 10, "0", "")}, ""),
     ],
 )
-def test_a_wrong_schedule_is_seen(fates: dict[str, Fate], told: str) -> None:
+def test_a_wrong_schedule_is_detected(fates: dict[str, Fate], message: str) -> None:
     jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
     scene = Scene("easy", 2, jobs, outages=(Outage(10.0, 20.0, "1"),))
     problems = schedule_problems(scene, fates)
-    assert bool(problems) == bool(told)
-    assert not told or told in problems[0]
+    assert bool(problems) == bool(message)
+    assert not message or message in problems[0]
 
 
 @pytest.mark.parametrize(
-    ("policy", "options", "chains", "told"),
+    ("policy", "options", "chains", "message"),
     [
         ("fcfs", {}, {"a": [("", 7, 12, "0")], "b": [("", 2, 7, "1")]}, "w0!b starts at 2, before w0!a"),
         (
@@ -244,8 +242,8 @@ def test_a_wrong_schedule_is_seen(fates: dict[str, Fate], told: str) -> None:
         ),
     ],
 )
-def test_what_a_policy_says_of_itself_is_checked(
-    policy: str, options: dict[str, Any], chains: dict[str, list[tuple[str, float, float, str]]], told: str
+def test_guarantees_of_each_policy_are_checked(
+    policy: str, options: dict[str, Any], chains: dict[str, list[tuple[str, float, float, str]]], message: str
 ) -> None:
     jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
     fates = {
@@ -256,7 +254,7 @@ def test_what_a_policy_says_of_itself_is_checked(
         for nth, (state, start, end, procs) in enumerate(chain)
     }
     (problem,) = schedule_problems(Scene(policy, 2, jobs, options), fates)
-    assert problem.startswith(told)
+    assert problem.startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +287,7 @@ def test_a_needless_rejection_is_found(
 
 
 def test_a_failing_seed_is_printed_as_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a whole one: it fails where the policy loses jobs, and not elsewhere."""
+    """The printed test is complete: it fails with the policy that loses jobs, and passes with others."""
     with monkeypatch.context() as patch:
         patch.setattr(soak_checks, "plan_for", lambda _name, **options: plan_for(broken.LosesJobs, **options))
         text = soak.ready_test("fcfs", 1, [])
@@ -300,7 +298,7 @@ def test_a_failing_seed_is_printed_as_a_test(monkeypatch: pytest.MonkeyPatch) ->
     written["test_fcfs_1"]()
 
 
-def test_what_fails_over_a_socket_only_is_made_small_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_over_a_socket_are_reduced_over_the_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     def lossy(scene: Scene, plan: registry.PolicyPlan) -> Played:
         played = embedded(scene, plan)
         played.fates.popitem()
@@ -313,7 +311,7 @@ def test_what_fails_over_a_socket_only_is_made_small_there(monkeypatch: pytest.M
     assert "differs: embedded Fate(" in text
 
 
-def test_what_fails_once_and_not_again_is_printed_as_it_was() -> None:
+def test_failures_that_do_not_repeat_are_printed_unchanged() -> None:
     text = soak.ready_test("fcfs", 7, ["TimeoutError in select: it has not ended"])
     assert "TimeoutError in select: it has not ended" in text
     assert text.count(" Job(") == len(drawn("fcfs", 7).jobs)
@@ -334,11 +332,11 @@ def test_one_scene_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.endswith("nothing is wrong with it\n")
 
 
-def test_the_command_tells_a_table_and_fails_with_a_test(
+def test_the_command_prints_a_table_and_a_failing_test(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Here:
-        """Workers that are this process, so that what is changed here is changed for them."""
+        """Workers in this process, so that patches apply to them."""
 
         def __init__(self, n: int) -> None:
             self.map = map
@@ -359,5 +357,5 @@ def test_the_command_tells_a_table_and_fails_with_a_test(
     assert "def test_fcfs_" in capsys.readouterr().out
 
 
-def test_problems_of_one_kind() -> None:
+def test_problems_that_differ_only_in_job_ids_are_of_one_kind() -> None:
     assert kind("w0!3 is started on processors of w1!7") == kind("w0!31 is started on processors of other!2")

@@ -1,4 +1,4 @@
-"""What simulated faults have found: each scene failed once."""
+"""Scenes found by simulated faults: each failed once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reliability.soak_checks import assert_sound
 _NODE = ({"node": "n0"}, {"node": "n0"}, {"node": "n0"}, {"node": "n0"})
 
 
-def test_the_published_program_is_not_called_for_ever_by_a_late_scheduler() -> None:
+def test_faithful_locality_with_a_decision_delay_stops_requesting_calls() -> None:
     """Each call came between two seconds, and the program only looked at whole ones."""
     assert_sound(
         Scene(
@@ -27,7 +27,7 @@ def test_the_published_program_is_not_called_for_ever_by_a_late_scheduler() -> N
 
 
 def test_a_job_behind_an_endless_job_has_a_reservation_after_its_end() -> None:
-    """What is left of a suspended job past its estimate has no known end; without compression nobody looked again."""
+    """The rest of a suspended job past its estimate has no known end; without compression no plan followed."""
     assert_sound(
         Scene(
             policy="ujfb",
@@ -43,8 +43,8 @@ def test_a_job_behind_an_endless_job_has_a_reservation_after_its_end() -> None:
     )
 
 
-def test_the_published_program_does_not_ask_again_while_machines_are_away() -> None:
-    """It made a pass in vain every 30 seconds for as long as they were away."""
+def test_faithful_locality_makes_no_passes_while_machines_are_unavailable() -> None:
+    """It made a useless pass every 30 seconds while they were unavailable."""
     assert_sound(
         Scene(
             policy="locality",
@@ -58,8 +58,8 @@ def test_the_published_program_does_not_ask_again_while_machines_are_away() -> N
     )
 
 
-def test_a_deadline_is_met_when_the_job_ends_and_not_when_a_busy_scheduler_hears_of_it() -> None:
-    """The job ends at its deadline; the scheduler is busy then, hears of it a second later, and told of a promise."""
+def test_a_deadline_is_judged_by_the_end_of_the_job_and_not_by_the_time_of_its_message() -> None:
+    """The job ends at its deadline; the busy scheduler got the message a second later, and reported a miss."""
     assert_sound(
         Scene(
             policy="dbf",
@@ -73,8 +73,8 @@ def test_a_deadline_is_met_when_the_job_ends_and_not_when_a_busy_scheduler_hears
     )
 
 
-def test_parts_that_are_shorter_than_a_tick_make_no_profile_of_nothing() -> None:
-    """Batsim tells of delays below half a microsecond as 0.0, and so a job of another size was registered with 0 s."""
+def test_delays_shorter_than_a_tick_make_no_empty_profile() -> None:
+    """Batsim reports delays below half a microsecond as 0.0, so a job of another size was registered with 0 s."""
     moldable = {"fraction": 0, "limit": 4}
     assert_sound(
         Scene(
@@ -87,7 +87,7 @@ def test_parts_that_are_shorter_than_a_tick_make_no_profile_of_nothing() -> None
 
 
 def test_a_job_that_could_never_resume_is_not_suspended() -> None:
-    """Its machine had left for good when an urgent job came, and the run never ended."""
+    """Its machine had failed permanently when an urgent job came, and the run never ended."""
     assert_sound(
         Scene(
             policy="ujfb",
@@ -104,7 +104,7 @@ def test_a_job_that_could_never_resume_is_not_suspended() -> None:
 
 @pytest.mark.parametrize("mode", ["suspend", "kill_restart"])
 def test_a_stopped_job_that_cannot_resume_is_rejected(mode: str) -> None:
-    """Its machine left for good between the word that it be killed and the kill."""
+    """Its machine failed permanently between the decision to kill it and the kill."""
     assert_sound(
         Scene(
             policy="ujfb",

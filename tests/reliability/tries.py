@@ -1,4 +1,4 @@
-"""What all kinds of crashes have in common: a small workload, when to kill, what is compared, and what was found."""
+"""Common parts of all crash tests: a small workload, times to kill, comparisons, and findings."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _BY_CALLS, _BY_FILES = 35, 50
 
 @dataclass(slots=True)
 class Found:
-    """What came of one try. `stage` is when it was hit, empty if it ended before; `problems` should be none."""
+    """The result of one try. `stage` is when it was hit, empty if it ended before; `problems` should be none."""
 
     stage: str = ""
     how: str = ""
     problems: list[str] = field(default_factory=list)
 
     def expect(self, is_so: object, what: str) -> None:
-        """Take note of what should be so and is not."""
+        """Record a condition that does not hold."""
         if not is_so:
             self.problems.append(what)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """How long a command is when nobody disturbs it: in calls, in calls that touch files, in seconds of its own.
+    """How long an undisturbed command is: in calls, in calls that touch files, in seconds of its own.
 
-    Both counts are given up to the end of each of its stages. Moments are drawn from each stage alike, however long it
-    is: else most would be of the time in which modules are loaded, and none of that in which files take their places.
+    Both counts are given up to the end of each of its stages. Moments are chosen equally from each stage, however
+    long it is: otherwise most would fall into imports, and none into the renaming of files.
     """
 
     calls: Sequence[int]
@@ -71,7 +71,7 @@ class Moment:
         return children.start(args, cwd, name, self.plan, is_new=self.plan is None, **how)
 
     def await_death(self, child: Child) -> None:
-        """Wait until it is dead, of its own hand or ours, or has ended."""
+        """Wait until it was killed, by itself or by us, or has ended."""
         if self.plan is None:
             children.comes(lambda: child.poll() is not None, self.after_s)
             child.kill()
@@ -80,20 +80,20 @@ class Moment:
 
     @property
     def how(self) -> str:
-        """Say it in a word."""
+        """Return it as one word."""
         return "clock" if self.plan is None else self.plan["scale"]
 
 
 def span_of(args: Sequence[str], cwd: Path, **how: Any) -> Span:
-    """Measure a command that ends by itself, in a fork. Raises AssertionError if it does not end well."""
+    """Measure an undisturbed command, in a fork. Raises AssertionError if it does not end well."""
     child = children.start(args, cwd, "span", {}, **how)
-    assert child.ended() == 0, child.words
-    return counted(child.told)
+    assert child.ended() == 0, child.errors
+    return counted(child.notes)
 
 
-def counted(told: Mapping[str, Any]) -> Span:
-    """Give what a process has counted that was not hit, by what it told."""
-    return Span(told["calls"], told["files"])
+def counted(notes: Mapping[str, Any]) -> Span:
+    """Return the counts that a process noted which was not killed."""
+    return Span(notes["calls"], notes["files"])
 
 
 def ended_well(args: Sequence[str], cwd: Path, found: Found, name: str = "next", **how: Any) -> None:
@@ -101,11 +101,11 @@ def ended_well(args: Sequence[str], cwd: Path, found: Found, name: str = "next",
     child = children.start(args, cwd, name, **how)
     code = child.ended()
     child.kill()
-    found.expect(code == 0, f"{args[0]} afterwards ended with {code}: {child.words[-300:]}")
+    found.expect(code == 0, f"{args[0]} afterwards ended with {code}: {child.errors[-300:]}")
 
 
 def write_inputs(folder: Path) -> None:
-    """Write a workload and a platform, the same ones each time. All runs read them here, as a journal says where."""
+    """Write a workload and a platform, the same ones each time. All runs use this path, because it is in journals."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(1)
     jobs = [
@@ -128,7 +128,7 @@ def write_inputs(folder: Path) -> None:
 
 
 def results_at(prefix: Path) -> dict[str, bytes]:
-    """Give the files of a whole run, wherever its mark says that they are."""
+    """Return the files of a complete run, at the place that its state file names."""
     found = run_state.find(str(prefix))
     paths = {suffix: found.path(suffix) for suffix in SUFFIXES}
     return {suffix: path.read_bytes() for suffix, path in paths.items() if path.exists()}
@@ -164,7 +164,7 @@ def check_next_results(found: Found, prefix: Path, whole: dict[str, bytes]) -> N
 def check_journal(found: Found, path: Path, whole: bytes, n_requests: int = 0) -> None:
     """Check what a process that was killed at its n-th message has left of its journal.
 
-    It is an undisturbed one up to somewhere, is read up to there, and has all that was said before that message.
+    It equals an undisturbed one up to a point, is readable up to there, and has all messages before that one.
     """
     n_answered = 0
     if path.exists():
@@ -175,28 +175,30 @@ def check_journal(found: Found, path: Path, whole: bytes, n_requests: int = 0) -
 
 
 def check_reading(found: Found, path: Path) -> int:
-    """Check that a journal can be read and replayed up to its last whole record. Gives how many messages it answers."""
+    """Check that a journal can be read and replayed up to its last record. Return the number of answered messages."""
     again = children.run("replay", str(path))
     try:
         reader = JournalReader(path)
         exchanges = list(reader.exchanges())
     except Exception as error:  # noqa: BLE001  whatever it is, it is told
-        is_told = "contains no complete record" in str(error) and "no complete record" in again.stderr
-        is_told = is_told and again.returncode == 2
-        found.expect(is_told, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.200}")
+        is_reported = "contains no complete record" in str(error) and "no complete record" in again.stderr
+        is_reported = is_reported and again.returncode == 2
+        found.expect(
+            is_reported, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.200}"
+        )
         return 0
     n_answered = sum(exchange.is_answered for exchange in exchanges)
-    said = again.stdout + again.stderr
-    found.expect(again.returncode == (0 if n_answered else 2), f"replay: {again.returncode} {said:.200}")
-    found.expect(not n_answered or "identical" in said, f"replay: {said:.200}")
+    errors = again.stdout + again.stderr
+    found.expect(again.returncode == (0 if n_answered else 2), f"replay: {again.returncode} {errors:.200}")
+    found.expect(not n_answered or "identical" in errors, f"replay: {errors:.200}")
     if not reader.is_whole and n_answered:
-        is_told = "truncated" in said or "no end" in said
-        found.expect(is_told, f"replay does not say that the journal is truncated: {said:.200}")
+        is_reported = "truncated" in errors or "no end" in errors
+        found.expect(is_reported, f"replay does not say that the journal is truncated: {errors:.200}")
     return n_answered
 
 
 def stage_by(child: Child, default: str = BEFORE) -> str:
-    """Say when a process was hit, by its own note; empty if it was not."""
+    """Return the stage at which a process was hit, by its own note; empty if it was not."""
     if child.code != -9:
         return ""
-    return str(child.told.get("stage", default))
+    return str(child.notes.get("stage", default))

@@ -1,4 +1,4 @@
-"""Workers of a campaign that are forks of its parent: a new interpreter needs most of a second to load all modules."""
+"""Campaign workers that are forks of their parent: a new interpreter needs most of a second to load all modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reliability import children, moments
 
 
 def use() -> None:
-    """Let campaigns of this process have such workers. Whatever else they are told is as with new interpreters."""
+    """Let campaigns of this process use such workers. Everything else is as with new interpreters."""
     setattr(workers, "subprocess", SimpleNamespace(Popen=_started, PIPE=subprocess.PIPE))  # noqa: B010  no such type
 
 
@@ -32,7 +32,7 @@ class WarmWorker:
     def __init__(
         self, _command: Sequence[str], *, env: Mapping[str, str], preexec_fn: Callable[[], None], **_how: object
     ) -> None:
-        heard, counted = sys.getprofile(), sys.getprofile() is not None
+        profiler, counted = sys.getprofile(), sys.getprofile() is not None
         sys.setprofile(None)  # we are in no danger before the child is a process of its own: so it is with the real one
         pipes = [os.pipe() for _ in range(4)]
         (in_read, in_write), (out_read, out_write), (err_read, err_write), (ready_read, ready_write) = pipes
@@ -48,10 +48,10 @@ class WarmWorker:
         self.stderr: IO[bytes] = os.fdopen(err_read, "rb")
         self.returncode: int | None = None
         if counted:
-            sys.setprofile(heard)
+            sys.setprofile(profiler)
 
     def poll(self) -> int | None:
-        """Give its exit code, None while it runs."""
+        """Return its exit code, None while it runs."""
         return self._reap(os.WNOHANG)
 
     def wait(self) -> int | None:

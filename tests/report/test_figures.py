@@ -1,4 +1,4 @@
-"""Single figures and the page, without a browser: what is written, what is refused, and that it is always the same."""
+"""Single figures and the page, without a browser: output, rejected arguments, and deterministic files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PAGE = ("report", "easy", "pushy", "--output")
 
 
 def drawing(kind: str, file: str) -> tuple[str, ...]:
-    """Give the command that draws a figure."""
+    """Return the command that draws a figure."""
     return ("plot", kind, "easy", *(() if kind == "gantt" else ("pushy",)), "--output", file)
 
 
@@ -58,7 +58,7 @@ def elsewhere(place: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["e\x1b[31m", "b\udcff"])
-def test_a_name_that_no_xml_can_hold_is_written_out(name: str, place: Path, tmp_path: Path) -> None:
+def test_characters_invalid_in_xml_are_escaped(name: str, place: Path, tmp_path: Path) -> None:
     for file in place.glob("easy_*"):
         shutil.copy(file, tmp_path / f"{name}{file.name.removeprefix('easy')}")
     done = run_cli("plot", "utilisation", name, "--output", "a.svg", cwd=tmp_path)
@@ -104,7 +104,7 @@ def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     assert len(found[0]) > 5000
 
 
-def test_a_figure_of_a_campaign_says_what_it_shows(study: Path, tmp_path: Path) -> None:
+def test_a_figure_of_a_campaign_has_a_description(study: Path, tmp_path: Path) -> None:
     args = ("--measure", "mean_wait_s", "--policy", "redirection", "--output", "x.svg")
     done = run_cli("plot", "ratios", str(study), *args, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -112,7 +112,7 @@ def test_a_figure_of_a_campaign_says_what_it_shows(study: Path, tmp_path: Path) 
     texts = re.findall(r"<!-- (.*?) -->", text)
     assert "redirection: mean wait, over that of conservative" in texts
     assert texts.count("alpha 0.05") == texts.count("alpha 0.1") == 1
-    assert [word for word in texts if word in {"0.5", "2", "10"}][:3] == ["0.5", "2", "10"]
+    assert [part for part in texts if part in {"0.5", "2", "10"}][:3] == ["0.5", "2", "10"]
     assert "theta" in texts
 
 
@@ -142,7 +142,7 @@ def _waits(folder: Path, *waits: tuple[float, float]) -> Path:
     return campaigns.keep(folder, rows, ["w"])
 
 
-def test_means_are_on_a_logarithmic_axis_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_means_are_on_a_logarithmic_axis_on_request(tmp_path: Path) -> None:
     """A single value of 0 is not drawn, and does not matter."""
     _waits(tmp_path / "study", (0.0, 20.0), (40.0, 60.0))
     args = ("--measure", "wait_s", "--scale", "log", "--output", "x.svg")
@@ -165,7 +165,7 @@ def test_no_logarithmic_axis_can_show_a_zero(kind: str, waits: tuple[tuple[float
     assert not (tmp_path / "x.svg").exists()
 
 
-def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> None:
+def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
     rows = [
         campaigns.Row("w", "$\\frac$", {"mean_wait_s": 1.0}),
         campaigns.Row("w", "p", {"mean_wait_s": 2.0}, {"o$_{": "$x"}),
@@ -177,7 +177,7 @@ def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("gantt",), "gantt: expected runs; figures of a campaign are boxes, ratios"),
         (("boxes", "--measure", "joy"), "measure 'joy': expected one of makespan_s, max_bounded_slowdown"),
@@ -186,13 +186,15 @@ def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> No
         (("ratios", "--policy", "conservative"), "ratios: no points to show of conservative"),
     ],
 )
-def test_what_cannot_be_drawn_of_a_campaign(args: tuple[str, ...], said: str, study: Path, tmp_path: Path) -> None:
+def test_invalid_figures_of_a_campaign_are_rejected(
+    args: tuple[str, ...], message: str, study: Path, tmp_path: Path
+) -> None:
     done = run_cli("plot", args[0], str(study), *args[1:], "--output", "x.svg", cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
+def test_figures_of_unfinished_campaigns_are_rejected(tmp_path: Path) -> None:
     none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
     with pytest.raises(InputError, match="the campaign has no finished cell to show"):
         campaign_figures.draw("boxes", none, tmp_path / "x.svg", CampaignFigureOptions("wait_s"))
@@ -204,17 +206,17 @@ def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["ratios", "mean-ratios"])
 @pytest.mark.parametrize(
-    ("value", "said"), [(0.0, "of the baseline fcfs is 0, so"), (None, "of the baseline fcfs has no value, so")]
+    ("value", "message"), [(0.0, "of the baseline fcfs is 0, so"), (None, "of the baseline fcfs has no value, so")]
 )
 def test_a_baseline_of_zero_or_without_a_value_is_reported(
-    kind: str, value: float | None, said: str, tmp_path: Path
+    kind: str, value: float | None, message: str, tmp_path: Path
 ) -> None:
     rows = [campaigns.Row("w", "fcfs", {"mean_wait_s": value}), campaigns.Row("w", "easy", {"mean_wait_s": 1.0})]
     campaigns.keep(tmp_path / "study", rows, ["w"])
     done = run_cli("plot", kind, "study", "--measure", "wait_s", "--output", "a.svg", cwd=tmp_path)
     assert done.returncode == 2
-    told = f"pybatsched: {kind}: mean_wait_s {said} there are no ratios; use another --baseline or --measure\n"
-    assert done.stderr == told
+    expected = f"pybatsched: {kind}: mean_wait_s {message} there are no ratios; use another --baseline or --measure\n"
+    assert done.stderr == expected
 
 
 def test_values_without_a_ratio_and_points_that_failed_are_counted(tmp_path: Path) -> None:
@@ -239,7 +241,7 @@ def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Pa
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("cdf", "easy", "--output", "x.gif"), "x.gif: expected a file name that ends in .svg, .pdf, .png"),
         (("gantt", "easy", "pushy", "--output", "x.svg"), "gantt: expected one run, found 2"),
@@ -250,10 +252,10 @@ def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Pa
         (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: works only with a campaign"),
     ],
 )
-def test_what_cannot_be_drawn(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_invalid_figures_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:
     done = run_cli("plot", *args, cwd=place)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_the_page_is_the_same_for_the_same_run_and_names_no_address(elsewhere: Path) -> None:
@@ -286,7 +288,7 @@ def test_rectangles_are_the_processors_of_each_segment(place: Path) -> None:
     left, looks = column(data, "left", "d"), column(data, "look", "B")
     assert len(looks) - looks.count(bars.LOAD) == n_rows
     assert left == sorted(left)
-    assert set(looks) == {bars.PLAIN, bars.LOST, bars.LOAD}  # somebody was killed, and began anew after half a second
+    assert set(looks) == {bars.PLAIN, bars.LOST, bars.LOAD}  # a job was killed and restarted after half a second
     assert data["legend"] == [(look, bars.LEGEND[look]) for look in (bars.LOST, bars.LOAD)]
     assert set(data["notes"]) == {"", "killed; this work is lost", "0.5 s before its work"}
 
@@ -357,26 +359,26 @@ def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
     assert not set(texts) & set(bars.LEGEND.values())
 
 
-def test_stories_of_all_jobs_are_those_of_each(place: Path) -> None:
-    """What explain tells of a job, all at once: its starts, kills and rejections, also under its other names."""
-    told = job_histories(JournalReader(str(place / "pushy.pbj")))
-    assert len(told) == 30
+def test_histories_of_all_jobs_equal_those_of_each_job(place: Path) -> None:
+    """The output of explain for each job: its starts, kills and rejections, also under its other ids."""
+    histories = job_histories(JournalReader(str(place / "pushy.pbj")))
+    assert len(histories) == 30
     for job_id in ("w0!00", "w0!05", "w0!23"):
         wanted = [
             line
             for line in explain(JournalReader(str(place / "pushy.pbj")), job_id)
             if line[1].startswith(("started on", "kill asked"))
         ]
-        assert told[job_id] == wanted
+        assert histories[job_id] == wanted
 
 
-def test_more_journals_than_runs(place: Path) -> None:
+def test_more_journals_than_runs_are_rejected(place: Path) -> None:
     done = run_cli("report", "easy", "--journal", "easy.pbj", "--journal", "pushy.pbj", cwd=place)
     assert done.returncode == 2
     assert "--journal: 2 journals for 1 run" in done.stderr
 
 
-def test_a_journal_of_another_run_is_refused(place: Path) -> None:
+def test_a_journal_of_another_run_is_rejected(place: Path) -> None:
     done = run_cli("report", "easy", "--journal", "pushy.pbj", "--output", "wrong.html", cwd=place)
     assert done.returncode == 2
     assert "--journal pushy.pbj: policy" in done.stderr

@@ -1,4 +1,4 @@
-"""Names in a page are text: in cells, in scripts, in what charts show of a job."""
+"""Names on a page are escaped: in cells, in scripts, and in hover texts of charts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def test_no_name_in_a_page_is_markup(tmp_path: Path) -> None:
     file = f"w{EVIL.replace('/', '')}.json"
     jobs = [job, job | {"id": "b", "subtime": 1}]
     (tmp_path / file).write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": profiles}))
-    words = ("--procs", "1", "-w", file, "--policy", "easy", "-q", "-e", "<img src=y>", "--journal", "j.pbj")
-    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    args = ("--procs", "1", "-w", file, "--policy", "easy", "-q", "-e", "<img src=y>", "--journal", "j.pbj")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     done = run_cli("report", "<img src=y>", "--output", "page.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "page.html").read_text()

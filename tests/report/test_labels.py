@@ -1,4 +1,4 @@
-"""What runs are called on a page."""
+"""Labels of runs on a page."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ def test_all_differ_and_none_is_empty(prefixes: list[str]) -> None:
     assert all(labels)
 
 
-def test_those_given_must_be_one_for_each() -> None:
+def test_one_label_is_required_for_each_run() -> None:
     assert labels_of(["a", "b"], ["the first", "other"]) == ["the first", "other"]
     with pytest.raises(InputError, match="--label: 1 label for 2 runs; expected one label per run, or none"):
         labels_of(["a", "b"], ["the first"])
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (["x", "x"], "--label x: found for a and for b; expected different names"),
         (["x", ""], "--label: found an empty label for b; expected a name"),
         (["  ", "x"], "--label: found an empty label for a; expected a name"),
     ],
 )
-def test_those_given_must_tell_runs_apart(labels: list[str], said: str) -> None:
+def test_given_labels_must_differ(labels: list[str], message: str) -> None:
     with pytest.raises(InputError) as error:
         labels_of(["a", "b"], labels)
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
-def test_the_page_calls_runs_so(tmp_path: Path) -> None:
+def test_the_page_uses_the_labels(tmp_path: Path) -> None:
     workload = str(ROOT / "examples" / "workload.json")
     for name in ("one/easy", "two/easy"):
         args = ("--procs", "32", "-w", workload, "--policy", "easy", "-e", name)

@@ -74,7 +74,7 @@ def check_all_inside(figure: Any) -> None:
 
 @pytest.mark.parametrize(("width", "inches"), [("column", 3.5), ("text", 7.2), ("5", 5.0)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_figure_is_as_wide_as_it_is_asked_for(kind: str, width: str, inches: float, run: Run) -> None:
+def test_a_figure_has_the_requested_width(kind: str, width: str, inches: float, run: Run) -> None:
     from matplotlib.figure import Figure
 
     found = figure_of(kind, [run], FigureOptions("wait_s", width=figure_style.width_of(width)))
@@ -87,13 +87,13 @@ def test_the_default_is_the_width_of_the_text(run: Run) -> None:
 
 
 @pytest.mark.parametrize("text", ["wide", "1.9", "41", "nan", "-3"])
-def test_widths_that_are_refused(text: str, place: Path) -> None:
+def test_invalid_widths_are_rejected(text: str, place: Path) -> None:
     done = run_cli("plot", "cdf", "few", "--width", text, "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"pybatsched: --width {text}: expected column, text or 2 to 40 inches\n"
 
 
-def test_fonts_are_embedded_as_truetype_also_by_users(run: Run, tmp_path: Path) -> None:
+def test_fonts_are_embedded_as_truetype_also_in_figures_of_users(run: Run, tmp_path: Path) -> None:
     import matplotlib as mpl
 
     before = mpl.rcParams["pdf.fonttype"]
@@ -232,7 +232,7 @@ def test_labels_are_by_position_or_by_name(given: tuple[str, ...], labels: list[
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (("One",), "--label One: expected OLD=NEW, where OLD is one of few, many; or give one --label for each"),
         (("few=One", "joy=Two"), "--label joy=Two: expected OLD=NEW, where OLD is one of few, many; or give one"),
@@ -240,11 +240,11 @@ def test_labels_are_by_position_or_by_name(given: tuple[str, ...], labels: list[
         (("few=",), "--label: found an empty label for few; expected a name"),
     ],
 )
-def test_labels_that_are_refused(given: tuple[str, ...], said: str, place: Path) -> None:
-    words = [word for label in given for word in ("--label", label)]
-    done = run_cli("plot", "cdf", "few", "many", *words, "--output", "none.svg", cwd=place)
+def test_invalid_labels_are_rejected(given: tuple[str, ...], message: str, place: Path) -> None:
+    args = [text for label in given for text in ("--label", label)]
+    done = run_cli("plot", "cdf", "few", "many", *args, "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def plot(place: Path, *args: str) -> tuple[str, list[str]]:
@@ -286,7 +286,7 @@ def test_only_jobs_submitted_in_the_span_count(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (
             ("cdf", "few", "--from", "soon"),
@@ -299,10 +299,10 @@ def test_only_jobs_submitted_in_the_span_count(place: Path) -> None:
         (("cdf", "few", "--color", "wait"), "--color: expected the figure gantt, found cdf"),
     ],
 )
-def test_what_is_refused(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_invalid_options_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:
     done = run_cli("plot", *args, "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (place / "none.svg").exists()
 
 
@@ -339,7 +339,7 @@ def test_only_some_workloads_are_drawn_with_other_names(study: Path) -> None:
     assert line.startswith("boxes of mean wait (s), 12 values")
 
 
-def test_settings_are_renamed_by_what_they_are_called(tmp_path: Path) -> None:
+def test_settings_are_renamed_by_their_names(tmp_path: Path) -> None:
     rows = [
         campaigns.Row("w", "easy", {"mean_wait_s": wait}, {"order": order})
         for order, wait in (("fcfs", 2.0), ("sjf", 1.0))
@@ -351,7 +351,7 @@ def test_settings_are_renamed_by_what_they_are_called(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--only", "joy"), "--only joy: expected a workload of the campaign: kth, sdsc"),
         (
@@ -364,13 +364,15 @@ def test_settings_are_renamed_by_what_they_are_called(tmp_path: Path) -> None:
         (("--width", "x"), "--width x: expected column, text or 2 to 40 inches"),
     ],
 )
-def test_what_is_refused_of_a_campaign(args: tuple[str, ...], said: str, study: Path, tmp_path: Path) -> None:
+def test_invalid_options_for_a_campaign_are_rejected(
+    args: tuple[str, ...], message: str, study: Path, tmp_path: Path
+) -> None:
     done = run_cli("plot", "boxes", str(study), "--measure", "wait_s", *args, "--output", "x.svg", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_unknown_figures_are_refused_in_python(run: Run) -> None:
+def test_unknown_figures_are_rejected_in_python(run: Run) -> None:
     with pytest.raises(InputError, match="figure 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
         figure_of("joy", [run])
     with pytest.raises(InputError, match="figure 'joy': expected one of boxes, ratios, means, mean-ratios"):

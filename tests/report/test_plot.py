@@ -1,4 +1,4 @@
-"""Figures of runs: what `plot` says it wrote, on which axes, in which unit of time."""
+"""Figures of runs: the output of `plot`, axes, and units of time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plot(place: Path, *args: str) -> tuple[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("gantt", "days"), "gantt of days, 13 jobs"),
         (("utilisation", "days", "minutes"), "processors in use over time of 2 runs, 25 jobs"),
@@ -72,15 +72,17 @@ def plot(place: Path, *args: str) -> tuple[str, list[str]]:
         ),
     ],
 )
-def test_one_line_says_which_file_was_written_and_what_it_shows(args: tuple[str, ...], told: str, place: Path) -> None:
+def test_one_line_says_which_file_was_written_and_what_it_shows(
+    args: tuple[str, ...], message: str, place: Path
+) -> None:
     line, _ = plot(place, *args)
-    assert re.fullmatch(r"\d+\.\d kB", line.removeprefix(f"x.svg: {told}; ")), line
+    assert re.fullmatch(r"\d+\.\d kB", line.removeprefix(f"x.svg: {message}; ")), line
     size = (place / "x.svg").stat().st_size
     assert line.endswith(f"; {size / 1e3:.1f} kB")
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("boxes",), "boxes of mean wait (s), 32 values, on a logarithmic axis"),
         (("ratios",), "ratios of mean wait, 24 values"),
@@ -88,14 +90,14 @@ def test_one_line_says_which_file_was_written_and_what_it_shows(args: tuple[str,
         (("mean-ratios", "--policy", "redirection"), "mean-ratios of mean wait, 24 values"),
     ],
 )
-def test_the_command_describes_figures_of_a_campaign(args: tuple[str, ...], told: str, tmp_path: Path) -> None:
+def test_the_command_describes_figures_of_a_campaign(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     campaigns.scanned(tmp_path / "study", n_weeks=2)
     line, texts = plot(tmp_path, args[0], "study", "--measure", "wait_s", *args[1:])
-    assert line.startswith(f"x.svg: {told}; ")
-    assert texts.count("n = 2") == (12 if "ratios" in told else 16)
+    assert line.startswith(f"x.svg: {message}; ")
+    assert texts.count("n = 2") == (12 if "ratios" in message else 16)
 
 
-def test_time_is_in_days_where_there_are_some(place: Path) -> None:
+def test_long_times_are_in_days(place: Path) -> None:
     for kind in ("gantt", "utilisation", "queue"):
         _, texts = plot(place, kind, "days")
         assert "time (days)" in texts
@@ -129,7 +131,7 @@ def test_a_campaigns_durations_have_units_too(tmp_path: Path) -> None:
     assert "mean wait (s)" not in texts
 
 
-def test_boxes_tell_their_n_and_each_run_has_a_panel(place: Path) -> None:
+def test_boxes_show_their_n_and_each_run_has_a_panel(place: Path) -> None:
     _, texts = plot(place, "boxes", "days", "minutes")
     assert [text for text in texts if text.startswith("n = ")] == ["n = 13", "n = 12"]
     _, texts = plot(place, "utilisation", "days", "minutes", "crowd")
@@ -138,10 +140,8 @@ def test_boxes_tell_their_n_and_each_run_has_a_panel(place: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 @pytest.mark.parametrize("args", [("plot", "cdf", "days", "--output"), ("workload", "stats", "days.json", "--plot")])
-def test_a_figure_that_cannot_be_written_whole_leaves_no_file(
-    args: tuple[str, ...], ending: str, place: Path, tmp_path: Path
-) -> None:
-    """Of any kind: where the disk is full in the middle of one, each kind has troubles of its own."""
+def test_an_incomplete_figure_is_removed(args: tuple[str, ...], ending: str, place: Path, tmp_path: Path) -> None:
+    """Of any kind: if the disk becomes full while writing, each kind fails differently."""
     path = tmp_path / f"figure.{ending}"
     done = run_with_little_room(*args, str(path), cwd=place)
     assert (done.returncode, done.stderr) == (2, f"pybatsched: {path}: cannot be written: File too large\n")
@@ -149,7 +149,7 @@ def test_a_figure_that_cannot_be_written_whole_leaves_no_file(
 
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation"])
-def test_what_has_one_kind_of_axis(kind: str, place: Path) -> None:
+def test_scale_is_rejected_for_figures_without_a_choice_of_axis(kind: str, place: Path) -> None:
     done = run_cli("plot", kind, "days", "--scale", "log", "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--scale: expected one of the figures queue, cdf, boxes" in done.stderr
@@ -167,11 +167,11 @@ def test_what_has_one_kind_of_axis(kind: str, place: Path) -> None:
         (5, 5, "linear"),
     ],
 )
-def test_an_axis_is_logarithmic_where_the_spread_needs_it(low: float, high: float, kind: str) -> None:
+def test_an_axis_is_logarithmic_if_values_are_far_apart(low: float, high: float, kind: str) -> None:
     assert axis_for(low, high) == kind
 
 
-def test_an_axis_is_as_it_is_asked_for() -> None:
+def test_an_axis_has_the_requested_scale() -> None:
     assert [axis_for(1, 2, "log"), axis_for(0, 2, "log"), axis_for(-1, 2, "log")] == ["log", "symlog", "linear"]
     assert [axis_for(low, 1e6, "linear") for low in (-1, 0, 1)] == ["linear"] * 3
 
@@ -211,7 +211,7 @@ def test_axes_of_durations_always_have_marks(low: float, factor: float) -> None:
     assert found == sorted(found)
 
 
-def test_means_are_over_spans_of_time_that_people_like() -> None:
+def test_means_are_over_round_spans_of_time() -> None:
     assert [
         durations.duration_text(durations.span_for(days * DAY_S, 400)) for days in (0.1, 7, 30, 365, 730, 4000)
     ] == [
@@ -225,7 +225,7 @@ def test_means_are_over_spans_of_time_that_people_like() -> None:
 
 
 @pytest.mark.parametrize(("figure", "marks"), [("cdf", {"6 h", "1 d"}), ("boxes", {"1 d"})])
-def test_waits_of_most_of_a_day_have_marks_up_to_it(figure: str, marks: set[str], tmp_path: Path) -> None:
+def test_an_axis_of_waits_near_a_day_has_a_mark_at_one_day(figure: str, marks: set[str], tmp_path: Path) -> None:
     simulated(tmp_path, "day", [(0, 4, 23 * 3600.0), *((k, 4, 1.0) for k in range(1, 20))])
     _, texts = plot(tmp_path, figure, "day", "--measure", "wait_s", "--scale", "log")
     assert marks <= {*texts}

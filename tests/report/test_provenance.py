@@ -1,4 +1,4 @@
-"""How a workload was read is part of what was run, and of what makes jobs of several runs the same."""
+"""Reading options of a workload: shown with the run, and part of the identity of its jobs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def ran(folder: Path, name: str, *args: str) -> Run:
     return read_run(str(folder / name))
 
 
-def told(*runs: Run) -> dict[str, list[str]]:
+def shown_rows(*runs: Run) -> dict[str, list[str]]:
     return dict(provenance.rows_of(runs, 10.0))
 
 
-def test_nothing_is_said_of_a_workload_that_is_read_as_usual(place: Path) -> None:
-    rows = told(ran(place, "whole", "--procs", "128"))
+def test_default_reading_options_are_not_shown(place: Path) -> None:
+    rows = shown_rows(ran(place, "whole", "--procs", "128"))
     assert rows["walltimes"] == ["requested"]
     assert rows.keys().isdisjoint({"jobs chosen", "sizes in", "malformed lines", "memory in"})
 
@@ -43,7 +43,7 @@ def test_nothing_is_said_of_a_workload_that_is_read_as_usual(place: Path) -> Non
 def test_the_reading_options_of_a_workload_are_shown(place: Path) -> None:
     whole = ran(place, "plain", "--procs", "128")
     part = ran(place, "part", "--procs", "128", "--from", "15", "--max-jobs", "2", "--lenient", "--memory-unit", "MB")
-    rows = told(whole, part)
+    rows = shown_rows(whole, part)
     assert rows["jobs chosen"] == ["-", "from=15\nmax_jobs=2"]
     assert rows["malformed lines"] == ["-", "left out (--lenient)"]
     assert rows["memory in"] == ["-", "MB"]
@@ -54,9 +54,9 @@ def test_the_reading_options_of_a_workload_are_shown(place: Path) -> None:
 def test_the_unit_of_sizes_is_shown_with_named_platforms(place: Path, args: tuple[str, ...]) -> None:
     run = ran(place, "nodes", "-p", "curie-node@0.01", *args)
     assert run.summary["units"] == "node"
-    assert told(run)["sizes in"] == ["nodes"]
+    assert shown_rows(run)["sizes in"] == ["nodes"]
     cores = ran(place, "cores", "-p", "curie-node@0.01", "--units", "core")
-    assert told(cores)["sizes in"] == ["cores"]
+    assert shown_rows(cores)["sizes in"] == ["cores"]
 
 
 def test_jobs_that_were_moved_or_resized_are_not_the_same(place: Path) -> None:
@@ -71,8 +71,8 @@ def test_jobs_that_were_moved_or_resized_are_not_the_same(place: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", [{"selection": 7, "units": ["x"]}, {"selection": [], "lenient": "yes"}])
-def test_a_summary_may_say_anything_of_it(odd: dict[str, Any], place: Path) -> None:
+def test_any_value_in_a_summary_is_accepted(odd: dict[str, Any], place: Path) -> None:
     run = ran(place, "odd", "--procs", "128")
     changed = replace(run, summary={**run.summary, **odd})
-    assert "jobs chosen" not in told(changed)
+    assert "jobs chosen" not in shown_rows(changed)
     assert workload_key(changed) != workload_key(run)

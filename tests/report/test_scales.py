@@ -1,4 +1,4 @@
-"""Axes of values: the same for the same measure, by powers of ten where values are far apart, cut where they must."""
+"""Axes of values: equal for the same measure, logarithmic if values are far apart, truncated if necessary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pybatsched.report.scales import Scale, log_ticks, scale_of, scales_of
 
 
 def about(value: float) -> Any:
-    """Give what is equal to a number that differs by rounding alone."""
+    """Return what is equal to a number that differs by rounding alone."""
     return pytest.approx(value)
 
 
@@ -44,7 +44,7 @@ def test_powers_of_ten_where_values_are_far_apart() -> None:
     assert not scale_of([chart([1.0], [900.0], scale="linear")]).is_log
 
 
-def test_the_line_of_ratios_is_on_the_axis_and_counts() -> None:
+def test_the_ratio_one_is_on_the_axis() -> None:
     ratios = chart([0.011], [0.012], baseline="easy")
     assert scale_of([ratios]).is_log
     near = scale_of([replace(ratios, boxes=chart([0.8], [0.9]).boxes)])
@@ -52,7 +52,7 @@ def test_the_line_of_ratios_is_on_the_axis_and_counts() -> None:
     assert near.high > 1.0
 
 
-def test_an_axis_has_room_below_and_above_and_begins_at_zero_where_that_is_cheap() -> None:
+def test_an_axis_has_margins_and_starts_at_zero_if_that_needs_little_space() -> None:
     assert scale_of([chart([10.0], [20.0])]) == Scale(9.5, about(21.365), is_log=False)
     assert scale_of([chart([3.0], [20.0])]) == Scale(0.0, about(22.6), is_log=False)
     assert scale_of([chart([0.0], [10.0])]) == Scale(0.0, about(11.3), is_log=False)
@@ -63,7 +63,7 @@ def test_an_axis_has_room_below_and_above_and_begins_at_zero_where_that_is_cheap
     assert (math.log10(wide.low), math.log10(wide.high)) == (about(-1.0), about(22.6))
 
 
-def test_intervals_are_on_the_axis_but_do_not_rule_it() -> None:
+def test_intervals_extend_the_axis_only_within_a_limit() -> None:
     """Two seeds have an interval of 12.7 times what s/√n is; three times the axis must do."""
     short = scale_of([chart([10.0, 11.0, 12.0])])
     assert short.low < 11 - 2.48
@@ -91,7 +91,7 @@ def test_an_axis_of_means_alone_is_for_means_and_intervals() -> None:
     assert not scale_of([chart([0.0, 0.0], [1.0])], with_dots=False).is_log
 
 
-def test_an_interval_takes_no_axis_below_zero_where_no_value_is() -> None:
+def test_an_interval_does_not_extend_the_axis_below_zero() -> None:
     linear = scale_of([chart([1.0, 2.0, 9.0])])
     assert linear.low == 0
     assert linear.whisker(Mean(3, 4.0, 10.8)).is_cut_below
@@ -158,7 +158,7 @@ def test_all_figures_of_a_measure_on_a_page_have_the_same_ends(tmp_path: Path) -
             assert ns.data_source.data["n"] == ["n = 2"] * len(one.columns) * len(one.categories)
 
 
-def test_n_is_just_a_number_where_boxes_are_narrow() -> None:
+def test_narrow_boxes_show_n_as_a_plain_number() -> None:
     many = chart(*[[1.0, 2.0]] * 40)
     plots: list[Any] = campaign_charts.draw(many, scale_of([many]))
     (ns,) = plots[0].select({"name": "n"})

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, in directories where others may write, too."""
+"""Files that are written completely or not at all, also in directories writable by others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "table.csv").is_symlink()
 
 
-def test_a_link_in_the_place_itself_is_replaced_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_at_the_target_is_replaced(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "table.csv").symlink_to(victim)

@@ -1,4 +1,4 @@
-"""Runs that break off, in real processes: what stays, what is told, and what readers make of it."""
+"""Interrupted runs in real processes: their files, their messages, and their readers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ WHOLE = {f"a_{name}" for name in ("jobs.csv", "schedule.csv", "machine_states.cs
 
 @contextlib.contextmanager
 def halted(*more: str) -> Iterator[subprocess.Popen[str]]:
-    """A run that waits in its midst, with so many jobs over."""
+    """A run that pauses after a given number of ended jobs."""
     command = [sys.executable, "-m", "pybatsched", *simulate(*more)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -89,12 +89,12 @@ def await_file(path: Path, process: subprocess.Popen[str]) -> None:
 
 
 def n_rows() -> int:
-    """Count the rows of what there is of a run that are whole."""
+    """Count the complete rows of a partial run."""
     return max(Path("out/a.part_jobs.csv").read_text().count("\n") - 1, 0)
 
 
-def said(*args: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Run a command in this process. Gives the exit code, and what it says on both ways."""
+def run_command(*args: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Run a command in this process; return its exit code, output and errors."""
     capsys.readouterr()
     code = cli.main(list(args))
     return code, *capsys.readouterr()
@@ -104,11 +104,12 @@ def said(*args: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]
 
 
 @pytest.mark.parametrize(
-    ("signum", "told"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGKILL, "broke off")]
+    ("signum", "message"),
+    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGKILL, "broke off")],
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_run_that_is_stopped(
-    is_first: bool, signum: int, told: str, place: Path, capsys: pytest.CaptureFixture[str]
+def test_a_stopped_run_is_marked_and_keeps_its_files(
+    is_first: bool, signum: int, message: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     earlier = {} if is_first else whole_run()
     with halted() as process:
@@ -118,7 +119,7 @@ def test_a_run_that_is_stopped(
         assert results() == earlier
         notice = f"still running, {n_rows()} of 1,200 jobs so far"
         assert read_latest("out/a", newest=True).run_state.notice == notice
-        code, out, err = said("metrics", "out/a", capsys=capsys)
+        code, out, err = run_command("metrics", "out/a", capsys=capsys)
         if is_first:
             assert (code, out.splitlines()[0]) == (7, f"out/a: {notice}")
             assert err == f"pybatsched: out/a: {notice} (expected complete runs, or --partial)\n"
@@ -126,7 +127,7 @@ def test_a_run_that_is_stopped(
             assert (code, "still running" in out) == (0, False)
             assert "out/a: results of an earlier run; the last one: still running (out/a.part_*, shown by" in err
         process.send_signal(signum)
-        _, words = process.communicate(timeout=PATIENCE_S)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == (-signum if signum == signal.SIGKILL else 128 + signum)
     assert results() == earlier
     assert names() == ({*WHOLE} if earlier else {"a_state.json"}) | {"a.part_jobs.csv", "a.part_machine_states.csv"}
@@ -138,42 +139,42 @@ def test_a_run_that_is_stopped(
         assert n_rows() == N_OVER
         where = ", the results of an earlier run stay in out/a_*" if earlier else ""
         how = f"interrupted by signal {signum}; interrupted after 40 of 1,200 jobs"
-        assert words == f"pybatsched: {how}; its files are out/a.part_*{where} (pybatsched metrics out/a --partial)\n"
-    notice = f"{told} after {n_over} of 1,200 jobs"
-    code, out, err = said("metrics", "out/a", capsys=capsys)
+        assert errors == f"pybatsched: {how}; its files are out/a.part_*{where} (pybatsched metrics out/a --partial)\n"
+    notice = f"{message} after {n_over} of 1,200 jobs"
+    code, out, err = run_command("metrics", "out/a", capsys=capsys)
     if is_first:
         assert (code, out.splitlines()[0]) == (7, f"out/a: {notice}")
     else:
         assert (code, out.splitlines()[1].split()[:2]) == (0, ["wait_s", "1200"])
-        assert f"out/a: results of an earlier run; the last one: {told}" in err
-    code, out, err = said("metrics", "out/a", "--partial", capsys=capsys)
+        assert f"out/a: results of an earlier run; the last one: {message}" in err
+    code, out, err = run_command("metrics", "out/a", "--partial", capsys=capsys)
     assert (code, out.splitlines()[0], err) == (0, f"out/a: {notice}", "")
     assert out.splitlines()[2].split()[:2] == ["wait_s", str(n_over)]
     # The machine's size and the jobs' fields are known, too.
     assert read_run("out/a", partial=True).n_procs == 1
     if n_over > 1:
-        code, out, err = said("metrics", "out/a", "--partial", "--by", "user", capsys=capsys)
+        code, out, err = run_command("metrics", "out/a", "--partial", "--by", "user", capsys=capsys)
         assert [line.split()[0] for line in out.splitlines()[2:]] == ["0", "1"]
     # The next run that comes to its end leaves nothing of it.
     whole = whole_run()
     assert whole == (earlier or whole)
     assert names() == WHOLE
-    code, out, err = said("metrics", "out/a", capsys=capsys)
+    code, out, err = run_command("metrics", "out/a", capsys=capsys)
     assert (code, err) == (0, "")
 
 
-def test_a_run_that_goes_on_after_all(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resumed_process_finishes_its_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with halted() as process:
         Path("go").touch()
         out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, "")
     assert "jobs completed" in out
     assert names() == WHOLE
-    assert said("metrics", "out/a", capsys=capsys)[0] == 0
+    assert run_command("metrics", "out/a", capsys=capsys)[0] == 0
     assert json.loads(Path("out/a_state.json").read_text())["state"] == "finished"
 
 
-def test_two_runs_with_one_prefix(place: Path) -> None:
+def test_two_runs_with_one_prefix_are_rejected(place: Path) -> None:
     earlier = whole_run()
     with halted() as process:
         mark, part = Path("out/a_state.json").read_bytes(), Path("out/a.part_jobs.csv").read_bytes()
@@ -189,15 +190,15 @@ def test_two_runs_with_one_prefix(place: Path) -> None:
 
 
 def test_replaced_results_are_reported(tmp_path: Path) -> None:
-    """Nothing is said where the same run is made again, from the same files in whichever place."""
+    """Nothing is reported if the same run is repeated from equal files at any path."""
     content = {"nb_res": 4, "jobs": [{"id": "1", "subtime": 0, "res": 1, "profile": "d"}]}
     for name, delay in (("a.json", 1), ("b.json", 2), ("copy.json", 1)):
         text = json.dumps(content | {"profiles": {"d": {"type": "delay", "delay": delay}}})
         (tmp_path / name).write_text(text)
 
-    def told(*args: str, procs: str = "4", file: str = "a.json", policy: str = "easy", code: int = 0) -> str:
-        words = ("--procs", procs, "-w", file, "--policy", policy, "-e", "out/x", *args)
-        done = run_cli("simulate", *words, cwd=tmp_path)
+    def replaced_notes(*args: str, procs: str = "4", file: str = "a.json", policy: str = "easy", code: int = 0) -> str:
+        arguments = ("--procs", procs, "-w", file, "--policy", policy, "-e", "out/x", *args)
+        done = run_cli("simulate", *arguments, cwd=tmp_path)
         assert done.returncode == code, done.stderr
         return "".join(line for line in done.stderr.splitlines(keepends=True) if "replaced" in line)
 
@@ -206,24 +207,28 @@ def test_replaced_results_are_reported(tmp_path: Path) -> None:
         return f"pybatsched {__version__}: out/x: {text}\n"
 
     easy, fcfs = "policy easy on a.json", "policy fcfs on a.json"
-    assert [told(), told(), told(file="copy.json"), told()] == [""] * 4
-    assert told(policy="fcfs") == replaced(easy, fcfs, "policy")
-    assert told("-q") == ""
-    assert told("-o", "order=sjf") == replaced(easy, easy, "options")
-    assert told("-o", "order=sjf", file="b.json") == replaced(easy, "policy easy on b.json", "workloads")
-    assert told(policy="fcfs") == replaced("policy easy on b.json", fcfs, "policy, workloads")
-    assert told("--walltimes", "exact", procs="8", policy="fcfs") == replaced(fcfs, fcfs, "walltimes, processors")
-    assert told("-q") == ""
-    assert told("--stop-at", "0.5", code=5) == replaced(easy, easy, "cut_at")
-    assert told("--stop-at", "0.5", code=5) == ""
-    assert told("--stop-at", "0.25", code=5) == told() == replaced(easy, easy, "cut_at")
+    assert [replaced_notes(), replaced_notes(), replaced_notes(file="copy.json"), replaced_notes()] == [""] * 4
+    assert replaced_notes(policy="fcfs") == replaced(easy, fcfs, "policy")
+    assert replaced_notes("-q") == ""
+    assert replaced_notes("-o", "order=sjf") == replaced(easy, easy, "options")
+    assert replaced_notes("-o", "order=sjf", file="b.json") == replaced(easy, "policy easy on b.json", "workloads")
+    assert replaced_notes(policy="fcfs") == replaced("policy easy on b.json", fcfs, "policy, workloads")
+    assert replaced_notes("--walltimes", "exact", procs="8", policy="fcfs") == replaced(
+        fcfs, fcfs, "walltimes, processors"
+    )
+    assert replaced_notes("-q") == ""
+    assert replaced_notes("--stop-at", "0.5", code=5) == replaced(easy, easy, "cut_at")
+    assert replaced_notes("--stop-at", "0.5", code=5) == ""
+    assert replaced_notes("--stop-at", "0.25", code=5) == replaced_notes() == replaced(easy, easy, "cut_at")
     for damaged in ("{", "[]", '{"format": "pybatsched-summary", "inputs": 3, "policy": [4]}'):
         (tmp_path / "out" / "x_summary.json").write_text(damaged)
-        assert ("replaced the results of an external scheduler with " in told()) == ("inputs" in damaged)
+        assert ("replaced the results of an external scheduler with " in replaced_notes()) == ("inputs" in damaged)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_policy_that_raises_in_the_midst(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_that_raises_leaves_a_failed_run(
+    is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     earlier = {} if is_first else whole_run()
     done = run_cli(*simulate("-o", "then=raise", "--journal", "a.pbj"), cwd=place)
     assert done.returncode == 6
@@ -231,11 +236,11 @@ def test_a_policy_that_raises_in_the_midst(is_first: bool, place: Path, capsys: 
     assert results() == earlier
     content = json.loads(Path("out/a_state.json").read_text())
     assert (content["state"], content["n_over"], content["exit_code"]) == ("failed", N_OVER, 6)
-    code, out, _ = said("metrics", "out/a", "--partial", capsys=capsys)
+    code, out, _ = run_command("metrics", "out/a", "--partial", capsys=capsys)
     lines = out.splitlines()
     assert (code, lines[0]) == (0, "out/a: failed after 40 of 1,200 jobs")
     assert re.fullmatch(r"  policy .* broke the rule 'no exception': decide raised ValueError: that is .*", lines[1])
-    code, out, _ = said("explain", "a.pbj", "w0!0", capsys=capsys)
+    code, out, _ = run_command("explain", "a.pbj", "w0!0", capsys=capsys)
     assert (code, "ended: COMPLETED_SUCCESSFULLY" in out) == (0, True)
 
 
@@ -244,7 +249,7 @@ def limit_files(n_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_files_that_cannot_grow(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_leaves_a_failed_run(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that must not grow any more, as on a full disk: what fitted is there, and the run has failed."""
     earlier = {} if is_first else whole_run()
     command = [sys.executable, "-m", "pybatsched", *simulate(policy="fcfs")]
@@ -261,13 +266,13 @@ def test_files_that_cannot_grow(is_first: bool, place: Path, capsys: pytest.Capt
     assert results() == earlier
     n_over = n_rows()
     assert 100 < n_over < N_JOBS
-    code, out, _ = said("metrics", "out/a", "--partial", capsys=capsys)
+    code, out, _ = run_command("metrics", "out/a", "--partial", capsys=capsys)
     assert (code, out.splitlines()[0]) == (0, f"out/a: failed after {n_over} of 1,200 jobs")
     assert out.splitlines()[1] == "  cannot write the outputs out/a.part_*: File too large"
 
 
-def test_a_deadlock_is_an_end_of_its_own(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Such a run has finished; that jobs are left over is told by its exit code and its summary."""
+def test_a_run_with_a_deadlock_is_finished(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such a run has finished; its exit code and its summary report the unfinished jobs."""
     whole_run()
     done = run_cli(*simulate(policy=f"{PUSHY}:Lazy"), cwd=place)
     assert done.returncode == 5
@@ -275,11 +280,11 @@ def test_a_deadlock_is_an_end_of_its_own(place: Path, capsys: pytest.CaptureFixt
     content = json.loads(Path("out/a_state.json").read_text())
     assert (content["state"], content["n_jobs"], content["n_over"]) == ("finished", N_JOBS, 0)
     assert json.loads(Path("out/a_summary.json").read_text())["n_unfinished"] == N_JOBS
-    code, _, err = said("metrics", "out/a", capsys=capsys)
+    code, _, err = run_command("metrics", "out/a", capsys=capsys)
     assert (code, err) == (0, "")
 
 
-def test_a_signal_comes_too_late_for_results_on_their_way(
+def test_a_signal_during_the_final_rename_does_not_stop_it(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real = Path.replace
@@ -304,7 +309,7 @@ def test_a_signal_comes_too_late_for_results_on_their_way(
 
 @pytest.fixture
 def broken(place: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """The prefix of a run that broke off; there is a whole one called out/b."""
+    """The prefix of an interrupted run; out/b is a complete one."""
     run_run("out/b", "fcfs")
     with pytest.raises(PolicyError):
         run_run("out/a", HALTING, then="raise")
@@ -336,24 +341,26 @@ def test_the_library_rejects_incomplete_runs_by_default(broken: str) -> None:
     }
 
 
-def test_files_without_a_mark_are_taken_as_they_are(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_without_a_state_file_are_read(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("out/a.part_jobs.csv").replace("batsim_jobs.csv")
     assert len(read_run("batsim").records) == N_OVER
-    code, out, err = said("metrics", "batsim", capsys=capsys)
+    code, out, err = run_command("metrics", "batsim", capsys=capsys)
     assert (code, out.splitlines()[1].split()[:2], err) == (0, ["wait_s", "40"], "")
 
 
 @pytest.mark.parametrize("partial", [False, True])
-def test_metrics_against_each_other(partial: bool, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_of_a_partial_run_against_a_complete_one(
+    partial: bool, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     flags = ["--partial"] if partial else []
     for runs in (("out/b", "--against", broken), (broken, "--against", "out/b"), ("out/b", broken)):
-        code, out, err = said("metrics", *runs, *flags, capsys=capsys)
+        code, out, err = run_command("metrics", *runs, *flags, capsys=capsys)
         assert (code, out.splitlines()[0]) == (0 if partial else 7, f"out/a: {NOTICE}")
         assert (f"out/a: {NOTICE} (expected" in err) is not partial
 
 
-def test_metrics_as_json(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = said("metrics", broken, "out/b", "--json", capsys=capsys)
+def test_metrics_of_a_partial_run_as_json(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run_command("metrics", broken, "out/b", "--json", capsys=capsys)
     tables = json.loads(out)
     assert code == 7
     assert tables["out/a"]["(run)"] == {"state": "failed", "is_alive": False, "n_over": N_OVER, "n_jobs": N_JOBS}
@@ -363,21 +370,23 @@ def test_metrics_as_json(broken: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("partial", [False, True])
-def test_the_page_says_so_on_top(partial: bool, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_has_a_notice_of_partial_runs_at_the_top(
+    partial: bool, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     flags = ["--partial"] if partial else []
-    code, out, _ = said("report", "out/b", broken, "--output", "x.html", *flags, capsys=capsys)
+    code, out, _ = run_command("report", "out/b", broken, "--output", "x.html", *flags, capsys=capsys)
     assert (code, out.splitlines()[0]) == (0 if partial else 7, f"out/a: {NOTICE}")
     text = Path("x.html").read_text()
-    told = re.findall(r'<p class="broken" role="alert">(.*?)</p>', text)
-    assert len(told) == 1
-    assert re.fullmatch(rf"a: {NOTICE}<small>policy .*halting.py:Halting broke the rule &#x27;no.*</small>", told[0])
+    shown = re.findall(r'<p class="broken" role="alert">(.*?)</p>', text)
+    assert len(shown) == 1
+    assert re.fullmatch(rf"a: {NOTICE}<small>policy .*halting.py:Halting broke the rule &#x27;no.*</small>", shown[0])
     assert text.index("<h1>") < text.index('<p class="broken"') < text.index("<h2>Summary")
-    code, out, _ = said("report", "out/b", "--output", "y.html", capsys=capsys)
+    code, out, _ = run_command("report", "out/b", "--output", "y.html", capsys=capsys)
     assert code == 0
     assert '<p class="broken"' not in Path("y.html").read_text()
 
 
-def test_names_and_reasons_on_the_page_are_text(broken: str) -> None:
+def test_names_and_reasons_are_escaped_on_the_page(broken: str) -> None:
     state = Path("out/a_state.json")
     state.write_text(json.dumps(json.loads(state.read_text()) | {"reason": "<script>alert(1)</script>"}))
     text = page.of_runs([read_run(broken, partial=True)])
@@ -386,17 +395,19 @@ def test_names_and_reasons_on_the_page_are_text(broken: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation", "queue", "cdf", "boxes"])
-def test_figures_say_so_on_top(kind: str, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_have_a_notice_of_partial_runs_at_the_top(
+    kind: str, broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     reason = json.loads(Path("out/a_state.json").read_text())["reason"]
     for run, flags, code in ((broken, (), 7), (broken, ("--partial",), 0), ("out/b", (), 0)):
-        found, out, _ = said("plot", kind, run, "--output", "x.svg", *flags, capsys=capsys)
+        found, out, _ = run_command("plot", kind, run, "--output", "x.svg", *flags, capsys=capsys)
         notice = f"out/a: {NOTICE}\n  {reason}\n" if run == broken else ""
         assert (found, out.startswith(f"{notice}x.svg: "), out.count("\n")) == (code, True, notice.count("\n") + 1)
         assert (f"a: {NOTICE}" in Path("x.svg").read_text()) is (run == broken)
 
 
 @pytest.mark.parametrize("after", ["0", "1"])
-def test_a_run_with_hardly_anything_in_it(after: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_partial_run_with_at_most_one_job(after: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PolicyError):
         run_run("out/a", HALTING, then="raise", after=after)
     line = f"out/a: failed after {after} of 1,200 jobs"
@@ -407,60 +418,60 @@ def test_a_run_with_hardly_anything_in_it(after: str, place: Path, capsys: pytes
     ]
     for command in commands:
         files = () if command[0] == "metrics" else ("--output", "x.svg" if command[0] == "plot" else "x.html")
-        code, out, _ = said(*command, *files, capsys=capsys)
+        code, out, _ = run_command(*command, *files, capsys=capsys)
         has_nothing = after == "0" and command[1] in {"cdf", "boxes"}  # no value to draw
         assert (code, out.splitlines()[0]) == (2 if has_nothing else 7, line), command
     Path("out/a.part_jobs.csv").unlink(missing_ok=True)  # killed before it had made any file
-    code, out, _ = said("metrics", "out/a", "--partial", capsys=capsys)
+    code, out, _ = run_command("metrics", "out/a", "--partial", capsys=capsys)
     assert (code, out.splitlines()[0]) == (0, "out/a: failed after 0 of 1,200 jobs")
 
 
-def test_compare(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_of_a_partial_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole_run()
     for suffix in ("_jobs.csv", "_summary.json", "_state.json"):
         Path(f"out/a{suffix}").rename(f"out/b{suffix}")
     assert run_cli(*simulate("-o", "then=raise"), cwd=place).returncode == 6
     summaries = ("compare", "out/b_summary.json", "out/a_summary.json")
-    code, out, err = said(*summaries, capsys=capsys)
+    code, out, err = run_command(*summaries, capsys=capsys)
     lines = out.splitlines()
     assert (code, lines[0]) == (7, f"out/a: {NOTICE}")
     assert err == f"pybatsched: out/a: {NOTICE} (expected complete runs, or --partial)\n"
     assert ["n_completed", "1,200", "40", "-96.67%"] in [line.split() for line in lines]
     assert ["utilisation", "1", "1", "="] in [line.split() for line in lines]
-    code, out, err = said(*summaries, "--partial", capsys=capsys)
+    code, out, err = run_command(*summaries, "--partial", capsys=capsys)
     assert (code, out.splitlines(), err) == (0, lines, "")
     # A condition on what is not known of it fails, as ever.
-    code, _, err = said(*summaries, "--partial", "--fail-if", "n_unfinished > 0", capsys=capsys)
+    code, _, err = run_command(*summaries, "--partial", "--fail-if", "n_unfinished > 0", capsys=capsys)
     assert (code, "n_unfinished has no value in out/a_summary.json" in err) == (7, True)
     # Earlier results are compared, unless the last run is asked for.
     whole_run()
     assert run_cli(*simulate("-o", "then=raise"), cwd=place).returncode == 6
-    code, out, err = said(*summaries, capsys=capsys)
+    code, out, err = run_command(*summaries, capsys=capsys)
     assert (code, NOTICE in out) == (0, False)
     assert f"out/a: results of an earlier run; the last one: {NOTICE} (out/a.part_*, shown by --partial)" in err
-    assert said(*summaries, "--partial", capsys=capsys)[1].splitlines() == lines
+    assert run_command(*summaries, "--partial", capsys=capsys)[1].splitlines() == lines
 
 
 def test_results_in_two_places_are_read_as_one_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run that was killed while its files took their places has finished; the next one tidies up."""
+    """A run that was killed while its files were renamed counts as finished; the next run renames the rest."""
     whole_run()
-    _, expected, _ = said("metrics", "out/a", "--json", capsys=capsys)
+    _, expected, _ = run_command("metrics", "out/a", "--json", capsys=capsys)
     moving = sorted(results(), key=SUFFIXES.index)
     content = json.loads(Path("out/a_state.json").read_text()) | {"moving": moving}
     Path("out/a_state.json").write_text(json.dumps(content))
     for suffix in moving[1:]:
         Path(f"out/a{suffix}").rename(f"out/a.part{suffix}")
         Path(f"out/a{suffix}").write_text("old")
-    code, out, err = said("metrics", "out/a", "--json", capsys=capsys)
+    code, out, err = run_command("metrics", "out/a", "--json", capsys=capsys)
     assert (code, out, err) == (0, expected, "")
-    code, out, err = said("compare", "out/a_summary.json", "out/a_summary.json", capsys=capsys)
+    code, out, err = run_command("compare", "out/a_summary.json", "out/a_summary.json", capsys=capsys)
     assert (code, err) == (0, "")
     assert run_cli(*simulate("-o", "then=raise"), cwd=place).returncode == 6
     assert b"old" not in b"".join(results().values())
-    assert said("metrics", "out/a", "--json", capsys=capsys)[:2] == (0, expected)
+    assert run_command("metrics", "out/a", "--json", capsys=capsys)[:2] == (0, expected)
 
 
-def test_a_table_that_ends_anywhere_is_read_up_to_its_last_whole_row(broken: str) -> None:
+def test_a_truncated_table_is_read_up_to_its_last_complete_row(broken: str) -> None:
     path = Path("out/a.part_jobs.csv")
     data = path.read_bytes()
     n_head = data.index(b"\n") + 1
@@ -476,7 +487,7 @@ def test_a_table_that_ends_anywhere_is_read_up_to_its_last_whole_row(broken: str
         read_latest(broken)
 
 
-def test_a_row_with_lines_in_it_that_breaks_off(broken: str) -> None:
+def test_a_truncated_row_with_line_ends_is_skipped(broken: str) -> None:
     path = Path("out/a.part_jobs.csv")
     text = path.read_text()
     path.write_text(text + text.splitlines()[-1].removesuffix('""') + '"a note\nof two')
@@ -485,7 +496,7 @@ def test_a_row_with_lines_in_it_that_breaks_off(broken: str) -> None:
     assert len(read_latest(broken).records) == N_OVER
 
 
-def test_the_states_are_those_of_the_documents() -> None:
+def test_all_states_are_in_the_documentation() -> None:
     pages = "".join((ROOT / "docs" / name).read_text() for name in ("simulator.md", "metrics.md", "reports.md"))
     for state in State:
         assert f"`{state}`" in pages

@@ -1,4 +1,4 @@
-"""What the mark of a run says, and which files a reader gets by it."""
+"""The state file of a run, and which files a reader gets by it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mark(state: str, **members: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("state", "n_over", "is_alive", "told"),
+    ("state", "n_over", "is_alive", "message"),
     [
         (State.RUNNING, 40, True, "still running, 40 of 54,034 jobs so far"),
         (State.RUNNING, None, True, "still running"),
@@ -30,13 +30,13 @@ def mark(state: str, **members: Any) -> str:
         (State.FAILED, 12345, False, "failed after 12,345 of 54,034 jobs"),
     ],
 )
-def test_words(state: State, n_over: int | None, is_alive: bool, told: str) -> None:
-    assert Mark(state, 54034, n_over, "", {}, is_alive=is_alive).describe() == told
+def test_the_text_of_each_state(state: State, n_over: int | None, is_alive: bool, message: str) -> None:
+    assert Mark(state, 54034, n_over, "", {}, is_alive=is_alive).describe() == message
     if n_over is not None:
-        assert Mark(state, 54034, None, "", {}, is_alive=is_alive).describe(n_over) == told
+        assert Mark(state, 54034, None, "", {}, is_alive=is_alive).describe(n_over) == message
 
 
-def test_there_is_nothing_to_be_said_of_whole_runs() -> None:
+def test_complete_runs_have_no_notice() -> None:
     finished, broken = Mark(State.FINISHED, 3, 3, "", {}), Mark(State.FAILED, 3, 1, "a reason", {})
     for one in (Found("a", None, is_whole=True), Found("a", finished, is_whole=True)):
         assert one.standing("a", 3) == RunState("a")
@@ -52,7 +52,7 @@ def test_there_is_nothing_to_be_said_of_whole_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "expected the state of a run in JSON"),
         ("[" * 100_000, "expected the state of a run in JSON"),
@@ -66,19 +66,19 @@ def test_there_is_nothing_to_be_said_of_whole_runs() -> None:
         (mark("finished", moving="_jobs.csv"), "moving is '_jobs.csv'; expected some of _jobs.csv"),
     ],
 )
-def test_bad_marks_name_the_file_and_the_member(text: str, said: str, tmp_path: Path) -> None:
+def test_invalid_state_files_name_the_file_and_the_field(text: str, message: str, tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     Path(f"{prefix}_state.json").write_text(text)
     with pytest.raises(InputError) as error:
         read(prefix)
-    assert f"a_state.json: {said}" in str(error.value)
-    with Results(prefix) as results, pytest.raises(InputError) as error:  # it may be a file of somebody else
+    assert f"a_state.json: {message}" in str(error.value)
+    with Results(prefix) as results, pytest.raises(InputError) as error:  # it may be a file of another program
         results.begin(3)
-    assert f"a_state.json: {said}" in str(error.value)
+    assert f"a_state.json: {message}" in str(error.value)
     assert Path(f"{prefix}_state.json").read_text() == text
 
 
-def test_no_mark(tmp_path: Path) -> None:
+def test_an_empty_or_missing_state_file_is_none(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     assert read(prefix) is None
     Path(f"{prefix}_state.json").write_text(" \n")
@@ -107,7 +107,7 @@ def test_a_running_run_holds_the_lock(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["running", "interrupted", "failed"])
-def test_whole_results_come_before_newer_ones_that_are_not(state: str, tmp_path: Path) -> None:
+def test_complete_results_are_preferred_to_newer_partial_ones(state: str, tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     Path(f"{prefix}_state.json").write_text(mark(state))
     for newest in (False, True):
@@ -122,8 +122,8 @@ def test_whole_results_come_before_newer_ones_that_are_not(state: str, tmp_path:
     assert find(prefix, newest=True) == one
 
 
-def test_a_finished_run_is_where_its_prefix_says(tmp_path: Path) -> None:
-    prefix = str(tmp_path / "a.part")  # whoever likes such names
+def test_a_finished_run_is_at_its_prefix(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a.part")  # an unusual but valid name
     for text in (mark("finished"), ""):
         Path(f"{prefix}_state.json").write_text(text)
         assert (find(prefix).prefix, find(prefix).is_whole) == (prefix, True)
@@ -155,7 +155,7 @@ def test_files_that_are_replaced_while_they_are_read_are_read_again(tmp_path: Pa
     assert not todo
 
 
-def test_an_error_while_files_are_replaced_is_no_error(tmp_path: Path) -> None:
+def test_a_read_error_while_files_are_replaced_is_retried(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     write(prefix, "old")
     todo = ["new"]
@@ -175,7 +175,7 @@ def test_an_error_while_files_are_replaced_is_no_error(tmp_path: Path) -> None:
         read_stable(prefix, complain)
 
 
-def test_a_reader_that_is_always_overtaken_gives_up(tmp_path: Path) -> None:
+def test_a_reader_gives_up_if_files_are_always_replaced(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     write(prefix, "0")
     n = 0
@@ -189,8 +189,8 @@ def test_a_reader_that_is_always_overtaken_gives_up(tmp_path: Path) -> None:
         read_stable(prefix, look)
 
 
-def test_files_that_take_their_places_while_they_are_read(tmp_path: Path) -> None:
-    """The mark says that files are on the move; each is found under the one name or the other, and none is missed."""
+def test_files_renamed_while_they_are_read_are_found(tmp_path: Path) -> None:
+    """The state file says that files are being renamed; each is found under one of its two names."""
     prefix = str(tmp_path / "a")
     Path(f"{prefix}_state.json").write_text(mark("finished", moving=["_jobs.csv", "_summary.json"]))
     for suffix in ("_jobs.csv", "_schedule.csv", "_summary.json"):
@@ -215,6 +215,6 @@ def test_files_that_take_their_places_while_they_are_read(tmp_path: Path) -> Non
     assert n_looks == 3
 
 
-def test_the_order_in_which_files_take_their_places() -> None:
+def test_the_order_in_which_files_are_renamed() -> None:
     assert run_state.SUFFIXES[0] == run_state.JOBS
     assert run_state.SUFFIXES[-1] == run_state.SUMMARY  # scripts that wait for it find the others

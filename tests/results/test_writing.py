@@ -1,4 +1,4 @@
-"""New results replace old ones when they are complete, wherever their writer is stopped."""
+"""New results replace old ones only when they are complete, wherever the writer is stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pybatsched.results.writing import Results
 
 
 class Killed(BaseException):
-    """The writer's process is gone."""
+    """The writer's process has ended."""
 
 
 def write(results: Results, name: str, suffixes: frozenset[str]) -> None:
@@ -33,7 +33,7 @@ def write(results: Results, name: str, suffixes: frozenset[str]) -> None:
 
 
 def seen(prefix: str, *, newest: bool = False) -> dict[str, str]:
-    """Give the content of each file that a reader of a prefix sees."""
+    """Return the content of each file that a reader of a prefix sees."""
     found = find(prefix, newest=newest)
     paths = {suffix: found.path(suffix) for suffix in SUFFIXES}
     return {suffix: path.read_text() for suffix, path in paths.items() if path.exists()}
@@ -41,7 +41,7 @@ def seen(prefix: str, *, newest: bool = False) -> dict[str, str]:
 
 @contextmanager
 def killed_at(step: int) -> Iterator[list[str]]:
-    """Stop before the given change of a file, and let nothing happen after it. Gives the changes that were made."""
+    """Stop before the given change of a file, and skip all later ones. Return the changes that were made."""
     made: list[str] = []
 
     def change(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +64,7 @@ some_files = st.frozensets(st.sampled_from([one for one in SUFFIXES if one != LO
 
 
 @given(st.lists(st.tuples(some_files, st.integers(0, 40)), max_size=4), some_files)
-def test_writers_that_are_killed_anywhere_leave_one_whole_run(
+def test_a_writer_killed_at_any_step_leaves_one_complete_run(
     killed: list[tuple[frozenset[str], int]], last: frozenset[str]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +78,7 @@ def test_writers_that_are_killed_anywhere_leave_one_whole_run(
                 write(results, f"killed {number}", suffixes)
             if results.state is State.FINISHED:
                 whole = dict.fromkeys(suffixes, f"killed {number}")
-            results.state = State.FINISHED  # the dead write no more
+            results.state = State.FINISHED  # a killed process writes nothing
             results.__exit__(None, None, None)
             assert find(prefix).is_whole
             assert seen(prefix) == whole
@@ -95,7 +95,7 @@ def test_writers_that_are_killed_anywhere_leave_one_whole_run(
         assert {path.name for path in Path(folder).iterdir()} == {"a_state.json", *(f"a{one}" for one in last)}
 
 
-def test_what_a_run_left_aside_is_not_taken_for_the_next_ones(tmp_path: Path) -> None:
+def test_partial_files_of_an_earlier_run_are_not_used(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     with pytest.raises(ZeroDivisionError), Results(prefix) as results:
         results.begin(1)
@@ -112,7 +112,7 @@ def test_what_a_run_left_aside_is_not_taken_for_the_next_ones(tmp_path: Path) ->
 
 
 def test_every_step_is_tried(tmp_path: Path) -> None:
-    """The steps above are more than there are, so that the last ones are not left out."""
+    """The range above exceeds the number of steps, so that the last steps are included."""
     with killed_at(1000) as made, Results(str(tmp_path / "a")) as results:
         write(results, "x", frozenset(SUFFIXES))
     assert {*made} == {"write", "unlink", "replace"}
@@ -132,7 +132,7 @@ def test_every_step_is_tried(tmp_path: Path) -> None:
         (None, "failed", "left before its end", 1),
     ],
 )
-def test_how_a_run_ends_is_marked(
+def test_the_state_file_shows_how_a_run_ended(
     error: BaseException | None, state: str, reason: str, code: int, tmp_path: Path
 ) -> None:
     prefix = str(tmp_path / "new" / "a")
@@ -161,7 +161,7 @@ def test_how_a_run_ends_is_marked(
     assert results.describe() == f"{state} after 40 of 54,034 jobs"
 
 
-def test_the_mark_of_a_finished_run_is_always_the_same(tmp_path: Path) -> None:
+def test_the_state_file_of_a_finished_run_is_deterministic(tmp_path: Path) -> None:
     for name in ("a", "b"):
         with Results(str(tmp_path / name), {"inputs": name}) as results:
             results.n_over = 29
@@ -179,7 +179,7 @@ def test_the_mark_of_a_finished_run_is_always_the_same(tmp_path: Path) -> None:
     }
 
 
-def test_the_mark_can_be_read_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_file_can_be_read_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mark that is shorter than the last one is written over it, and then the rest is cut off."""
     prefix, read = str(tmp_path / "a"), []
     real = os.ftruncate
@@ -196,7 +196,7 @@ def test_the_mark_can_be_read_at_any_moment(tmp_path: Path, monkeypatch: pytest.
     assert read == [("running", ()), ("finished", (JOBS,)), ("finished", ())]
 
 
-def test_a_run_that_does_not_begin_leaves_all_as_it_was(tmp_path: Path) -> None:
+def test_a_run_that_does_not_start_changes_no_files(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     with Results(prefix) as results:
         write(results, "old", frozenset({JOBS}))
@@ -209,7 +209,7 @@ def test_a_run_that_does_not_begin_leaves_all_as_it_was(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a_jobs.csv", "a_state.json"]
 
 
-def test_two_at_once(tmp_path: Path) -> None:
+def test_two_writers_with_one_prefix_are_rejected(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     with Results(prefix) as results:
         results.begin(1)
@@ -250,7 +250,7 @@ def full(*_: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_no_room_for_the_first_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_at_the_first_state_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pwrite", full)
     with (
         pytest.raises(InputError, match="cannot write .*a_state.json: No space left on device"),
@@ -260,7 +260,7 @@ def test_no_room_for_the_first_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_half_a_mark_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_written_state_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:20], at))
     with (
@@ -271,8 +271,8 @@ def test_half_a_mark_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_mark_without_room_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However little of the new one would fit: results that were whole can still be read, and the next run begins."""
+def test_a_state_that_does_not_fit_keeps_the_previous_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little of the new state fits: complete results can still be read, and the next run starts."""
     prefix = str(tmp_path / "a")
     with Results(prefix) as results:
         write(results, "old", frozenset({JOBS}))
@@ -296,8 +296,8 @@ def test_a_mark_without_room_leaves_the_last_one(tmp_path: Path, monkeypatch: py
     assert seen(prefix) == {JOBS: "new"}
 
 
-def test_no_room_for_the_last_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then nobody has the lock of a run that says that it runs: it broke off."""
+def test_a_full_disk_at_the_last_state_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the run is marked as running but its lock is free: it was interrupted."""
     prefix = str(tmp_path / "a")
     with pytest.raises(ZeroDivisionError), Results(prefix) as results:
         results.begin(3)
@@ -308,7 +308,7 @@ def test_no_room_for_the_last_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert mark.describe(2) == "broke off after 2 of 3 jobs"
 
 
-def test_results_that_cannot_take_their_places_are_still_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_that_cannot_be_renamed_stay_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = str(tmp_path / "a")
     with monkeypatch.context() as patch, Results(prefix) as results:
         results.begin(1)
@@ -321,7 +321,7 @@ def test_results_that_cannot_take_their_places_are_still_whole(tmp_path: Path, m
     assert seen(prefix) == {JOBS: "new", "_summary.json": "new"}
 
 
-def test_what_batsim_said_stays_until_another_batsim_speaks(tmp_path: Path) -> None:
+def test_the_log_of_batsim_is_kept_until_the_next_run_with_batsim(tmp_path: Path) -> None:
     prefix = str(tmp_path / "a")
     with Results(prefix) as results:
         write(results, "one", frozenset({JOBS, LOG}))

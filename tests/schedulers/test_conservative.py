@@ -1,4 +1,4 @@
-"""Plans that are kept from event to event: what they answer, and how long they stand."""
+"""Plans kept between events: their estimates, and how long they are valid."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ DYNAMIC = {"dynamic-jobs-enabled": True}
 
 
 class CuriousOptions(QueueOptions):
-    """What is drawn, and whether jobs go by their plan or leave it in every way there is."""
+    """The seed, and whether jobs follow their plan or leave it in all possible ways."""
 
     seed: int = 0
     unruly: bool = True
 
 
 class Curious(LocalPolicy):
-    """Asks at every turn; unruly, it lets jobs leave the queue, come back in front, be killed or start otherwise."""
+    """Asks in every call; if unruly, jobs leave the queue, come back in front, are killed or start at other times."""
 
     Options: ClassVar[type[Any]] = CuriousOptions
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
-    has_whims: ClassVar[bool] = False  # and does not start what it was told to
+    has_whims: ClassVar[bool] = False  # and does not start jobs as planned
 
     def on_begin(self, cluster: Cluster) -> None:
         super().on_begin(cluster)
         self.dice = random.Random(self.options.seed)
         self.jobs = cluster.jobs
         self.loose: list[Job] = []
-        self.told: dict[tuple[float, int], list[Any]] = {}
+        self.answers: dict[tuple[float, int], list[Any]] = {}
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         super().on_job_submitted(job, now)
@@ -106,14 +106,14 @@ class Curious(LocalPolicy):
             yield decision
 
     def ask(self, now: float) -> None:
-        """Ask all there is to ask, and compare it with what was told before, and with bounds."""
+        """Ask all questions, and compare the answers with earlier ones and with bounds."""
         local = self.local
         version = local.plan_version(now)
         spans = (0.5, 4.0, 30.0, math.inf)
         found: list[Any] = [local.estimate(n, s, now) for n in range(1, N_PROCS + 2) for s in spans]
         found += [local.planned_start(job, now) for job in local.waiting()]
         assert local.plan_version(now) == version, "questions change nothing"
-        assert self.told.setdefault((now, version), found) == found, "an old version has its old answers"
+        assert self.answers.setdefault((now, version), found) == found, "an old version has its old answers"
         self.check_estimates(now)
         n, span_s = self.dice.randint(1, N_PROCS), self.dice.choice(spans)
         start = local.estimate(n, span_s, now)
@@ -127,7 +127,7 @@ class Curious(LocalPolicy):
 
 
 class CuriousFcfs(Curious):
-    """Beside the slow way: the queue placed anew, job by job, for each question."""
+    """Compared with the slow way: the queue is placed again, job by job, for each question."""
 
     scheduler = FcfsScheduler
     has_whims = True
@@ -158,7 +158,7 @@ ORDERS = st.sampled_from(["fcfs", "sjf", "widest"])
     seed=st.integers(0, 10**6),
     unruly=st.booleans(),
 )
-def test_answers_are_those_of_a_plan_made_anew(
+def test_estimates_equal_those_of_a_new_plan(
     policy: type[Curious], jobs: Workload, order: str, away: list[Any], seed: int, unruly: bool
 ) -> None:
     run = run_policy(policy, jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order, seed=seed, unruly=unruly)
@@ -167,7 +167,7 @@ def test_answers_are_those_of_a_plan_made_anew(
 
 @examples(60)
 @given(jobs=workloads(), order=ORDERS, away=outages(N_PROCS, 3))
-def test_questions_change_no_schedule(jobs: Workload, order: str, away: list[Any]) -> None:
+def test_asking_for_estimates_changes_no_schedule(jobs: Workload, order: str, away: list[Any]) -> None:
     asked = run_policy(CuriousFcfs, jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order, unruly=False)
     plain = run_policy("fcfs", jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order)
     assert asked.jobs == plain.jobs
@@ -221,7 +221,7 @@ class ImpatientDbf(Impatient):
 
 @pytest.mark.parametrize("policy", [ImpatientConservative, ImpatientDbf])
 @pytest.mark.parametrize("is_curious", [False, True])
-def test_a_question_while_a_kill_is_under_way_changes_nothing(policy: type[Impatient], is_curious: bool) -> None:
+def test_asking_for_an_estimate_during_a_kill_changes_nothing(policy: type[Impatient], is_curious: bool) -> None:
     """B comes at 10, and A is killed for it: B starts at once. A place given before the kill would make it wait."""
     jobs = Workload().job("a", n=N_PROCS, s=100, walltime=101).job("b", n=N_PROCS, s=5, at=10, walltime=6)
     curious = type("Policy", (policy,), {"is_curious": is_curious})
@@ -232,7 +232,7 @@ def test_a_question_while_a_kill_is_under_way_changes_nothing(policy: type[Impat
 @pytest.mark.parametrize("policy", [ImpatientConservative, ImpatientDbf])
 @examples(60)
 @given(jobs=workloads(deadlines=True), away=outages(N_PROCS, 3), compression=st.booleans())
-def test_questions_while_kills_are_under_way_change_no_schedule(
+def test_asking_for_estimates_during_kills_changes_no_schedule(
     policy: type[Impatient], jobs: Workload, away: list[Any], compression: bool
 ) -> None:
     plain, asked = (
@@ -247,7 +247,7 @@ def test_questions_while_kills_are_under_way_change_no_schedule(
 
 @pytest.fixture
 def n_plans(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Give a list with the instant at which each plan of a queue was made."""
+    """Return a list with the instant at which each plan of a queue was made."""
     made: list[float] = []
 
     class Counted(QueuePlan):
@@ -281,16 +281,16 @@ def eventful(off_s: float = 0.0) -> Workload:
     [
         (0.0, [0.0]),  # all go by the plan that was made at the first question
         (3.0, [0.0, 19.5]),  # c ends earlier than planned
-        (-2.0, [0.0, 19.5]),  # c is late; nothing happens, and nobody asks, until it ends
+        (-2.0, [0.0, 19.5]),  # c is late; no event and no question comes until it ends
     ],
 )
-def test_a_plan_is_kept_as_long_as_all_goes_by_it(n_plans: list[float], off_s: float, expected: list[float]) -> None:
+def test_a_plan_is_kept_while_events_follow_it(n_plans: list[float], off_s: float, expected: list[float]) -> None:
     run = run_policy(Polite, eventful(off_s), N_PROCS, config=DYNAMIC)
     assert [job.started_at for job in run.jobs.values()] == [0, 10, 15, 19.5, 19.5]
     assert n_plans == expected
 
 
-def test_jobs_that_leave_and_come_cost_no_plan(n_plans: list[float]) -> None:
+def test_withdrawn_and_new_jobs_need_no_new_plan(n_plans: list[float]) -> None:
     stage = Stage()
     local = local_scheduler("fcfs", {}, stage.engine.cluster.partitions["all"])
     jobs = [Job(f"w0!{k}", n, walltime=10.0, seq=k) for k, n in enumerate((4, 3, 1, 2, 4))]
@@ -315,13 +315,13 @@ def test_jobs_that_leave_and_come_cost_no_plan(n_plans: list[float]) -> None:
     assert n_plans == [0.0]
 
 
-def test_without_questions_nothing_is_planned(n_plans: list[float]) -> None:
+def test_without_questions_no_plan_is_made(n_plans: list[float]) -> None:
     run_policy("fcfs", eventful(), N_PROCS)
     assert n_plans == []
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
-def test_the_clock_goes_on_while_nothing_happens(name: str) -> None:
+def test_estimates_move_with_the_clock_without_events(name: str) -> None:
     stage = Stage()
     local = local_scheduler(name, {}, stage.engine.cluster.partitions["all"])
     late, waiting = stage.run("late", "0-3", walltime=5), stage.submit("waiting", n=2, walltime=5)
@@ -330,13 +330,13 @@ def test_the_clock_goes_on_while_nothing_happens(name: str) -> None:
     stage.step(stage.completed(late), at=8.0)
     local.ended(late, 8.0)
     local.submit(waiting, 8.0)
-    for now in (8.0, 8.5, 9.25):  # it could start, and nobody says so
+    for now in (8.0, 8.5, 9.25):  # it could start, but no event says so
         assert local.planned_start(waiting, now) == now
         assert (local.estimate(2, 1.0, now), local.estimate(3, 1.0, now)) == (now, now + 5.0)
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
-def test_a_late_job_may_end_in_the_instant_of_a_question(name: str) -> None:
+def test_a_late_job_may_end_at_the_instant_of_a_question(name: str) -> None:
     stage = Stage()
     local = local_scheduler(name, {}, stage.engine.cluster.partitions["all"])
     late, waiting = stage.run("late", "0-3", walltime=5), stage.submit("waiting", n=2, walltime=5)

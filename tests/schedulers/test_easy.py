@@ -1,4 +1,4 @@
-"""EASY backfilling: its worked examples, its rules one by one, and backfill orders of one's own."""
+"""EASY backfilling: worked examples, each rule, and custom backfill orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planned starts that are promises, when answers about them may change, and bounds on what is asked."""
+"""Planned starts that are promises, versions of plans, and bounds on estimates."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def test_which_schedulers_promise_planned_starts(name: str, options: dict[str, A
 
 
 class PromisedOptions(ConservativeOptions):
-    """What is drawn besides."""
+    """The seed of the random choices."""
 
     seed: int = 0
 
 
 class Promised(LocalPolicy):
-    """Notes every planned start that is told, and the estimate just before a job comes.
+    """Records every reported planned start, and the estimate just before a job is submitted.
 
-    Some jobs leave for good, others go to the end of the queue and are told another start.
+    Some jobs are withdrawn, others move to the end of the queue and get another planned start.
     """
 
     Options = PromisedOptions
@@ -83,7 +83,7 @@ class Promised(LocalPolicy):
                 continue
             start_at = local.planned_start(job, now)
             assert start_at is not None
-            assert start_at <= self.promised.setdefault(job.id, start_at), "nobody is told a later start"
+            assert start_at <= self.promised.setdefault(job.id, start_at), "no job gets a later planned start"
             self.promised[job.id] = start_at
         yield from super().decide(now)
 
@@ -167,7 +167,7 @@ def test_schedulers_without_a_version_return_a_new_one_each_time() -> None:
     assert local.plan_version(0.0) < local.plan_version(0.0)
 
 
-def test_changes_in_another_partition_are_none_in_this_one() -> None:
+def test_changes_in_another_partition_keep_the_version() -> None:
     cluster = Cluster(IntervalSet.span(0, 8))
     low, high = (cluster.add_partition(str(i), IntervalSet.span(i, i + 4)) for i in (0, 4))
     cluster.change_machines(gone=IntervalSet.parse("5"))
@@ -191,7 +191,7 @@ class Counting(ConservativeScheduler):
         return super().estimated_start(n, duration_s, now, latest)
 
 
-def test_what_cannot_end_in_time_is_seen_without_a_search() -> None:
+def test_an_end_bound_that_cannot_be_met_needs_no_search() -> None:
     local = Counting(Partition("all", IntervalSet.span(0, 4)))
     local.submit(Job("w0!a", 4, walltime=10.0), 0.0)
     assert local.estimate(1, 5.0, 0.0, not_after=15.0) == 10.0

@@ -1,4 +1,4 @@
-"""The published policies beside the real Batsim: the same jobs as on the embedded simulator."""
+"""The published policies with the real Batsim: the same jobs as on the embedded simulator."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_same_jobs_as_on_the_embedded_simulator(policy: tuple[str, ...], see
     (tmp_path / "platform.xml").write_text(PLATFORM.read_text())
     (tmp_path / "w.json").write_text(json.dumps(crowd(seed, 80, urgent=policy[0].startswith("ujf"))))
     args = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--enable-dynamic-jobs"]
-    options = [word for text in policy[1:] for word in ("-o", text)]
+    options = [part for text in policy[1:] for part in ("-o", text)]
     with Server("--policy", policy[0], *options) as server:
         command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
         batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)

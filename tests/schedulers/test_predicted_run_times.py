@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from support import logs
 from support.examples import examples
 from support.logs import real
 from support.predicted_twin import TwinJob, as_workload, jobs_of_log, mean_slowdown, twin_starts
+from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.core.jobs import Job
@@ -51,11 +54,11 @@ def test_a_prediction_is_the_planned_time_and_a_correction_the_next() -> None:
 
 
 class Ten(Predictor):
-    """Every job takes ten seconds."""
+    """Every job takes ten seconds; those of the user slow take hours."""
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:
         assert all(other.started_at is not None and other.started_at <= now for other in running)
-        return 10
+        return 9000 if job.fields.get("user") == "slow" else 10
 
 
 class Seen(pb.LocalPolicy):
@@ -79,8 +82,9 @@ def recorded(workload: Workload, **options: Any) -> list[tuple[float, str, float
 
 
 def behind(s: float, walltime: float = 2000.0) -> Workload:
-    """A job, and one that waits for its end."""
-    return Workload().job("x", n=1, s=s, walltime=walltime).job("wide", n=4, s=1, walltime=5, at=1)
+    """A job, one that waits for its end, and one that fits beside it but would delay the second one."""
+    jobs = Workload().job("x", n=1, s=s, walltime=walltime).job("wide", n=4, s=1, walltime=5, at=1)
+    return jobs.job("thin", n=1, s=1, walltime=9000, at=2, user="slow")
 
 
 def test_corrections_come_when_they_are_due() -> None:
@@ -103,6 +107,19 @@ def test_corrections_that_no_job_waits_for_cause_no_messages() -> None:
     jobs = Workload().job("x", n=1, s=100, walltime=2000)
     assert recorded(jobs, correct="doubling") == []
     assert recorded(jobs.job("later", n=1, s=1, walltime=2, at=50), correct="doubling") == [(50.0, "w0!x", 80.0, 80.0)]
+
+
+@pytest.mark.parametrize("n_waiting", [1, 100])
+def test_corrections_that_cannot_start_a_job_cause_no_messages(n_waiting: int) -> None:
+    """Only the job thin fits beside x. It comes at 200, and starts at 320, when x is expected to end at 640."""
+    jobs = Workload().job("x", n=3, s=1000, walltime=2000, estimate=10)
+    for number in range(n_waiting):
+        jobs.job(f"wide{number}", n=4, s=1, walltime=5, at=1)
+    jobs.job("thin", n=1, s=250, walltime=250, at=200)
+    seen: list[tuple[float, str, float | None, float]] = []
+    run = run_policy(type("SeenNow", (Seen,), {"seen": seen}), jobs, 4, correct="doubling")
+    assert run.jobs["w0!thin"].started_at == 320
+    assert [(now, estimate) for now, _, estimate, _ in seen] == [(200.0, 320.0), (320.0, 640.0)]
 
 
 def test_a_job_that_ends_as_predicted_is_not_corrected() -> None:
@@ -148,7 +165,7 @@ CORRECTORS = ["requested", "doubling", "incremental"]
 
 @examples(60)
 @given(twin_jobs(), st.sampled_from(PREDICTORS), st.sampled_from(CORRECTORS), st.booleans())
-def test_the_starts_are_those_of_the_twin(jobs: list[TwinJob], predict: str, correction: str, sjbf: bool) -> None:
+def test_starts_equal_those_of_the_slow_twin(jobs: list[TwinJob], predict: str, correction: str, sjbf: bool) -> None:
     found = run_as_twin(jobs, 8, predict=predict, correction=correction, sjbf=sjbf)
     assert found == twin_starts(jobs, 8, predict=predict, correction=correction, sjbf=sjbf)
 
@@ -340,7 +357,7 @@ def a_log() -> pb.Log:
     )
 
 
-def test_the_quality_is_known_for_each_user(tmp_path: Path) -> None:
+def test_prediction_errors_are_reported_by_user(tmp_path: Path) -> None:
     """Ann's third job is predicted 10 s and takes 50; the others have their requested times."""
     session = Session(plan_for("easy", predict="last2"), checked=True)
     FakeBatsim(learnt(), 4).run(session.handle)
@@ -367,7 +384,28 @@ def test_the_quality_is_known_for_each_user(tmp_path: Path) -> None:
     assert "predict" not in plain.about["policy"]["options"]
 
 
-def test_the_environment_of_agents_predicts() -> None:
+@pytest.mark.parametrize("policy", ["easy", "published_predictsim"])
+def test_metrics_show_the_quality(policy: str, tmp_path: Path) -> None:
+    """The third job of user 1 is predicted 10 s and takes 50; the others have their requested times."""
+    jobs = [(0, 10, 2, 100, 1), (0, 10, 2, 100, 1), (20, 50, 3, 100, 1), (21, 10, 4, 20, 2), (22, 15, 1, 20, 2)]
+    lines = [
+        logs.line(number, at, run=run_s, allocated=n, requested_s=requested_s, user=user)
+        for number, (at, run_s, n, requested_s, user) in enumerate(jobs, 1)
+    ]
+    log = logs.log(tmp_path, *lines)
+    args = ("-w", str(log), "--policy", policy, "-o", "predict=last2", "-e", "run")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    found = json.loads(run_cli("metrics", "run", "--json", cwd=tmp_path).stdout)["run"]
+    assert found["mean_prediction_error_s"] == {"mean": (90 + 90 + 40 + 10 + 5) / 5}
+    assert found["share_underestimated"] == {"mean": 0.2}
+    users = json.loads(run_cli("metrics", "run", "--by", "user", "--json", cwd=tmp_path).stdout)["run"]
+    assert users["1"]["mean_prediction_error_s"] == pytest.approx((90 + 90 + 40) / 3)
+    assert (users["2"]["mean_prediction_error_s"], users["2"]["share_underestimated"]) == (7.5, 0.0)
+    sizes = json.loads(run_cli("metrics", "run", "--by", "size", "--json", cwd=tmp_path).stdout)["run"]
+    assert not any("mean_prediction_error_s" in row for row in sizes.values())
+
+
+def test_the_gymnasium_environment_uses_predictions() -> None:
     pytest.importorskip("gymnasium", reason="gymnasium is not installed (extra rl)")
     from pybatsched.gym import SchedulingEnv
 
@@ -385,7 +423,7 @@ def test_the_environment_of_agents_predicts() -> None:
         SchedulingEnv(as_workload(jobs, 8), predict="odd")
 
 
-def test_a_class_of_a_notebook_predicts() -> None:
+def test_a_predictor_class_of_a_notebook_is_used() -> None:
     class Fifty(Predictor):
         def predict(self, job: Job, now: float, running: Collection[Job]) -> float | None:
             return 50
@@ -435,7 +473,7 @@ def test_a_wrong_prediction_is_an_error_of_the_policy(answer: Any) -> None:
         pb.simulate(a_log(), "easy", predict=wrong, progress=False)
 
 
-def test_bad_options_are_refused() -> None:
+def test_bad_options_are_rejected() -> None:
     with pytest.raises(InputError, match=r"policy easy: option predict \(from Python\): unknown predictor 'lst2'"):
         pb.policy("easy", predict="lst2")
     with pytest.raises(InputError, match=r"policy easy: option correct \(from Python\): .*one of requested, doubling"):

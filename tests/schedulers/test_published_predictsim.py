@@ -137,7 +137,7 @@ def test_a_job_past_its_last_prediction_is_expected_to_end_now() -> None:
     assert starts(jobs, 2, predict="last2") == {"a": 0, "head": 30, "early": 5, "late": 35}
 
 
-def test_what_is_no_option() -> None:
+def test_invalid_options_are_rejected() -> None:
     for options in ({"backfill_order": "ljf"}, {"predict": "oracle"}, {"correct": "never"}, {"order": "sjf"}):
         with pytest.raises(InputError):
             starts(Workload().job("a", n=1, s=1, walltime=2), 4, **options)
@@ -177,7 +177,7 @@ def test_every_start_is_that_of_the_twin(jobs: list[TwinJob], row: tuple[str, st
 
 @examples(200)
 @given(jobs_of_users(), st.sampled_from(ROWS), outages(N_PROCS, 4))
-def test_every_job_ends_whatever_the_machines_do(
+def test_every_job_ends_with_machine_failures(
     jobs: list[TwinJob], row: tuple[str, str, str], events: list[tuple[float, str, str]]
 ) -> None:
     options: dict[str, Any] = dict(zip(("backfill_order", "predict", "correct"), row, strict=True))

@@ -1,4 +1,4 @@
-"""Agents as policies: the same choices as in training, wherever they run; and who may name one."""
+"""Agents as policies: the same choices as in training in all ways to run, and who may name an agent."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def test_on_the_embedded_simulator(week: tuple[Path, Played], tmp_path: Path) ->
     summary = json.loads((tmp_path / "out_summary.json").read_text())
     assert summary["policy_figures"] == {"n_choices": len(week[1].actions)}
     assert -summary["figures"]["mean_wait_s"] == pytest.approx(sum(week[1].rewards))
-    refused = run_cli("replay", "run.pbj", cwd=tmp_path)  # a journal runs nobody's code
+    refused = run_cli("replay", "run.pbj", cwd=tmp_path)  # a journal runs no code
     assert refused.returncode == 2
     assert f"option agent (from the journal): {BY_NUMBERS!r} is Python code" in refused.stderr
     assert run_cli("replay", "run.pbj", "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).returncode == 0
-    told = run_cli("explain", "run.pbj", next(iter(week[1].starts)), "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).stdout
-    assert ": chosen" in told
+    output = run_cli("explain", "run.pbj", next(iter(week[1].starts)), "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).stdout
+    assert ": chosen" in output
 
 
 def test_over_a_socket(week: tuple[Path, Played]) -> None:
@@ -110,7 +110,7 @@ def test_in_a_campaign(week: tuple[Path, Played], tmp_path: Path) -> None:
             "--workers",
             "1",
             "--resume",
-        )  # the agent lies beside the file
+        )  # the agent is in the same directory
         done = run_cli("campaign", "run", *arguments, cwd=tmp_path / "elsewhere")
         assert done.returncode == 0, done.stderr
         cells = (tmp_path / "study" / "cells").glob("*.json")
@@ -139,7 +139,7 @@ JOBS = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wallti
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("best = 5", "agent '{}' is a int; expected a function of an observation and its mask"),
         ("other = len", "agent '{}': the file or module has no object best"),
@@ -147,15 +147,15 @@ JOBS = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wallti
         ("class best:\n    def __init__(self): 1 / 0", "agent '{}' cannot be loaded: ZeroDivisionError"),
     ],
 )
-def test_what_cannot_be_an_agent(code: str, said: str, tmp_path: Path) -> None:
+def test_objects_that_are_not_agents_are_rejected(code: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(code + "\n")
     name = f"{tmp_path}/mine.py:best"
-    with pytest.raises(InputError, match=re.escape(said.format(name))):
+    with pytest.raises(InputError, match=re.escape(message.format(name))):
         run_policy("rl", JOBS, 4, agent=name)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("gone.py:best", "agent 'gone.py:best': file gone.py not found"),
         ("no_such_module:best", "agent 'no_such_module:best' cannot be loaded: ModuleNotFoundError"),
@@ -165,8 +165,8 @@ def test_what_cannot_be_an_agent(code: str, said: str, tmp_path: Path) -> None:
         ("../x:y", "agent '../x:y': expected module:object or path/to/file.py:object"),
     ],
 )
-def test_names_that_name_no_agent(name: str, said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_unknown_agent_names_are_rejected(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         run_policy("rl", JOBS, 4, agent=name)
 
 
@@ -178,7 +178,7 @@ def test_a_module_name_that_is_a_local_file_has_a_hint(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("choice", ["99", "-1", "None", "0.5", "'a'"])
-def test_an_agent_that_chooses_what_there_is_not(choice: str, tmp_path: Path) -> None:
+def test_an_agent_with_an_invalid_choice_is_a_policy_error(choice: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(f"def best(observation, mask):\n    return {choice}\n")
     with pytest.raises(PolicyError, match="decide raised ValueError: the choice .*: expected a whole number from 0 to"):
         run_policy("rl", JOBS, 4, agent=f"{tmp_path}/mine.py:best")
@@ -193,7 +193,7 @@ def test_an_agent_without_masks_is_reported(tmp_path: Path) -> None:
     assert "the agent made 2 of 2 choices that were masked; see docs/learning.md" in done.stdout + done.stderr
 
 
-def test_an_agent_is_asked_for() -> None:
+def test_a_missing_agent_option_is_an_error() -> None:
     done = run_cli("simulate", "--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "rl")
     assert done.returncode == 2
     assert done.stderr == "pybatsched: policy rl needs the option agent: give it with -o agent=…\n"
@@ -201,8 +201,8 @@ def test_an_agent_is_asked_for() -> None:
 
 @pytest.mark.parametrize("name", [IN_ORDER, "os:abort", BY_NUMBERS])
 def test_only_the_owner_may_name_an_agent(name: str) -> None:
-    def play(plan: PolicyPlan, **said: str) -> FakeBatsim:
-        config = {"sched-config": json.dumps(said) if said else ""}
+    def play(plan: PolicyPlan, **message: str) -> FakeBatsim:
+        config = {"sched-config": json.dumps(message) if message else ""}
         return FakeBatsim(JOBS, 4, config=config).run(Session(plan).handle)
 
     source = find("rl")
@@ -213,12 +213,12 @@ def test_only_the_owner_may_name_an_agent(name: str) -> None:
         "there; give it with -o"
     )
     with pytest.raises(UntrustedFileError):
-        play(PolicyPlan(source, {"agent": name}))  # the owner said nothing of trust
+        play(PolicyPlan(source, {"agent": name}))  # the owner did not trust the file
     if name != "os:abort":
-        assert not play(plan_for("rl", agent=name), agent="os:abort").deadlocked  # the owner's word counts
+        assert not play(plan_for("rl", agent=name), agent="os:abort").deadlocked  # the option of the owner counts
 
 
-def test_without_numpy_there_is_a_clear_word(tmp_path: Path) -> None:
+def test_without_numpy_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "from pybatsched.errors import InputError\nfrom pybatsched.testing import Workload, run_policy\n"

@@ -1,4 +1,4 @@
-"""The published policies as their users meet them: over sockets, with bad options, at the end."""
+"""The published policies over sockets, with invalid options, and at the end of runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def drawn(seed: int, n_jobs: int = 60, *, urgent: bool = False) -> Workload:
     return workload
 
 
-def told(run: FakeBatsim) -> dict[str, tuple[Any, ...]]:
+def results_of(run: FakeBatsim) -> dict[str, tuple[Any, ...]]:
     assert not run.deadlocked
     return {job.id: (job.started_at, job.ended_at, str(job.procs), job.metadata) for job in run.jobs.values()}
 
@@ -79,15 +79,15 @@ OVER_A_SOCKET = [
 @pytest.mark.parametrize(
     ("policy", "options"), OVER_A_SOCKET, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_the_same_over_a_real_socket(policy: str, options: dict[str, Any], seed: int) -> None:
+def test_runs_over_a_socket_equal_embedded_runs(policy: str, options: dict[str, Any], seed: int) -> None:
     workload = drawn(seed, urgent=policy == "ujfb")
     with serving(Session(plan_for(policy, **options), checked=True)) as endpoint, Peer(endpoint) as peer:
         run = FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(peer.ask)
-    assert told(run) == told(run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options))
+    assert results_of(run) == results_of(run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options))
 
 
 @pytest.mark.parametrize(
-    ("policy", "given", "said"),
+    ("policy", "given", "message"),
     [
         ("redirection", ["alpha=1"], "option alpha (from -o): expected less than 1, found 1"),
         ("redirection", ["alpha=-0.1"], "option alpha (from -o): expected 0 or more"),
@@ -115,15 +115,15 @@ def test_the_same_over_a_real_socket(policy: str, options: dict[str, Any], seed:
         ("dbf", ["infeasible=kill"], "option infeasible (from -o): expected one of regular, reject"),
     ],
 )
-def test_bad_options(policy: str, given: list[str], said: str, tmp_path: Path) -> None:
+def test_bad_options(policy: str, given: list[str], message: str, tmp_path: Path) -> None:
     done = simulate(Workload().job("a", n=1, s=1, walltime=2), tmp_path, policy, *given)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"deadline": 9, "max_stay": 9}, "job w0!a: both deadline and max_stay; expected one of them"),
         ({"deadline": "soon"}, "job w0!a, field deadline: expected seconds from 0, found 'soon'"),
@@ -132,21 +132,21 @@ def test_bad_options(policy: str, given: list[str], said: str, tmp_path: Path) -
         ({"deadline": [1]}, "job w0!a, field deadline: expected seconds from 0, found [1]"),
     ],
 )
-def test_bad_deadlines(fields: dict[str, Any], said: str) -> None:
+def test_bad_deadlines(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as raised:
         run_policy("dbf", Workload().job("a", n=1, s=1, walltime=2, **fields), 1)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def simulate(workload: Workload, folder: Path, policy: str, *given: str) -> Any:
     content = {"nb_res": N_PROCS, "jobs": workload.jobs, "profiles": workload.profiles}
     (folder / "w.json").write_text(json.dumps(content))
-    options = [word for text in given for word in ("-o", text)]
+    options = [part for text in given for part in ("-o", text)]
     args = ["--procs", str(N_PROCS), "-w", str(folder / "w.json"), "--policy", policy, "-e", str(folder / "run")]
     return run_cli("simulate", *args, *options)
 
 
-def test_the_defaults_are_written_down_without_a_word(tmp_path: Path) -> None:
+def test_the_summary_has_default_options_and_no_warnings(tmp_path: Path) -> None:
     """No warning of a library's own, and a summary that is JSON, with a threshold of infinity too."""
     jobs = Workload().job("a", n=1, s=1, walltime=2)
     for given, theta in (([], 10), (["theta=inf"], "inf"), (["theta=3"], 3)):
@@ -159,7 +159,7 @@ def test_the_defaults_are_written_down_without_a_word(tmp_path: Path) -> None:
 
 
 def overrun() -> Workload:
-    """A job takes longer than it said, so one with a deadline that was accepted behind it is late."""
+    """A job exceeds its estimate, so an accepted job with a deadline after it is late."""
     return (
         Workload()
         .job("liar", n=8, s=20, estimate=5, walltime=30)
@@ -167,7 +167,7 @@ def overrun() -> Workload:
     )
 
 
-def test_a_missed_deadline_is_said_and_is_exit_code_7(tmp_path: Path) -> None:
+def test_a_missed_deadline_is_reported_with_exit_code_7(tmp_path: Path) -> None:
     done = simulate(overrun(), tmp_path, "dbf")
     assert done.returncode == 7
     assert "the policy broke 1 of its promises" in done.stderr
@@ -192,7 +192,7 @@ def test_infeasible_jobs_are_rejected_on_request(tmp_path: Path) -> None:
     assert "1 rejected, first reason: cannot meet its deadline 12.0" in done.stdout
 
 
-def test_jobs_without_a_time_are_refused_with_the_reason(tmp_path: Path) -> None:
+def test_jobs_without_a_time_are_rejected_with_the_reason(tmp_path: Path) -> None:
     done = simulate(Workload().job("a", n=1, s=1, max_stay=9), tmp_path, "dbf")
     assert "has neither walltime nor estimate" in done.stdout
     assert simulate(Workload().job("a", n=1, s=1, max_stay=9), tmp_path, "dbf", "assume_walltime=5").returncode == 0
@@ -211,7 +211,7 @@ def test_a_group_too_small_for_all_jobs_gives_a_remark(size: int, remarked: bool
     assert (remark in server.errors) is remarked
 
 
-def test_a_job_larger_than_the_principal_group_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_job_larger_than_the_principal_group_is_rejected_with_the_reason(tmp_path: Path) -> None:
     done = simulate(Workload().job("a", n=7, s=9, walltime=10), tmp_path, "redirection", "group_size=2")
     assert "can never fit: asks for 7 processors, partition principal has 6" in done.stdout
 
@@ -225,8 +225,8 @@ def test_explain_shows_redirections(tmp_path: Path) -> None:
     args = ["--procs", "8", "-w", str(tmp_path / "w.json"), "--policy", "redirection", "-e", str(tmp_path / "run")]
     args += ["-o", "group_size=2", "-o", "theta=1", "--journal", str(tmp_path / "run.pbj")]
     assert run_cli("simulate", *args).returncode == 0
-    said = run_cli("explain", str(tmp_path / "run.pbj"), "w0!long").stdout
-    assert "redirected: 2 jobs came and waited, more than theta = 1" in said
+    output = run_cli("explain", str(tmp_path / "run.pbj"), "w0!long").stdout
+    assert "redirected: 2 jobs came and waited, more than theta = 1" in output
     assert run_cli("replay", str(tmp_path / "run.pbj")).returncode == 0
 
 
@@ -254,7 +254,7 @@ def test_a_job_that_ends_as_it_is_to_be_redirected_is_not_run_again() -> None:
     assert set(engine.jobs.alive) == {"w0!wide", "w0!small"}
 
 
-def test_a_redirected_job_whose_group_shrinks_for_good_is_refused_with_the_reason() -> None:
+def test_a_redirected_job_whose_group_shrinks_for_good_is_rejected_with_the_reason() -> None:
     jobs = Workload().job("first", n=2, s=100, walltime=101).job("long", n=2, s=90, walltime=91)
     jobs.job("third", n=2, s=95, walltime=96)
     for index in range(4):
@@ -270,7 +270,7 @@ def test_a_redirected_job_whose_group_shrinks_for_good_is_refused_with_the_reaso
     assert d.reason_text(reason) == "can never fit: asks for 2 processors, partition redirection has 1"
 
 
-def test_a_job_with_a_promise_is_left_where_it_is() -> None:
+def test_a_job_with_a_promise_is_not_redirected() -> None:
     """It would be redirected, but its deadline was accepted where it runs."""
     jobs = Workload().job("long", n=2, s=100, walltime=101, deadline=101.5).job("wide", n=4, s=5, walltime=6)
     for index in range(4):
@@ -294,7 +294,7 @@ def test_no_job_is_killed_for_a_group_that_would_reject_it() -> None:
 
 
 @pytest.mark.parametrize("reuse", [False, True])
-def test_a_job_that_batsim_cannot_restart_is_left_and_remarked(reuse: bool) -> None:
+def test_a_job_that_batsim_cannot_restart_is_kept_with_a_remark(reuse: bool) -> None:
     """Its profile has parallel parts, and the first job on it has ended."""
     jobs = Workload()
     jobs.profiles = {

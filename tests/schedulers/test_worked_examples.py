@@ -1,4 +1,4 @@
-"""The worked examples of the papers, start by start and end by end."""
+"""The worked examples of the papers: every start and end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPRESSED = {1: (0, 6), 2: (0, 6), 3: (6, 10), 4: (6, 18), 5: (10, 13), 6: (18,
 
 
 def workload(rows: list[tuple[int, int, int, int, int]], *, walltimes: str) -> Workload:
-    """Give the estimate as a field beside a looser walltime, or as the walltime itself."""
+    """Return the estimate as a field beside a looser walltime, or as the walltime itself."""
     jobs = Workload()
     for job_id, at, n, estimate, run in rows:
         if walltimes == "estimates":
@@ -128,15 +128,15 @@ BY_FILTER = {
 
 
 def redirected(run: FakeBatsim) -> dict[str, tuple[float | None, float | None]]:
-    """Give the spans of all jobs; the second run of a redirected one under a name that says so."""
-    told = {}
+    """Return the spans of all jobs; the second run of a redirected job has a name that shows it."""
+    moved = {}
     for job in run.jobs.values():
         name = job.id.partition("!")[2]
         if job.id.startswith("dyn!"):
             assert job.metadata == f"parent=w0!{name[3:-2]};segment=1;kind=requeue"
             name = f"{name[3:-2]} redirected"
-        told[name] = (job.started_at, job.ended_at)
-    return told
+        moved[name] = (job.started_at, job.ended_at)
+    return moved
 
 
 def e3() -> Workload:
@@ -281,7 +281,7 @@ def test_the_plan_after_each_arrival(
     assert seen[-1] == [final, provisional]
 
 
-def test_what_hangs_a_naive_loop() -> None:
+def test_deadlines_without_a_feasible_promotion_keep_their_places() -> None:
     """After an early end no set of promotions saves all deadlines when job 8 comes: the places stay as they are.
 
     Then the early ends go on: 6 starts at 8, long before the place it was promised.

@@ -1,4 +1,4 @@
-"""The stories of all jobs at once are those of each, and every message is decoded once for them."""
+"""Histories of all jobs at once equal those of each job, and every message is decoded once."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_a_message_is_decoded_once_however_many_jobs_it_is_about(
     assert n == {"decode_decisions": n_exchanges}
 
 
-def test_only_jobs_that_wait_are_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the others as many may run at each message as the machine has processors."""
+def test_reasons_are_asked_only_for_waiting_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the other jobs, at most as many run at each message as the machine has processors."""
     path = record(tmp_path / "run.pbj", crowd(50), 50, "fcfs")
     looked = Counter[str]()
     ask = JobHistory.ask
@@ -85,7 +85,7 @@ def test_only_jobs_that_wait_are_asked_about(tmp_path: Path, monkeypatch: pytest
     assert set(looked.values()) == {2}  # with its start, and with its end
 
 
-def test_stories_of_suspended_jobs_are_those_that_explain_tells(tmp_path: Path) -> None:
+def test_histories_of_suspended_jobs_equal_those_of_explain(tmp_path: Path) -> None:
     """They run, are killed, wait and are held, under names of their own, and run again."""
     jobs = Workload().job("a", n=6, s=100, walltime=101, estimate=100).job("b", n=2, s=80, walltime=81, estimate=80)
     jobs.job("u", n=7, s=60, at=10, walltime=61, estimate=60, urgent=True)
@@ -94,8 +94,8 @@ def test_stories_of_suspended_jobs_are_those_that_explain_tells(tmp_path: Path) 
     found = full_histories(JournalReader(path))
     assert sorted(found) == ["w0!a", "w0!b", "w0!big", "w0!c", "w0!u"]
     for job_id, lines in found.items():
-        *told, end = explain(JournalReader(path), job_id)
-        assert (lines, end[1]) == (told, "(the run ended)")
+        *history, end = explain(JournalReader(path), job_id)
+        assert (lines, end[1]) == (history, "(the run ended)")
     texts = [text.partition(":")[0].partition(",")[0] for _, text in found["w0!a"]]
     assert {"started on 0-5", "requeued", "not started", "held on 0-5", "kill took effect"} <= set(texts)
 
@@ -106,8 +106,8 @@ def test_stories_of_suspended_jobs_are_those_that_explain_tells(tmp_path: Path) 
 QUEUE = Workload().job("a", n=4, s=8, walltime=9).job("b", n=4, s=5, at=1, walltime=6).job("c", n=4, s=2, at=2)
 
 
-def test_a_reply_that_was_cut_off_is_no_other_answer(tmp_path: Path) -> None:
-    """The fourth message is that c came; nobody knows what the policy said to it."""
+def test_a_truncated_reply_is_not_a_different_reply(tmp_path: Path) -> None:
+    """The fourth message submits c; its reply is missing."""
     path = record(tmp_path / "run.pbj", QUEUE, 4)
     whole = {job_id: explain(JournalReader(path), job_id) for job_id in ("w0!a", "w0!b", "w0!c")}
     cut_before_reply(path, 4)
@@ -123,18 +123,18 @@ def test_a_reply_that_was_cut_off_is_no_other_answer(tmp_path: Path) -> None:
 
 
 def test_the_policy_is_asked_again_after_an_unanswered_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be compared is not played, as in a replay."""
+    """Messages that cannot be compared are not replayed."""
     path = record(tmp_path / "run.pbj", QUEUE, 4)
     exchanges = list(JournalReader(path).exchanges())
     exchanges.insert(2, Exchange(99, b'{"now": 0.5, "events": []}'))
     monkeypatch.setattr(JournalReader, "exchanges", lambda _: iter(exchanges))
-    told = [text for _, text in explain(JournalReader(path), "w0!b")]
-    assert not [text for text in told if "today's policy" in text]
-    kinds = [text.partition(":")[0] for text in told]
+    history = [text for _, text in explain(JournalReader(path), "w0!b")]
+    assert not [text for text in history if "today's policy" in text]
+    kinds = [text.partition(":")[0] for text in history]
     assert kinds == ["submitted", "not started", "... passed over 2 more times", "started on 0-3", "ended"]
 
 
-def test_how_a_run_failed_is_in_all_stories(tmp_path: Path) -> None:
+def test_all_histories_have_the_reason_of_a_failed_run(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     session = Session(plan_for("easy"), journal=journal)
     answers = iter((*"abc", None))

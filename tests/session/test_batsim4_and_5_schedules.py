@@ -1,4 +1,4 @@
-"""The same policies, the same schedules, whichever Batsim has called; but that Batsim 5 calls at whole milliseconds."""
+"""Schedules through the protocols of Batsim 4 and 5 are equal, except that Batsim 5 calls at whole milliseconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pybatsched.protocol.v5_decisions import milliseconds
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 
-OUTLIVE_OUTAGES = {"fcfs", "easy", "conservative", "dbf"}  # as drawn; others may wait for machines for ever
+OUTLIVE_OUTAGES = {"fcfs", "easy", "conservative", "dbf"}  # as generated; other jobs may wait for machines for ever
 N_WORKLOADS = examples(60).max_examples  # for each policy
 N_OF_MORE = examples(200).max_examples  # where there is time
 
@@ -60,7 +60,7 @@ def drawn(policy: str, seed: int) -> tuple[Workload, dict[str, Any], dict[str, A
 
 
 def became(fake: FakeBatsim) -> tuple[list[tuple[str, float | None, float | None, str, str]], bool]:
-    """What became of jobs: all but the notes, which Batsim 5 is not told."""
+    """Results of jobs: all but the metadata, which Batsim 5 does not get."""
     jobs = fake.jobs.values()
     return sorted((job.id, job.started_at, job.ended_at, str(job.procs), job.final_state) for job in jobs), (
         fake.deadlocked

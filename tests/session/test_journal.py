@@ -1,4 +1,4 @@
-"""Journals: written record by record, read back from any cut, replayed and explained."""
+"""Journals: written record by record, read after truncation at any byte, replayed and explained."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     assert write(tmp_path / "a").read_bytes() == write(tmp_path / "b").read_bytes()
 
 
-def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journal: Path, tmp_path: Path) -> None:
+def test_a_journal_truncated_at_any_byte_is_readable_up_to_its_last_record(journal: Path, tmp_path: Path) -> None:
     whole = journal.read_bytes()
     ends = record_ends(whole)
     cut = tmp_path / "cut.pbj"
@@ -113,7 +113,7 @@ def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journ
         (b"\xc1", "is not a pybatsched journal"),
     ],
 )
-def test_what_is_no_journal(tmp_path: Path, content: bytes, message: str) -> None:
+def test_files_that_are_not_journals_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
@@ -164,7 +164,7 @@ def test_replay_reports_the_first_difference(tmp_path: Path) -> None:
     assert (result.n_same, result.difference.n) == (3, 4)
 
 
-def test_replay_of_a_cut_journal(journal: Path) -> None:
+def test_replay_of_a_truncated_journal(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) // 2])
     result = replay(JournalReader(journal))
@@ -172,7 +172,7 @@ def test_replay_of_a_cut_journal(journal: Path) -> None:
     assert "is truncated" in result.note
 
 
-def test_replay_of_a_cut_journal_says_so_beside_a_difference(tmp_path: Path) -> None:
+def test_replay_of_a_truncated_journal_reports_both_truncation_and_difference(tmp_path: Path) -> None:
     path = write(tmp_path / "run.pbj", workload=BACKFILL)
     raw = path.read_bytes()
     path.write_bytes(raw[:-3])
@@ -185,7 +185,7 @@ def test_replay_of_a_cut_journal_says_so_beside_a_difference(tmp_path: Path) -> 
     assert "first difference at message 4" in done.stderr
 
 
-def test_damage_behind_a_difference_does_not_hide_it(tmp_path: Path) -> None:
+def test_damage_after_a_difference_does_not_hide_it(tmp_path: Path) -> None:
     path = write(tmp_path / "run.pbj", workload=BACKFILL)
     raw = path.read_bytes()
     path.write_bytes(raw + b"\xc1")
@@ -196,7 +196,7 @@ def test_damage_behind_a_difference_does_not_hide_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_records", [1, 2])
 def test_a_journal_without_a_whole_message_is_not_identical(n_records: int, journal: Path) -> None:
-    """With its header alone, and with a request that nobody has answered."""
+    """With its header alone, and with an unanswered request."""
     raw = journal.read_bytes()
     ends = record_ends(raw)
     journal.write_bytes(raw[: ends[n_records - 1] + 7])
@@ -239,7 +239,7 @@ def test_a_broken_first_message_is_kept_too(tmp_path: Path) -> None:
     assert [exchange.request for exchange in reader.exchanges()] == [b"hello"]
 
 
-def test_an_oversized_message_is_cut_in_the_journal(tmp_path: Path) -> None:
+def test_an_oversized_message_is_truncated_in_the_journal(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "big.pbj")
     with pytest.raises(RemoteProtocolError, match="3000000 bytes; expected at most 1000"):
         Session(plan_for("easy"), journal=journal, max_bytes=1000).handle(b"x" * 3_000_000)
@@ -251,12 +251,12 @@ def test_an_oversized_message_is_cut_in_the_journal(tmp_path: Path) -> None:
 # --- explain ------------------------------------------------------------------------------------------------------
 
 
-def told(path: Path, job: str) -> list[str]:
+def explained(path: Path, job: str) -> list[str]:
     return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
-def test_the_story_of_a_job_that_waited(journal: Path) -> None:
-    assert told(journal, "w0!3") == [
+def test_the_history_of_a_job_that_waited(journal: Path) -> None:
+    assert explained(journal, "w0!3") == [
         "1 submitted: 6 processors, walltime 5",
         (
             "1 not started: head of the queue: needs 6 processors, 0 are free; "
@@ -267,26 +267,26 @@ def test_the_story_of_a_job_that_waited(journal: Path) -> None:
         "10 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "20 (the run ended)",
     ]
-    assert "6 not started: behind w0!5; needs 8 processors, 0 are free" in told(journal, "w0!6")
+    assert "6 not started: behind w0!5; needs 8 processors, 0 are free" in explained(journal, "w0!6")
 
 
-def test_the_story_of_a_rejected_job(journal: Path) -> None:
-    assert told(journal, "w0!big") == [
+def test_the_history_of_a_rejected_job(journal: Path) -> None:
+    assert explained(journal, "w0!big") == [
         "5 submitted: 9 processors, walltime 3",
         "5 rejected: asks for 9 processors; the platform has 8",
         "20 (the run ended)",
     ]
 
 
-def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
+def test_the_history_of_a_requeued_job(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     workload = Workload().job("a", n=2, s=10, walltime=20).job("b", n=2, s=5, at=4, walltime=6)
     session = Session(plan_for(Gentle), journal=journal)
     FakeBatsim(workload, 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
-    assert told(tmp_path / "run.pbj", "w0!a") == [
+    assert explained(tmp_path / "run.pbj", "w0!a") == [
         (
-            "0 (why it waited is not known: unknown policy 'Gentle'; "
+            "0 (why the job waited is unknown: unknown policy 'Gentle'; "
             f"installed: {', '.join(registry.available())} (or give path/to/file.py:Class))"
         ),
         "0 submitted: 2 processors, walltime 20",
@@ -294,28 +294,28 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
         "4 kill asked for",
         "4 ended: COMPLETED_KILLED, return code -1",
         "4 kill took effect",
-        "4 requeued, goes on as dyn!w0.a.1 with 0.5 s that are no work: so that its parts can be put together again",
+        "4 requeued, continues as dyn!w0.a.1 with 0.5 s that are not work: so that its parts can be put together again",
         "9 started on 0-1: head of the queue",
         "15.5 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "15.5 (the journal has no end: the run was killed, or is still running)",
     ]
 
 
-def test_the_story_of_a_job_with_a_load(tmp_path: Path) -> None:
+def test_the_history_of_a_job_with_a_load(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     session = Session(plan_for(Loader, load_s=4), journal=journal)
     FakeBatsim(Workload().job("a", n=1, s=10), 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
-    assert told(tmp_path / "run.pbj", "w0!a")[1:-1] == [
+    assert explained(tmp_path / "run.pbj", "w0!a")[1:-1] == [
         "0 submitted: 1 processor, walltime none",
-        "0 rejected: goes on as dyn!w0.a.1",
-        ("0 replaced, goes on as dyn!w0.a.1 with 4 s that are no work: so that its parts can be put together again"),
+        "0 rejected: continues as dyn!w0.a.1",
+        ("0 replaced, continues as dyn!w0.a.1 with 4 s that are not work: so that its parts can be put together again"),
         "0 started on 0",
         "14 ended: COMPLETED_SUCCESSFULLY, return code 0",
     ]
 
 
-def test_the_story_of_a_reshaped_job(tmp_path: Path) -> None:
+def test_the_history_of_a_reshaped_job(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     policy = f"{PUSHY}:Narrower"
     workload = Workload().job("a", n=2, s=10, walltime=20).job("b", n=4, s=20, at=1, walltime=30)
@@ -326,8 +326,8 @@ def test_the_story_of_a_reshaped_job(tmp_path: Path) -> None:
     assert [f"{at:g} {text}" for at, text in explain(JournalReader(tmp_path / "run.pbj"), "w0!b", policy)][:-1] == [
         "1 submitted: 4 processors, walltime 30",
         "1 reshaped to 1 processor, times x 4: one is enough",
-        "1 rejected: goes on as dyn!w0.b.1",
-        "1 replaced, goes on as dyn!w0.b.1: so that its parts can be put together again",
+        "1 rejected: continues as dyn!w0.b.1",
+        "1 replaced, continues as dyn!w0.b.1: so that its parts can be put together again",
         "1 started on 1: head of the queue",
         "81 ended: COMPLETED_SUCCESSFULLY, return code 0",
     ]
@@ -339,7 +339,7 @@ def test_unknown_jobs(journal: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", [None, "fcfs"])
-def test_a_job_that_is_missing_because_the_journal_is_cut(journal: Path, policy: str | None) -> None:
+def test_a_job_missing_from_a_truncated_journal(journal: Path, policy: str | None) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: record_ends(raw)[4] + 9])  # the header and two exchanges
     with pytest.raises(
@@ -349,28 +349,28 @@ def test_a_job_that_is_missing_because_the_journal_is_cut(journal: Path, policy:
         explain(JournalReader(journal), "w0!6", policy)
 
 
-def test_explain_survives_a_cut(journal: Path) -> None:
+def test_explain_reads_a_truncated_journal(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
-    assert any("is truncated" in line for line in told(journal, "w0!3"))
+    assert any("is truncated" in line for line in explained(journal, "w0!3"))
 
 
-def test_explain_tells_what_it_knows_when_the_policy_has_changed(
+def test_explain_shows_the_recorded_part_if_the_policy_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = write(tmp_path / "run.pbj", workload=BACKFILL)
     fcfs = plan_for("fcfs").source
     monkeypatch.setattr("pybatsched.session.replay.registry.find", lambda _name, **_trust: fcfs)
-    assert told(journal, "w0!3") == [
+    assert explained(journal, "w0!3") == [
         "2 submitted: 2 processors, walltime 5",
         "2 started on 6-7: backfilled: ends by the shadow time 11.0 of w0!2",
-        "2 (from here on today's policy answers otherwise; why it waited is not known)",
+        "2 (from here on the policy decides differently; why the job waited is unknown)",
         "6 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "20 (the run ended)",
     ]
 
 
-def test_scripted_policies_raise_what_batsim_would_not_survive(tmp_path: Path) -> None:
+def test_scripted_replies_that_would_abort_batsim_are_errors(tmp_path: Path) -> None:
     name = "bad-busy-resource"
     options = {"conversation": recording(name).directory / "conversation.jsonl"}
     session = Session(plan_for(Scripted, **options))
@@ -379,7 +379,7 @@ def test_scripted_policies_raise_what_batsim_would_not_survive(tmp_path: Path) -
             session.handle(request)
 
 
-def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
+def test_the_history_of_a_suspended_job(tmp_path: Path) -> None:
     """It is stopped at 10 for an urgent job, held from 71 on, and goes on at 72."""
     journal = JournalWriter(tmp_path / "run.pbj")
     jobs = Workload().job("a", n=6, s=100, walltime=101, estimate=100)
@@ -388,20 +388,20 @@ def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
     with session.closing_journal():
         FakeBatsim(jobs, 8, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
-    assert told(tmp_path / "run.pbj", "w0!a") == [
+    assert explained(tmp_path / "run.pbj", "w0!a") == [
         "0 submitted: 6 processors, walltime 101",
         "0 started on 0-5: its place in the plan, 0.0, has come",
         "10 kill asked for: preempted for the urgent job w0!u, which needs 7 processors",
         "10 ended: COMPLETED_KILLED, return code -1",
         "10 kill took effect",
-        "10 requeued, goes on as dyn!w0.a.1: so that its parts can be put together again",
+        "10 requeued, continues as dyn!w0.a.1: so that its parts can be put together again",
         "10 not started: suspended for w0!u: resumes at 71.0, when 0-5 are free",
         "71 held on 0-5, to start at 72.0: resumes after 1.0 s of swap-in: the processors it had are free",
         "72 started on 0-5: resumes after 1.0 s of swap-in: the processors it had are free",
         "162 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "162 (the run ended)",
     ]
-    assert told(tmp_path / "run.pbj", "w0!u")[2:4] == [
+    assert explained(tmp_path / "run.pbj", "w0!u")[2:4] == [
         "10 held on 0-4 6-7, to start at 11.0: urgent: 1 regular jobs were preempted, which takes 1.0 s",
         "11 started on 0-4 6-7: urgent: 1 regular jobs were preempted, which takes 1.0 s",
     ]
@@ -416,7 +416,7 @@ def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
         {"record": "reply", "n": 1, "bytes": b"{}", "reasons": 7},
     ],
 )
-def test_records_of_a_stranger_are_checked(record: dict[str, Any], tmp_path: Path) -> None:
+def test_untrusted_records_are_checked(record: dict[str, Any], tmp_path: Path) -> None:
     head = {"record": "header", "format": "pybatsched journal", "version": 1, "policy": "easy"}
     before = [head | {"options": {}, "given": {}, "from_file": {}}, {"record": "request", "n": 1, "bytes": b"{}"}]
     path = tmp_path / "strange.pbj"
@@ -431,7 +431,7 @@ def test_records_of_a_stranger_are_checked(record: dict[str, Any], tmp_path: Pat
 @pytest.mark.parametrize(
     "end", [b"\xc6\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91" * 9000, b"\xd6\xff" * 3]
 )
-def test_sizes_that_a_stranger_announces_are_not_taken_for_granted(end: bytes, tmp_path: Path) -> None:
+def test_sizes_in_an_untrusted_journal_are_checked(end: bytes, tmp_path: Path) -> None:
     head = {"record": "header", "format": "pybatsched journal", "version": 1, "policy": "easy"}
     path = tmp_path / "strange.pbj"
     path.write_bytes(msgpack.packb(head | {"options": {}, "given": {}, "from_file": {}}) + end + bytes(9))
@@ -440,14 +440,14 @@ def test_sizes_that_a_stranger_announces_are_not_taken_for_granted(end: bytes, t
     assert "Traceback" not in done.stderr
 
 
-def test_trust_holds_for_the_id_of_a_part(tmp_path: Path) -> None:
+def test_trust_also_holds_for_the_id_of_a_segment(tmp_path: Path) -> None:
     path = tmp_path / "run.pbj"
     job = {"id": "a", "subtime": 0, "res": 1, "walltime": 20, "profile": "p"}
     content = {"nb_res": 1, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 5}}}
     (tmp_path / "w.json").write_text(json.dumps(content))
     policy = f"{PUSHY}:Loader"
-    words = ("--procs", "1", "-w", "w.json", "--policy", policy, "--journal", str(path), "-q")
-    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    args = ("--procs", "1", "-w", "w.json", "--policy", policy, "--journal", str(path), "-q")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     whole = run_cli("explain", str(path), "w0!a", "--trust")
     part = run_cli("explain", str(path), "dyn!w0.a.1", "--trust")
     assert (whole.returncode, part.returncode) == (0, 0)

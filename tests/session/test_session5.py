@@ -1,4 +1,4 @@
-"""A session with Batsim 5: its journal can be replayed and explained, and what it cannot say is told by name."""
+"""A session with Batsim 5: its journal is replayed and explained, and unsupported decisions are errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def journalled(path: Path, policy: str | type[Policy], workload: Workload, **opt
         return FakeBatsim(workload, 4, batsim=5).run(session.handle)
 
 
-def test_the_hello_asks_for_what_the_policy_needs() -> None:
+def test_the_hello_requests_the_features_of_the_policy() -> None:
     hello = read_hello(Session(plan_for("easy")).handle(write_greeting("")))
     assert hello == Hello("pybatsched", pybatsched.__version__, Features(forward_profiles_on_job_submission=True))
     hello = read_hello(Session(plan_for("ujfb")).handle(write_greeting("")))
@@ -53,15 +53,15 @@ def test_options_come_with_the_greeting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "part"),
     [
         ("no JSON", "the text behind Batsim's -s ENDPOINT is not a JSON object"),
         ('{"policy": "easy"}', "requests policy 'easy'"),
         ('{"ordre": "sjf"}', r"unknown option 'ordre' .from the text behind Batsim's -s ENDPOINT"),
     ],
 )
-def test_wrong_options_name_their_source(text: str, word: str) -> None:
-    with pytest.raises(InputError, match=word):
+def test_wrong_options_name_their_source(text: str, part: str) -> None:
+    with pytest.raises(InputError, match=part):
         FakeBatsim(CROWDED, 4, {"sched-config": text}, batsim=5).run(Session(plan_for("fcfs")).handle)
 
 
@@ -91,7 +91,7 @@ def test_unrequested_notes_are_not_kept() -> None:
 
 
 def test_explain_joins_continued_jobs_without_metadata_for_batsim(tmp_path: Path) -> None:
-    """The same story as with Batsim 4, word by word."""
+    """The same history as with Batsim 4."""
     for batsim in (4, 5):
         session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / f"{batsim}.pbj"), keeps_notes=True)
         with session.closing_journal():
@@ -99,20 +99,20 @@ def test_explain_joins_continued_jobs_without_metadata_for_batsim(tmp_path: Path
             fake = FakeBatsim(CROWDED, 4, config, batsim=batsim).run(session.handle)
     assert fake.jobs["dyn!w0.a.1"].metadata == ""
     assert session.notes["dyn!w0.a.1"].startswith("parent=w0!a")
-    told: list[Callable[[JournalReader], object]] = [
+    received: list[Callable[[JournalReader], object]] = [
         lambda reader: explain(reader, "w0!a"),
         lambda reader: explain(reader, "w0!b"),
         job_histories,
         lambda reader: why_not_earlier(reader, "w0!b"),
     ]
-    for ask in told:
+    for ask in received:
         four, five = (ask(JournalReader(tmp_path / f"{batsim}.pbj")) for batsim in (4, 5))
         assert four == five
     assert any("dyn!w0.a.1" in text for _, text in explain(JournalReader(tmp_path / "5.pbj"), "w0!a"))
 
 
 class Asks(Policy):
-    """Asks for energy, which Batsim 5 does not tell."""
+    """Asks for energy, which Batsim 5 does not report."""
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         return [d.Query({"consumed_energy": {}})]
@@ -121,37 +121,39 @@ class Asks(Policy):
         raise AssertionError
 
 
-def test_what_cannot_be_said_is_the_policys_mistake_by_name(tmp_path: Path) -> None:
-    said: list[str] = []
-    session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=said.append)
+def test_decisions_that_batsim_5_lacks_are_policy_errors(tmp_path: Path) -> None:
+    messages: list[str] = []
+    session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=messages.append)
     with pytest.raises(PolicyError, match="Batsim 5 does not support Query"), session.closing_journal():
         FakeBatsim(CROWDED, 4, batsim=5).run(session.handle)
-    assert said == ["policy Asks has on_answer, which is never called: Batsim 5 has no queries (of energy, say)"]
+    assert messages == [
+        "policy Asks has on_answer, which is never called: Batsim 5 has no queries (for example of energy)"
+    ]
     *_, last = JournalReader(tmp_path / "run.pbj").exchanges()
     assert last.error is not None
     assert "Query" in last.error[1]
 
 
 def test_features_that_batsim_5_lacks_are_reported_at_the_start() -> None:
-    said: list[str] = []
-    Session(plan_for("ujfb"), say=said.append).handle(write_greeting(""))
-    text, crash = said
+    messages: list[str] = []
+    Session(plan_for("ujfb"), say=messages.append).handle(write_greeting(""))
+    text, crash = messages
     assert "segmentation fault" in crash
     assert text.startswith("policy ujfb may continue jobs under other ids, and Batsim 5 stores no job metadata")
-    said.clear()
-    Session(plan_for("easy"), say=said.append).handle(write_greeting(""))
-    Session(plan_for("ujfb"), say=said.append, keeps_notes=True).handle(write_greeting(""))
-    assert said == []
+    messages.clear()
+    Session(plan_for("easy"), say=messages.append).handle(write_greeting(""))
+    Session(plan_for("ujfb"), say=messages.append, keeps_notes=True).handle(write_greeting(""))
+    assert messages == []
 
 
 @pytest.mark.parametrize("batsim", [4, 5])
-def test_a_part_of_a_job_is_explained_by_the_story_of_the_job(batsim: int, tmp_path: Path) -> None:
+def test_a_segment_is_explained_by_the_history_of_its_job(batsim: int, tmp_path: Path) -> None:
     session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / "run.pbj"))
     with session.closing_journal():
         FakeBatsim(CROWDED, 4, {"dynamic-jobs-enabled": True}, batsim=batsim).run(session.handle)
     whole, of_part = (explain(JournalReader(tmp_path / "run.pbj"), name) for name in ("w0!a", "dyn!w0.a.1"))
     assert of_part == whole
-    assert any("goes on as dyn!w0.a.1" in text for _, text in whole)
+    assert any("continues as dyn!w0.a.1" in text for _, text in whole)
 
 
 @pytest.mark.parametrize(
@@ -159,23 +161,23 @@ def test_a_part_of_a_job_is_explained_by_the_story_of_the_job(batsim: int, tmp_p
 )
 def test_a_wrong_first_message_names_both_protocols(raw: bytes, tmp_path: Path) -> None:
     session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
-    with pytest.raises(RemoteProtocolError) as told, session.closing_journal():
+    with pytest.raises(RemoteProtocolError) as message, session.closing_journal():
         session.handle(raw)
-    text = str(told.value)
+    text = str(message.value)
     assert text.startswith("message 1: expected a JSON object (Batsim 3.1 to 4.2), or the greeting of Batsim 5")
     assert text.endswith(f", {len(raw)} bytes")
     (only,) = JournalReader(tmp_path / "run.pbj").exchanges()
     assert only.error == ("RemoteProtocolError", text)
 
 
-def test_a_greeting_may_not_be_too_large_nor_of_another_code() -> None:
+def test_a_greeting_that_is_too_large_or_not_utf_8_is_rejected() -> None:
     with pytest.raises(RemoteProtocolError, match="message 1: 1004 bytes; expected at most 100"):
         Session(plan_for("easy"), max_bytes=100).handle(write_greeting("x" * 1000))
     with pytest.raises(RemoteProtocolError, match="message 1: .*UTF-8"):
         Session(plan_for("easy")).handle(b"\x01\0\0\0\xff")
 
 
-def test_a_second_greeting_is_no_message() -> None:
+def test_a_second_greeting_is_rejected() -> None:
     session = Session(plan_for("easy"))
     session.handle(write_greeting(""))
     with pytest.raises(RemoteProtocolError, match="message 2: expected a JSON object"):
@@ -183,8 +185,8 @@ def test_a_second_greeting_is_no_message() -> None:
 
 
 @pytest.mark.parametrize("name", ["basic", "calls", "dynamic", "features-reject", "kill"])
-def test_easy_hears_what_batsim_said_to_another_scheduler(name: str) -> None:
-    """Until the first job that easy has started and the other has not, or the reverse; all of it is understood."""
+def test_easy_reads_recorded_messages_to_another_scheduler(name: str) -> None:
+    """Up to the first job that only one of the two schedulers has started; all messages are read."""
     (recording,) = (one for one in recordings5() if one.name == name)
     requests = [raw for sender, raw in recording.records if sender == "batsim"]
     session = Session(plan_for("easy"))
@@ -194,7 +196,7 @@ def test_easy_hears_what_batsim_said_to_another_scheduler(name: str) -> None:
     assert session.engine.began
 
 
-def test_a_journal_with_a_garbled_hello_is_explained_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_journal_with_an_invalid_hello_is_explained_up_to_it(tmp_path: Path) -> None:
     session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
     greeting = write_greeting("")
     hello = session.handle(greeting)

@@ -1,4 +1,4 @@
-"""Why a job did not start earlier: its reservation, the jobs that held the processors, and the id that was meant."""
+"""Why a job did not start earlier: its reservation, the jobs that held processors, and suggestions for wrong ids."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path / "run.pbj"
 
 
-def told(path: Path, job: str) -> list[str]:
+def explained(path: Path, job: str) -> list[str]:
     return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
 # --- the reservation of EASY's head ---
 
 
-def test_the_head_of_easy_tells_its_reservation(journal: Path) -> None:
+def test_the_first_waiting_job_of_easy_shows_its_reservation(journal: Path) -> None:
     """It comes at 1, when a is expected to end at 10; a ends at 8."""
-    assert told(journal, "w0!b") == [
+    assert explained(journal, "w0!b") == [
         "1 submitted: 4 processors, walltime 6",
         f"1 not started: {HEAD}, 1 are free; reserved: 4 processors at 10.0, of 4 free then",
         "6 ... passed over 4 more times",
@@ -71,16 +71,18 @@ def test_the_head_of_easy_tells_its_reservation(journal: Path) -> None:
     ]
 
 
-def test_a_reservation_leaves_some_processors_to_others(tmp_path: Path) -> None:
+def test_a_reservation_leaves_extra_processors_to_others(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=4, s=8, walltime=10).job("b", n=3, s=5, at=1, walltime=5)
     record(tmp_path / "run.pbj", jobs, 4)
-    assert told(tmp_path / "run.pbj", "w0!b")[1].endswith(" 0 are free; reserved: 3 processors at 10.0, of 4 free then")
+    assert explained(tmp_path / "run.pbj", "w0!b")[1].endswith(
+        " 0 are free; reserved: 3 processors at 10.0, of 4 free then"
+    )
 
 
-def test_there_is_no_reservation_behind_a_job_without_an_estimate(tmp_path: Path) -> None:
+def test_there_is_no_reservation_after_a_job_without_an_estimate(tmp_path: Path) -> None:
     record(tmp_path / "run.pbj", Workload().job("a", n=4, s=8).job("b", n=3, s=5, at=1, walltime=5), 4)
     expected = "needs 3 processors, 0 are free; no reservation: no known end gives it enough"
-    assert told(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
+    assert explained(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
 
 
 # --- the id that was meant ---
@@ -88,13 +90,13 @@ def test_there_is_no_reservation_behind_a_job_without_an_estimate(tmp_path: Path
 
 @pytest.mark.parametrize("more", [(), ("--why-not-earlier",)])
 @pytest.mark.parametrize("job", ["b", "w7!b"])
-def test_an_id_without_its_workload_is_offered_with_it(job: str, more: tuple[str, ...], journal: Path) -> None:
+def test_an_id_without_its_workload_gets_a_suggestion(job: str, more: tuple[str, ...], journal: Path) -> None:
     done = run_cli("explain", str(journal), job, *more)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"pybatsched: {journal}: unknown job {job!r}; did you mean 'w0!b'?\n"
 
 
-def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
+def test_all_workloads_with_the_id_are_suggested(tmp_path: Path) -> None:
     for name in ("x.json", "y.json"):
         (tmp_path / name).write_text(
             '{"nb_res": 4, "jobs": [{"id": "23", "subtime": 0, "res": 1, "profile": "d"}],'
@@ -107,7 +109,7 @@ def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ask", [explain, why_not_earlier])
-def test_nothing_is_offered_where_nothing_is_alike(ask: object, journal: Path) -> None:
+def test_there_is_no_suggestion_without_a_similar_id(ask: object, journal: Path) -> None:
     assert callable(ask)
     with pytest.raises(InputError, match=r"unknown job 'w0!bb'; the journal has \d+ jobs, w0!\w+ to w0!\w+$"):
         ask(JournalReader(journal), "w0!bb")
@@ -160,7 +162,7 @@ def test_a_journal_in_a_pipe_is_read_once(journal: Path) -> None:
         assert (done.returncode, done.stdout) == (code, told_of)
 
 
-# --- who held the processors ---
+# --- jobs that held the processors ---
 
 
 def test_jobs_that_held_the_processors_are_listed(journal: Path) -> None:
@@ -178,7 +180,7 @@ def test_jobs_that_held_the_processors_are_listed(journal: Path) -> None:
 
 
 def test_times_of_a_log_are_exact_to_the_tick(tmp_path: Path) -> None:
-    """Logs count from 1970 on: six digits of that are a fortnight."""
+    """Logs count from 1970 on: with six digits, times are rounded to weeks."""
     at = 1e9 + 0.25
     jobs = Workload().job("a", n=3, s=8.5, at=at, walltime=10).job("b", n=4, s=5, at=at + 1, walltime=6)
     record(tmp_path / "run.pbj", jobs, 4)
@@ -207,7 +209,7 @@ def test_unused_free_processors_are_reported(journal: Path) -> None:
     ]
 
 
-def test_one_that_did_not_wait_and_one_that_was_rejected(tmp_path: Path) -> None:
+def test_jobs_that_did_not_wait_or_were_rejected(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=3, s=8, walltime=10).job("big", n=9, s=5, at=1, walltime=5)
     record(tmp_path / "run.pbj", jobs, 4)
     path = str(tmp_path / "run.pbj")
@@ -230,7 +232,7 @@ def test_a_truncated_journal_has_a_note(journal: Path) -> None:
     assert [(one.job_id, one.ended_at) for one in wait.holders] == [("w0!a", math.inf), ("w0!c", math.inf)]
 
 
-def test_processors_that_are_away_are_not_free(tmp_path: Path) -> None:
+def test_unavailable_processors_are_not_free(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=1, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
     away = [(1, e.MACHINES_UNAVAILABLE, "2-3"), (9, e.MACHINES_AVAILABLE, "2-3")]
     record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
@@ -238,7 +240,7 @@ def test_processors_that_are_away_are_not_free(tmp_path: Path) -> None:
     assert (wait.free, wait.ended_at) == ([(2, 1)], 9)
 
 
-def test_processors_that_are_away_under_a_job_are_not_free_once(tmp_path: Path) -> None:
+def test_unavailable_processors_of_a_running_job_are_not_counted_twice(tmp_path: Path) -> None:
     """One of the two that a has goes away with another one: of four, one is free until a ends, and then two."""
     jobs = Workload().job("a", n=2, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
     away = [(1, e.MACHINES_UNAVAILABLE, "1-2"), (25, e.MACHINES_AVAILABLE, "1-2")]
@@ -261,14 +263,14 @@ def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: P
     def starts(at: float, job_id: str, procs: str) -> d.ExecuteJob:
         return d.ExecuteJob(job_id, IntervalSet.parse(procs), timestamp=at)
 
-    said: list[tuple[float, list[e.Event], list[d.Decision]]] = [
+    messages: list[tuple[float, list[e.Event], list[d.Decision]]] = [
         (0, [e.SimulationBegins(n_compute=4, timestamp=0)], []),
         (1, [came(1, "w0!a", 2), came(1, "w0!b", 2)], [starts(1, "w0!a", "0-1"), starts(1, "w0!b", "1-2")]),
         (2, [came(2, "w0!c", 4)], []),
         (10, [ends(10, "w0!b")], []),
         (20, [ends(20, "w0!a")], [starts(20, "w0!c", "0-3")]),
     ]
-    for n, (now, events, decisions) in enumerate(said, 1):
+    for n, (now, events, decisions) in enumerate(messages, 1):
         journal.request(n, v4.encode_events(Message(now, tuple(events))), 2**20)
         journal.reply(n, v4.encode_decisions(Message(now, tuple(decisions))), [""] * len(decisions))
     journal.close()
@@ -276,7 +278,7 @@ def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: P
     assert (wait.free, wait.ended_at) == ([(2, 1), (10, 2)], 20)
 
 
-def test_a_requeued_job_waits_until_its_first_start_and_holds_under_its_own_name(tmp_path: Path) -> None:
+def test_a_requeued_job_waits_until_its_first_start_and_keeps_its_id(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=2, s=10, walltime=20).job("b", n=2, s=5, at=4, walltime=6)
     jobs.job("c", n=2, s=5, at=5, walltime=6)
     ran = record(tmp_path / "run.pbj", jobs, 2, Gentle, config={"dynamic-jobs-enabled": True}).jobs
@@ -289,7 +291,7 @@ def test_a_requeued_job_waits_until_its_first_start_and_holds_under_its_own_name
     assert last.holders == [Holder("w0!a", IntervalSet.parse("0-1"), 5.0, how, submitted_at=0.0, ended_at=11.5)]
 
 
-def test_many_holders_are_summed_up(tmp_path: Path) -> None:
+def test_many_jobs_that_hold_processors_are_summarised(tmp_path: Path) -> None:
     jobs = Workload()
     for number in range(25):
         jobs.job(number, n=1, s=100 + number, walltime=200)
@@ -299,8 +301,8 @@ def test_many_holders_are_summed_up(tmp_path: Path) -> None:
     assert lines[-2] == f"and 5 more, with {sum(range(99, 104)):,} processor-seconds in all"
 
 
-def test_a_policy_that_answers_otherwise_is_not_believed(journal: Path) -> None:
-    """FCFS does not start c at 2: from there on it knows nothing."""
+def test_reasons_end_where_the_replayed_policy_differs(journal: Path) -> None:
+    """FCFS does not start c at 2: from then on reasons are unknown."""
     done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier", "--policy", "fcfs")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[2:4] == [
@@ -319,8 +321,8 @@ def recorded(path: Path, workload: Workload, n_procs: int, policy: str, **option
     return path
 
 
-def test_only_the_partition_counts_that_it_waited_in(tmp_path: Path) -> None:
-    """Four of eight processors are kept for jobs that hold others up: free as they are, they are not for b."""
+def test_only_processors_of_the_partition_of_the_job_count(tmp_path: Path) -> None:
+    """Four of eight processors are reserved for redirected jobs: although free, b cannot use them."""
     jobs = Workload().job("a", n=3, s=30, walltime=40).job("b", n=2, s=5, at=1, walltime=6)
     path = recorded(tmp_path / "run.pbj", jobs, 8, "redirection", group_size=4)
     assert run_cli("explain", str(path), "w0!b", "--why-not-earlier").stdout.splitlines() == [
@@ -341,8 +343,8 @@ URGENT = (
 )
 
 
-def test_what_is_held_for_it_is_not_free_for_it(tmp_path: Path) -> None:
-    """a is swapped out for u, which takes three seconds: meanwhile its processors are nobody else's."""
+def test_processors_held_for_the_job_are_not_free(tmp_path: Path) -> None:
+    """a is swapped out for u, which takes three seconds: during them its processors are not free."""
     path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
     lines = run_cli("explain", str(path), "w0!u", "--why-not-earlier").stdout.splitlines()
     assert lines[1].startswith("started on 0-3 at 23, 3 s later")
@@ -389,7 +391,7 @@ CROWDS = st.lists(
 def test_waits_agree_with_the_schedule(
     crowd: list[tuple[int, int, int, int]], policy: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The holders are those that the simulator has run meanwhile, and with the free ones they are the whole machine."""
+    """The listed jobs are those that ran during the wait, and together with free processors they fill the machine."""
     path = tmp_path_factory.mktemp("run") / "run.pbj"
     jobs = Workload()
     for number, (n, s, at, more) in enumerate(crowd):

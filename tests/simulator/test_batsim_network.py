@@ -1,4 +1,4 @@
-"""Jobs that communicate beside the real Batsim: the same messages to random schedulers, to the last digit."""
+"""Jobs that communicate, compared with the real Batsim: the same messages to random schedulers, to the last digit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 from support.beside import SIMULATE, comparable, play
-from support.networks import KINDS, NetworkFuzzer, communicating_workload, random_platform
+from support.fuzzer import Fuzzer, random_workload
+from support.networks import (
+    KINDS,
+    N_PROCS,
+    EnergyFuzzer,
+    NetworkFuzzer,
+    communicating_workload,
+    random_platform,
+    with_pstates,
+)
+from support.replying import DROP_IN
 from support.simulated import same_but_for_halves
 
 pytestmark = pytest.mark.batsim
@@ -16,7 +26,7 @@ pytestmark = pytest.mark.batsim
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(30))
-def test_random_schedulers_hear_the_same_from_both(kind: str, seed: int, tmp_path: Path) -> None:
+def test_random_schedulers_get_the_same_messages_from_both(kind: str, seed: int, tmp_path: Path) -> None:
     dice = random.Random(f"{kind} {seed}")
     (tmp_path / "platform.xml").write_text(random_platform(dice, kind))
     (tmp_path / "w.json").write_text(json.dumps(communicating_workload(seed, dice.randint(1, 40))))
@@ -24,6 +34,44 @@ def test_random_schedulers_hear_the_same_from_both(kind: str, seed: int, tmp_pat
     if dice.random() < 0.6:
         args.pop()
     theirs, mine = (NetworkFuzzer(seed, sharing=len(args) > 4) for _ in range(2))
+    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    my_code = play([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
+    assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
+    assert (my_code == 0) == (code == 0)
+    if code == 0:
+        same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(100, 103))
+def test_delays_on_slow_links(kind: str, seed: int, tmp_path: Path) -> None:
+    """No job communicates, but the messages of Batsim take time: the drop-in does the same by default."""
+    dice = random.Random(f"{kind} {seed}")
+    (tmp_path / "platform.xml").write_text(random_platform(dice, kind))
+    (tmp_path / "w.json").write_text(json.dumps(random_workload(seed, dice.randint(1, 40), N_PROCS)))
+    args = ["-p", "platform.xml", "-w", "w.json", "-q"]
+    theirs, mine = (Fuzzer(seed) for _ in range(2))
+    codes = [
+        play([*program, *args, "-e", prefix], tmp_path, fuzzer)
+        for program, prefix, fuzzer in ((["batsim"], "theirs", theirs), ([*DROP_IN], "mine", mine))
+    ]
+    assert codes[0] == codes[1]
+    assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
+    if codes[0] == 0:
+        same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(200, 205))
+def test_speeds_and_energy(kind: str, seed: int, tmp_path: Path) -> None:
+    """Speeds change under running tasks, and the load that results draws power."""
+    dice = random.Random(f"{kind} {seed}")
+    (tmp_path / "platform.xml").write_text(with_pstates(random_platform(dice, kind)))
+    (tmp_path / "w.json").write_text(json.dumps(communicating_workload(seed, dice.randint(1, 30))))
+    args = ["-p", "platform.xml", "-w", "w.json", "-E", "--enable-compute-sharing"]
+    if dice.random() < 0.6:
+        args.pop()
+    theirs, mine = (EnergyFuzzer(seed, sharing=len(args) > 5) for _ in range(2))
     code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
     my_code = play([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]

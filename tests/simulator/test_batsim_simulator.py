@@ -34,7 +34,7 @@ CASES += [("sharing", seed) for seed in range(15)] + [("energy", seed) for seed 
 
 @pytest.mark.parametrize("clock", [AUTO, SIMGRID])
 @pytest.mark.parametrize(("mode", "seed"), CASES)
-def test_random_schedulers_hear_the_same_from_both(mode: str, seed: int, clock: str, tmp_path: Path) -> None:
+def test_random_schedulers_get_the_same_messages_from_both(mode: str, seed: int, clock: str, tmp_path: Path) -> None:
     dice = random.Random(seed + 1000)
     n_procs = 4 if mode == "energy" else 8
     (tmp_path / "platform.xml").write_text((ENERGY if mode == "energy" else PLATFORM).read_text())

@@ -1,4 +1,4 @@
-"""Files of external events in Batsim 5's words, and back."""
+"""Files of external events converted to Batsim 5's format and back."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_event_in_data_has_the_time_of_the_one_around_it() -> None:
 
 
 @pytest.mark.parametrize("data", ["some data", "", "[1]", "3", '{"a": 1}', '{"type": 3}', '{"type": NaN}', None, {}])
-def test_other_data_is_no_event(data: Any) -> None:
+def test_other_data_is_not_converted_to_an_event(data: Any) -> None:
     event = {"type": "generic", "timestamp": 1, "data": data}
     assert external_events.from_batsim5(event) is event
     assert external_events.from_batsim5(external_events.to_batsim5(event)) == event
@@ -102,7 +102,7 @@ def test_other_data_is_no_event(data: Any) -> None:
         optional={"data": st.text(max_size=3) | st.integers(), "é": st.lists(st.none() | st.booleans(), max_size=2)},
     )
 )
-def test_every_event_comes_back(event: dict[str, Any]) -> None:
+def test_every_event_is_unchanged_after_conversion_and_back(event: dict[str, Any]) -> None:
     made = external_events.to_batsim5(event)
     assert made["type"] == "generic"
     assert isinstance(made["data"], str)

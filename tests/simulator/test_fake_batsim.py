@@ -1,4 +1,4 @@
-"""The fake Batsim of `pybatsched.testing` refuses the jobs that Batsim refuses in a workload file."""
+"""The fake Batsim of `pybatsched.testing` rejects the jobs that Batsim rejects in a workload file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pybatsched.testing import Workload, run_policy
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "message"),
     [
         ({"s": 0}, 'the workload: profile "d0", field delay: expected more than 0 seconds, found 0'),
         ({"s": -1.5}, 'the workload: profile "d-1.5", field delay: expected more than 0 seconds, found -1.5'),
@@ -23,14 +23,14 @@ from pybatsched.testing import Workload, run_policy
         ({"n": "2"}, 'the workload: job "a", field res: expected a whole number of processors, 0 or more, found "2"'),
     ],
 )
-def test_a_job_that_batsim_refuses(job: dict[str, Any], said: str) -> None:
+def test_a_job_that_batsim_rejects_is_rejected(job: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         run_policy("fcfs", Workload().job("a", **({"n": 1, "s": 10} | job)), n_procs=4)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("n_procs", ["4", 4.0, None])
-def test_a_number_of_processors_that_is_none(n_procs: Any) -> None:
+def test_an_invalid_number_of_processors_is_rejected(n_procs: Any) -> None:
     with pytest.raises(InputError, match=r"n_procs is .*; expected a whole number of processors"):
         run_policy("fcfs", Workload().job("a", n=1, s=1), n_procs=n_procs)
 

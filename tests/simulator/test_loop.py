@@ -1,4 +1,4 @@
-"""The order of things at one instant, rule by rule."""
+"""The order of events at one instant, rule by rule."""
 
 from __future__ import annotations
 
@@ -8,87 +8,87 @@ from pybatsched.simulator.loop import HALT, SAME_INSTANT_S, Loop, Process
 
 
 class Stage:
-    """A loop that notes what happens, and when the server looked."""
+    """A loop that records notices, and when the server looked."""
 
     def __init__(self) -> None:
-        self.heard: list[Any] = []
+        self.received: list[Any] = []
         self.looks: list[Any] = []
         self.loop = Loop(self.look)
 
     def handle(self, notice: Any) -> None:
-        self.heard.append((self.loop.now, notice))
+        self.received.append((self.loop.now, notice))
         if callable(notice):
             notice()
 
     def look(self) -> None:
-        self.looks.append(self.heard[-1][1])
+        self.looks.append(self.received[-1][1])
 
-    def says(self, *words: Any) -> Process:
+    def posts(self, *items: Any) -> Process:
         """Sleep until floats, post anything else."""
-        for word in words:
-            yield word if isinstance(word, float) else (self.handle, word)
+        for item in items:
+            yield item if isinstance(item, float) else (self.handle, item)
 
     def run(self, *processes: Process) -> list[Any]:
         for process in processes:
             self.loop.spawn(process)
         self.loop.run()
-        return [notice for _, notice in self.heard]
+        return [notice for _, notice in self.received]
 
 
 def test_notices_are_delivered_first_in_first_out() -> None:
     stage = Stage()
-    assert stage.run(stage.says("a1", "a2"), stage.says("b1", "b2")) == ["a1", "b1", "a2", "b2"]
+    assert stage.run(stage.posts("a1", "a2"), stage.posts("b1", "b2")) == ["a1", "b1", "a2", "b2"]
 
 
-def test_what_a_sender_posts_next_is_not_seen_when_the_server_looks() -> None:
+def test_the_server_does_not_yet_see_the_next_notice_of_a_sender() -> None:
     """It looks when the mailbox is empty: between two notices of one sender, not between those of two."""
     stage = Stage()
-    stage.run(stage.says("first", "second"))
+    stage.run(stage.posts("first", "second"))
     assert stage.looks == ["first", "second"]
     stage = Stage()
-    stage.run(stage.says("first"), stage.says("other"))
+    stage.run(stage.posts("first"), stage.posts("other"))
     assert stage.looks == ["other"]
 
 
 def test_equal_instants_wake_in_the_order_in_which_waits_began() -> None:
     stage = Stage()
-    processes = stage.says(1.0, 3.0, "early"), stage.says(3.0, "first"), stage.says(2.0, 3.0, "late")
+    processes = stage.posts(1.0, 3.0, "early"), stage.posts(3.0, "first"), stage.posts(2.0, 3.0, "late")
     assert stage.run(*processes) == ["first", "early", "late"]
 
 
 def test_all_woken_processes_post_before_any_delivery() -> None:
     stage = Stage()
-    stage.run(stage.says(5.0, "a"), stage.says(5.0, "b"))
+    stage.run(stage.posts(5.0, "a"), stage.posts(5.0, "b"))
     assert stage.looks == ["b"]
-    assert [now for now, _ in stage.heard] == [5.0, 5.0]
+    assert [now for now, _ in stage.received] == [5.0, 5.0]
 
 
-def test_instants_a_rounding_error_apart_are_one() -> None:
+def test_instants_that_differ_by_a_rounding_error_are_equal() -> None:
     stage = Stage()
-    stage.run(stage.says(0.1 + 0.2, "sum"), stage.says(0.3, "decimal"))
-    assert stage.heard == [(0.3, "sum"), (0.3, "decimal")]
+    stage.run(stage.posts(0.1 + 0.2, "sum"), stage.posts(0.3, "decimal"))
+    assert stage.received == [(0.3, "sum"), (0.3, "decimal")]
     stage = Stage()
-    stage.run(stage.says(1.0 + 2 * SAME_INSTANT_S, "later"), stage.says(1.0, "sooner"))
-    assert [notice for _, notice in stage.heard] == ["sooner", "later"]
+    stage.run(stage.posts(1.0 + 2 * SAME_INSTANT_S, "later"), stage.posts(1.0, "sooner"))
+    assert [notice for _, notice in stage.received] == ["sooner", "later"]
 
 
-def test_an_instant_that_is_not_in_the_future_does_not_make_one_wait() -> None:
+def test_waiting_for_a_past_instant_continues_immediately() -> None:
     stage = Stage()
-    stage.run(stage.says(4.0, 2.0, 4.0, "now"))
-    assert stage.heard == [(4.0, "now")]
+    stage.run(stage.posts(4.0, 2.0, 4.0, "now"))
+    assert stage.received == [(4.0, "now")]
 
 
-def test_the_sender_goes_on_before_what_its_notice_started() -> None:
-    """So the decision that follows a kill overtakes the kill's answer."""
+def test_a_sender_continues_before_the_processes_it_started() -> None:
+    """So the decision after a kill comes before the answer to the kill."""
     stage = Stage()
 
     def start() -> None:
-        stage.loop.spawn(stage.says("child"))
+        stage.loop.spawn(stage.posts("child"))
 
-    assert stage.run(stage.says(start, "next"))[1:] == ["next", "child"]
+    assert stage.run(stage.posts(start, "next"))[1:] == ["next", "child"]
 
 
-def test_a_sleeper_is_woken_by_an_alarm_in_the_place_its_wait_has() -> None:
+def test_an_alarm_wakes_a_process_in_the_order_of_its_wait() -> None:
     stage = Stage()
     loop = stage.loop
 
@@ -102,13 +102,13 @@ def test_a_sleeper_is_woken_by_an_alarm_in_the_place_its_wait_has() -> None:
 
     process = sleeper()
     loop.wake_at(alarm(process), 2.0, loop.next_wait())
-    assert stage.run(process, stage.says(2.0, "later")) == ["awake", "later"]
-    assert stage.heard[0] == (2.0, "awake")
+    assert stage.run(process, stage.posts(2.0, "later")) == ["awake", "later"]
+    assert stage.received[0] == (2.0, "awake")
 
 
-def test_a_closed_process_does_nothing_any_more() -> None:
+def test_a_closed_process_does_nothing() -> None:
     stage = Stage()
-    victim = stage.says(3.0, "never")
+    victim = stage.posts(3.0, "never")
 
     def killer() -> Process:
         yield 1.0
@@ -119,25 +119,25 @@ def test_a_closed_process_does_nothing_any_more() -> None:
     assert stage.loop.now == 3.0
 
 
-def test_a_process_may_halt_the_loop_and_go_on_as_if_nothing_had_been() -> None:
-    def halts(stage: Stage, *words: Any) -> Process:
+def test_pausing_the_loop_does_not_change_the_order_of_events() -> None:
+    def halts(stage: Stage, *items: Any) -> Process:
         yield HALT
-        yield from stage.says(*words)
+        yield from stage.posts(*items)
 
     def all_of(stage: Stage, is_halting: bool) -> list[Process]:
-        late = halts(stage, "late") if is_halting else stage.says("late")
-        middle = halts(stage, "b1", "b2") if is_halting else stage.says("b1", "b2")
-        return [stage.says("a1", lambda: stage.loop.spawn(late), 3.0, "a2"), middle, stage.says("c1", 2.0, "c2")]
+        late = halts(stage, "late") if is_halting else stage.posts("late")
+        middle = halts(stage, "b1", "b2") if is_halting else stage.posts("b1", "b2")
+        return [stage.posts("a1", lambda: stage.loop.spawn(late), 3.0, "a2"), middle, stage.posts("c1", 2.0, "c2")]
 
     plain, halting = Stage(), Stage()
     plain.run(*all_of(plain, is_halting=False))
     halting.run(*all_of(halting, is_halting=True))
-    words = [word for _, word in halting.heard]
-    assert words == []  # b halted it, and c has not begun before b has gone on
+    items = [item for _, item in halting.received]
+    assert items == []  # b paused it, and c has not started before b continued
     halting.loop.run()
-    assert [word for _, word in halting.heard if isinstance(word, str)] == ["a1", "b1", "c1"]
+    assert [item for _, item in halting.received if isinstance(item, str)] == ["a1", "b1", "c1"]
     halting.loop.run()
-    told = [(at, word) for at, word in halting.heard if isinstance(word, str)]
-    assert told == [(at, word) for at, word in plain.heard if isinstance(word, str)]
-    assert [word for _, word in told] == ["a1", "b1", "c1", "b2", "late", "c2", "a2"]
+    shown = [(at, item) for at, item in halting.received if isinstance(item, str)]
+    assert shown == [(at, item) for at, item in plain.received if isinstance(item, str)]
+    assert [item for _, item in shown] == ["a1", "b1", "c1", "b2", "late", "c2", "a2"]
     assert [look for look in halting.looks if isinstance(look, str)] == [w for w in plain.looks if isinstance(w, str)]

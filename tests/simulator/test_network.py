@@ -1,8 +1,10 @@
-"""Jobs that communicate: lengths worked out by hand, kills and walltimes in the middle, and what is refused."""
+"""Jobs that communicate: durations worked out by hand, kills and walltimes during transfers, and errors."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,18 @@ import msgspec
 import pytest
 from support.simulated import rows
 
-from pybatsched.cli import build_parser, main
+from pybatsched.cli import batsim, build_parser, main
 from pybatsched.cli.simulate import read_scenario
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.live import batsim_options
+from pybatsched.platform.xml import read as read_platform
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.work.profiles import AllPairs
 from pybatsched.simulator.world import Refusal
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
@@ -69,8 +75,8 @@ def run(folder: Path, decide: Decide, *options: str) -> tuple[dict[str, dict[str
         seen.extend(events)
         return now, [msgspec.structs.replace(decision, timestamp=now) for decision in decide(now, events)]
 
-    words = ["simulate", "-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--external", "--quiet"]
-    scenario = read_scenario(build_parser().parse_args([*words, *options]))
+    args = ["simulate", "-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--external", "--quiet"]
+    scenario = read_scenario(build_parser().parse_args([*args, *options]))
     assert Simulation(scenario, scheduler, Outputs(str(folder / "out"))).run()
     return {row["job_id"]: row for row in rows(folder / "out_jobs.csv")}, seen
 
@@ -112,7 +118,7 @@ HOMOGENEOUS = "parallel_homogeneous"
         ({"type": "composed", "repeat": 2, "seq": ["delay", "com"]}, 2, 2 * (3 + 1.002)),
     ],
 )
-def test_lengths(profile: dict[str, Any], n: int, expected_s: float, tmp_path: Path) -> None:
+def test_durations_of_communicating_jobs(profile: dict[str, Any], n: int, expected_s: float, tmp_path: Path) -> None:
     parts = {"delay": {"type": "delay", "delay": 3}, "com": {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}}
     write(tmp_path, (n, profile), profiles=parts)
     jobs, _ = run(tmp_path, starting(f"0-{n - 1}" if n > 1 else "0"))
@@ -140,16 +146,16 @@ def test_storage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "said"),
+    ("mapping", "message"),
     [
         (None, r"uses a storage, the platform has 2; expected a storage_mapping"),
         ({"b": 4}, r"uses the storage 'a', which storage_mapping lacks"),
         ({"a": 0}, r"maps 'a' to host 0, which is not a storage host"),
     ],
 )
-def test_storage_that_is_none(mapping: dict[str, int] | None, said: str, tmp_path: Path) -> None:
+def test_invalid_storage_mappings_are_rejected(mapping: dict[str, int] | None, message: str, tmp_path: Path) -> None:
     write(tmp_path, (1, {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1, "storage": "a"}))
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(Refusal, match=message):
         run(tmp_path, starting("0", storage_mapping=mapping))
 
 
@@ -159,7 +165,7 @@ def test_a_walltime_ends_a_transfer(tmp_path: Path) -> None:
     assert (jobs["0"]["final_state"], length(jobs["0"])) == ("COMPLETED_WALLTIME_REACHED", 0.5)
 
 
-def test_a_kill_in_the_middle_knows_the_progress(tmp_path: Path) -> None:
+def test_a_kill_during_a_transfer_reports_the_progress(tmp_path: Path) -> None:
     """At 0.502 s, after the latency, half of the bytes have been sent."""
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}))
     start = starting("0-1")
@@ -188,7 +194,7 @@ def test_an_additional_io_job_is_merged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"alloc": "0 4", "profile_name": "none"}, "profile 'none' does not exist"),
         ({"alloc": "9", "profile_name": "p0"}, "expected some of 6 hosts"),
@@ -199,16 +205,16 @@ def test_an_additional_io_job_is_merged(tmp_path: Path) -> None:
         ({"alloc": "0-1", "profile_name": "x", "profile": {"type": "data_staging"}}, "field nb_bytes: expected a"),
     ],
 )
-def test_an_additional_io_job_that_is_none(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_invalid_additional_io_jobs_are_rejected(given: dict[str, Any], message: str, tmp_path: Path) -> None:
     two = {"type": "parallel", "cpu": [0, 0], "com": [0, 1, 1, 0]}
     seq = {"type": "composed", "seq": ["two"]}
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}), profiles={"two": two, "seq": seq})
-    with pytest.raises(Refusal, match=said):
+    with pytest.raises(Refusal, match=message):
         run(tmp_path, starting("0-1", additional_io_job=given))
 
 
 @pytest.mark.parametrize(
-    ("profile", "said"),
+    ("profile", "message"),
     [
         (
             {"type": "data_staging", "nb_bytes": -1, "from": "a", "to": "b"},
@@ -219,9 +225,9 @@ def test_an_additional_io_job_that_is_none(given: dict[str, Any], said: str, tmp
         ({"type": "parallel_homogeneous_pfs", "bytes_to_read": "x"}, "field bytes_to_read: expected a number"),
     ],
 )
-def test_profiles_that_are_none_are_refused_before_the_run(profile: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_invalid_profiles_are_rejected_before_the_run(profile: dict[str, Any], message: str, tmp_path: Path) -> None:
     write(tmp_path, (1, profile))
-    with pytest.raises(InputError, match=rf"w\.json: profile p0: {said}"):
+    with pytest.raises(InputError, match=rf"w\.json: profile p0: {message}"):
         run(tmp_path, starting("0"))
 
 
@@ -257,29 +263,122 @@ def test_messages_of_batsim_travel_over_the_platform(tmp_path: Path) -> None:
 def test_which_clock_a_run_has(tmp_path: Path) -> None:
     """Without communication nothing changes; with it, the exact clock is refused."""
     write(tmp_path, (1, {"type": "delay", "delay": 5}))
-    words = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    args = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
     made = {}
     for clock in ("auto", "exact", "simgrid"):
-        scenario = read_scenario(build_parser().parse_args([*words, "--clock", clock]))
+        scenario = read_scenario(build_parser().parse_args([*args, "--clock", clock]))
         made[clock] = type(Simulation(scenario, None).world.loop).__name__
     assert made == {"auto": "Loop", "exact": "Loop", "simgrid": "SimgridLoop"}
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
-    scenario = read_scenario(build_parser().parse_args(words))
+    scenario = read_scenario(build_parser().parse_args(args))
     assert type(Simulation(scenario, None).world.loop).__name__ == "SimgridLoop"
-    assert main([*words[:5], "--policy", "fcfs", "--clock", "exact", "-e", str(tmp_path / "x"), "--quiet"]) == 2
+    assert main([*args[:5], "--policy", "fcfs", "--clock", "exact", "-e", str(tmp_path / "x"), "--quiet"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("latency", "profile", "expected"),
+    [
+        ("0", {"type": "delay", "delay": 5}, "Loop"),
+        ("1us", {"type": "delay", "delay": 5}, "SimgridLoop"),
+        ("1us", {"type": "usage_trace", "trace": "usage.txt"}, "Loop"),  # not simulated with SimGrid's clock
+    ],
+)
+def test_which_clock_the_drop_in_has(latency: str, profile: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    """That of SimGrid, if messages to the master take time."""
+    link = f'bw="{"1e300" if latency == "0" else "1e9"}Bps" lat="{latency}"'
+    cluster = f'<cluster id="c" prefix="n" suffix="" radical="0-4" speed="1Gf" {link}/>'
+    write(tmp_path, (1, profile), platform=f"{HEAD}{cluster}</platform>")
+    (tmp_path / "usage.txt").write_text("rank0.txt\n")
+    (tmp_path / "rank0.txt").write_text("0 m_usage 1.0 1e9\n")
+    words = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-m", "n4", "-q"]
+    given = batsim_options.read(words)
+    scenario = batsim._scenario(given, batsim._Log(given))
+    assert type(Simulation(scenario, None).world.loop).__name__ == expected
 
 
 def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
-    words = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    args = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
     with pytest.raises(InputError, match=r"job 0: profile p0 .* on 4 equal processors, which has no network"):
-        Simulation(read_scenario(build_parser().parse_args(words)), None)
+        Simulation(read_scenario(build_parser().parse_args(args)), None)
 
 
 def test_without_a_scheduler_jobs_communicate_too(tmp_path: Path) -> None:
     """Both jobs send 100 MB over the same two links, so both take 2 s after the latency."""
     com = {"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}
     write(tmp_path, (2, com), (2, com))
-    words = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
-    scenario = read_scenario(build_parser().parse_args(words))
+    args = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
+    scenario = read_scenario(build_parser().parse_args(args))
     assert run_all_at_once(scenario, Outputs(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)
+
+
+@pytest.mark.parametrize("sharing_policy", ["SHARED", "FATPIPE"])
+@pytest.mark.parametrize("amount", [1.0, 1e6, 0.1, 123456.7, 1e300])
+@pytest.mark.parametrize("places", [[0, 1], [3, 1, 0, 2], [0, 0, 1], [2, 1, 2, 0, 3, 3]])
+def test_equal_transfers_are_summed_as_one_by_one(
+    places: list[int], amount: float, sharing_policy: str, tmp_path: Path
+) -> None:
+    """The same links in the same order, with sums that have the same bits, also for several executors on a host."""
+    links = PLATFORM.replace('latency="1ms"', f'latency="1ms" sharing_policy="{sharing_policy}"')
+    write(tmp_path, (1, {"type": "delay", "delay": 1}), platform=links)
+    platform = read_platform(tmp_path / "platform.xml")
+    pairs = [(src, dst, amount) for y, src in enumerate(places) for x, dst in enumerate(places) if x != y]
+    assert list(AllPairs(places, amount)) == pairs
+    loop = SimgridLoop(lambda: None, math.inf, platform, lambda: True)
+    flops = [(host, 1.0) for host in places]
+    one_by_one = loop._needs_of(flops, pairs)
+    for _ in range(2):  # paths that are not known yet, and those that are
+        assert loop._needs_of(flops, AllPairs(places, amount)) == one_by_one
+        loop._ways.clear()
+
+
+@pytest.mark.parametrize("n_missing", [0, 2, 12])
+@pytest.mark.parametrize("com", [0, 1])
+def test_missing_routes_of_a_full_zone_are_named(
+    com: float, n_missing: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In SimGrid they are free. The user is told, if a job communicates."""
+    text = PLATFORM
+    if n_missing:
+        removed = (
+            r'<route src="n2" dst="n3">.*?</route>' if n_missing == 2 else r'<route src="n\d" dst="n\d">.*?</route>'
+        )
+        text = re.sub(removed, "", PLATFORM)
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 1e9, "com": com}), platform=text)
+    files = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-e", str(tmp_path / "x")]
+    assert main(["simulate", *files, "--policy", "fcfs"]) == 0
+    said = capsys.readouterr().err
+    pair = "'n2' to 'n3'" if n_missing == 2 else "'n0' to 'n1'"
+    expected = f"zone 'z' (line 4) has no route from {pair}, and lacks {n_missing} in all: as in Batsim"
+    assert (expected in said) == (com > 0 and n_missing > 0)
+
+
+@pytest.mark.parametrize(
+    ("link", "said"),
+    [
+        ('bandwidth="0Bps" latency="0"', r"line 4: link 'l0' has no bandwidth; expected more than 0 Bps"),
+        ('bandwidth="1Bps" latency="0" sharing_policy="WIFI"', r"line 4: link 'l0' is a Wifi link, which is not sim"),
+        ('bandwidth="-1Bps" latency="0"', r"line 4: <link id=l0> attribute bandwidth: expected a bandwidth"),
+        ('latency="0"', r"line 4: <link id=l0> has no attribute bandwidth; expected one"),
+    ],
+)
+def test_links_that_cannot_be_used_are_named(link: str, said: str, tmp_path: Path) -> None:
+    platform = PLATFORM.replace('<link id="l0" bandwidth="100MBps" latency="1ms"/>', f'<link id="l0" {link}/>')
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}), platform=platform)
+    with pytest.raises(InputError, match=rf"platform\.xml: {said}"):
+        run(tmp_path, starting("0-1"))
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ({"type": "parallel", "cpu": [1, 1], "com": [1, 2, 3]}, "field com: expected an array of 4 amounts"),
+        ({"type": "parallel", "cpu": [1, 1], "com": [0, -1, 0, 0]}, r"field com\[1\]: expected a number, 0 or more"),
+        ({"type": HOMOGENEOUS, "cpu": 1, "com": -1}, "field com: expected a number, 0 or more, found -1"),
+        ({"type": HOMOGENEOUS, "cpu": 1, "com": math.inf}, "expected a number, found Infinity"),
+    ],
+)
+def test_amounts_that_are_none(profile: dict[str, Any], said: str, tmp_path: Path) -> None:
+    write(tmp_path, (2, profile))
+    with pytest.raises(InputError, match=said):
+        run(tmp_path, starting("0-1"))

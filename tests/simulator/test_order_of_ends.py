@@ -1,4 +1,4 @@
-"""Who is told of first when jobs end at one instant, some of them at their walltimes; on real Batsim the same."""
+"""The order of jobs that end at one instant, some at their walltimes; compared with the real Batsim."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write(case: str, directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("energy", [[], ["-E"]], ids=["", "energy"])
 @pytest.mark.parametrize("case", CASES)
-def test_order(case: str, energy: list[str], tmp_path: Path) -> None:
+def test_order_of_ends_at_one_instant(case: str, energy: list[str], tmp_path: Path) -> None:
     done = run_cli("simulate", *write(case, tmp_path), *energy, "--policy", "fcfs", "-e", str(tmp_path / "out"), "-q")
     assert done.returncode == 0, done.stderr
     assert "".join(row["job_id"] for row in rows(tmp_path / "out_jobs.csv")) == CASES[case][1]
@@ -59,5 +59,5 @@ def test_order(case: str, energy: list[str], tmp_path: Path) -> None:
 @pytest.mark.batsim
 @pytest.mark.parametrize("energy", [[], ["-E"]], ids=["", "energy"])
 @pytest.mark.parametrize("case", CASES)
-def test_order_beside_batsim(case: str, energy: list[str], tmp_path: Path) -> None:
+def test_order_of_ends_equals_batsims(case: str, energy: list[str], tmp_path: Path) -> None:
     same_jobs(*beside_batsim([*write(case, tmp_path), *energy], "fcfs", [], tmp_path))

@@ -1,4 +1,4 @@
-"""Decisions in odd forms: the embedded simulator survives those that Batsim survives, and no others."""
+"""Decisions in unusual forms: the embedded simulator accepts those that Batsim accepts, and no others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def start(alloc: str = "0-1", **more: Any) -> Decided:
     return "EXECUTE_JOB", {"job_id": "w0!a", "alloc": alloc} | more
 
 
-#: Decisions about a waiting job of two processors, and what is said if Batsim does not survive them.
+#: Decisions about a waiting job of two processors, and the error if they abort Batsim.
 ODD: list[tuple[list[Decided], str]] = [
     ([start("0 1", mapping={"0": "0", "1": "1"})], ""),
     ([start("0 1", note=1)], ""),
@@ -82,7 +82,7 @@ ODD: list[tuple[list[Decided], str]] = [
 
 
 def reply_to(request: dict[str, Any], decided: Sequence[Decided]) -> bytes:
-    """Decide when the job comes, and say nothing otherwise."""
+    """Decide when the job is submitted, and reply nothing otherwise."""
     now = request["now"]
     comes = any(event["type"] == "JOB_SUBMITTED" for event in request["events"])
     events = [{"timestamp": now, "type": kind, "data": data} for kind, data in (decided if comes else ())]
@@ -97,33 +97,33 @@ def workload(folder: Path) -> Path:
 
 
 def simulated(decided: Sequence[Decided], folder: Path, *options: str) -> bool:
-    """Play a run to its end. Tells whether all jobs are over."""
-    words = ["-p", str(PLATFORM), "-w", str(workload(folder)), "-E", *options]
-    args = build_parser().parse_args(["simulate", *words, "--external", "--quiet"])
+    """Run to the end. Return whether all jobs are finished."""
+    arguments = ["-p", str(PLATFORM), "-w", str(workload(folder)), "-E", *options]
+    args = build_parser().parse_args(["simulate", *arguments, "--external", "--quiet"])
 
     def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
-        told = {"now": now, "events": [{"type": "JOB_SUBMITTED" if type(x) is e.JobSubmitted else ""} for x in events]}
-        message = v4.decode_decisions(reply_to(told, decided))
+        reply = {"now": now, "events": [{"type": "JOB_SUBMITTED" if type(x) is e.JobSubmitted else ""} for x in events]}
+        message = v4.decode_decisions(reply_to(reply, decided))
         return message.now, message.items
 
     return Simulation(read_scenario(args), scheduler, Outputs(None, energy=True)).run()
 
 
-@pytest.mark.parametrize(("decided", "said"), ODD)
-def test_what_batsim_survives_and_nothing_else(decided: list[Decided], said: str, tmp_path: Path) -> None:
-    if not said:
+@pytest.mark.parametrize(("decided", "message"), ODD)
+def test_decisions_are_accepted_if_batsim_accepts_them(decided: list[Decided], message: str, tmp_path: Path) -> None:
+    if not message:
         assert simulated(decided, tmp_path)
         return
     with pytest.raises(Refusal) as caught:
         simulated(decided, tmp_path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "parallel_homogeneous", "cpu": 1, "com": 1}}
 
 
 @pytest.mark.parametrize(
-    ("decided", "said"),
+    ("decided", "message"),
     [
         (
             [start(additional_io_job={"alloc": "2", "profile_name": "d"})],
@@ -132,17 +132,17 @@ PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "paral
         ([start(), ("REGISTER_PROFILE", PROFILE)], "registered profile p .*communicates"),
     ],
 )
-def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], said: str, tmp_path: Path) -> None:
-    """Batsim survives both. So it is no fault of the scheduler's."""
-    with pytest.raises(NotSimulatedError, match=said):
+def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], message: str, tmp_path: Path) -> None:
+    """Batsim accepts both, so it is not an error of the scheduler."""
+    with pytest.raises(NotSimulatedError, match=message):
         simulated(decided, tmp_path, "--enable-dynamic-jobs")
     assert run(DROP_IN, decided, tmp_path, "--enable-dynamic-jobs") == 2
 
 
 @pytest.mark.batsim
-@pytest.mark.parametrize(("decided", "said"), ODD)
-def test_batsim_survives_the_same(decided: list[Decided], said: str, tmp_path: Path) -> None:
-    assert run(("batsim",), decided, tmp_path) == (ABORTED if said else 0)
+@pytest.mark.parametrize(("decided", "message"), ODD)
+def test_batsim_accepts_the_same_decisions(decided: list[Decided], message: str, tmp_path: Path) -> None:
+    assert run(("batsim",), decided, tmp_path) == (ABORTED if message else 0)
 
 
 def run(program: Sequence[str], decided: Sequence[Decided], folder: Path, *options: str) -> int:
@@ -152,9 +152,9 @@ def run(program: Sequence[str], decided: Sequence[Decided], folder: Path, *optio
         process = subprocess.Popen(
             [*command, "-s", endpoint], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        heard = b""
-        while process.poll() is None and b"SIMULATION_ENDS" not in heard:
+        message = b""
+        while process.poll() is None and b"SIMULATION_ENDS" not in message:
             if scheduler.waits():
-                heard = scheduler.hear()
-                scheduler.say(reply_to(json.loads(heard), decided))
+                message = scheduler.receive()
+                scheduler.send(reply_to(json.loads(message), decided))
         return process.wait(PATIENCE_OF_WORK_S)

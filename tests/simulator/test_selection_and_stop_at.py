@@ -1,4 +1,4 @@
-"""Parts of a workload, and parts of a run: what is cut off before it begins, and where its time ends."""
+"""Selected parts of a workload, and runs that stop at a given time."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def summary(place: Path, prefix: str) -> Any:
         ("--from", "900", "--max-jobs", "3"),
     ],
 )
-def test_a_part_is_that_of_convert(cut: tuple[str, ...], file: str, place: Path) -> None:
+def test_a_selection_equals_that_of_convert(cut: tuple[str, ...], file: str, place: Path) -> None:
     assert run_cli("workload", "convert", file, "part.json", *cut, cwd=place).returncode == 0
     assert simulate(place, "-w", "part.json", "-e", "a").returncode == 0
     done = simulate(place, "-w", file, *cut, "-e", "b")
@@ -88,12 +88,12 @@ def test_fields_are_read_back_as_the_run_has_read_them(place: Path, monkeypatch:
     (place / "a_summary.json").write_text(json.dumps(content))
     with pytest.raises(
         InputError,
-        match="a_summary.json: selection: expected numbers named from, to, max_jobs, and names of partitions, found",
+        match="a_summary.json: selection: expected numbers named from, to, max_jobs, warm_up, cool_down, and names of",
     ):
         read_run("a")
 
 
-def test_parts_of_several_workloads_stay_in_step(place: Path) -> None:
+def test_selections_of_several_workloads_have_one_time_origin(place: Path) -> None:
     assert (
         simulate(
             place, "-w", "log.swf", "-w", "w.json", "--from", "600", "--submitted-before", "1500", "-e", "a"
@@ -104,7 +104,7 @@ def test_parts_of_several_workloads_stay_in_step(place: Path) -> None:
     assert {name: 600 <= at < 1500 for name, at in times.items()} == {"w0": True, "w1": True}
 
 
-def test_a_part_without_a_job(place: Path) -> None:
+def test_a_selection_without_jobs_is_an_error(place: Path) -> None:
     done = simulate(place, "-w", "log.swf", "--from", "30d")
     assert done.returncode == 2
     assert "log.swf: no job is left: 40 jobs submitted from 100 s to 4000 s, and the selection is: from " in done.stderr
@@ -113,7 +113,7 @@ def test_a_part_without_a_job(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--from", "monday"), "--from: expected seconds, or a number with m, h, d or w as in 12h, found monday"),
         (("--submitted-before", "-5"), "--submitted-before: expected seconds"),
@@ -124,9 +124,9 @@ def test_a_part_without_a_job(place: Path) -> None:
         (("--lenient",), "--lenient: expected a log among the workloads; a Batsim file is read as a whole"),
     ],
 )
-def test_mistakes(args: tuple[str, ...], said: str, place: Path) -> None:
+def test_invalid_selection_arguments_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:
     done = simulate(place, "-w", "w.json", *args)
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_lenient_skips_bad_lines(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_lenient_skips_bad_lines(place: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "the two runs have different inputs: lenient, workloads" in done.stderr
 
 
-def test_tau(place: Path) -> None:
+def test_tau_is_used_and_recorded(place: Path) -> None:
     done = simulate(place, "-w", "log.swf", "--tau", "10", "-e", "a")
     mean = sum(read_run(str(place / "a")).jobs.values("bounded_slowdown", 10)) / 40
     assert f"mean bounded slowdown (tau 10 s)   {mean:>9,.3f}" in done.stdout
@@ -153,10 +153,10 @@ def test_tau(place: Path) -> None:
     assert summary(place, "a")["figures"]["mean_bounded_slowdown"] == pytest.approx(mean, abs=0, rel=1e-12)
 
 
-def test_a_selection_is_read_back_or_refused() -> None:
-    told = Selection(60, 120, max_jobs=3, partitions=("gpu",))
-    assert Selection.from_json(told.as_json(), 1) == replace(told, may_be_empty=True)
-    assert Selection.from_json(told.as_json(), 2).shift is False
+def test_a_selection_is_read_back_or_rejected() -> None:
+    selection = Selection(60, 120, max_jobs=3, partitions=("gpu",))
+    assert Selection.from_json(selection.as_json(), 1) == replace(selection, may_be_empty=True)
+    assert Selection.from_json(selection.as_json(), 2).shift is False
     for wrong in (3, {"from": "soon"}, {"size": 3}, {"partitions": 3}, {"partitions": [3]}):
         with pytest.raises(InputError, match=r"selection: expected numbers .* and names of partitions, found [3{]"):
             Selection.from_json(wrong, 1)
@@ -166,14 +166,14 @@ def test_a_selection_is_read_back_or_refused() -> None:
 
 
 def jobs_until(place: Path, prefix: str, at: float) -> list[str]:
-    """Give the rows of a whole run that were over by then."""
+    """Return the rows of a whole run that were over by then."""
     with (place / f"{prefix}_jobs.csv").open() as file:
         return [",".join(row) for row in csv.reader(file) if row[0] == "job_id" or float(row[10]) <= at]
 
 
 @pytest.mark.parametrize("until", ["0", "100", "250", "1000", "20m", "3999.5"])
-def test_time_ends(until: str, place: Path) -> None:
-    """What is over by then is as in the whole run, at the very instant included; the rest is told."""
+def test_jobs_that_end_by_the_stop_time_are_those_of_the_whole_run(until: str, place: Path) -> None:
+    """Jobs that end up to and at this time are as in the complete run; the others are reported."""
     assert simulate(place, "-w", "log.swf", "-e", "whole").returncode == 0
     done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     assert done.returncode == 5
@@ -181,11 +181,16 @@ def test_time_ends(until: str, place: Path) -> None:
     expected = jobs_until(place, "whole", at)
     with (place / "cut_jobs.csv").open() as file:
         assert [",".join(row) for row in csv.reader(file)] == expected
-    told, n_over = summary(place, "cut"), len(expected) - 1
+    content, n_over = summary(place, "cut"), len(expected) - 1
     n_to_come = sum(100 * number > at for number in range(1, 41))
-    assert (told["finished"], told["ended_at"], told["cut_at"], told["n_to_come"]) == (False, at, at, n_to_come)
-    assert told["n_unfinished"] == 40 - n_over - n_to_come
-    n_jobs = "1 job" if told["n_unfinished"] == 1 else f"{told['n_unfinished']} jobs"
+    assert (content["finished"], content["ended_at"], content["cut_at"], content["n_to_come"]) == (
+        False,
+        at,
+        at,
+        n_to_come,
+    )
+    assert content["n_unfinished"] == 40 - n_over - n_to_come
+    n_jobs = "1 job" if content["n_unfinished"] == 1 else f"{content['n_unfinished']} jobs"
     head = f"pybatsched: the simulation stopped at {at:g} with {n_jobs} unfinished and {n_to_come} "
     assert done.stderr.splitlines()[0] == f"{head}still to come: the simulation was stopped at {at:g} (--stop-at)"
 
@@ -202,7 +207,7 @@ def test_jobs_left_are_reported(place: Path) -> None:
     assert ["jobs", "still", "to", "come", "34"] in [line.split() for line in done.stdout.splitlines()]
 
 
-def test_it_is_the_same_over_the_wire(place: Path) -> None:
+def test_stop_at_gives_the_same_with_an_external_scheduler(place: Path) -> None:
     with Server("--policy", "easy") as server:
         args = ("simulate", "--procs", "8", "-w", "log.swf", "--stop-at", "600", "-e", "cut", "--send-end")
         done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=place)
@@ -216,7 +221,7 @@ def test_it_is_the_same_over_the_wire(place: Path) -> None:
     assert len(rows(place / "cut_jobs.csv")) == 3
 
 
-def test_a_run_that_is_over_before_does_not_notice(place: Path) -> None:
+def test_a_stop_time_after_the_end_changes_nothing(place: Path) -> None:
     assert simulate(place, "-w", "log.swf", "-e", "a").returncode == 0
     ended_at = summary(place, "a")["ended_at"]
     assert simulate(place, "-w", "log.swf", "--stop-at", f"{ended_at}", "-e", "b").returncode == 0
@@ -226,7 +231,7 @@ def test_a_run_that_is_over_before_does_not_notice(place: Path) -> None:
     assert "cut_at" not in json.loads((place / "b_state.json").read_text())
 
 
-def test_readers_say_that_it_was_cut_and_take_it(place: Path) -> None:
+def test_readers_accept_a_stopped_run_with_a_notice(place: Path) -> None:
     assert simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut").returncode == 5
     done = run_cli("metrics", "cut", cwd=place)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "cut: cut at 600 s after 3 of 40 jobs")
@@ -241,23 +246,23 @@ def test_readers_say_that_it_was_cut_and_take_it(place: Path) -> None:
 
 
 def machine_seconds(place: Path, prefix: str, until: float) -> float:
-    """Give what the machines computed up to an instant, by the file that tells their states."""
+    """Return the processor-seconds computed up to an instant, by the file of machine states."""
     found = [(float(row["time"]), int(row["nb_computing"])) for row in rows(place / f"{prefix}_machine_states.csv")]
     ends = [time for time, _ in found[1:]] + [until]
     return sum(n * (min(end, until) - time) for (time, n), end in zip(found, ends, strict=True) if time < until)
 
 
 @pytest.mark.parametrize("until", ["150", "600", "1000"])
-def test_processors_that_jobs_hold_at_the_cut_are_in_use(until: str, place: Path) -> None:
-    """Table, summary, metrics and page say the same, and what the states of the machines say."""
+def test_processors_of_jobs_running_at_the_stop_time_are_in_use(until: str, place: Path) -> None:
+    """Table, summary, metrics and page agree with each other and with the machine states."""
     done = simulate(place, "-w", "log.swf", "--stop-at", until, "-e", "cut")
     at = float(until)
     first = 100.0  # the log's first submission
     expected = machine_seconds(place, "cut", at) / (8 * (at - first))
     assert summary(place, "cut")["figures"]["utilisation"] == pytest.approx(expected, rel=1e-9)
     assert ["utilisation", f"{expected:.2%}"] in [line.split() for line in done.stdout.splitlines()]
-    told = json.loads(run_cli("metrics", "cut", "--json", cwd=place).stdout)["cut"]
-    assert told["utilisation"]["mean"] == pytest.approx(expected, rel=1e-9)
+    result = json.loads(run_cli("metrics", "cut", "--json", cwd=place).stdout)["cut"]
+    assert result["utilisation"]["mean"] == pytest.approx(expected, rel=1e-9)
     run = read_run(str(place / "cut"))
     assert run.utilisation() == pytest.approx(expected, rel=1e-9)
     assert run.usage.at(at - 1) == run.usage.integral(at - 1, at) > 0
@@ -267,14 +272,14 @@ def test_processors_that_jobs_hold_at_the_cut_are_in_use(until: str, place: Path
     assert run.queue_length.at(at) == 0
 
 
-def test_of_an_older_summary_of_a_cut_the_use_is_not_known(place: Path) -> None:
+def test_the_utilisation_of_an_older_stopped_run_is_unknown(place: Path) -> None:
     simulate(place, "-w", "log.swf", "--stop-at", "600", "-e", "cut")
-    told = summary(place, "cut")
-    kept = [{"job": one["job"], "why": one["why"]} for one in told["unfinished"]]
-    (place / "cut_summary.json").write_text(json.dumps(told | {"unfinished": kept}))
+    content = summary(place, "cut")
+    kept = [{"job": one["job"], "why": one["why"]} for one in content["unfinished"]]
+    (place / "cut_summary.json").write_text(json.dumps(content | {"unfinished": kept}))
     assert read_run(str(place / "cut")).utilisation() is None
-    bad = [one | {"n_procs": "many"} for one in told["unfinished"]]
-    (place / "cut_summary.json").write_text(json.dumps(told | {"unfinished": bad}))
+    bad = [one | {"n_procs": "many"} for one in content["unfinished"]]
+    (place / "cut_summary.json").write_text(json.dumps(content | {"unfinished": bad}))
     done = run_cli("metrics", "cut", cwd=place)
     assert done.returncode == 2
     assert "cut_summary.json: unfinished: expected n_procs, submitted_at, and started_at if it runs" in done.stderr
@@ -296,19 +301,19 @@ def two(place: Path) -> Path:
     return place
 
 
-def test_a_policy_that_calls_itself_for_ever_with_nothing_left(two: Path) -> None:
+def test_a_policy_that_only_requests_calls_after_the_last_job_is_stopped(two: Path) -> None:
     """A call was asked for at 4140, and comes at 4150 with the last end; the first that comes alone is that of 4160."""
     assert Simulation.MAX_CALLS_AT_REST == 1_000
     done = simulate(two, "-w", "two.swf", "-e", "a", policy=CALLING)
     assert done.returncode == 5
     last = 4160 + 10 * 1_000
-    said = f"pybatsched: the simulation stopped at {last} with 0 jobs unfinished: {TOLD}\n"
-    assert done.stderr == said
+    message = f"pybatsched: the simulation stopped at {last} with 0 jobs unfinished: {TOLD}\n"
+    assert done.stderr == message
     assert (summary(two, "a")["finished"], summary(two, "a")["stopped"]) == (False, TOLD)
     assert len(rows(two / "a_jobs.csv")) == 3
 
 
-def test_so_does_one_over_the_wire(two: Path) -> None:
+def test_an_external_policy_that_only_requests_calls_is_stopped(two: Path) -> None:
     with Server("--policy", CALLING) as server:
         args = ("simulate", "--procs", "8", "-w", "two.swf", "-e", "a", "--send-end", "-q")
         done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=two)
@@ -317,7 +322,7 @@ def test_so_does_one_over_the_wire(two: Path) -> None:
 
 
 @pytest.mark.parametrize("calls", [500, 1_300])
-def test_one_that_comes_to_an_end_is_none_of_these(calls: int, two: Path) -> None:
+def test_a_policy_that_stops_requesting_calls_finishes(calls: int, two: Path) -> None:
     """Of 1,300 calls, 405 come before the last job is over."""
     done = simulate(two, "-w", "two.swf", "-o", f"calls={calls}", "-e", "a", policy=CALLING)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Numbers as Batsim reads them: what was seen with Batsim, and what never changes."""
+"""Numbers as Batsim parses them: examples seen with Batsim, and invariants."""
 
 from __future__ import annotations
 

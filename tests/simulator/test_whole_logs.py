@@ -1,4 +1,4 @@
-"""Whole real logs: the fast policies against their slow twins, and averages against published and recomputed ones."""
+"""Complete real logs: the fast policies and their slow twins, and averages compared with published ones."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ import numpy as np
 
 
 def by_numbers(observation: Any, mask: Any) -> int:
-    """Choose by nothing but what is seen, and every choice now and then."""
+    """Choose by the observation alone; every choice occurs."""
     seen = b"".join(observation[name].tobytes() for name in sorted(observation))
     choices = np.flatnonzero(mask)
     return int(choices[zlib.crc32(seen) % len(choices)])
 
 
 class Noted:
-    """An agent of the same mind, that notes its choices of the last run."""
+    """The same agent, which records its choices of the last run."""
 
     chosen: list[int]
 

@@ -20,7 +20,7 @@ _TABLE = re.compile(r"(<!-- make api: (\w+) -->\n\n).*?(\n<!-- end -->)", re.DOT
 
 
 def tables() -> dict[str, str]:
-    """Give the rows of each table, with its head, by the name in its marker."""
+    """Return the rows of each table, with its head, by the name in its marker."""
     decisions = {
         cls.name: _row(f"{cls.name}({_fields(cls)})", cls)
         for cls in _classes("decisions")
@@ -40,13 +40,13 @@ def tables() -> dict[str, str]:
 
 
 def with_tables(page: str) -> str:
-    """Give the page with these tables between its markers."""
+    """Return the page with these tables between its markers."""
     made = tables()
     return _TABLE.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", page)
 
 
 def names_of(page: str) -> list[str]:
-    """Give the names of the tables that a page has markers for."""
+    """Return the names of the tables that a page has markers for."""
     return [found[2] for found in _TABLE.finditer(page)]
 
 
@@ -67,13 +67,13 @@ def _signature(method: ast.FunctionDef) -> str:
 
 
 def _row(signature: str, node: ast.ClassDef | ast.FunctionDef) -> str:
-    told = (ast.get_docstring(node) or "").splitlines()[0].replace("``", "`")
-    cells = (text.replace("|", r"\|") for text in (f"`{signature}`", told))
+    message = (ast.get_docstring(node) or "").splitlines()[0].replace("``", "`")
+    cells = (text.replace("|", r"\|") for text in (f"`{signature}`", message))
     return f"| {' | '.join(cells)} |"
 
 
-def _table(name: str, told: str, rows: list[str]) -> str:
-    return "\n".join((f"| {name} | {told} |", "|---|---|", *rows, ""))
+def _table(name: str, message: str, rows: list[str]) -> str:
+    return "\n".join((f"| {name} | {message} |", "|---|---|", *rows, ""))
 
 
 if __name__ == "__main__":

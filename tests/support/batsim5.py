@@ -26,7 +26,7 @@ _FEATURES = (
 
 @dataclass
 class Run:
-    """What a run gave. `events` are all that Batsim told, by type and content."""
+    """The result of a run. `events` are all events of Batsim, by type and content."""
 
     exit_code: int
     errors: str

@@ -1,4 +1,4 @@
-"""Small workloads to be said in Batsim 5's words."""
+"""Small workloads to be converted to Batsim 5's format."""
 
 from __future__ import annotations
 

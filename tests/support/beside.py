@@ -1,4 +1,4 @@
-"""A simulator and a scheduler of the tests that talk to the end: the embedded simulator and the real Batsim alike."""
+"""Run a scheduler of the tests with the embedded simulator or with the real Batsim."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def serve(socket: zmq.Socket[bytes], fuzzer: Fuzzer) -> None:
 
 
 def play(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
-    """Let a simulator and the fuzzer talk to the end. Gives the simulator's exit code."""
+    """Let a simulator and the fuzzer talk to the end. Return the simulator's exit code."""
     with zmq.Context() as context, context.socket(zmq.REP) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         port = socket.bind_to_random_port("tcp://127.0.0.1")

@@ -1,4 +1,4 @@
-"""A real browser, to look at pages with."""
+"""A real browser that opens pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVIL = "</script><img src=x onerror=document.title='broken'>"
 
 @contextmanager
 def opened(profile: Path) -> Iterator[webdriver.Chrome]:
-    """Open a browser that has nothing but its own profile, and asks nobody for anything."""
+    """Open a browser with a new profile and without network requests of its own."""
     options = Options()
     options.binary_location = find("chromium") or ""
     for flag in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"):

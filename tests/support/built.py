@@ -1,4 +1,4 @@
-"""The parts written in C, built from this checkout as an installation that asks for them does."""
+"""The parts written in C, built from this checkout as an installation would build them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy that goes on calling itself when there is nothing left to do, for so many times or for ever."""
+"""A policy that keeps requesting calls after the last job, a given number of times or for ever."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pybatsched_schedulers.fcfs import FcfsScheduler
 
 
 class CallingOptions(QueueOptions):
-    """How often it wants to be called when its queue is empty."""
+    """The number of calls it requests when its queue is empty."""
 
     calls: int = 10**9
 
 
 class Calling(LocalPolicy):
-    """FCFS that wants to be called ten seconds later, one call at a time."""
+    """FCFS that requests a call ten seconds later, one at a time."""
 
     Options = CallingOptions
     scheduler = FcfsScheduler

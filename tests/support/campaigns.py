@@ -1,4 +1,4 @@
-"""Campaigns that were never run: their directory with figures of our choice, for what is shown of them."""
+"""Campaign directories with given figures that were never run, for tests of tables and pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All commands that there are, as the parser knows them: a new one is in every test that goes through them."""
+"""All commands as the parser knows them, so that tests over all commands include new ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pybatsched.cli import build_parser
 
 
 def all_commands() -> list[tuple[str, ...]]:
-    """Give the words of every command that can be run, as ("simulate",) and ("workload", "lint")."""
+    """Return the names of every command that can be run, such as ("simulate",) and ("workload", "lint")."""
     return list(_below(build_parser(), ()))
 
 
-def _below(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _below(parser: argparse.ArgumentParser, args: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     choices = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for action in choices:
         for name, sub in action.choices.items():
-            yield from _below(sub, (*words, name))
+            yield from _below(sub, (*args, name))
     if not choices:
-        yield words
+        yield args

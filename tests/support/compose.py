@@ -1,4 +1,4 @@
-"""Docker Compose on a directory as a user of ours has it: started, asked how it went, and cleared away."""
+"""Docker Compose on a user's directory: start it, read its result, and remove it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def docker(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[s
 
 
 def has_compose() -> bool:
-    """Tell whether there is a docker with Compose: a plug-in, which many a docker lacks."""
+    """Return whether there is a docker with the plug-in Compose."""
     return shutil.which("docker") is not None and docker("compose", "version", check=False).returncode == 0
 
 
 def has_image(name: str) -> bool:
-    """Tell whether an image is on this machine."""
+    """Return whether an image is on this machine."""
     return docker("image", "inspect", name, check=False).returncode == 0
 
 
@@ -60,7 +60,7 @@ class Project:
             shutil.copy(ROOT / path, place / path)
         place.chmod(0o755)
         self.out.mkdir()
-        self.out.chmod(0o777)  # whoever runs in a container
+        self.out.chmod(0o777)  # for any user in a container
 
     def __enter__(self) -> Self:
         return self
@@ -105,12 +105,12 @@ class Project:
         return running.wait(PATIENCE_OF_WORK_S)
 
     @property
-    def said(self) -> str:
-        """All that Compose and the services have said."""
+    def output(self) -> str:
+        """The output of Compose and the services."""
         return self._log.read_text(errors="replace")
 
     def ids(self) -> list[tuple[str, str]]:
-        """Give each service with its container."""
+        """Return each service with its container."""
         shown = docker(
             "ps",
             "--all",
@@ -122,11 +122,11 @@ class Project:
         return [(service, container) for service, container in map(str.split, shown.splitlines())]
 
     def has_ended(self) -> bool:
-        """Tell whether no container runs any more."""
+        """Return whether no container runs any more."""
         return all(_of(container, "Running") == "false" for _, container in self.ids())
 
     def codes(self) -> dict[str, int]:
-        """Give the exit code of each service; all must have ended."""
+        """Return the exit code of each service; all must have ended."""
         assert self.has_ended()
         return {service: int(_of(container, "ExitCode")) for service, container in self.ids()}
 

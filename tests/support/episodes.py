@@ -1,4 +1,4 @@
-"""Drawn jobs for environments and agents, and episodes played to their ends."""
+"""Random jobs for environments and agents, and complete episodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N_PROCS = 8
 
 @st.composite
 def crowds(draw: st.DrawFn, max_jobs: int = 20) -> Workload:
-    """Draw jobs that meet: few instants, many sizes; some past their estimates, some without, some without any end."""
+    """Draw jobs with few instants and many sizes; some exceed their estimates, some have none, some never end."""
     jobs = Workload()
     for number in range(draw(st.integers(1, max_jobs))):
         run_s = draw(st.sampled_from([1, 2, 3, 5, 8, 13, 13.25]))
@@ -34,7 +34,7 @@ def as_workload(jobs: Workload, n_procs: int = N_PROCS) -> model.Workload:
 
 @dataclass
 class Played:
-    """An episode: what was chosen and earned, when each job started, the figures."""
+    """An episode: choices, rewards, starts of jobs, and figures."""
 
     actions: list[int] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Played:
 
 
 def played(env: SchedulingEnv, agent: Agent, seed: int | None = None, **options: Any) -> Played:
-    """Play an episode. What is seen must be in the space that was declared for it."""
+    """Play an episode. Each observation must be in the declared space."""
     found = Played()
     observation, info = env.reset(seed=seed, options=options or None)
     is_over = False

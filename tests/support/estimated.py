@@ -1,4 +1,4 @@
-"""Jobs with estimates, right and wrong ones."""
+"""Jobs with correct and wrong estimates."""
 
 from __future__ import annotations
 

@@ -8,5 +8,5 @@ from hypothesis import settings
 
 
 def examples(n: int) -> settings:
-    """Try n examples, a multiple where somebody has the time, or a part where they are tried for the second time."""
+    """Try n examples, times PYBATSCHED_EXAMPLES."""
     return settings(max_examples=max(int(n * float(os.environ.get("PYBATSCHED_EXAMPLES", "1"))), 1))

@@ -1,8 +1,8 @@
-"""What the policies do with drawn workloads, a line each: two builds that print the same lines schedule the same.
+"""Print what the policies do with random workloads, a line each: builds that print the same lines have equal schedules.
 
     python -m support.fingerprints N
 
-Each of the shipped policies gets N workloads with options of their own; a line holds a digest of all that became of the
+Each of the shipped policies gets N workloads with options of their own; a line holds a digest of the results of all
 jobs, processor by processor, and of every message that was exchanged.
 """
 
@@ -95,26 +95,26 @@ def fingerprint(policy: str, seed: int) -> str:
     dice = random.Random(f"{policy} {seed}")
     workload, n_procs, hosts, options = setting(policy, dice)
     events = outages(dice) if policy in {"fcfs", "easy", "conservative", "dbf", "published_predictsim"} else []
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     session = Session(plan_for(policy, **options), checked=True)
 
     def exchange(message: bytes) -> bytes:
         reply = session.handle(message)
-        told.update(message + b"\n" + reply + b"\n")
+        digest.update(message + b"\n" + reply + b"\n")
         return reply
 
     fake = FakeBatsim(workload, n_procs, config=DYNAMIC, machine_events=events, hosts=hosts)
     try:
         fake.run(exchange)
     except Exception as error:  # noqa: BLE001  both builds must say the same
-        told.update(f"{type(error).__name__}: {error}".encode())
+        digest.update(f"{type(error).__name__}: {error}".encode())
     for job in fake.jobs.values():
-        told.update(f"{job}".encode())
-    return told.hexdigest()[:16]
+        digest.update(f"{job}".encode())
+    return digest.hexdigest()[:16]
 
 
 def lines(n: int) -> Iterator[str]:
-    """Give a line for each policy and seed."""
+    """Return a line for each policy and seed."""
     for policy in POLICIES:
         for seed in range(n):
             yield f"{policy} {seed} {fingerprint(policy, seed)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Fuzzer:
-    """Starts, kills, rejects, calls, registers and is busy, as the dice say. `handle` answers a message."""
+    """Starts, kills, rejects, calls, registers and is busy at random. `handle` replies to a message."""
 
     def __init__(self, seed: int, *, dynamic: bool = False, metadata: bool = True, sharing: bool = False) -> None:
         self.dice = random.Random(seed)
@@ -34,7 +34,7 @@ class Fuzzer:
         message = json.loads(raw)
         self.requests.append(message)
         for event in message["events"]:
-            self._hear(event["type"], event["data"])
+            self._receive(event["type"], event["data"])
         now = message["now"]
         if self.finished:
             return json.dumps({"now": now, "events": []}).encode()
@@ -53,7 +53,7 @@ class Fuzzer:
         busy_s = self.dice.choice([0, 0, 0, 0, 0.5, 1, 3])
         return json.dumps({"now": stamp + busy_s, "events": events}).encode()
 
-    def _hear(self, kind: str, data: dict[str, Any]) -> None:
+    def _receive(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "SIMULATION_BEGINS":
             self.n_procs = data["nb_compute_resources"]
             self.free = list(range(self.n_procs))
@@ -102,7 +102,7 @@ class Fuzzer:
             decide("EXECUTE_JOB", {"job_id": job, "alloc": " ".join(map(str, procs))})
 
     def _start_something(self, decide: Any) -> None:
-        """Never let the simulation stand still while jobs wait."""
+        """Never let the simulation stop while jobs wait."""
         if not self.running and not self.n_calls:
             self._start(decide)
         if self.waiting and not self.running and not self.n_calls:

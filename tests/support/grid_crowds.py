@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pybatsched.testing import Workload
 from support.gridded import Grid
 
-#: What reallocation may be told to do, in all combinations; events are frequent, so that many fall.
+#: Options of reallocation in all combinations; events are frequent, so that there are many.
 VARIANTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "algorithm": st.sampled_from(["none", "regular", "regular", "all_cancellation", "all_cancellation"]),
@@ -30,8 +30,8 @@ def grids(draw: st.DrawFn) -> Grid:
     """Draw one to three clusters, of equal speeds or not."""
     sizes = draw(st.just([4, 4]) | st.lists(st.integers(1, 8), min_size=1, max_size=3))
     unit = draw(st.sampled_from([1, 2.5e9]))  # of the speeds
-    told = st.lists(st.sampled_from([1, 1, 1.2, 1.4, 2]), min_size=3, max_size=3)
-    speeds = draw(st.just([None] * 3) | told.map(lambda found: [unit * speed for speed in found]))
+    drawn_speeds = st.lists(st.sampled_from([1, 1, 1.2, 1.4, 2]), min_size=3, max_size=3)
+    speeds = draw(st.just([None] * 3) | drawn_speeds.map(lambda found: [unit * speed for speed in found]))
     return Grid({f"c{nth}": (n, speeds[nth]) for nth, n in enumerate(sizes)})
 
 

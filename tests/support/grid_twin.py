@@ -49,7 +49,7 @@ class TwinJob:
 
 @dataclass(eq=False)
 class TwinSite:
-    """A cluster: who waits in it, and when they are to start."""
+    """A cluster: its waiting jobs, and their planned starts."""
 
     name: str
     partition: Partition
@@ -61,7 +61,7 @@ class TwinSite:
     somebody_left: bool = False
 
     def booked(self, now: float, but: TwinJob | None = None) -> list[tuple[float, float, int]]:
-        """Give all that is taken, as (start, end, processors)."""
+        """Return all that is taken, as (start, end, processors)."""
         # By strict order a job that is due is only counted as over when it is; conservative plans trust that it is.
         soonest = round(now + TICK, 6) if self.is_fcfs else now
         running = [
@@ -82,7 +82,7 @@ class TwinSite:
         return math.inf
 
     def settle(self, now: float) -> None:
-        """Find the places of all who wait, as the rule of the cluster has it, after somebody has left."""
+        """Find the places of all waiting jobs by the rule of the cluster, after a job has left."""
         if self.is_fcfs:
             self.places.clear()
             for one in self.queue:
@@ -118,7 +118,7 @@ def speedup(fraction: float, n: int) -> float:
 
 
 class Offer(NamedTuple):
-    """An end, on the how manieth cluster and with how many processors."""
+    """An end, with the index of the cluster and the number of processors."""
 
     end_at: float
     nth: int
@@ -129,7 +129,7 @@ NOTHING = Offer(math.inf, -1, 0)
 
 
 def by_halves(end_of: Callable[[int], float], n_most: int) -> tuple[float, int]:
-    """Search as the study does, and remember all that was looked at."""
+    """Search as the study does, and record all sizes that were tried."""
     low, high = 1, n_most
     seen = {low: end_of(low), high: end_of(high)}
     while high - low > 1:
@@ -284,7 +284,7 @@ class GridTwin(Policy):
             places = [place for place in site.places.values() if now < place < math.inf]
             if places and not site.compression:
                 yield CallMeLater(min(places))
-        alone = self.options.algorithm == "regular" and len(self.sites) == 1  # nobody can move
+        alone = self.options.algorithm == "regular" and len(self.sites) == 1  # no job can move
         if self.options.algorithm == "none" or alone or self.event_at is not None:
             return
         nth = 0
@@ -358,6 +358,6 @@ class GridTwin(Policy):
 
 
 def end_of(one: TwinJob) -> float:
-    """Give the end to expect where a job waits."""
+    """Return the end to expect where a job waits."""
     assert one.site is not None
     return one.site.end_of(one)

@@ -1,4 +1,4 @@
-"""Grids of clusters, workloads for them, and what became of the jobs."""
+"""Grids of clusters, workloads for them, and the results of their jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.located import DYNAMIC, facts
 
 
 class Fate(NamedTuple):
-    """What became of a job: when it ran, on which cluster, with how many processors, and what it went through."""
+    """The result of a job: when it ran, on which cluster, with how many processors, and its moves."""
 
     started_at: float | None
     ended_at: float | None
@@ -21,7 +21,7 @@ class Fate(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """Clusters by name: processors, and the speed if they tell one."""
+    """Clusters by name: processors, and the speed if given."""
 
     clusters: Mapping[str, tuple[int, float | None]]
 
@@ -49,7 +49,7 @@ class Grid(NamedTuple):
 
 
 def fates(run: FakeBatsim, grid: Grid) -> dict[str, Fate]:
-    """Tell what became of each job that ran, by the id that its user gave it."""
+    """Return the result of each job that ran, by the id that its user gave it."""
     found: dict[str, Fate] = {}
     for job in run.jobs.values():
         known = facts(job)
@@ -66,7 +66,7 @@ def fates(run: FakeBatsim, grid: Grid) -> dict[str, Fate]:
 
 
 def rejections(run: FakeBatsim) -> set[str]:
-    """Tell which jobs were rejected for good."""
+    """Return the jobs that were finally rejected."""
     return {
         job.id.removeprefix("w0!")
         for job in run.jobs.values()

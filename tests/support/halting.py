@@ -1,4 +1,4 @@
-"""A policy that halts in the midst of a run, at a job that can be told beforehand, until it is told to go on."""
+"""A policy that pauses at a given job of a run until a file tells it to continue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pybatsched_schedulers.easy import EasyScheduler
 
 
 class HaltingOptions(QueueOptions):
-    """Where to halt, and what then: raise, or touch the file `halted` and wait for the file `go`."""
+    """When to pause, and what to do then: raise, or touch the file `halted` and wait for the file `go`."""
 
     after: int = 40
     then: Literal["wait", "raise"] = "wait"
@@ -24,7 +24,7 @@ class HaltingOptions(QueueOptions):
 
 
 class Halting(LocalPolicy):
-    """EASY that halts when so many jobs have ended."""
+    """EASY that pauses when this number of jobs has ended."""
 
     Options = HaltingOptions
     scheduler = EasyScheduler

@@ -1,4 +1,4 @@
-"""A policy in a file of its own whose local scheduler keeps processors for jobs before it starts them."""
+"""A policy whose local scheduler holds processors for jobs before it starts them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME: Final = f"{__file__}:Holding"
 
 
 class HoldingScheduler(FcfsScheduler):
-    """First come, first served, after a rest."""
+    """First come, first served, with processors held before each start."""
 
     def plan(self, now: float) -> Iterator[Decision]:
         for decision in super().plan(now):
@@ -23,6 +23,6 @@ class HoldingScheduler(FcfsScheduler):
 
 
 class Holding(Fcfs):
-    """First come, first served, after a rest."""
+    """First come, first served, with processors held before each start."""
 
     scheduler = HoldingScheduler

@@ -1,4 +1,4 @@
-"""Journals as they are after a crash."""
+"""Journals as a crash leaves them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgpack
 
 
 def record_ends(raw: bytes) -> list[int]:
-    """Give the places where the records of a journal end."""
+    """Return the places where the records of a journal end."""
     unpacker = msgpack.Unpacker()
     unpacker.feed(raw)
     return [unpacker.tell() for _ in unpacker]

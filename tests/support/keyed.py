@@ -1,4 +1,4 @@
-"""Conversations with keys: what is said first in one, and a simulation that has one."""
+"""Conversations with keys: their first messages, and a simulation that uses them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ FIRST = recording("plain").requests[0]
 WORKLOAD = ("-w", str(ROOT / "examples" / "workload.json"), "--procs", "32")
 
 
-def simulate(endpoint: str, *words: str, cwd: Path, export: str = "out") -> tuple[int, str]:
-    """Simulate with the scheduler at an endpoint. Gives the exit code, and what was said on standard error."""
-    done = run_cli("simulate", *WORKLOAD, "--external", "-s", endpoint, "-e", export, "-q", *words, cwd=cwd)
+def simulate(endpoint: str, *args: str, cwd: Path, export: str = "out") -> tuple[int, str]:
+    """Simulate with the scheduler at an endpoint. Return the exit code and standard error."""
+    done = run_cli("simulate", *WORKLOAD, "--external", "-s", endpoint, "-e", export, "-q", *args, cwd=cwd)
     return done.returncode, done.stderr
 
 
 def schedule(folder: Path, name: str) -> str:
-    """Give what a simulation wrote of its jobs."""
+    """Return what a simulation wrote of its jobs."""
     return (folder / f"{name}_jobs.csv").read_text()
 
 
@@ -31,6 +31,6 @@ def made_in(folder: Path) -> Path:
 
 
 def plain_in(folder: Path) -> str:
-    """Give the schedule of a simulation that has a policy of its own, and no keys."""
+    """Return the schedule of a simulation that has a policy of its own, and no keys."""
     assert run_cli("simulate", *WORKLOAD, "--policy", "easy", "-e", "out", "-q", cwd=folder).returncode == 0
     return schedule(folder, "out")

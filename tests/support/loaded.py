@@ -1,4 +1,4 @@
-"""A run on two nodes in which jobs load their files, wait for the load of another, or find it: to be looked at."""
+"""A run on two nodes in which jobs load files, wait for loads, or reuse files; for tests of reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOBS = (
 
 
 def simulated(folder: Path) -> Path:
-    """Run locality on two nodes of 20 cores. Gives the prefix of its files."""
+    """Run locality on two nodes of 20 cores. Return the prefix of its files."""
     jobs = [
         {"id": name, "subtime": at, "res": n, "walltime": most, "profile": str(s)}
         | {"input_file": file, "input_size_gb": size}

@@ -1,8 +1,8 @@
 """The slow, obvious twin of locality: the oracle of the fast policy, written from its rules.
 
-It shares nothing with the policy, nor with the simulator: it has a little event loop of its own, nodes are lists of
-cores with times, and the score of every node is computed anew for every job. A message comes for all that happens in an
-instant; one more comes after the last submission, and calls that were asked for come even if nobody needs them.
+It shares nothing with the policy, nor with the simulator: it has its own small event loop, nodes are lists of
+cores with times, and the score of every node is computed again for every job. One message has all events of an
+instant; one more comes after the last submission, and requested calls come even if they are not needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PRESETS = {"fcfs": (0, 0, 0), "eft": (1, 0, 0), "lea": (500, 1, 0), "leo": (500,
 
 @dataclass(eq=False)
 class TwinJob:
-    """A job; the twin fills in what becomes of it."""
+    """A job; the twin fills in its result."""
 
     id: str
     at: float
@@ -38,7 +38,7 @@ class TwinJob:
 
     @property
     def until(self) -> float:
-        """The instant to which the plans believe that it runs."""
+        """The instant at which the plans expect its end."""
         return self.started_at + self.walltime
 
 
@@ -51,7 +51,7 @@ class TwinFile:
     users: list[TwinJob] = field(default_factory=list)
     left_at: float = -math.inf
     left_as: int = 0  # the how-manieth that was left
-    until: float = -math.inf  # for the published program: of all who used it since it was last unused
+    until: float = -math.inf  # for the published program: of all jobs that used it since it was last unused
 
     def is_here(self, now: float, *, persistent: bool) -> bool:
         return bool(self.users) or self.left_at == now or (persistent and self.loaded_at <= self.left_at)
@@ -96,7 +96,7 @@ class Core:
 
 
 class Plan:
-    """What one pass knows, and decides."""
+    """The state and the decisions of one pass."""
 
     def __init__(self, nodes: list[TwinNode], rules: TwinRules, now: float) -> None:
         self.nodes, self.rules, self.now = nodes, rules, now
@@ -211,7 +211,7 @@ class Plan:
 
 
 class Twin:
-    """Plays a whole simulation; afterwards the jobs tell what became of them."""
+    """Runs a complete simulation; then the jobs hold their results."""
 
     def __init__(self, jobs: Iterable[TwinJob], nodes: Iterable[TwinNode], rules: TwinRules) -> None:
         self.to_come = sorted(jobs, key=lambda job: (job.at, job.id))

@@ -1,4 +1,4 @@
-"""Machines of nodes, workloads with input files, and what became of their jobs, for tests of locality."""
+"""Machines of nodes, workloads with input files, and the results of their jobs, for tests of locality."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def facts(job: FakeJob) -> Mapping[str, str]:
 
 
 def fates(run: FakeBatsim, machine: Machine) -> dict[str, Fate]:
-    """Tell what became of each job, by the id that its user gave it."""
+    """Return the result of each job, by the id that its user gave it."""
     found = {}
     for job in run.jobs.values():
         known = facts(job)

@@ -1,4 +1,4 @@
-"""Logs for tests: written by hand, or the real ones where they are at hand."""
+"""Logs for tests: written by hand, or real ones if available."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def trace(path: Path, *lines: str, header: str = HEADER) -> SwfTrace:
 
 
 def real(name: str) -> Path:
-    """Give a real log, or skip the test with the reason."""
+    """Return a real log, or skip the test with the reason."""
     path = TRACES / name
     if not path.exists():
         pytest.skip(f"the log {name} is not at hand (PYBATSCHED_TRACES)")
@@ -97,7 +97,7 @@ ONE_OF_EACH = (
 
 
 def counts(report: Report) -> dict[str, tuple[int, list[int | str]]]:
-    """Give how often each rule of a conversion was used, and on which lines first."""
+    """Return how often each rule of a conversion was used, and on which lines first."""
     return {rule: (tally.count, tally.places) for rule, tally in report.tallies.items()}
 
 

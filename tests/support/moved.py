@@ -1,4 +1,4 @@
-"""A run on several clusters whose policy tells of jobs that were moved: to be looked at."""
+"""A run on several clusters whose policy reports moved jobs; for tests of reports."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from support.process import run_cli
 PLACING = f"{ROOT / 'tests' / 'support' / 'placing.py'}:Placing"
 #: A name that would do harm if it were taken for HTML.
 EVIL = "x<b onclick=x>1</b>"
-#: Name, submission, processors, seconds, cluster, what is told of it. The machine is a twentieth of grid-pwa.
+#: Name, submission, processors, seconds, cluster, facts. The machine is a twentieth of grid-pwa.
 JOBS = (
     ("a", 0, 12, 100, "hpc2n", "moves=0;resubmitted=0;cluster=hpc2n"),
     ("b", 0, 15, 200, "ctc", "moves=1;resubmitted=4;cluster=ctc"),
     ("c", 5, 8, 100, "ctc", "moves=3;resubmitted=4;cluster=ctc"),
-    ("d", 10, 4, 300, "sdsc", ""),  # an external one, of which nothing is told
+    ("d", 10, 4, 300, "sdsc", ""),  # an external job without facts
     ("e", 20, 3, 50, "sdsc", "moves=3;resubmitted=3;cluster=sdsc"),
     (EVIL, 30, 2, 150, "hpc2n", "moves=0;resubmitted=2;cluster=hpc2n"),
 )
@@ -41,11 +41,11 @@ MIXED = text_of(
 
 
 def simulated(folder: Path) -> Path:
-    """Run the jobs above. Gives the prefix of the run's files."""
+    """Run the jobs above. Return the prefix of the run's files."""
     jobs = [
         {"id": name, "subtime": at, "res": n, "walltime": s + 1, "profile": str(s), "cluster": where}
-        | ({"told": told} if told else {"external": True})
-        for name, at, n, s, where, told in JOBS
+        | ({"facts": text} if text else {"external": True})
+        for name, at, n, s, where, text in JOBS
     ]
     return run(folder, "grid-pwa@0.05", jobs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 from support.fuzzer import Fuzzer, random_workload
@@ -80,6 +81,13 @@ def _link(name: str, bandwidth: str, latency: str, policy: str = "SHARED") -> st
     return f'<link id="{name}" bandwidth="{bandwidth}" latency="{latency}" sharing_policy="{policy}"/>\n'
 
 
+def with_pstates(platform: str) -> str:
+    """Give all hosts two speeds and their power."""
+    power = '<prop id="wattage_per_state" value="100:120:200,80:90:150"/>'
+    platform = re.sub(r'speed="(\d)Gf"', r'speed="\1Gf,0.5Gf"', platform)
+    return re.sub(r"</(host|cluster)>", rf"{power}</\1>", platform)
+
+
 def communicating_workload(seed: int, n_jobs: int) -> dict[str, Any]:
     """Make a workload of all kinds of profiles, most of which communicate."""
     dice = random.Random(seed)
@@ -113,8 +121,8 @@ class NetworkFuzzer(Fuzzer):
         self.profiles: dict[str, str] = {}
         self.n_io = 0
 
-    def _hear(self, kind: str, data: dict[str, Any]) -> None:
-        super()._hear(kind, data)
+    def _receive(self, kind: str, data: dict[str, Any]) -> None:
+        super()._receive(kind, data)
         if kind == "JOB_SUBMITTED":
             self.profiles[data["job_id"]] = data["job"]["profile"]
 
@@ -132,3 +140,17 @@ class NetworkFuzzer(Fuzzer):
         com = [self.dice.choice([0, 1e6, 3e6]) if i != k else 0 for i in range(n) for k in range(n)]
         io = {"alloc": " ".join(map(str, sorted(some))), "profile_name": f"io{self.n_io}"}
         return {"additional_io_job": io | {"profile": {"type": "parallel", "cpu": [0] * n, "com": com}}}
+
+
+class EnergyFuzzer(NetworkFuzzer):
+    """Also changes pstates, of busy hosts as well, and asks for the consumed energy."""
+
+    def _act(self, decide: Any, stamp: float) -> None:
+        super()._act(decide, stamp)
+        if self.dice.random() < 0.2:
+            hosts = sorted(self.dice.sample(range(self.n_procs), self.dice.randint(1, 3)))
+            decide(
+                "SET_RESOURCE_STATE", {"resources": " ".join(map(str, hosts)), "state": self.dice.choice(["0", "1"])}
+            )
+        if self.dice.random() < 0.1:
+            decide("QUERY", {"requests": {"consumed_energy": {}}})

@@ -49,10 +49,10 @@ class Forked:
         fds = [stderr.fileno(), news, *([] if stdout is None else [stdout])]
         socket.send_fds(_nursery().channel, [json.dumps(request).encode()], fds)
         os.close(news)
-        self.pid = self._hear()
+        self.pid = self._receive()
 
-    def _hear(self, patience_s: float = PATIENCE_S) -> int:
-        """Wait for the next number from who keeps it: its process id, then its wait status."""
+    def _receive(self, patience_s: float = PATIENCE_S) -> int:
+        """Wait for the next number from its parent: its process id, then its wait status."""
         ready, _, _ = select.select([self._news], [], [], patience_s)
         if not ready:
             raise subprocess.TimeoutExpired("a process of the nursery", patience_s)
@@ -60,15 +60,15 @@ class Forked:
         return number
 
     def poll(self) -> int | None:
-        """Give the exit code, None while it runs."""
+        """Return the exit code, None while it runs."""
         if self.returncode is None and select.select([self._news], [], [], 0)[0]:
             self.finish()
         return self.returncode
 
     def finish(self, patience_s: float = PATIENCE_S) -> int:
-        """Wait for the end, for so long at most. Gives the exit code."""
+        """Wait for the end, for so long at most. Return the exit code."""
         if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(self._hear(patience_s))
+            self.returncode = os.waitstatus_to_exitcode(self._receive(patience_s))
             os.close(self._news)
         return self.returncode
 
@@ -146,7 +146,7 @@ def _tend(channel: socket.socket) -> int:
 
 
 def _become(request: dict[str, Any], stderr: int, news: int, stdout: int | None = None) -> None:
-    """Fork once more, with one process to keep the other and tell of its end. The other goes on, as was asked for."""
+    """Fork again: one process waits for the other and reports its end. The other runs the requested command."""
     pid = os.fork()
     if pid:
         os.write(news, array.array("i", [pid]))

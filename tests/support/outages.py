@@ -1,4 +1,4 @@
-"""Machines that go away and come back, for workloads drawn by hypothesis."""
+"""Machines that fail and come back, for workloads of hypothesis."""
 
 from __future__ import annotations
 

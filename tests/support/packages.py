@@ -1,4 +1,4 @@
-"""Which packages an extra of ours needs, and programs run without some of those that are installed."""
+"""Packages that an extra of ours needs, and programs run without some installed packages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pins_in(path: Path = ROOT / "constraints.txt") -> dict[str, str]:
 
 
 def needed_for(extra: str) -> set[NormalizedName]:
-    """Give all packages that ``pip install 'pybatsched[extra]'`` brings here, ourselves included."""
+    """Return all packages that ``pip install 'pybatsched[extra]'`` brings here, ourselves included."""
     found: set[tuple[NormalizedName, str]] = set()
     pending = [(canonicalize_name("pybatsched"), ""), (canonicalize_name("pybatsched"), extra)]
     while pending:
@@ -47,7 +47,7 @@ def needed_for(extra: str) -> set[NormalizedName]:
 
 
 def without(packages: set[NormalizedName], program: Path) -> list[str]:
-    """Give the command that runs a Python program as if some packages were not installed."""
+    """Return the command that runs a Python program as if some packages were not installed."""
     modules = {
         module
         for module, owners in metadata.packages_distributions().items()

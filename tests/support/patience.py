@@ -1,7 +1,7 @@
-"""How long a test waits for what must come: one limit for all, so long that only what never comes reaches it.
+"""How long a test waits for an event: one limit for all, so long that only a missing event reaches it.
 
-A test waits for the event itself, never for a time in which it should have come. What must take too long in a test (a
-cell beyond its `timeout_s`, a peer that falls silent) never ends by itself, so that any machine is fast enough.
+A test waits for the event itself, never for a time in which it should come. What must take too long in a test (a
+cell beyond its `timeout_s`, a silent peer) never ends without being stopped, so any machine is fast enough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Process(Protocol):
     returncode: int | None
 
     def poll(self) -> int | None:
-        """Give its exit code, None while it runs."""
+        """Return its exit code, None while it runs."""
 
 
 def wait_until(happened: Callable[[], object], *, by: Process | None = None) -> None:
@@ -34,7 +34,7 @@ def wait_until(happened: Callable[[], object], *, by: Process | None = None) -> 
     give_up_at = time.monotonic() + PATIENCE_S
     problem = f"it has not happened within {PATIENCE_S:g} s (see PYBATSCHED_PATIENCE)"
     while not happened():
-        # Whoever has ended may have done it just before.
+        # A process that has ended may have done it just before.
         assert by is None or by.poll() is None or happened(), f"its process ended with {by.returncode} before"
         # patience: this module defines the limits
         assert time.monotonic() < give_up_at, problem
@@ -79,7 +79,7 @@ class WorkLimit:
         return self
 
     def again(self) -> None:
-        """Begin anew. O(1)."""
+        """Restart. O(1)."""
         # patience: this module defines the limits
         signal.setitimer(signal.ITIMER_VIRTUAL, self._limit_s)
 

@@ -1,4 +1,4 @@
-"""Where things lie: the project, its fixtures, and what may be at hand beside it."""
+"""Paths: the project, its fixtures, and optional data beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARED_CASES = ROOT.parent / "shared" / "cases"
 
 
 def module_of(name: str, file: Path) -> Any:
-    """Import a file as a module of this name, wherever it lies."""
+    """Import a file at any path as a module of this name."""
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""A policy that runs each job on the cluster it names, and tells of it what the job says; loaded by path."""
+"""A policy that runs each job on the cluster it names and reports the job's fields as facts; loaded by path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pybatsched.policies.registry import local_scheduler
 
 
 class Placing(QueuePolicy):
-    """First come, first served on each cluster; the field `told` of a job goes into its metadata."""
+    """First come, first served on each cluster; the field `facts` of a job goes into its metadata."""
 
     def on_begin(self, cluster: Cluster) -> None:
         self.by_name = {
@@ -21,8 +21,8 @@ class Placing(QueuePolicy):
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         self.submit_to(self.by_name[job.fields["cluster"]], job, now)
-        if "told" in job.fields:
-            self.notes.append(SetJobMetadata(job.id, job.fields["told"]))
+        if "facts" in job.fields:
+            self.notes.append(SetJobMetadata(job.id, job.fields["facts"]))
 
     def decide(self, now: float) -> Iterable[Decision]:
         yield from self.notes

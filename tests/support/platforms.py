@@ -1,4 +1,4 @@
-"""Platform files with one defect each, as Batsim 4.2.1 does not survive them, and odd ones that it takes."""
+"""Platform files with one defect each, which Batsim 4.2.1 rejects, and unusual ones that it accepts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def text_of(lines: tuple[str, ...], routing: str = "Full") -> str:
 class Defect(NamedTuple):
     text: str
     line: int
-    said: str
+    message: str
     n_found: int = 1
 
 

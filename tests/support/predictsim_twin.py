@@ -118,7 +118,7 @@ class PredictsimTwin:
         head = self.jobs[self._queue[0]]
         shadow_at = min(
             at for at in self._planned_ends.values() if at > now and self._n_free(at) >= head.n
-        )  # jobs that end at that time count as gone then
+        )  # jobs that end at that time count as ended
         n_extra = self._n_free(shadow_at) - head.n
         others = self._queue[1:]
         if self.order == "sjf":

@@ -1,4 +1,4 @@
-"""A run in which an urgent job takes processors from a regular one, and another one waits for it: to be looked at."""
+"""A run in which an urgent job preempts a regular one, and another job waits; for tests of reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JOBS = (("R1", 0, 6, 100), ("R2", 1, 8, 50), ("R3", 2, 1, 200), ("U", 10, 7, 60)
 
 
 def simulated(folder: Path, *options: str) -> Path:
-    """Run UJFB on eight processors. Gives the prefix of its files."""
+    """Run UJFB on eight processors. Return the prefix of its files."""
     jobs = [
         {"id": name, "subtime": at, "res": n, "walltime": s + 1, "estimate": s, "profile": name}
         | ({"urgent": True} if "U" in name else {})
@@ -20,7 +20,7 @@ def simulated(folder: Path, *options: str) -> Path:
     ]
     profiles = {name: {"type": "delay", "delay": s} for name, _, _, s in JOBS}
     (folder / "urgent.json").write_text(json.dumps({"nb_res": 8, "jobs": jobs, "profiles": profiles}))
-    given = [word for option in options for word in ("-o", option)]
+    given = [text for option in options for text in ("-o", option)]
     args = ("--procs", "8", "-w", "urgent.json", "--policy", "ujfb", *given, "-e", "ujfb")
     done = run_cli("simulate", *args, cwd=folder)
     assert done.returncode == 0, done.stderr

@@ -37,25 +37,25 @@ class Server:
 
     @property
     def errors(self) -> str:
-        """All that it has said so far, on standard error."""
+        """All of its standard error so far."""
         if self._said.closed:
             return self._last_words
         fd = self._said.fileno()
         return os.pread(fd, os.fstat(fd).st_size, 0).decode()  # where we read must not move where it writes
 
     def wait_ready(self) -> str:
-        """Wait until it listens. Gives the endpoint."""
+        """Wait until it listens. Return the endpoint."""
         ready = re.compile(r"waiting for Batsim at (\S+)\n")
         self.wait_until_it_says(ready)
         self.endpoint = ready.findall(self.errors)[0]
         return self.endpoint
 
     def wait_until_it_says(self, pattern: str | re.Pattern[str]) -> None:
-        """Wait for words of its own."""
+        """Wait for a text in its output."""
         wait_until(lambda: re.search(pattern, self.errors), by=self.process)
 
     def finish(self) -> int:
-        """Wait for the end. Gives the exit code; `errors` holds all it said."""
+        """Wait for the end. Return the exit code; `errors` holds all of standard error."""
         return self.process.finish()
 
     def send_signal(self, signum: int) -> None:
@@ -93,7 +93,7 @@ class Peer:
     def send(self, raw: bytes) -> None:
         self._socket.send(raw)
 
-    def hear(self) -> bytes:
+    def receive(self) -> bytes:
         return self._socket.recv()
 
     def vanish(self) -> None:
@@ -116,11 +116,11 @@ def run_process(*args: str, cwd: Path | None = None) -> subprocess.CompletedProc
 def run_forked(
     *args: str, cwd: Path, largest_file: int | None = None, loads: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end in a process of its own that begins with all modules loaded, and more if told."""
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
-        process = Forked(args, stderr=errors, stdout=said.fileno(), cwd=cwd, largest_file=largest_file, loads=loads)
+    """Run a command to its end in a process that starts with all modules loaded."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = Forked(args, stderr=errors, stdout=output.fileno(), cwd=cwd, largest_file=largest_file, loads=loads)
         code = process.finish(PATIENCE_OF_WORK_S)
-        both = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (said, errors)]
+        both = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (output, errors)]
     return subprocess.CompletedProcess(args, code, *both)
 
 
@@ -139,12 +139,12 @@ sys.exit(max(cli.main(args) for args in json.load(sys.stdin)))
 def run_elsewhere(commands: Sequence[Sequence[str]], cwd: Path) -> None:
     """Run commands one after another in one other interpreter: it hashes text in another way, and makes the same."""
     program = [sys.executable, "-c", _ONE_AFTER_ANOTHER]
-    told = json.dumps(commands)
-    subprocess.run(program, input=told, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=True)
+    commands_json = json.dumps(commands)
+    subprocess.run(program, input=commands_json, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=True)
 
 
 def run_cli(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a pybatsched command to its end in this process, which has all modules at hand.
+    """Run a pybatsched command to its end in this process, which has all modules loaded.
 
     Its output, its exit code and what it does to files are the same as in a process of its own.
     """
@@ -166,7 +166,7 @@ def run_cli(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
 
 @contextlib.contextmanager
 def _nothing_left_behind() -> Iterator[None]:
-    """Put back what signals do, and take away what the file of a policy has brought in."""
+    """Restore the signal handlers, and remove the modules that a policy file has imported."""
     handlers = {signum: signal.getsignal(signum) for signum in SIGNALS}
     path = sys.path[:]
     try:

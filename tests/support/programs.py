@@ -1,4 +1,4 @@
-"""Programs that a test sees only by its marker: where they are, and the PATH of all other tests."""
+"""Programs that only marked tests find: their paths, and the PATH of all other tests."""
 
 from __future__ import annotations
 

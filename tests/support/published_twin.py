@@ -1,4 +1,4 @@
-"""The slow, obvious twin of locality's `faithful`: the published program as its rules tell it, with a clock of seconds.
+"""The slow, obvious twin of locality's `faithful`: the published program by its rules, with a clock of seconds.
 
 All times are whole. It shares nothing with the policy.
 """
@@ -25,7 +25,7 @@ def by_logged_start(history: Iterable[tuple[float, T]]) -> list[T]:
 
 
 class PublishedTwin:
-    """Plays a whole simulation; afterwards the jobs tell what became of them."""
+    """Runs a complete simulation; then the jobs hold their results."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class PublishedTwin:
         for second in count():
             if not (self.to_come or self.waiting or self.new or self.running):
                 return
-            self.live(second)
+            self.simulate_second(second)
 
-    def live(self, t: int) -> None:
-        """Live one second."""
+    def simulate_second(self, t: int) -> None:
+        """Simulate one second."""
         ended = [job for job in self.running if job.ended_at == t]
         for job in ended:
             self.end(job, t)
@@ -86,7 +86,7 @@ class PublishedTwin:
             self.start_placed(t)
 
     def is_stuck(self) -> bool:
-        """Whether the program would wait for ever: nobody runs or comes, and who waits has no place."""
+        """Whether the program would wait for ever: no job runs or arrives, and waiting jobs have no place."""
         waits = bool(self.waiting or self.new)
         return waits and not self.to_come and not self.running and not any(job.reserved for job in self.waiting)
 

@@ -1,4 +1,4 @@
-"""Policies that kill and requeue a lot, to exercise the engine's services; loaded by path into the real process."""
+"""Policies that kill and requeue many jobs, to test the engine's services; loaded by path into the real process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pybatsched_schedulers.fcfs import FcfsScheduler
 
 
 class Ruthless(LocalPolicy):
-    """EASY that requeues the job with the most processors whenever somebody new comes; for tests of the services."""
+    """EASY that requeues the job with the most processors at each submission; for tests of the services."""
 
     Options = QueueOptions
     scheduler: ClassVar[type[LocalScheduler]] = EasyScheduler
@@ -88,7 +88,7 @@ class LoaderOptions(QueueOptions):
 
 
 class Loader(Ruthless):
-    """EASY that puts a load in front of every job, and tells of it; with `requeued` it preempts jobs once, too."""
+    """EASY that puts a load before every job, and reports it; with `requeued` it also preempts jobs once."""
 
     Options = LoaderOptions
     extra_s = 0.0
@@ -128,7 +128,7 @@ class Narrower(LocalPolicy):
 
 
 class MolderOptions(Options):
-    """What is drawn; what is left of jobs that are requeued, if some are; and how long jobs load."""
+    """The seed; the remaining work of requeued jobs, if any; and the length of loads."""
 
     seed: int = 0
     requeued: Literal["", "all", "rest"] = ""
@@ -139,7 +139,7 @@ class MolderOptions(Options):
 class Molder(QueuePolicy):
     """Two halves between which waiting jobs move, in another shape each time; some starts are held, or have a load.
 
-    Each job tells of the scale it started with.
+    Each job has the scale it started with as a fact.
     """
 
     Options = MolderOptions
@@ -211,7 +211,7 @@ class Lazy(Policy):
 
 
 class Restless(LocalPolicy):
-    """EASY that wants to be called every second, whatever happens."""
+    """EASY that requests a call every second."""
 
     scheduler = EasyScheduler
 
@@ -221,7 +221,7 @@ class Restless(LocalPolicy):
 
 
 class Ticking(LocalPolicy):
-    """EASY that wants to be called at the next tick, whatever happens."""
+    """EASY that requests a call at the next tick."""
 
     scheduler = EasyScheduler
 

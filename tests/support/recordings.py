@@ -1,4 +1,4 @@
-"""Recorded conversations: the project's own few, and all that PYBATSCHED_GOLDEN has."""
+"""Recorded conversations: those of the project, and all in PYBATSCHED_GOLDEN."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Recording:
 
 
 def recordings() -> list[Recording]:
-    """Give all recordings, those of PYBATSCHED_GOLDEN in place of ours of the same name."""
+    """Return all recordings, those of PYBATSCHED_GOLDEN in place of ours of the same name."""
     found: dict[str, Recording] = {}
     for root in (FIXTURES, GOLDEN):
         for conversation in sorted((root / "v4").glob("*/conversation.jsonl")):
@@ -98,7 +98,7 @@ class Recording5:
 
 
 def recordings5() -> list[Recording5]:
-    """Give all recordings of Batsim 5, those of PYBATSCHED_GOLDEN in place of ours of the same name."""
+    """Return all recordings of Batsim 5, those of PYBATSCHED_GOLDEN in place of ours of the same name."""
     found: dict[str, Recording5] = {}
     for root in (FIXTURES, GOLDEN):
         for conversation in sorted((root / "v5").glob("*/conversation.jsonl")):
@@ -107,12 +107,12 @@ def recordings5() -> list[Recording5]:
 
 
 def recording(name: str) -> Recording:
-    """Give one of the project's own recordings."""
+    """Return one of the project's own recordings."""
     return Recording(FIXTURES / "v4" / name)
 
 
 def structure_error(text: str) -> str | None:
-    """Say in one word why a text is no message, by an independent reading of the protocol; None if it is one."""
+    """Return in one word why a text is not a message, by an independent reading of the protocol; None if it is one."""
     try:
         value = json.loads(text)
     except ValueError:

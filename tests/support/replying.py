@@ -1,4 +1,4 @@
-"""Programs with Batsim's command line, run beside a scheduler that says what it once said to Batsim."""
+"""Programs with Batsim's command line, run with a scheduler that sends recorded replies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOK_MS = 100
 
 
 class Scheduler:
-    """A scheduler that gives recorded replies, whatever it is asked, and vanishes when it has no more."""
+    """A scheduler that sends recorded replies to any messages, and disconnects when it has no more."""
 
     def __init__(self, replies: Sequence[bytes]) -> None:
         self._replies = replies
@@ -40,20 +40,20 @@ class Scheduler:
             context.term()
 
     def waits(self) -> bool:
-        """Tell whether there is a message, or will be at once."""
+        """Return whether there is a message, or will be immediately."""
         return bool(self._socket.poll(LOOK_MS))
 
-    def hear(self) -> bytes:
+    def receive(self) -> bytes:
         """Wait for a message, and answer nothing."""
         assert self._socket.poll(PATIENCE_MS)
         return bytes(self._socket.recv())
 
-    def say(self, reply: bytes) -> None:
-        """Answer what was heard."""
+    def send(self, reply: bytes) -> None:
+        """Reply to the received message."""
         self._socket.send(reply)
 
     def answer(self, process: subprocess.Popen[Any] | None = None) -> None:
-        """Answer as long as somebody asks; who has ended asks no more."""
+        """Reply until the process has ended."""
         for reply in self._replies:
             while not self._socket.poll(PATIENCE_MS if process is None else LOOK_MS):
                 if process is None or (process.poll() is not None and not self.waits()):
@@ -73,5 +73,5 @@ def run_beside(
             command, cwd=source.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         scheduler.answer(process)
-        said, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
-    return subprocess.CompletedProcess(command, process.returncode, said, errors), scheduler
+        error_output, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    return subprocess.CompletedProcess(command, process.returncode, error_output, errors), scheduler

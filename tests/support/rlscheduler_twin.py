@@ -54,8 +54,8 @@ def read_log(path: Path) -> list[TwinJob]:
 def draw_starts(n_jobs: int, length: int = 1024, number: int = 10, seed: int = 1) -> list[int]:
     """Draw the starts of sequences with numpy's generator, seeded as old Gym did."""
     digest = hashlib.sha512(str(seed).encode()).digest()
-    words = [int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:8], "little")]
-    generator = np.random.RandomState(words)
+    numbers = [int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:8], "little")]
+    generator = np.random.RandomState(numbers)
     return [int(generator.randint(length, n_jobs - length - 1)) for _ in range(number)]
 
 

@@ -1,4 +1,4 @@
-"""A policy that answers as a recording says; loaded by path into the real process."""
+"""A policy that replies as recorded; loaded by path into the real process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings of real Batsim played again with the simulator in Batsim's place."""
+"""Recordings of the real Batsim replayed with the simulator in Batsim's place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILES = ("out_jobs.csv", "out_schedule.csv", "out_machine_states.csv", "out_psta
 
 @dataclass
 class Played:
-    """What the simulator said and did when it was given the recorded replies."""
+    """Messages and files of the simulator for the recorded replies."""
 
     messages: list[Any] = field(default_factory=list)
     finished: bool = False
@@ -54,7 +54,7 @@ def scenario_of(recording: Recording) -> Scenario:
 def play(
     recording: Recording, prefix: Path, *, traced: bool = False, halting: bool = False, clock: str = AUTO
 ) -> Played:
-    """Answer the simulator with what the scheduler once said to Batsim; `halting`, from outside, message by message.
+    """Reply to the simulator with the recorded replies; with `halting`, from outside, message by message.
 
     With `traced`, the schedule is traced, too.
     """
@@ -78,9 +78,9 @@ def play(
         if halting:
             exchanges = simulation.exchanges()
             with contextlib.closing(exchanges), contextlib.suppress(StopIteration):
-                told = next(exchanges)
+                exchange = next(exchanges)
                 while True:
-                    told = exchanges.send(scheduler(*told))
+                    exchange = exchanges.send(scheduler(*exchange))
             played.finished = simulation.finished
         else:
             played.finished = simulation.run()
@@ -90,7 +90,7 @@ def play(
 
 
 def first_difference(recording: Recording, played: Played) -> str:
-    """Say where the simulator's messages leave the recorded ones; empty if they do not. Numbers count as numbers."""
+    """Return where the simulator's messages differ from the recorded ones; numbers are compared as numbers."""
     expected = [json.loads(text) for text in recording.requests]
     for number, (mine, theirs) in enumerate(zip(played.messages, expected, strict=False), 1):
         if mine != theirs:
@@ -101,7 +101,7 @@ def first_difference(recording: Recording, played: Played) -> str:
 
 
 def embed(directory: Path, args: list[str], policy: str, prefix: Path) -> Path:
-    """Run a policy on the embedded simulator, in this process, with Batsim's own options. Gives its ``_jobs.csv``."""
+    """Run a policy on the embedded simulator, in this process, with Batsim's own options. Return its ``_jobs.csv``."""
     before = Path.cwd()
     os.chdir(directory)
     try:
@@ -111,14 +111,17 @@ def embed(directory: Path, args: list[str], policy: str, prefix: Path) -> Path:
     return prefix.with_name(f"{prefix.name}_jobs.csv")
 
 
-def beside_batsim(args: list[str], policy: str, options: list[str], folder: Path) -> tuple[Path, Path]:
+def beside_batsim(
+    args: list[str], policy: str, options: list[str], folder: Path, clock: str = AUTO
+) -> tuple[Path, Path]:
     """Run a policy on the embedded simulator and on the real Batsim, and give both ``_jobs.csv``."""
     with Server("--policy", policy, *options) as server:
         command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(folder / "theirs"), "-q"]
         batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
         assert server.finish() == 0
     assert batsim.returncode == 0
-    assert main(["simulate", *args, "--policy", policy, *options, "-e", str(folder / "mine"), "--quiet"]) == 0
+    own = ["--clock", clock, "-e", str(folder / "mine"), "--quiet"]
+    assert main(["simulate", *args, "--policy", policy, *options, *own]) == 0
     return folder / "mine_jobs.csv", folder / "theirs_jobs.csv"
 
 
@@ -128,10 +131,14 @@ def same_jobs(mine: Path, theirs: Path) -> None:
 
 
 def same_but_for_halves(mine: Path, theirs: Path) -> None:
-    """Compare two ``_jobs.csv``, order included; a quotient that lies between two last digits may be either."""
+    """Compare two ``_jobs.csv``, order included; a number between two last digits may be either.
+
+    Batsim computes quotients and the energy of jobs with long doubles.
+    """
     for one, other in zip(rows(mine), rows(theirs), strict=True):
-        mine_s, theirs_s = one.pop("stretch"), other.pop("stretch")
-        assert mine_s == theirs_s or abs(float(mine_s) - float(theirs_s)) < 1.5e-6
+        for name in ("stretch", "consumed_energy"):
+            ours, batsims = one.pop(name), other.pop(name)
+            assert ours == batsims or abs(float(ours) - float(batsims)) < 1.5e-6
         assert one == {name: value.replace("-0.000000", "0.000000") for name, value in other.items()}
 
 

@@ -1,4 +1,4 @@
-"""An engine on a stage: a policy that does what a test says, and short words for what Batsim says."""
+"""An engine for tests: a policy that does what a test says, and short functions for Batsim's messages."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ PROFILES: dict[str, Any] = {
 
 
 class Puppet(Policy):
-    """Does what the test says next, and notes what it hears."""
+    """Does what the test says next, and records its events."""
 
     partitions: tuple[tuple[str, str], ...] = ()
 
     def on_begin(self, cluster: Cluster) -> None:
-        self.heard: list[tuple[Any, ...]] = []
+        self.received: list[tuple[Any, ...]] = []
         self.jobs: dict[str, Job] = {}
         self.next: Callable[[float], Iterable[Any] | None] = lambda _now: ()
         self.until = -1.0
@@ -43,37 +43,37 @@ class Puppet(Policy):
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         self.jobs[job.id] = job
-        self.heard.append(("submitted", job.id))
+        self.received.append(("submitted", job.id))
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        self.heard.append(("ended", job.id, job.final_state))
+        self.received.append(("ended", job.id, job.final_state))
 
     def on_job_killed(self, job: Job, now: float) -> None:
-        self.heard.append(("killed", job.id, job.state.value))
+        self.received.append(("killed", job.id, job.state.value))
 
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
-        self.heard.append(("machines", str(procs)))
+        self.received.append(("machines", str(procs)))
 
     def on_call(self, now: float) -> None:
-        self.heard.append(("call",))
+        self.received.append(("call",))
 
     def on_notify(self, event: e.Notify, now: float) -> None:
-        self.heard.append(("notify", event.kind))
+        self.received.append(("notify", event.kind))
 
     def on_answer(self, event: e.Answer, now: float) -> None:
-        self.heard.append(("answer", event.consumed_energy))
+        self.received.append(("answer", event.consumed_energy))
 
     def on_query(self, event: e.Query, now: float) -> None:
-        self.heard.append(("query",))
+        self.received.append(("query",))
 
     def on_job_message(self, event: e.FromJobMsg, now: float) -> None:
-        self.heard.append(("message", event.msg))
+        self.received.append(("message", event.msg))
 
     def on_unknown(self, event: e.Event, now: float) -> None:
-        self.heard.append(("unknown",))
+        self.received.append(("unknown",))
 
     def on_end(self, now: float) -> None:
-        self.heard.append(("end",))
+        self.received.append(("end",))
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         wanted, self.next = self.next, lambda _now: ()
@@ -164,7 +164,7 @@ def kinds(reply: Reply) -> list[str]:
 
 
 def registered(reply: Any) -> tuple[Any, Any, str]:
-    """Give the one profile, the one job and its note that a reply registers."""
+    """Return the one profile, the one job and its note that a reply registers."""
     (profile,) = (x.profile for x in reply.decisions if isinstance(x, d.RegisterProfile))
     (job,) = (x for x in reply.decisions if isinstance(x, d.RegisterJob))
     (note,) = (x.metadata for x in reply.decisions if isinstance(x, d.SetJobMetadata) and x.job_id == job.job_id)
@@ -172,13 +172,13 @@ def registered(reply: Any) -> tuple[Any, Any, str]:
 
 
 def times(job: Job) -> tuple[Any, ...]:
-    """Give what whoever plans sees of a job, and its run time."""
+    """Return the fields of a job that planners use, and its run time."""
     assert job.profile is not None
     return job.n_procs, job.profile.get("delay"), job.walltime, job.estimate
 
 
 def outcomes(run: FakeBatsim) -> list[Outcome]:
-    """Give the jobs of a run as metrics read them from ``_jobs.csv``."""
+    """Return the jobs of a run as metrics read them from ``_jobs.csv``."""
     return [
         Outcome(
             job.id,

@@ -4,15 +4,15 @@
 The environment variable STAND_IN makes it misbehave:
 
     early           ends before its first message
-    hang, stubborn  says nothing, for ever; stubborn ignores SIGTERM
+    hang, stubborn  sends nothing, for ever; stubborn ignores SIGTERM
     crash           ends after its first message has been answered
-    wait            says nothing more after its first message, for ever
+    wait            sends nothing more after its first message, for ever
     crash-late      ends badly after the simulation
     deadlock-abort  aborts after a deadlock, with its files half written, as with SimGrid 3.25
     slow-end        ends later than a scheduler waits for a peer that has closed its connection
     lose-a-job      leaves a row out
 
-Its process id is in the file STAND_IN_PID as soon as it is what it is to be, its arguments are in STAND_IN_ARGS.
+Its process id is in the file STAND_IN_PID as soon as it is ready, its arguments are in STAND_IN_ARGS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RECORDING = Path(__file__).parents[1] / "conformance" / "recordings" / "v4" / "p
 
 
 def come_out() -> None:
-    """Say that it is there."""
+    """Write the process id."""
     Path(os.environ.get("STAND_IN_PID", os.devnull)).write_text(str(os.getpid()))
 
 
@@ -41,7 +41,7 @@ def stay() -> NoReturn:
 
 
 def ask_once(endpoint: str, *, then_stay: bool) -> None:
-    """Say one message as Batsim would, hear the answer, and perhaps stay."""
+    """Send one message as Batsim would, receive the reply, and perhaps wait."""
     import zmq
 
     text = (RECORDING / "conversation.jsonl").read_text().splitlines()[0]

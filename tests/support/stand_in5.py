@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def greet(endpoint: str) -> None:
-    """Say the greeting and hear the hello, and no more."""
+    """Send the greeting and receive the hello, and nothing more."""
     import zmq
 
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
@@ -62,10 +62,10 @@ def main(args: list[str]) -> int:
         print("Segmentation fault.")
         return 139
     prefix = args[args.index("-e") + 1].removesuffix("_")
-    words = [word for word in args[:place] if word not in {"-q", "--energy-host"}]
-    words[words.index("-e") + 1] = prefix
+    arguments = [arg for arg in args[:place] if arg not in {"-q", "--energy-host"}]
+    arguments[arguments.index("-e") + 1] = prefix
     given = ["--external", "--protocol", "v5", "-s", endpoint, "--sched-cfg", text, "--quiet", "--allow-empty"]
-    code = cli.main(["simulate", *words, *given])
+    code = cli.main(["simulate", *arguments, *given])
     if code == 5:
         print("Oops! Deadlock detected, some activities are still around but blocked.")
         for name in ("_summary.json", "_state.json"):

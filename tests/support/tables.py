@@ -1,4 +1,4 @@
-"""Small tables in the forms of public sets, with values of our own, for tests and fuzzing."""
+"""Small tables in the formats of public sets, with our own values, for tests and fuzzing."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class SlowFcfs(Twin):
 
 
 class SlowEasy(Twin):
-    """EASY by the book, from scratch at every message."""
+    """EASY by its definition, computed again at every message."""
 
     def starts(self, now: float) -> Iterator[Decision]:
         while self.queue and self.queue[0].n_procs <= self.partition.n_free:
@@ -155,7 +155,7 @@ class SlowDbfOptions(SlowConservativeOptions):
 
 
 class SlowDbf(SlowConservative):
-    """Deadline-based backfilling by the book: `places` are final, and `provisional` ones come after them, in order."""
+    """Deadline-based backfilling: `places` are final, and `provisional` ones come after them, in order."""
 
     Options = SlowDbfOptions
 
@@ -268,7 +268,7 @@ class SlowDbf(SlowConservative):
             self.places, self.provisional = final, provisional
 
     def lost(self) -> set[str]:
-        """Give the accepted jobs that are late by the present plan: one pass may lose some."""
+        """Return the accepted jobs that are late by the present plan: one pass may lose some."""
         return {job.id for job in self.in_order(self.provisional) if not self.meets(job, self.provisional[job.id])}
 
     def place(self, job: Job, now: float, others: dict[str, float]) -> float:
@@ -296,7 +296,7 @@ class SlowRedirectionOptions(Options):
 
 
 class SlowRedirection(Policy):
-    """EASY with redirection by the book. `redirections` are (instant, job, count), in order."""
+    """EASY with redirection by its definition. `redirections` are (instant, job, count), in order."""
 
     Options = SlowRedirectionOptions
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})

@@ -1,7 +1,7 @@
 """The slow, obvious twin of UJFB: the oracle of the fast policy, written from its rules.
 
-It keeps what cannot be seen (the queues, who is suspended, which processors are being swapped out, the places promised
-to regular jobs) and derives everything else anew at every message. Processors are counted instant by instant in plain
+It keeps what cannot be observed (the queues, suspended jobs, processors being swapped out, the places promised
+to regular jobs) and derives everything else again at every message. Processors are counted instant by instant in plain
 lists of bookings.
 """
 
@@ -93,7 +93,7 @@ class Preemption:
 
 
 class SlowUjfb(Policy):
-    """Urgent jobs first, by the book."""
+    """Urgent jobs first, by its rules."""
 
     Options = UjfbOptions
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
@@ -113,7 +113,7 @@ class SlowUjfb(Policy):
         self.swap_ins: dict[str, Suspended] = {}  # by job: those resumed
         self.preemption: Preemption | None = None
         self.reservations: dict[str, Booking] = {}  # of waiting urgent jobs
-        self.resumes: list[tuple[Suspended, float]] = []  # who is suspended, and the planned resume
+        self.resumes: list[tuple[Suspended, float]] = []  # suspended jobs, and their planned resume
         self.must_compress = False
         self.must_place_again = self.machines_changed = False
         self.ahead_before: dict[str, Booking] = {}
@@ -164,7 +164,7 @@ class SlowUjfb(Policy):
         self.machines_changed = True
 
     def on_notify(self, event: Notify, now: float) -> None:
-        """When no machine comes back any more, nobody who needs more than there are is kept waiting."""
+        """If no machine comes back any more, jobs that need more than there are do not wait."""
         waiting = [*self.urgents, *(one.job for one in self.suspended), *(job for _, _, job in self.queue)]
         for job in waiting:
             if job.n_procs > self.partition.n_possible:
@@ -225,13 +225,13 @@ class SlowUjfb(Policy):
 
     def can_be_stopped(self, job: Job) -> bool:
         if job.n_procs > self.partition.n_possible:
-            return False  # it could never go on
+            return False  # it could never resume
         if self.options.mode == "kill_restart":
             return self.cluster.can_restart(job)
         return self.cluster.can_suspend(job)
 
     def waited_for(self, suspended: Suspended) -> IntervalSet:
-        """The processors that a suspended job needs to go on; nothing if any will do."""
+        """The processors that a suspended job needs to resume; None for any."""
         if not self.options.resume_same_resources:
             return EMPTY
         if self.partition.machines_settled and suspended.procs & self.partition.away:
@@ -263,12 +263,12 @@ class SlowUjfb(Policy):
                 self.reservations[job.id] = Booking(job.n_procs, place, after(place, span(job)))
 
     def bookings_that_stay(self, now: float) -> list[Booking]:
-        """What an urgent job cannot take away: urgent jobs, those that cannot be stopped, swaps, urgent ones before."""
+        """What an urgent job cannot preempt: urgent jobs, jobs that cannot be stopped, swaps, earlier urgent jobs."""
         stay = [job for job in self.running() if job.is_urgent() or not self.can_be_stopped(job)]
         return [*(self.booking_of(job, now) for job in stay), *self.swap_out_bookings(now), *self.reservations.values()]
 
     def victims_for(self, urgent: Job) -> list[Victim]:
-        """The shortest prefix in order that frees what is missing; nobody if all together do not."""
+        """The shortest prefix in order that frees enough; empty if all together do not."""
         missing = urgent.n_procs - len(self.usable())
         running = self.running()
         candidates = [job for job in self.begun if job in running]
@@ -360,7 +360,7 @@ class SlowUjfb(Policy):
         return float(job.fields.get("memory_gb", self.cluster.property_of(proc, "memory_gb") or 0.0))
 
     def hosts_can_hold(self, more: list[Job]) -> bool:
-        """Tell whether the memory of these jobs fits into the vector hosts beside that of the suspended ones."""
+        """Return whether the memory of these jobs fits into the vector hosts beside that of the suspended ones."""
         limit_gb = self.options.vh_memory_gb
         if limit_gb is None or self.options.mode == "kill_restart":
             return True
@@ -409,13 +409,13 @@ class SlowUjfb(Policy):
         return math.inf
 
     def claims(self) -> Iterator[tuple[Booking, IntervalSet]]:
-        """The processors of those who resume before others, and for how long."""
+        """The processors of jobs that resume before others, and for how long."""
         for other, place in self.resumes:
             end = after(place, after(other.in_s, span(other.job)))
             yield Booking(other.job.n_procs, place, end), self.waited_for(other)
 
     def ends_on(self, procs: IntervalSet, now: float) -> Iterable[float]:
-        """When those who are on these processors are expected to leave them."""
+        """The expected ends of the jobs on these processors."""
         for job in self.running():
             if job.procs is not None and not job.procs.isdisjoint(procs):
                 yield self.booking_of(job, now).end
@@ -424,7 +424,7 @@ class SlowUjfb(Policy):
                 yield until
 
     def bookings_ahead(self, now: float) -> list[Booking]:
-        """All that goes before regular jobs: who runs or is held, swaps, urgent and suspended jobs."""
+        """All that precedes regular jobs: running and held jobs, swaps, urgent and suspended jobs."""
         return [*(self.booking_of(job, now) for job in self.running()), *self.named_bookings(now).values()]
 
     def named_bookings(self, now: float) -> dict[str, Booking]:
@@ -458,7 +458,7 @@ class SlowUjfb(Policy):
         if self.is_impossible(now) or any(reasons):
             self.soonest_end = after(now, TICK)
             self.place_again(now)
-            # Who waits for a job that is past its estimate has no real place.
+            # A job that waits for one past its estimate has no real place.
             self.must_place_again = any(job.expected_end_at <= now for job in self.running())
             self.must_compress = True
             self.machines_changed = False
@@ -480,11 +480,11 @@ class SlowUjfb(Policy):
             yield from self.start_regulars(were_put_off, now)
 
     def start_regulars(self, were_put_off: list[Job], now: float) -> Iterator[Decision]:
-        """Start whose place has come, unless the processors he may have are too few."""
+        """Start the jobs whose place has come, unless their processors are too few."""
         due = [(self.places[job.id], arrival, job) for _, arrival, job in self.queue if self.places[job.id] <= now]
         for _, _, job in sorted(due, key=lambda entry: entry[:2]):
             if job.n_procs > len(self.usable()):
-                continue  # somebody is about to end in this instant
+                continue  # a job is about to end at this instant
             allowed = self.allowed(span(job), now)
             if job.n_procs <= len(allowed):
                 self.queue = [entry for entry in self.queue if entry[2] is not job]
@@ -504,12 +504,12 @@ class SlowUjfb(Policy):
                     self.places[job.id] = earliest(job.n_procs, span(job), now, self.here, others)
 
     def is_late(self, now: float) -> bool:
-        """Tell whether a place has passed, or a job runs longer than it said."""
+        """Return whether a place has passed, or a job runs past its estimate."""
         instants = [*self.places.values(), *(job.expected_end_at for job in self.running())]
         return any(at < now - LATE for at in instants)
 
     def put_in_front(self) -> bool:
-        """Let those who were put in front of all others have the first places. Tells whether there is somebody."""
+        """Let jobs that were put in front have the first places. Return whether there are any."""
         found = [job for rank, _, job in self.queue if rank == -math.inf and job.id not in self.places]
         for job in found:
             self.places[job.id] = math.inf
@@ -517,7 +517,7 @@ class SlowUjfb(Policy):
         return bool(found)
 
     def is_impossible(self, now: float) -> bool:
-        """Tell whether the places do not fit beside what goes before them."""
+        """Return whether the places do not fit beside what precedes them."""
         places = self.planned()
         together = self.bookings_ahead(now) + places
         found = not all(
@@ -532,7 +532,7 @@ class SlowUjfb(Policy):
         for _, _, job in self.queue:
             place = self.places.get(job.id)
             if place is None:
-                continue  # a newcomer, whose turn comes later
+                continue  # a new job, which is placed later
             keeps = now + 1.5 * TICK < place < math.inf and fits(
                 job.n_procs, place, after(place, span(job)), self.here, before
             )
@@ -543,7 +543,7 @@ class SlowUjfb(Policy):
                 before.append(Booking(job.n_procs, place, after(place, span(job))))
 
     def has_changed_ahead(self, now: float) -> bool:
-        """Tell whether a booking of an urgent or suspended job, or a swap-out, is not any more what it was."""
+        """Return whether a booking of an urgent or suspended job, or a swap-out, has changed."""
         bookings = self.named_bookings(now)
         before, self.ahead_before = self.ahead_before, bookings
         return any(
@@ -553,7 +553,7 @@ class SlowUjfb(Policy):
         )
 
     def allowed(self, seconds: float, now: float) -> IntervalSet:
-        """Usable processors, but those that somebody suspended waits for and would find taken."""
+        """Usable processors without those that a suspended job waits for."""
         found = self.usable()
         for suspended, place in self.resumes:
             if after(now, seconds) > place:
@@ -575,7 +575,7 @@ class SlowUjfb(Policy):
     # --- calls ---
 
     def calls(self, now: float) -> Iterator[Decision]:
-        """Ask for the instants at which something may begin though nothing ends."""
+        """Request calls for instants at which a job may start although none ends."""
         due = {until for _, until in self.swap_outs}
         if self.wakes:
             due.add(min((at for at in self.places.values() if at > now + 1.5 * TICK), default=math.inf))

@@ -11,13 +11,13 @@ from pybatsched.core.policy import Options, Policy
 
 
 class WaitsOptions(Options):
-    """The file that says that it waits."""
+    """The file that shows that it waits."""
 
     mark: str
 
 
 class Waits(Policy):
-    """Says that it runs, and decides nothing until a signal comes."""
+    """Reports that it runs, and decides nothing until a signal comes."""
 
     Options = WaitsOptions
     options: WaitsOptions

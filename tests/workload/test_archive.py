@@ -1,4 +1,4 @@
-"""The archive of logs: what is downloaded, kept and refused."""
+"""The archive of logs: downloads, the local copy, and rejected files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_log_is_downloaded_once_and_is_right(mirror: tuple[str, Path], tmp_pat
 
 
 @pytest.mark.parametrize("content", [gzip.compress(b"another", mtime=0), gzip.compress(TEXT, mtime=0)[:-4], b"<html>"])
-def test_what_is_another_log_is_not_kept(content: bytes, mirror: tuple[str, Path], tmp_path: Path) -> None:
+def test_a_download_with_another_content_is_not_kept(content: bytes, mirror: tuple[str, Path], tmp_path: Path) -> None:
     base, original = mirror
     original.write_bytes(content)
     with pytest.raises(BrokenPromiseError, match=r"small\.swf\.gz"):
@@ -78,7 +78,7 @@ def test_an_archive_that_does_not_answer(mirror: tuple[str, Path], tmp_path: Pat
             archive.get("small.swf.gz", tmp_path / "logs", where)
 
 
-def test_the_command_lists_and_refuses(tmp_path: Path) -> None:
+def test_the_command_lists_logs_and_rejects_unknown_ones(tmp_path: Path) -> None:
     assert "SDSC-DS-2004-2.1-cln.swf.gz" in run_cli("traces", "list").stdout
     done = run_cli("traces", "get", "nothing.swf", "--output", str(tmp_path))
     assert (done.returncode, "unknown log" in done.stderr) == (2, True)
@@ -87,13 +87,13 @@ def test_the_command_lists_and_refuses(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", archive.LOGS)
-def test_logs_at_hand_are_those_we_know(file: str) -> None:
+def test_local_logs_have_the_known_checksums(file: str) -> None:
     if not (TRACES / file).exists():
         pytest.skip(f"no {file} in {TRACES} (set PYBATSCHED_TRACES)")
     archive.check(TRACES / file)
 
 
-def test_a_log_that_is_damaged_or_nowhere_is_an_error_of_input(tmp_path: Path) -> None:
+def test_a_damaged_or_missing_log_is_an_input_error(tmp_path: Path) -> None:
     nowhere = run_cli("reproduce", "dbf", "--traces", str(tmp_path / "nowhere"), "--output", str(tmp_path / "out"))
     assert nowhere.returncode == 2
     assert "there is no such directory" in nowhere.stderr

@@ -1,4 +1,4 @@
-"""Planned areas: by the class of a job's need, over the nodes of the class."""
+"""Planned areas: by the memory class of each job, over the nodes of the class."""
 
 from __future__ import annotations
 
@@ -72,9 +72,7 @@ def test_areas_by_class() -> None:
     needs=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 900), st.sampled_from([0, 5, 128, 129, 256, 1024]))),
     n_nodes=st.fixed_dictionaries({128: st.integers(1, 9), 256: st.integers(1, 9), 1024: st.integers(1, 9)}),
 )
-def test_all_areas_together_are_the_work_asked_for(
-    needs: list[tuple[int, int, int]], n_nodes: dict[float, int]
-) -> None:
+def test_areas_add_up_to_the_requested_work(needs: list[tuple[int, int, int]], n_nodes: dict[float, int]) -> None:
     jobs = [{"res": n, "walltime": s, "input_file": "a", "input_size_gb": need} for n, s, need in needs]
     areas = planned_areas(workload(*jobs), n_nodes)
     total = math.fsum(area * n_nodes[memory] for memory, area in areas.by_class.items())
@@ -82,7 +80,7 @@ def test_all_areas_together_are_the_work_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("job", "told"),
+    ("job", "message"),
     [
         ({"walltime": -1}, "here: job 1, field walltime: expected seconds above 0, for its area, found -1"),
         ({"walltime": 1e300}, "here: job 1, field walltime: expected seconds above 0, for its area, found 1e+300"),
@@ -90,10 +88,10 @@ def test_all_areas_together_are_the_work_asked_for(
         ({"input_size_gb": "x"}, "here: job 1, field input_size_gb: expected GB from 0, found x"),
     ],
 )
-def test_what_has_no_area(job: dict[str, Any], told: str) -> None:
+def test_jobs_without_an_area_are_errors(job: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         planned_areas(workload(job), {128: 1})
-    assert str(caught.value) == told
+    assert str(caught.value) == message
     without = workload({})
     del without.jobs[0]["walltime"]
     with pytest.raises(InputError, match=r"field walltime: expected seconds above 0, for its area, found nothing$"):
@@ -130,7 +128,7 @@ def test_properties_of_zones_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "told"),
+    ("hosts", "message"),
     [
         ([*cores("1", "128"), {"memory_gb": "128"}], "host 'h2' (line 7), property node: expected the node it belongs"),
         ([{"node": "1"}], "host 'h0' (line 5), property memory_gb: expected more than 0, found none"),
@@ -143,13 +141,13 @@ def test_properties_of_zones_count(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_platforms_that_do_not_tell_nodes(tmp_path: Path, hosts: list[dict[str, str]], told: str) -> None:
+def test_platforms_without_nodes_are_rejected(tmp_path: Path, hosts: list[dict[str, str]], message: str) -> None:
     file = tmp_path / "w.json"
     batsim4.write(workload({}), file)
     where = platform(tmp_path, *hosts)
     done = run_cli("workload", "areas", str(file), "-p", str(where))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"pybatsched: {where}: {told}")
+    assert done.stderr.startswith(f"pybatsched: {where}: {message}")
 
 
 @pytest.mark.parametrize(

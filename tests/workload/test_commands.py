@@ -1,4 +1,4 @@
-"""`pybatsched workload …` as people use it."""
+"""`pybatsched workload …` as users run it."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def jobs(path: Path) -> list[Any]:
 # ------------------------------------------------------------------------------------------------------------- convert
 
 
-def test_convert_says_what_it_did(run: Run, tmp_path: Path) -> None:
+def test_convert_reports_what_it_did(run: Run, tmp_path: Path) -> None:
     file, out = log(tmp_path, line(1, 5), line(2, run=0), line(3, 9, requested_s=10)), tmp_path / "w.json"
-    code, said = run("convert", file, out, "--walltimes", "exact")
+    code, output = run("convert", file, out, "--walltimes", "exact")
     assert code == 0
-    assert said.splitlines() == [
+    assert output.splitlines() == [
         "3 jobs read, 2 kept, 1 dropped",
         "dropped:",
         "        1  run time of 0 or unknown: dropped (line 4)",
@@ -129,7 +129,7 @@ def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "w.json"
     options = ["--lenient", "--size", "requested", "--min-runtime", 2, "--profile", "parallel", "--speed", "1e6"]
     options += ["--memory-unit", "GB"]
-    code, said = run("convert", file, out, *options, "--procs", 16, "--walltimes", "factor:3")
+    code, output = run("convert", file, out, *options, "--procs", 16, "--walltimes", "factor:3")
     assert code == 0
     workload = batsim4.read(out)
     assert workload.n_procs == 16
@@ -138,8 +138,8 @@ def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
         "7": {"type": "parallel_homogeneous", "cpu": 7_000_000, "com": 0},
     }
     assert [(job["id"], job["res"], job["walltime"]) for job in workload.jobs] == [(1, 4, 6), (2, 3, 21)]
-    assert "bad line, expected at least 18 fields, found 1: dropped (line 4)" in said
-    assert "job number given before: renumbered (line 5)" in said
+    assert "bad line, expected at least 18 fields, found 1: dropped (line 4)" in output
+    assert "job number given before: renumbered (line 5)" in output
     assert workload.about["conversion"] == {
         "walltimes": "factor:3",
         "size": "requested",
@@ -171,9 +171,9 @@ def weekly(path: Path) -> Path:
 
 def test_weeks(run: Run, tmp_path: Path) -> None:
     file = weekly(tmp_path)
-    code, said = run("convert", file, tmp_path / "w.json.gz", "--weeks")
+    code, output = run("convert", file, tmp_path / "w.json.gz", "--weeks")
     assert code == 0
-    assert "week 2 of 4: logged utilisation 75.0%" in said
+    assert "week 2 of 4: logged utilisation 75.0%" in output
     assert sorted(path.name for path in tmp_path.glob("w*")) == ["w-week02.json.gz"]
     week = batsim4.read(tmp_path / "w-week02.json.gz")
     assert [(job["id"], job["subtime"]) for job in week.jobs] == [(2, 0)]
@@ -191,12 +191,15 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (["--week", 5], "--week 5: expected 1 to 4"),
+        (["--week", 5], "week 5: expected 1 to 4"),
         (
             ["--weeks", "--utilisation", "0.1:0.2"],
-            r"expected a week with a logged utilisation of 0.1 to 0.2, found 100%, 75%, 25%, 100%",
+            (
+                r"expected a week with a logged utilisation of 0.1 to 0.2, which is neither the first nor the last, "
+                "found 100%, 75%, 25%, 100%"
+            ),
         ),
         (["--utilisation", "0.7:"], "expected together with --weeks"),
         (["--weeks", "--from", "3d"], "expected without --weeks"),
@@ -214,8 +217,10 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
         (["--min-runtime", "-3"], "minimum run time: expected more than 0 seconds"),
     ],
 )
-def test_what_convert_refuses(run: Run, tmp_path: Path, options: list[object], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_invalid_arguments_of_convert_are_rejected(
+    run: Run, tmp_path: Path, options: list[object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
         run("convert", weekly(tmp_path), tmp_path / "w.json", *options)
     assert not list(tmp_path.glob("w*"))
 
@@ -248,19 +253,17 @@ def test_a_file_without_jobs_can_be_converted(run: Run, tmp_path: Path) -> None:
     )
 
 
-def test_convert_refuses_other_names_and_options_of_logs_for_batsim_files(run: Run, tmp_path: Path) -> None:
+def test_convert_rejects_other_names_and_options_of_logs_for_batsim_files(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, line())
     with pytest.raises(InputError, match="expected a file name that ends in .json or .json.gz"):
         run("convert", file, tmp_path / "w.swf")
     run("convert", file, tmp_path / "w.json")
     for option, expected in (
-        (["--weeks"], "a log in SWF"),
         (["--size", "requested"], "a log in SWF"),
         (["--memory-unit", "KB"], "a log in SWF"),
         (["--min-runtime", 0], "a log"),
         (["--speed", 0], "a log"),
         (["--lenient"], "a log"),
-        (["--week", 1], "a log in SWF"),
     ):
         with pytest.raises(InputError, match=f"^{option[0]}: expected {expected}, found a Batsim file"):
             run("convert", tmp_path / "w.json", tmp_path / "v.json", *option)
@@ -280,9 +283,9 @@ def test_a_batsim_file_with_other_walltimes_and_machine(run: Run, tmp_path: Path
 
 def test_lint(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, *(line(k, run=0) for k in range(1, 8)))
-    code, said = run("lint", file)
+    code, output = run("lint", file)
     assert code == 0
-    assert said.splitlines()[:5] == [
+    assert output.splitlines()[:5] == [
         f"{file}: SWF, 7 jobs, 8 processors",
         "odd:",
         "        7  run time 0",
@@ -303,8 +306,8 @@ def test_lint(run: Run, tmp_path: Path) -> None:
 
 def test_lint_of_a_clean_file(run: Run, tmp_path: Path) -> None:
     run("generate", "poisson", "--jobs", 5, "--procs", 4, "--output", tmp_path / "w.json")
-    code, said = run("lint", tmp_path / "w.json", "--strict")
-    assert (code, said.splitlines()[1:]) == (0, ["no problems found"])
+    code, output = run("lint", tmp_path / "w.json", "--strict")
+    assert (code, output.splitlines()[1:]) == (0, ["no problems found"])
 
 
 # ------------------------------------------------------------------------------------------------------ generate, stats
@@ -313,10 +316,10 @@ def test_lint_of_a_clean_file(run: Run, tmp_path: Path) -> None:
 def test_generate(run: Run, tmp_path: Path) -> None:
     options = ["--jobs", 200, "--procs", 32, "--seed", 5, "--load", 0.8, "--walltimes", "round", "--users", 3]
     for name in ("a.json", "b.json"):
-        code, said = run("generate", "lublin", *options, "--output", tmp_path / name)
+        code, output = run("generate", "lublin", *options, "--output", tmp_path / name)
         assert code == 0
-    assert said.startswith("lublin, seed 5: offered load 0.8")
-    assert f"wrote {tmp_path / 'b.json'}: 200 jobs for 32 processors" in said
+    assert output.startswith("lublin, seed 5: offered load 0.8")
+    assert f"wrote {tmp_path / 'b.json'}: 200 jobs for 32 processors" in output
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     made = load(tmp_path / "a.json")
     assert made.about["generated"] == {"model": "lublin", "seed": 5, "walltimes": "round", "jobs": 200, "load": 0.8}
@@ -335,9 +338,9 @@ def test_generate_poisson(run: Run, tmp_path: Path) -> None:
 
 def test_stats(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, line(1), line(2, 86_400))
-    code, said = run("stats", file)
+    code, output = run("stats", file)
     assert code == 0
-    assert said.startswith("log.swf\n  jobs               2\n  processors         8\n")
+    assert output.startswith("log.swf\n  jobs               2\n  processors         8\n")
     assert json.loads(run("stats", file, "--json", "--procs", 4)[1])["processors"] == 4
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
     assert run("stats", file, "--plot", tmp_path / "w.svg")[1].endswith(f"wrote {tmp_path / 'w.svg'}\n")
@@ -382,7 +385,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path, name: str, content:
     assert caught.value.exit_code == 2
 
 
-def test_the_package_is_light_to_import() -> None:
+def test_importing_the_package_loads_no_large_library() -> None:
     """`simulate` loads it at each start: nothing that draws, and no arrays of others."""
     code = "import sys, pybatsched.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
@@ -403,9 +406,9 @@ def test_the_package_is_light_to_import() -> None:
 def test_real_logs(run: Run, tmp_path: Path, name: str, n_read: int, n_kept: int, n_procs: int) -> None:
     """The counts of jobs are those of the studies (84,893 of SDSC-DS), and every kept job runs as long as logged."""
     out = tmp_path / "w.json.gz"
-    code, said = run("convert", real(name), out, "--walltimes", "exact")
+    code, output = run("convert", real(name), out, "--walltimes", "exact")
     assert code == 0
-    assert said.startswith(f"{n_read:,} jobs read, {n_kept:,} kept, {n_read - n_kept:,} dropped\n")
+    assert output.startswith(f"{n_read:,} jobs read, {n_kept:,} kept, {n_read - n_kept:,} dropped\n")
     made = batsim4.read(out)
     assert (len(made.jobs), made.n_procs) == (n_kept, n_procs)
     delays = {name: profile["delay"] for name, profile in made.profiles.items()}
@@ -444,8 +447,8 @@ def test_lines_may_end_in_a_carriage_return(end: str, tmp_path: Path) -> None:
         made, expected = (json.loads((tmp_path / f"{path.name}.json").read_text()) for path in (other, file))
         assert made["jobs"] == expected["jobs"]
         assert made["nb_res"] == expected["nb_res"]
-        told = [run_cli("workload", "lint", path.name, cwd=tmp_path).stdout for path in (other, file)]
-        assert told[0].replace(other.name, file.name) == told[1]
+        outputs = [run_cli("workload", "lint", path.name, cwd=tmp_path).stdout for path in (other, file)]
+        assert outputs[0].replace(other.name, file.name) == outputs[1]
 
 
 def test_a_log_without_a_job_is_an_error_and_a_finding(tmp_path: Path) -> None:

@@ -48,16 +48,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "fields", "said"), REFUSED)
-def test_a_bad_field_is_reported_before_the_run(policy: str, fields: dict[str, Any], said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("policy", "fields", "message"), REFUSED)
+def test_a_bad_field_is_reported_before_the_run(
+    policy: str, fields: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     file = workload(tmp_path, **fields)
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", policy, "-e", "out/run", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f'pybatsched: {file.name}: job "b", {said}\n' in done.stderr
+    assert f'pybatsched: {file.name}: job "b", {message}\n' in done.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_several_fields_that_do_not_go_together(tmp_path: Path) -> None:
+def test_fields_that_exclude_each_other_are_reported(tmp_path: Path) -> None:
     file = workload(tmp_path, deadline=5, max_stay=5)
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", "fcfs", cwd=tmp_path)
     assert done.returncode == 2
@@ -98,7 +100,7 @@ class Projects(LocalPolicy):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a policy of somebody else's, and one that cannot be loaded."""
+    """Install a policy of another package, and one that cannot be loaded."""
     (tmp_path / "somebodys_projects.py").write_text(READS_PROJECT)
     monkeypatch.syspath_prepend(str(tmp_path))
     own = {
@@ -126,7 +128,7 @@ def test_lint_knows_what_installed_policies_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_what_policies_read_that_an_option_names(tmp_path: Path) -> None:
+def test_fields_named_by_policy_options_are_checked(tmp_path: Path) -> None:
     file = workload(tmp_path)
     options = ("-o", "redirected=projects", "-o", "alpha=0.5")
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", "redirection", *options, cwd=tmp_path)
@@ -142,7 +144,7 @@ def test_policies_are_shown_with_what_they_read() -> None:
     assert "reads these fields of jobs:\n  estimate: more than 0 seconds\n" in run_cli("policies", "locality").stdout
 
 
-def test_readers_of_a_run_refuse_what_they_cannot_tell_a_class_by(tmp_path: Path) -> None:
+def test_metrics_reject_invalid_class_fields(tmp_path: Path) -> None:
     """A real Batsim may have run it: what is urgent is true or false for metrics and the page, too."""
     file = workload(tmp_path)
     args = ("simulate", "--procs", "2", "-w", "w.json", "--policy", "fcfs", "-e", "run", "-q")

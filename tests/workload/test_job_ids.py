@@ -1,4 +1,4 @@
-"""Ids that Batsim does not take are told when a workload is loaded, with their place, before a file is touched."""
+"""Ids that Batsim rejects are reported with their place when a workload is loaded, before files are written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def workload(*names: int | str) -> Workload:
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "message"),
     [
         (("a", "b!c"), f"""job "b!c", field id: as the workload w0 of a run, job id 'b!c': {NONE}"""),
         (("a,b",), f"""job "a,b", field id: as the workload w0 of a run, job id 'a,b': {NONE}"""),
@@ -34,8 +34,8 @@ def workload(*names: int | str) -> Workload:
     ],
 )
 @pytest.mark.parametrize("command", [["simulate", "--procs", "2"], ["run", "-p", "curie", "--batsim", "true"]], ids=str)
-def test_an_id_that_batsim_does_not_take(
-    command: list[str], names: tuple[int | str, ...], said: str, tmp_path: Path
+def test_an_id_that_batsim_rejects_is_an_error(
+    command: list[str], names: tuple[int | str, ...], message: str, tmp_path: Path
 ) -> None:
     one = workload(*names)
     content = {"nb_res": 2, "jobs": one.jobs, "profiles": one.profiles}
@@ -43,11 +43,11 @@ def test_an_id_that_batsim_does_not_take(
     args = ("-w", "w.json", "--policy", "fcfs", "-e", "out", "--journal", "run.pbj")
     done = run_cli(*command, *args, cwd=tmp_path)
     assert done.returncode == 2
-    assert f"pybatsched: w.json: {said}" in done.stderr
+    assert f"pybatsched: w.json: {message}" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["w.json"]
 
 
-def test_an_id_that_batsim_does_not_take_in_a_campaign(tmp_path: Path) -> None:
+def test_an_id_that_batsim_rejects_is_an_error_in_a_campaign(tmp_path: Path) -> None:
     one = workload("a,b")
     content = {"nb_res": 2, "jobs": one.jobs, "profiles": one.profiles}
     (tmp_path / "w.json").write_text(json.dumps(content))
@@ -55,10 +55,10 @@ def test_an_id_that_batsim_does_not_take_in_a_campaign(tmp_path: Path) -> None:
         run_cell({"workload_file": str(tmp_path / "w.json")})
 
 
-def test_ids_that_are_fine() -> None:
+def test_valid_ids_are_accepted() -> None:
     ids.check_ids({"w0": workload(1, "a", "w0!b", "x w1"), "w1": workload(1, "w1!a", "w0")})
 
 
-def test_the_name_of_a_workload_is_looked_for_in_its_own_ids() -> None:
+def test_an_id_is_checked_against_the_name_of_its_own_workload() -> None:
     with pytest.raises(InputError, match='^w.json: job "x w1", field id: as the workload w1'):
         ids.check_ids({"w0": workload("x w1"), "w1": workload("x w1")})

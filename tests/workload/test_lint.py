@@ -1,4 +1,4 @@
-"""Oddities: each with its count, its first places and what becomes of it."""
+"""Findings of lint: each with its count, first lines and remedy."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def notes(found: LintReport) -> dict[str, tuple[int, list[int | str]]]:
     return {f.what: (f.count, f.places) for f in found.findings.values() if f.level == "note"}
 
 
-def test_nothing_odd(tmp_path: Path) -> None:
+def test_a_clean_log_has_no_findings(tmp_path: Path) -> None:
     found = lint(log(tmp_path, good(1), good(2, 5, preceding=1)))
     assert (found.format, found.n_jobs, found.n_procs, found.findings, found.is_odd) == ("SWF", 2, 8, {}, False)
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "expected"),
     [
         ([good(1, -1)], {"submit time unknown or negative": (1, [3])}),
         ([good(1, run=0), good(2, run=-1)], {"run time 0": (1, [3]), "run time unknown or negative": (1, [4])}),
@@ -71,14 +71,14 @@ def test_nothing_odd(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_odd_in_a_log(tmp_path: Path, lines: list[str], told: dict[str, Any]) -> None:
+def test_unusual_jobs_of_a_log_are_found(tmp_path: Path, lines: list[str], expected: dict[str, Any]) -> None:
     found = lint(log(tmp_path, *lines))
-    assert odd(found) == told
+    assert odd(found) == expected
     assert found.is_odd
     assert all(finding.remedy for finding in found.findings.values())
 
 
-def test_ends_make_room_before_starts(tmp_path: Path) -> None:
+def test_a_job_may_start_when_another_ends_without_a_finding(tmp_path: Path) -> None:
     lines = [good(1, 0, run=50, allocated=8, requested=8), good(2, 20, wait=30, allocated=8, requested=8)]
     assert not odd(lint(log(tmp_path, *lines)))
     assert odd(lint(log(tmp_path, *lines), n_procs=7)).keys() == {
@@ -87,7 +87,7 @@ def test_ends_make_room_before_starts(tmp_path: Path) -> None:
     }
 
 
-def test_a_machine_that_is_a_guess_is_not_crowded(tmp_path: Path) -> None:
+def test_an_estimated_machine_size_gives_no_finding_of_overuse(tmp_path: Path) -> None:
     """Without a size in the header, the largest job is taken for the machine; that others ran beside it is not odd."""
     lines = [good(k, wait=k, allocated=3, requested=3) for k in range(1, 6)]
     path = log(tmp_path, *lines, header="")
@@ -97,7 +97,7 @@ def test_a_machine_that_is_a_guess_is_not_crowded(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_worth_a_note(tmp_path: Path) -> None:
+def test_notes_on_a_log(tmp_path: Path) -> None:
     header = "; MaxRecords: 9\n"
     lines = [good(k, 60 * k, status=5, user="pat", group=-1, requested_s=60) for k in range(1, 8)]
     found = lint(log(tmp_path, *lines, good(8, 600, requested=-1), header=header))
@@ -146,7 +146,7 @@ def test_the_count_is_that_of_the_instants_at_which_the_simulator_has_another_or
     assert len(list(overtaken_jobs((at, str(number), number) for at, number in jobs))) == len(differ)
 
 
-def test_a_file_with_no_job_in_it_is_no_log(tmp_path: Path) -> None:
+def test_a_file_without_jobs_is_not_a_log(tmp_path: Path) -> None:
     (tmp_path / "readme").write_text("This is\nnot a log.\n")
     with pytest.raises(InputError, match="line 1: expected at least 18 fields, found 2; no line of the file is a job"):
         lint(tmp_path / "readme")
@@ -160,7 +160,7 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "told"),
+    ("jobs", "expected"),
     [
         ([{"subtime": 5}, {"subtime": 4}], {"submitted before the job above it": (1, [2])}),
         ([{"res": 5}, {"res": 0}], {"larger than the machine of 4": (1, [1]), "no processors": (1, [2])}),
@@ -244,10 +244,12 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
         ([{"project": 7, "colour": None}], {}),
     ],
 )
-def test_what_is_odd_in_a_batsim_file(tmp_path: Path, jobs: list[dict[str, Any]], told: dict[str, Any]) -> None:
+def test_unusual_jobs_of_a_batsim_file_are_found(
+    tmp_path: Path, jobs: list[dict[str, Any]], expected: dict[str, Any]
+) -> None:
     found = lint(workload(tmp_path, *jobs), readers=READERS)
     assert found.format == "Batsim JSON"
-    assert odd(found) == told
+    assert odd(found) == expected
     assert not notes(found)
 
 
@@ -273,4 +275,4 @@ def test_policies_that_reject_a_field_are_listed(tmp_path: Path) -> None:
         ),
         "field alone_s: expected more than 0 seconds": "kept; rejected by metrics",
     }
-    assert not lint(workload(tmp_path, {"deadline": "soon"})).findings  # nobody who reads it is known
+    assert not lint(workload(tmp_path, {"deadline": "soon"})).findings  # no known policy reads it

@@ -1,4 +1,4 @@
-"""Several logs as one workload: who is in it, when, under which name, and who is external."""
+"""Several logs as one workload: its jobs, their times and names, and external jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def workload(*jobs: Mapping[str, Any], procs: int = 8, **profiles: dict[str, Any
     return Workload(rows, {"60": {"type": "delay", "delay": 60}, **profiles}, procs, "here.json", {"note": "kept"})
 
 
-def told(whole: Workload, *fields: str) -> list[tuple[Any, ...]]:
+def rows_of(whole: Workload, *fields: str) -> list[tuple[Any, ...]]:
     return [tuple(job.get(field) for field in fields) for job in whole.jobs]
 
 
@@ -81,7 +81,7 @@ def test_three_logs_by_hand(tmp_path: Path) -> None:
         f"wrote {out}: 4 jobs for 56 processors, submitted from 0 s to 99.5 s",
     ]
     whole = batsim4.read(out)
-    assert told(whole, "id", "subtime", "res", "profile", "walltime", "estimate", "cluster", "external") == [
+    assert rows_of(whole, "id", "subtime", "res", "profile", "walltime", "estimate", "cluster", "external") == [
         ("a-2", 0, 2, "60", 90, None, "a", None),
         ("b-3", 20, 2, "7", 8, 7, "b", None),  # the first job of b that can run is at 50
         ("c-y", 20, 4, "60", 70, None, "c", None),
@@ -121,7 +121,7 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
     done = run_cli("workload", "merge", f"a={a}", f"r={r}", *options, "--walltimes", "exact")
     assert done.returncode == 0, done.stderr
     whole = batsim4.read(out)
-    assert told(whole, "id", "subtime", "res", "walltime", "cluster", "evaluated") == [
+    assert rows_of(whole, "id", "subtime", "res", "walltime", "cluster", "evaluated") == [
         ("a-1", 0, 2, 3, "a", None),
         ("r-7", 0, 2, 61, "r", False),
         ("r-8", 0, 2, 61, "r", False),
@@ -132,14 +132,14 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
     assert whole.n_procs == 8 + 9720
     alone = ("--size", "requested", "--memory-unit", "GB", "--min-runtime", "2", "--lenient", "--output", str(out))
     assert run_cli("workload", "merge", f"a={a}", *alone).returncode == 0
-    assert told(batsim4.read(out), "id", "res", "memory_gb") == [("a-1", 4, 500), ("a-2", 2, None)]
+    assert rows_of(batsim4.read(out), "id", "res", "memory_gb") == [("a-1", 4, 500), ("a-2", 2, None)]
     done = run_cli("workload", "merge", f"a={a}", f"r={r}", *alone)
     assert done.returncode == 2
     assert f"r: --size: expected a log in SWF, found a file of the Rackham format, {r}" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (["log.swf"], "log.swf: expected NAME=FILE, such as ctc=CTC-SP2.swf.gz"),
         (["=log.swf"], "=log.swf: expected NAME=FILE"),
@@ -169,12 +169,12 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
         (["a=w.json", "--output", "w.json"], "w.json is an input of this command; expected another output file"),
     ],
 )
-def test_what_merge_refuses(tmp_path: Path, given: list[str], said: str) -> None:
+def test_invalid_arguments_of_merge_are_rejected(tmp_path: Path, given: list[str], message: str) -> None:
     log(tmp_path, line(1, 5), header="; MaxProcs: 8\n")
     (tmp_path / "bad.swf").write_text(f"; MaxProcs: 8\n{line(1, 5, run='x')}\n")
     done = run_cli("workload", "merge", "--output", "m.json", *given, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "m.json").exists()
 
 
@@ -195,7 +195,7 @@ def test_profiles_of_one_name_stay_apart_if_they_differ() -> None:
     )
     b.profiles["b-part"] = {"type": "delay", "delay": 1}
     whole = merged([ClusterLog("a", a), ClusterLog("b", b)])
-    assert told(whole, "id", "profile") == [
+    assert rows_of(whole, "id", "profile") == [
         ("a-1", "twice"),
         ("a-2", "60"),
         ("b-1", "b-twice"),  # it is made of another part
@@ -216,7 +216,7 @@ def test_profiles_of_one_name_stay_apart_if_they_differ() -> None:
 def test_dependencies_are_those_of_the_same_log() -> None:
     a = workload({}, {"depends_on": 1, "think_time": 5}, {"depends_on": [1, "2"]})
     whole = merged([ClusterLog("a", a), ClusterLog("b", a)])
-    assert told(whole, "id", "depends_on") == [
+    assert rows_of(whole, "id", "depends_on") == [
         ("a-1", None),
         ("a-2", "a-1"),
         ("a-3", ["a-1", "a-2"]),
@@ -236,7 +236,7 @@ def test_ambiguous_names_are_rejected() -> None:
         merged([ClusterLog("a", a), ClusterLog("a", b)])
 
 
-def test_dice_are_not_the_same_for_each_log() -> None:
+def test_each_log_has_its_own_random_numbers() -> None:
     jobs = workload(*({"subtime": at} for at in range(40)))
     whole = merged([ClusterLog("a", jobs), ClusterLog("b", jobs)], 0.5, seed=1)
     drawn = {name: [job.get("external") for job in whole.jobs if job["cluster"] == name] for name in "ab"}
@@ -245,10 +245,10 @@ def test_dice_are_not_the_same_for_each_log() -> None:
 
 def test_external_jobs_stay_external_without_a_share() -> None:
     a = workload({"external": True, "cluster": "old"}, {"external": False})
-    assert told(merged([ClusterLog("a", a)]), "external", "cluster") == [(True, "a"), (False, "a")]
-    assert told(merged([ClusterLog("a", a)], 0.0), "external") == [(None,), (None,)]
+    assert rows_of(merged([ClusterLog("a", a)]), "external", "cluster") == [(True, "a"), (False, "a")]
+    assert rows_of(merged([ClusterLog("a", a)], 0.0), "external") == [(None,), (None,)]
     whole = merged([ClusterLog("a", a)], 1.0)
-    assert told(whole, "external") == [(True,), (True,)]
+    assert rows_of(whole, "external") == [(True,), (True,)]
     assert whole.about == {"merged": [{"name": "a", "nb_res": 8, "jobs": 2, "external": 2, "note": "kept"}]}
 
 
@@ -300,7 +300,7 @@ def test_every_job_of_the_window_once(
     assert parts == before
     assert merged(parts, share, seed) == whole
     # In order of submission; at one instant in the order of the logs, and of each log as it has them.
-    assert told(whole, "subtime", "id", "res", "cluster") == [
+    assert rows_of(whole, "subtime", "id", "res", "cluster") == [
         (at, job_id, n, name) for at, _, _, job_id, n, name in sorted(expected, key=lambda job: job[:3])
     ]
     works = {part.name: part.workload for part in parts}
@@ -309,7 +309,7 @@ def test_every_job_of_the_window_once(
         assert whole.profiles[job["profile"]] == works[job["cluster"]].profiles[own_job["profile"]]
     assert {job["profile"] for job in whole.jobs} == set(whole.profiles)
     assert whole.n_procs == 8 * len(parts)
-    # The dice of one log do not know the others.
+    # The random numbers of one log do not depend on the others.
     for part in parts:
         alone = {job["id"]: job.get("external") for job in merged([part], share, seed).jobs}
         assert alone == {job["id"]: job.get("external") for job in whole.jobs if job["cluster"] == part.name}

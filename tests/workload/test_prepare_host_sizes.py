@@ -1,4 +1,4 @@
-"""Sizes in cores made sizes in hosts: rounded up, counted and said, by option or by the platform's name."""
+"""Sizes in cores converted to sizes in hosts: rounded up, counted and reported, by option or by platform name."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_memory_of_a_processor_becomes_that_of_a_host() -> None:
     assert [job["memory_gb"] for job in made.jobs] == [32, 20]  # the whole job needs as much as before
 
 
-def test_what_cannot_be_divided() -> None:
+def test_sizes_already_in_nodes_are_rejected() -> None:
     once, _ = in_hosts(workload(16), "node", 16)
     with pytest.raises(InputError, match="expected sizes in cores, found sizes that were converted to nodes"):
         in_hosts(once, "node", 16)
@@ -71,8 +71,8 @@ def test_what_cannot_be_divided() -> None:
         ("hears", '"parallel" of type parallel: it has an amount for each processor'),
     ],
 )
-def test_work_that_would_take_another_time_is_refused(profile: str, found: str, tmp_path: Path) -> None:
-    """Also where it is a part of the work; what nobody does is no reason."""
+def test_work_that_would_take_another_time_is_rejected(profile: str, found: str, tmp_path: Path) -> None:
+    """Also if it is a part of the work; an unused profile is no reason."""
     jobs = [{"id": "a", "subtime": 0, "res": 32, "profile": profile}, {"id": "b", "subtime": 0, "res": 1}]
     content = {"nb_res": 64, "jobs": [jobs[0], jobs[1] | {"profile": "easy"}], "profiles": BOUND}
     (tmp_path / "w.json").write_text(json.dumps(content))
@@ -85,7 +85,7 @@ def test_work_that_would_take_another_time_is_refused(profile: str, found: str, 
     assert run_cli(*args, cwd=tmp_path).returncode == 0
 
 
-def test_ranks_on_hosts_are_refused() -> None:
+def test_ranks_on_hosts_are_rejected() -> None:
     with pytest.raises(InputError, match="^w.json: job 0, field smpi_ranks_to_hosts_mapping: expected none, because"):
         in_hosts(workload(1, smpi_ranks_to_hosts_mapping=[0]), "node", 16)
 
@@ -141,14 +141,14 @@ def sizes(directory: Path, *args: str) -> tuple[list[int], str]:
 
 def test_simulate_takes_the_unit_of_the_platforms_name(tmp_path: Path) -> None:
     log(tmp_path, *LOG[:3], header="")
-    said = (
+    message = (
         "log.swf: converted sizes from cores to nodes of 16 cores (2 of 3 jobs rounded up), the hosts of curie-node; "
         "use --units core for no conversion\n"
     )
     found, errors = sizes(tmp_path, "-p", "curie-node")
-    assert (found, said in errors) == ([1, 2, 1], True)
+    assert (found, message in errors) == ([1, 2, 1], True)
     assert sizes(tmp_path, "-p", "curie-node", "--units", "core")[0] == [16, 17, 1]
-    found, errors = sizes(tmp_path, "-p", "sx-ace")  # whose logs count in nodes
+    found, errors = sizes(tmp_path, "-p", "sx-ace")  # its logs count in nodes
     assert (found, "converted sizes" in errors) == ([16, 17, 1], False)
     assert sizes(tmp_path, "--procs", "32")[0] == [16, 17, 1]
 
@@ -167,7 +167,7 @@ def test_simulate_takes_the_cores_of_hosts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (
             "-p curie --units node",
@@ -176,10 +176,10 @@ def test_simulate_takes_the_cores_of_hosts(tmp_path: Path) -> None:
         ("--procs 8 --units node", "--units node: expected a platform whose hosts have the property cores"),
     ],
 )
-def test_units_that_hosts_are_not(args: str, said: str, tmp_path: Path) -> None:
+def test_units_that_do_not_match_the_hosts_are_rejected(args: str, message: str, tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", *args.split(), cwd=tmp_path)
-    assert (done.returncode, said in done.stderr) == (2, True)
+    assert (done.returncode, message in done.stderr) == (2, True)
 
 
 def test_convert_needs_a_platform(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_platform_on_which_most_jobs_are_rejected_names_the_option(tmp_path: P
     assert "will be rejected" not in some.stderr
 
 
-def test_cores_that_are_none() -> None:
+def test_an_invalid_cores_property_is_rejected() -> None:
     text = names.find("ricc-node@0.01").text.replace('id="cores" value="8"', 'id="cores" value="many"')
     with pytest.raises(InputError, match="property cores: expected a whole number from 1, found 'many'"):
         host_size(parse(text.encode(), "mine.xml"))

@@ -1,4 +1,4 @@
-"""Cutting Batsim files, and giving them other walltimes."""
+"""Selections of Batsim files, and other walltimes for them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def made(*jobs: dict[str, Any]) -> Workload:
         ("1e3", 1000),
     ],
 )
-def test_times_as_people_write_them(text: str, seconds: float) -> None:
+def test_times_with_units_are_read(text: str, seconds: float) -> None:
     assert seconds_of(text, "--from") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "d", "-1", "3x", "1h30", "nan", "inf", "1e999", "１"])
-def test_other_times_are_refused(text: str) -> None:
+def test_other_times_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="^--from: expected seconds"):
         seconds_of(text, "--from")
 
@@ -99,7 +99,7 @@ def test_dependencies_on_jobs_cut_away() -> None:
     assert report.tallies[LOOSE].places == [3]
 
 
-def test_nothing_left() -> None:
+def test_a_selection_without_jobs_is_an_error() -> None:
     with pytest.raises(InputError, match=r"w\.json: no job is left: 1 job submitted from 0 s to 0 s"):
         prepare.select(made({}), Selection(min_size=2))
     assert prepare.select(made(), Selection(min_size=2))[0].jobs == []

@@ -97,13 +97,13 @@ def test_the_time_of_day_is_that_of_the_place(tmp_path: Path) -> None:
         ("; UnixStartTime: 3600\n; TimeZoneString: ../x\n", "UTC", 1),
     ],
 )
-def test_clocks(tmp_path: Path, header: str, name: str, hour: int) -> None:
+def test_the_clock_of_a_log_is_read_from_its_header(tmp_path: Path, header: str, name: str, hour: int) -> None:
     sample = stats.sample(log(tmp_path, line(), header="; MaxProcs: 8\n" + header))
     assert sample.clock_name == name
     assert stats.per_hour_of_day(sample)[hour] == 1
 
 
-def test_over_time(tmp_path: Path) -> None:
+def test_jobs_and_use_over_time(tmp_path: Path) -> None:
     sample = stats.sample(
         log(
             tmp_path,
@@ -261,20 +261,20 @@ def test_a_picture(tmp_path: Path, name: str) -> None:
     if name == "w.svg":
         text = first.read_text()
         assert text.startswith("<?xml")
-        for word in ("Arrivals by hour of the day", "Arrivals each hour", "Sizes", "Load"):
-            assert f"<!-- {word} -->" in text
+        for part in ("Arrivals by hour of the day", "Arrivals each hour", "Sizes", "Load"):
+            assert f"<!-- {part} -->" in text
         assert "&lt;more&gt;" in text or "<!-- a $log$ &amp; &lt;more" in text
     else:
         assert first.read_bytes().startswith(b"%PDF" if name == "w.pdf" else b"\x89PNG")
 
 
-def test_pictures_of_odd_samples(tmp_path: Path) -> None:
+def test_pictures_of_unusual_samples(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
     for lines in ([line(1)], [line(1), line(2, 1e15)], [line(1, run=1e12), line(2, 5, run=1e-9)]):
         plot.draw(stats.sample(log(tmp_path, *lines)), tmp_path / "x.png")
 
 
-def test_pictures_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_pictures_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = stats.sample(a_log(tmp_path))
     with pytest.raises(InputError, match=r"x\.gif: expected a name that ends in \.svg, \.png"):
         plot.draw(sample, tmp_path / "x.gif")

@@ -1,4 +1,4 @@
-"""Estimates and walltimes: one table."""
+"""Estimates and walltimes: one table of all rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from pybatsched.workload.walltimes import (
         ("none", 60, 100, None, None, None),
     ],
 )
-def test_the_table(
+def test_walltime_and_estimate_of_each_rule(
     rule: str,
     run_s: float,
     requested_s: float | None,
@@ -52,7 +52,7 @@ def test_the_table(
 @pytest.mark.parametrize(
     "text", ["", "exactly", "factor", "factor:", "factor:0", "factor:-1", "factor:x", "factor:nan"]
 )
-def test_other_rules_are_refused(text: str) -> None:
+def test_other_rules_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="walltimes"):
         Walltimes.parse(text)
 
@@ -67,7 +67,7 @@ def test_factor_inf_and_colons(tmp_path: object) -> None:
     ("run_s", "rounded_s"),
     [(1, 60), (60, 300), (61, 300), (3600, 5400), (86_400, 108_000), (259_200, 345_600), (400_000, 432_000)],
 )
-def test_rounding_up_as_people_do(run_s: float, rounded_s: float) -> None:
+def test_run_times_are_rounded_up_to_usual_requests(run_s: float, rounded_s: float) -> None:
     assert rounded_up(run_s) == rounded_s
 
 
@@ -75,7 +75,7 @@ RULES = st.sampled_from(["exact", "requested", "factor:3", "factor:0.1", "factor
 
 
 @given(RULES, st.floats(0.001, 1e7), st.none() | st.floats(0.001, 1e7))
-def test_a_job_can_always_end(rule: str, run_s: float, requested_s: float | None) -> None:
+def test_every_walltime_exceeds_the_run_time(rule: str, run_s: float, requested_s: float | None) -> None:
     """All rules but the strict one let a job run as long as it did: its walltime is more than its run time."""
     walltime_s, estimate_s, _ = Walltimes.parse(rule).of(run_s, requested_s)
     assert walltime_s is not None
@@ -84,7 +84,7 @@ def test_a_job_can_always_end(rule: str, run_s: float, requested_s: float | None
 
 
 @given(st.text(max_size=20))
-def test_rules_are_read_or_refused(text: str) -> None:
+def test_rules_are_read_or_rejected(text: str) -> None:
     try:
         rule = Walltimes.parse(text)
     except InputError:

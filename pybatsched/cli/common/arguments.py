@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from pybatsched.core.services.reservation_specs import read_reservations
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
@@ -23,6 +24,7 @@ from pybatsched.version import __version__
 if TYPE_CHECKING:
     from pybatsched.metrics.runs import Run
     from pybatsched.workload.formats.files import Format
+    from pybatsched.workload.model import Workload
 
 
 class Group(Protocol):
@@ -68,6 +70,7 @@ def add_policy(parser: Group, *, required: bool) -> None:
     add("--policy", required=required, metavar="NAME", help="an installed policy, or path/to/file.py:Class")
     add_options(parser, "an option of the policy; the value is read as JSON, else as text (repeatable)")
     add("--config", metavar="FILE.toml", help="options of policies, in tables [policy.NAME]")
+    add("--reservations", metavar="FILE.toml", help="reservations of hosts, in tables [[reservation]] (docs/faults.md)")
 
 
 def add_options(parser: Group, help_text: str) -> None:
@@ -85,8 +88,24 @@ def say(text: str) -> None:
     print(f"pybatsched {__version__}: {text}", file=sys.stderr, flush=True)
 
 
-def policy_plan(name: str, given: list[str], config: str | None, seed: int | None = None) -> registry.PolicyPlan:
-    """Find a policy and collect the user's options. The seed is used if the policy has an option of that name."""
+def reservations_of(path: str) -> list[dict[str, Any]]:
+    """Read a file of reservations. Raises InputError with the file and the line."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: expected text in UTF-8") from None
+    return read_reservations(text, path)
+
+
+def policy_plan(
+    name: str, given: list[str], config: str | None, seed: int | None = None, reservations: str | None = None
+) -> registry.PolicyPlan:
+    """Find a policy and collect the user's options. The seed is used if the policy has an option of that name.
+
+    `reservations` is a file of reservations of hosts.
+    """
     source = registry.find(name, trusted=True)
     from_file: Mapping[str, Any] = {}
     if config is not None:
@@ -94,6 +113,10 @@ def policy_plan(name: str, given: list[str], config: str | None, seed: int | Non
     options = options_given(given)
     if seed is not None and "seed" in source.option_fields:
         options.setdefault("seed", seed)
+    if reservations is not None:
+        if "host_reservations" in options:
+            raise InputError("--reservations and -o host_reservations: expected only one of them, found both")
+        options["host_reservations"] = reservations_of(reservations)
     return registry.PolicyPlan(source, options, from_file, config or "", trusted=True)
 
 
@@ -303,11 +326,20 @@ def add_window(parser: Group) -> None:
     add("--from", dest="from_at", metavar="T", help="keep jobs submitted at T or later (seconds, or 12h, 3d, 2w)")
     add("--submitted-before", dest="to_at", metavar="T", help="keep jobs submitted before T")
     add_old_names(parser, "--to", "--until", dest="to_at")
+    warm_up = "keep jobs of a time T before the window too (without --from: the first T of it); figures leave them out"
+    add("--warm-up", metavar="T", help=warm_up)
+    cool_down = "the same after the window (without --submitted-before: the last T of it)"
+    add("--cool-down", metavar="T", help=cool_down)
 
 
-def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
-    """Return the start and the end of the window in seconds. Raises InputError."""
-    return span(args, "--submitted-before")
+def window(args: argparse.Namespace) -> dict[str, float | None]:
+    """Return the members of a `Selection` for the window, in seconds. Raises InputError."""
+    from pybatsched.workload.selection import seconds_of  # noqa: PLC0415  `serve` does not need it
+
+    begin, end = span(args, "--submitted-before")
+    warm_up = 0.0 if args.warm_up is None else seconds_of(args.warm_up, "--warm-up")
+    cool_down = 0.0 if args.cool_down is None else seconds_of(args.cool_down, "--cool-down")
+    return {"from_at": begin, "to_at": end, "warm_up_s": warm_up, "cool_down_s": cool_down}
 
 
 def span(args: argparse.Namespace, end_name: str = "--to") -> tuple[float | None, float | None]:
@@ -331,6 +363,63 @@ def add_span(parser: Group) -> None:
         help="start of the time axis (seconds, or 12h, 3d, 2w); cdf and boxes: only jobs submitted at T or later",
     )
     add("--to", dest="to_at", metavar="T", help="end of the time axis; cdf and boxes: only jobs submitted before T")
+
+
+def add_load(parser: Group) -> None:
+    """Describe the options that scale the load. `load_factor` reads them."""
+    add = parser.add_argument
+    add(
+        "--load",
+        nargs="?",
+        const="",
+        type=_load,
+        metavar="F",
+        help="scale submission times to an offered load of F on the machine, such as 0.9 for 90 %%",
+    )
+    add("--scale-load", type=number, metavar="F", help="divide submission times by F: the offered load is F times that")
+
+
+def _load(text: str) -> float:
+    """Read an offered load. A command that was written for the former option `--load` is told its new name."""
+    try:
+        return float(text)
+    except ValueError:
+        found = f", found {text!r:.60}" if text else ""
+        raise argparse.ArgumentTypeError(
+            f"expected an offered load such as 0.9{found}; work that puts load on hosts is --cpu-load of `workload "
+            "convert`"
+        ) from None
+
+
+def add_feedback(parser: Group) -> None:
+    """Describe the option for submissions that depend on the ends of jobs."""
+    text = (
+        "submit the next job of a user's session a think time after the end of the job before, as in the log; not "
+        "with a real Batsim"
+    )
+    parser.add_argument("--feedback", action="store_true", help=text)
+
+
+def scales_load(args: argparse.Namespace) -> bool:
+    """Return whether the options scale the load."""
+    return args.load is not None or args.scale_load is not None
+
+
+def load_factor(args: argparse.Namespace, workloads: Sequence[Workload], n_procs: int) -> float:
+    """Return the factor by which submission times are divided, 1 for no change. Raises InputError. O(jobs)."""
+    from pybatsched.workload import prepare  # noqa: PLC0415  `serve` does not need it
+
+    if args.load is not None and args.scale_load is not None:
+        raise InputError("--load and --scale-load were both given; expected only one")
+    try:
+        if args.load is not None:
+            return prepare.load_factor(workloads, args.load, n_procs)
+    except InputError as error:
+        raise InputError(f"--load {args.load:g}: {error}") from None
+    factor = 1.0 if args.scale_load is None else float(args.scale_load)
+    if not 0 < factor < math.inf:
+        raise InputError(f"--scale-load {factor:g}: expected a factor above 0")
+    return factor
 
 
 def add_memory_unit(parser: Group) -> None:
@@ -369,7 +458,7 @@ def add_format(parser: Group) -> None:
     names = ", ".join(FORMATS)
     add = parser.add_argument
     add("--format", metavar="NAME", choices=tuple(FORMATS), help=f"{names} (default: by the content)")
-    add("--mapping", metavar="FILE", help="the file that says what the columns of a table are (docs/traces.md)")
+    add("--mapping", metavar="FILE", help="the file that describes the columns of a table (docs/traces.md)")
 
 
 def format_of(path: str, args: argparse.Namespace) -> Format:

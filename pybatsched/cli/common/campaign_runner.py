@@ -45,19 +45,13 @@ def run(
     campaign's file, for errors.
     """
     line = CampaignLine(quiet=args.quiet)
-
-    def workers() -> AbstractContextManager[Workers]:
-        if args.dask:
-            return DaskWorkers(args.dask, store.run_folder, spec.timeout_s)
-        return LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
-
     line.start()
     try:
         return run_campaign(
             spec,
             store,
             folders,
-            workers,
+            lambda: workers(args, spec, store),
             spec_folder=beside,
             retry_failed=args.retry_failed,
             on_progress=line.update,
@@ -66,6 +60,13 @@ def run(
         )
     finally:
         line.end()
+
+
+def workers(args: argparse.Namespace, spec: Spec, store: Store) -> AbstractContextManager[Workers]:
+    """Return the workers of the options: processes of this machine, or those of a Dask cluster."""
+    if args.dask:
+        return DaskWorkers(args.dask, store.run_folder, spec.timeout_s)
+    return LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
 
 
 def check_same_campaign(store: Store, spec: Spec) -> None:

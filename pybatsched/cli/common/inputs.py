@@ -16,10 +16,11 @@ from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
 from pybatsched.experiment.run_inputs import Sizing, sizing, unit_by_name
 from pybatsched.platform.model import Platform
-from pybatsched.workload import load
+from pybatsched.workload import load, prepare
 from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS, n_rounded
+from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.selection import NoJobsLeftError, Selection
 
 
@@ -107,6 +108,8 @@ def add_workloads(group: arguments.Group) -> None:
     arguments.add_lenient(group)
     arguments.add_window(group)
     arguments.add_max_jobs(group)
+    arguments.add_load(group)
+    arguments.add_feedback(group)
     add_units(group)
     add("--allow-empty", action="store_true", help="allow a run without jobs")
 
@@ -143,6 +146,7 @@ def workloads(
         f"w{i}": _resized(path, args, _workload(path, args, selection, n_procs), resize)
         for i, path in enumerate(args.workload)
     }
+    found = _scaled(args, found, platform)
     run_inputs.check_workloads(found, models, platform)
     if not args.allow_empty and not any(workload.jobs for workload in found.values()):
         what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
@@ -152,8 +156,26 @@ def workloads(
     return found
 
 
+def _scaled(args: argparse.Namespace, found: Mapping[str, Workload], platform: Platform | None) -> dict[str, Workload]:
+    """Return workloads with the wanted load: that of all their jobs, on the platform or on their own machine.
+
+    `args.load_factor` is the factor, for the summary.
+    """
+    args.load_factor = None
+    if not arguments.scales_load(args) or not any(workload.jobs for workload in found.values()):
+        return dict(found)
+    n_procs = max(one.n_procs for one in found.values())
+    if platform is not None and not getattr(args, "mmax_workload", False):
+        n_procs = platform.n_procs
+    n_procs = min(n_procs, getattr(args, "mmax", 0) or n_procs)
+    args.load_factor = arguments.load_factor(args, list(found.values()), n_procs)
+    if not args.quiet:
+        arguments.say(f"submission times are divided by {args.load_factor:g}")
+    return {name: prepare.scale_load(one, args.load_factor) for name, one in found.items()}
+
+
 def reading_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options by which workloads were read, for the summary."""
+    """Return the options by which workloads were read, for the summary. Call it after `workloads`."""
     unit = args.memory_unit or DEFAULT_MEMORY_UNIT
     options: dict[str, Any] = {"walltimes": args.walltimes}
     options |= {} if unit == DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
@@ -161,6 +183,7 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     options |= {} if args.format is None else {"log_format": args.format}
     options |= {} if args.mapping is None else {"mapping": str(Path(args.mapping).resolve())}
     options |= {"selection": _selection(args)} if _selection(args) else {}
+    options |= {} if args.load_factor is None else {"scale_load": args.load_factor}
     unit_of_sizes = args.units or _unit_of_logs(args)
     options |= {"units": unit_of_sizes} if unit_of_sizes else {}
     return options | ({"lenient": True} if args.lenient else {})
@@ -177,12 +200,14 @@ def _unit_of_logs(args: argparse.Namespace) -> str:
 
 def files_are_unchanged(args: argparse.Namespace) -> bool:
     """Return whether Batsim files are used without any change."""
-    return args.walltimes == "requested" and not _selection(args) and args.units in {None, "core"}
+    is_unscaled = not arguments.scales_load(args) and not args.feedback
+    return args.walltimes == "requested" and not _selection(args) and is_unscaled and args.units in {None, "core"}
 
 
 def _selection(args: argparse.Namespace) -> dict[str, Any]:
     """Return the selection of jobs as JSON for the summary; empty if all jobs are kept."""
-    return Selection(*arguments.window(args), max_jobs=args.max_jobs, partitions=tuple(args.partition)).as_json()
+    window: dict[str, Any] = {**arguments.window(args), "max_jobs": args.max_jobs}
+    return Selection(**window, partitions=tuple(args.partition)).as_json()
 
 
 def _workload(path: str, args: argparse.Namespace, selection: Selection | None, n_procs: int | None) -> Workload:
@@ -200,7 +225,9 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
                 selection=selection,
                 lenient=args.lenient,
                 n_procs_else=n_procs,
+                with_waits=args.feedback,
             )
+            workload = with_feedback(workload) if args.feedback else workload
     except NoJobsLeftError as error:
         raise InputError(f"{error}; expected at least one job, or --allow-empty") from None
     if not args.quiet and (selection is not None or arguments.format_of(path, args) != "Batsim JSON"):

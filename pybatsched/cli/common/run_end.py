@@ -47,7 +47,7 @@ def check(standings: Iterable[RunState], *, partial: bool) -> None:
 N_SHOWN: Final = 20
 #: Why a run has not ended although all its jobs have.
 NOT_CLOSED: Final = (
-    "all jobs are over, but with --enable-dynamic-jobs the scheduler has to say registration_finished, and it did not"
+    "all jobs are done, but the scheduler did not send registration_finished, which --enable-dynamic-jobs requires"
 )
 
 

@@ -10,7 +10,7 @@ from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.common.inputs import PLATFORM_HELP
 from pybatsched.cli.common.progress import loading
-from pybatsched.cli.workload import convert, inject, merge
+from pybatsched.cli.workload import convert, failures, inject, merge, resample
 from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
@@ -36,9 +36,12 @@ examples:
   pybatsched workload convert log.swf.gz w.json --weeks            each week of 70 % utilisation or more
   pybatsched workload merge ctc=CTC.swf.gz sdsc=SDSC.swf.gz --submitted-before 26w --output m.json
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
+  pybatsched workload shake log.swf.gz --by 60 --seed 1 --output s.json   the same jobs, submissions moved at random
+  pybatsched workload resample log.swf.gz --weeks 26 --seed 1 --output r.json   a new log of the same users
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
   pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
+  pybatsched workload failures --procs 128 --mtbf 30d --repair 4h --until 1y --output failures.txt
   pybatsched workload stats w.json --plot w.svg                    figures and a plot
 
 A log is a file in the Standard Workload Format, output of sacct (Slurm), a table of jobs (CSV, Parquet, JSON), or of
@@ -106,6 +109,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _generate_arguments,
                 _generate,
             ),
+            Command("shake", resample.SHAKE, resample.SHAKE_EPILOG, resample.add_shake_arguments, resample.run_shake),
+            Command(
+                "resample",
+                resample.RESAMPLE,
+                resample.RESAMPLE_EPILOG,
+                resample.add_resample_arguments,
+                resample.run_resample,
+            ),
             Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
             Command(
                 "areas",
@@ -120,6 +131,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _EVENTS,
                 _events_arguments,
                 _events,
+            ),
+            Command(
+                "failures",
+                "Write a file of external events: random failures of machines, or those of a log.",
+                failures.EPILOG,
+                failures.add_arguments,
+                failures.run,
             ),
             Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pybatsched.cli.common import arguments, inputs
 from pybatsched.cli.common.progress import loading
@@ -17,11 +17,12 @@ from pybatsched.platform.model import Platform
 from pybatsched.workload import prepare, reading
 from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import with_load
+from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
+from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import RULES, Walltimes
-from pybatsched.workload.weeks import Week, busy_weeks, range_of, weeks_of, workloads_of
+from pybatsched.workload.weeks import WeekChoice, range_of, weekly
 
 SUMMARY: Final = "Convert a log to a workload, or select jobs of a workload."
 EPILOG: Final = """\
@@ -50,8 +51,8 @@ walltimes:
   round             run time rounded up to a usual request: 5, 10, 15 min, ... 1, 2, 4 h, ... days
   none              neither walltime nor estimate
 
-In the Rackham format, requested means requested-strict, as in its study. It has no weeks, no unit of memory and no
-second count of processors.
+In the Rackham format, requested means requested-strict, as in its study. It has no unit of memory and no second count
+of processors.
 
 Dropped by default, and counted: jobs that ran 0 seconds or an unknown time, or on no processors. See docs/workloads.md.
 """
@@ -67,9 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
     )
     inputs.add_units(parser)
-    load = "write work of the same duration that puts load on the hosts of the platform, instead of delays"
-    parser.add_argument("--cpu-load", action="store_true", help=load)
-    arguments.add_old_names(parser, "--load", dest="cpu_load", action="store_true")
+    cpu_load = "write work of the same duration that puts load on the hosts of the platform, instead of delays"
+    parser.add_argument("--cpu-load", action="store_true", help=cpu_load)
+    arguments.add_load(parser)
+    arguments.add_feedback(parser)
     parser.add_argument("--platform", metavar="FILE|NAME", help="the platform for --units and --cpu-load")
     cut = parser.add_argument_group("what to keep")
     arguments.add_window(cut)
@@ -91,14 +93,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shift.add_argument("--no-shift", dest="shift", action="store_false", help="keep the submission times of a window")
     parser.set_defaults(shift=None)
-    weeks = parser.add_argument_group("weeks of a log in SWF (168 h each, from the first submission)")
+    weeks = parser.add_argument_group("weeks of a log (168 h each, from the first submission)")
     which = weeks.add_mutually_exclusive_group()
     which.add_argument("--weeks", action="store_true", help="write each busy week, to OUT-week01.json, …")
-    which.add_argument("--week", type=arguments.positive, metavar="K", help="write week K to OUT, counted from 1")
+    which.add_argument(
+        "--week",
+        type=_weeks,
+        metavar="K",
+        help="write week K to OUT, counted from 1; several (3,7,9) or all to OUT-week03.json, …",
+    )
     weeks.add_argument(
         "--utilisation",
         metavar="A:B",
         help="range of the logged utilisation of busy weeks (default: 0.70:, no upper limit)",
+    )
+    weeks.add_argument(
+        "--offered-load",
+        metavar="A:B",
+        help="range of the offered load of busy weeks instead, for logs without waits",
     )
     weeks.add_argument("--keep-ends", action="store_true", help="include the first and the last week")
     weeks.add_argument("--max-weeks", type=arguments.positive, metavar="N", help="write at most N busy weeks")
@@ -134,7 +146,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
 #: Options for all logs, for all but Rackham, for SWF only, and for Slurm and tables only.
 _OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
 _OF_BOTH: Final = ("size", "run_times")
-_OF_SWF: Final = ("memory_unit", "unknown_runtime", "weeks", "week")
+_OF_SWF: Final = ("memory_unit", "unknown_runtime")
 _OF_JOB_LOGS: Final = ("size_in", "timezone")
 _IN_WORDS: Final = {
     "Batsim JSON": "a Batsim file",
@@ -172,6 +184,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
         memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
         format=args.format,
         mapping=args.mapping,
+        with_waits=getattr(args, "feedback", False),
     )
     return job_log.JobLogOptions.of(options, args.size_in, args.timezone) if kind in {"Slurm", "table"} else options
 
@@ -185,8 +198,9 @@ def _check_unused(args: argparse.Namespace, names: tuple[str, ...], expected: st
 
 def run(args: argparse.Namespace) -> int:
     """Write the workload, or one for each week, and print how many jobs were dropped or changed."""
+    window: dict[str, Any] = {**arguments.window(args)}
     selection = Selection(
-        *arguments.window(args),
+        **window,
         min_size=args.min_size,
         max_size=args.max_size,
         max_jobs=args.max_jobs,
@@ -196,8 +210,10 @@ def run(args: argparse.Namespace) -> int:
     )
     check_name(args.output)
     arguments.refuse_to_overwrite(args.output, [args.file])
-    if (args.utilisation or args.keep_ends or args.max_weeks) and not args.weeks:
-        raise InputError("--utilisation, --keep-ends and --max-weeks: expected together with --weeks")
+    if (args.utilisation or args.offered_load or args.keep_ends or args.max_weeks) and not args.weeks:
+        raise InputError("--utilisation, --offered-load, --keep-ends and --max-weeks: expected together with --weeks")
+    if args.utilisation and args.offered_load:
+        raise InputError("--utilisation and --offered-load were both given; expected only one")
     options = log_options(args, args.file, args.procs)
     changes = _changes(args)
     if args.weeks or args.week is not None:
@@ -213,11 +229,31 @@ Change = Callable[[Workload, Report], tuple[Workload, Report]]
 
 
 def _changes(args: argparse.Namespace) -> list[Change]:
-    """Return the changes before a workload is written: sizes, load, and the format of Batsim 5."""
-    return [*_changes_for_platform(args), *([_for_batsim5] if args.batsim == "batsim5" else [])]
+    """Return the changes before a workload is written: sizes, offered load, CPU load, and the format of Batsim 5."""
+    sizes, cpu_load = _changes_for_platform(args)
+    scaled = [partial(_scaled, args)] if arguments.scales_load(args) else []
+    feedback: list[Change] = [_with_feedback] if args.feedback else []
+    return [*feedback, *sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
 
 
-def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
+def _with_feedback(workload: Workload, report: Report) -> tuple[Workload, Report]:
+    made = with_feedback(workload)
+    report.note(f"{sum('depends_on' in job for job in made.jobs):,} jobs follow the end of another (feedback)")
+    made.about["report"] = report.as_json()
+    return made, report
+
+
+def _scaled(args: argparse.Namespace, workload: Workload, report: Report) -> tuple[Workload, Report]:
+    factor = arguments.load_factor(args, [workload], workload.n_procs)
+    made = prepare.scale_load(workload, factor)
+    what = f"submission times divided by {factor:g}"
+    report.note(what if args.load is None else f"{what}: an offered load of {args.load:g}")
+    made.about["report"] = report.as_json()
+    return made, report
+
+
+def _changes_for_platform(args: argparse.Namespace) -> tuple[list[Change], list[Change]]:
+    """Return the change of sizes, and that of the work of jobs."""
     if args.platform is None:
         for given, name, why in (
             (args.units, "--units", "the cores of a host"),
@@ -225,7 +261,7 @@ def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
         ):
             if given:
                 raise InputError(f"{name}: expected --platform FILE|NAME, which has {why}")
-        return []
+        return [], []
     if args.cpu_load and args.profile is not None:
         raise InputError("--cpu-load: expected without --profile, which sets the type of work as well")
     platform = names.find(args.platform).read()
@@ -235,7 +271,7 @@ def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
     ):  # Batsim files are converted only with --units
         sizing = run_inputs.sizing(args.units, platform, args.platform)
         changes += [sizing.applied] if sizing is not None else []
-    return [*changes, partial(_loaded, platform)] if args.cpu_load else changes
+    return changes, [partial(_loaded, platform)] if args.cpu_load else []
 
 
 def _for_batsim5(workload: Workload, report: Report) -> tuple[Workload, Report]:
@@ -251,7 +287,7 @@ def _for_batsim5(workload: Workload, report: Report) -> tuple[Workload, Report]:
 
 def _loaded(platform: Platform, workload: Workload, report: Report) -> tuple[Workload, Report]:
     usual = usual_host(platform)
-    made, report = with_load(workload, usual.speed, report)
+    made, report = with_cpu_load(workload, usual.speed, report)
     if usual.n_others:
         report.note(
             f"{usual.n_others:,} of {platform.n_procs:,} hosts are not as fast as most ({usual.speed:g} flop/s): there "
@@ -274,35 +310,32 @@ def _convert_weeks(
             "--from, --submitted-before and --clock: expected without --weeks or --week, which set the window"
         )
     with loading(f"reading {args.file}"):
-        names = swf.FRONTIER if args.format == "frontier" else None
-        trace = swf.read_swf(args.file, lenient=args.lenient, names=names)
-    if selection.partitions:
-        trace = trace.of_partitions(selection.partitions)
-    weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
-    for week, workload, report in workloads_of(trace, _chosen_weeks(args, weeks), options, selection):
-        path = args.output if args.week is not None else _week_path(args.output, week.number)
-        busy = "" if week.utilisation is None else f": logged utilisation {week.utilisation:.1%}"
-        print(f"week {week.number} of {len(weeks)}{busy}")
+        made = list(weekly(args.file, options, selection, _choice(args), lenient=args.lenient))
+    for week, workload, report in made:
+        path = args.output if args.week is not None and len(args.week) == 1 else _week_path(args.output, week.number)
+        load, use = week.offered_load, week.utilisation
+        what = f"offered load {load:.1%}" if use is None else f"logged utilisation {use:.1%}"
+        print(f"week {week.number} of {week.n_weeks}: {what}")
         _write(workload, report, path, changes)
     return 0
 
 
-def _chosen_weeks(args: argparse.Namespace, weeks: list[Week]) -> list[Week]:
+def _weeks(text: str) -> tuple[int, ...]:
+    """Read numbers of weeks, separated by commas; none for all."""
+    if text == "all":
+        return ()
+    return tuple(sorted({arguments.positive(part) for part in text.split(",")}))
+
+
+def _choice(args: argparse.Namespace) -> WeekChoice:
+    """Return which weeks to write. Raises InputError."""
     if args.week is not None:
-        if args.week > len(weeks):
-            raise InputError(f"--week {args.week}: expected 1 to {len(weeks)}, the weeks of {args.file}")
-        return [weeks[args.week - 1]]
-    least, most = range_of(args.utilisation or "0.70:")
-    try:
-        chosen = busy_weeks(weeks, least, most, keep_ends=args.keep_ends)
-    except InputError as error:
-        raise InputError(f"--weeks: {args.file}: {error} (--week K)") from None
-    if not chosen:
-        shown = ", ".join(f"{week.utilisation:.0%}" for week in weeks if week.utilisation is not None)
-        raise InputError(
-            f"{args.file}: expected a week with a logged utilisation of {least:g} to {most:g}, found {shown}"
-        )
-    return chosen[: args.max_weeks]
+        return WeekChoice(all=not args.week, numbers=args.week)
+    utilisation = range_of(args.utilisation) if args.utilisation else None
+    offered_load = range_of(args.offered_load, "offered load") if args.offered_load else None
+    return WeekChoice(
+        utilisation=utilisation, offered_load=offered_load, keep_ends=args.keep_ends, max_weeks=args.max_weeks
+    )
 
 
 def _week_path(path: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Add deadlines, moldable types or input files to jobs of a workload, or add urgent jobs."""
+"""Add deadlines, moldable types, checkpoints or input files to jobs of a workload, or add urgent jobs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pybatsched.cli.workload import convert
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload import load
 from pybatsched.workload.formats import batsim4
-from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent, step_of
+from pybatsched.workload.inject.steps import Checkpoints, Deadlines, Files, Moldable, Step, Urgent, step_of
 from pybatsched.workload.inject.urgent import UrgentJob, urgent_job_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
 
-SUMMARY: Final = "Add deadlines, moldable types or input files to jobs, or add urgent jobs."
+SUMMARY: Final = "Add deadlines, moldable types, checkpoints or input files to jobs, or add urgent jobs."
 EPILOG: Final = """\
 examples:
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output a.json       every third job
@@ -28,6 +28,7 @@ examples:
   pybatsched workload inject w.json urgent --at 128:10m:4982280 --at 256:390:87d --output u.json   these two jobs
   pybatsched workload inject w.json urgent --queue sx_rout --output u.json                 mark existing jobs as urgent
   pybatsched workload inject w.json moldable --seed 3 --output m.json
+  pybatsched workload inject w.json checkpoints --mtbf 30d --dump 5m --output c.json       by Daly's formula
   pybatsched workload inject w.json files --output f.json                    6.4 GB per core, shared within an hour
   pybatsched workload inject w.json files --gap 2h --sizes 1:100 --classes 128:0.9,256:0.08,1024:0.02 --output f.json
 
@@ -42,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         Command("deadlines", "Set a deadline for some jobs.", "", _deadlines_arguments, _run(_deadlines)),
         Command("urgent", "Add urgent jobs, or mark existing jobs as urgent.", "", _urgent_arguments, _run(_urgent)),
         Command("moldable", "Allow jobs to run on more or fewer processors.", "", _moldable_arguments, _run(_moldable)),
+        Command(
+            "checkpoints",
+            "Lengthen jobs by the dumps of checkpoints.",
+            "",
+            _checkpoints_arguments,
+            _run(_checkpoints),
+        ),
         Command("files", "Add input files, which jobs of a user share.", "", _files_arguments, _run(_files)),
     )
     below = parser.add_subparsers(dest="what", metavar="KIND", required=True)
@@ -88,6 +96,7 @@ def _counts(workload: Workload) -> str:
         (n_late, "with deadlines"),
         (n_urgent, "urgent"),
         (n_moldable, "moldable"),
+        (sum("checkpoint_work_s" in job for job in workload.jobs), "with checkpoints"),
         (n_loading, f"with {quantity(n_files, 'input file')}"),
     )
     return ", ".join(f"{quantity(n, 'job')} {what}" for n, what in counts if n) or "no job was selected"
@@ -95,6 +104,23 @@ def _counts(workload: Workload) -> str:
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
+
+
+# -------------------------------------------------------------------------------------------------------- checkpoints
+
+
+def _checkpoints_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--interval", metavar="T|daly", help="work between two checkpoints, such as 1h (default: daly, from --mtbf)")
+    add("--dump", metavar="T", help="time to write a checkpoint (default 5m)")
+    add("--read", metavar="T", help="time to read a checkpoint (default: as --dump)")
+    add("--mtbf", metavar="T", help="mean time between failures of one host, for daly")
+    add("--speed", type=arguments.number, metavar="F", help="speed of all hosts in flop/s, for computations")
+
+
+def _checkpoints(args: argparse.Namespace) -> Step:
+    names = ("interval", "dump", "read", "mtbf", "speed")
+    return step_of(Checkpoints, _given({name: getattr(args, name) for name in names}))
 
 
 # ---------------------------------------------------------------------------------------------------------- deadlines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.cli.workload import convert
@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> int:
     convert.check_name(args.output)
     for path in paths.values():
         arguments.refuse_to_overwrite(args.output, [path])
-    selection = Selection(*arguments.window(args), partitions=tuple(args.partition), clock="first")
+    window: dict[str, Any] = {**arguments.window(args), "partitions": tuple(args.partition)}
+    selection = Selection(**window, clock="first")
     parts = []
     for name, path in paths.items():
         try:

@@ -126,6 +126,19 @@ def requeued_profile(
     return dict(profile) | {key: _scaled(profile[key], share) for key in amounts if key in profile}
 
 
+def shortened_profile(
+    profile: Mapping[str, Any], profiles: Profiles, total_s: float, left_s: float
+) -> Mapping[str, Any]:
+    """Return the profile of a job with a run time of `total_s` that goes on from a checkpoint for `left_s`.
+
+    A computation keeps the same share of each amount.
+    """
+    if delay_of(profile, profiles) is not None:
+        return single_delay(profile, left_s)
+    amounts = _AMOUNTS[str(profile.get("type"))]
+    return dict(profile) | {key: _scaled(profile[key], left_s / total_s) for key in amounts if key in profile}
+
+
 def resized_profile(job: Job, profiles: Profiles, n: int, duration_s: float | None) -> Mapping[str, Any]:
     """Return the profile of a job that starts with another size or duration."""
     profile = job.profile
@@ -170,13 +183,16 @@ def derived_job(
 class Derivation(NamedTuple):
     """How a job was derived from another: by a requeue or a replacement, with the rest of its work, with extra seconds.
 
-    `by` is the job that it was preempted for.
+    `by` is the job that it was preempted for. `kept_s` seconds of its run time are kept by a checkpoint. `failures` are
+    facts about the failures of its machines.
     """
 
     kind: Literal["requeue", "replace"]
     is_rest: bool = False
     extra_s: float = 0.0
     by: str = ""
+    kept_s: float = 0.0
+    failures: str = ""
 
 
 def id_in_note(job_id: str) -> str:
@@ -216,7 +232,22 @@ def lineage(job: Job, segment: int, how: Derivation) -> str:
         note += ";work=rest"
     if how.by:
         note += f";by={id_in_note(how.by)}"
+    if how.kept_s:
+        note += f";kept_s={how.kept_s:.12g}"
+    if how.failures:
+        note += f";{how.failures}"
     return f"{note};extra_s={how.extra_s:.12g}" if how.extra_s else note
+
+
+def load_note(job_id: str) -> str:
+    """Return the metadata of a job that loads the input of another one, before that is started by a `Replace`.
+
+    Metrics join both: the load counts as wait.
+
+    >>> load_note("w0!12")
+    'parent=w0!12;segment=0;kind=load'
+    """
+    return f"{_PARENT}{id_in_note(job_id)};segment=0;kind=load"
 
 
 def _scaled(amount: Any, share: float) -> Any:

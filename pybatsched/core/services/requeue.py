@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pybatsched.core import decisions as d
 from pybatsched.core.decisions import Decision, Reason
@@ -28,11 +28,16 @@ from pybatsched.core.jobs import (
     wait_again,
 )
 from pybatsched.core.services import derive
+from pybatsched.core.services.checkpoints import Checkpoints, Restarts, checkpoints_of
 from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import JobTable
+
+
+#: Run times that differ by less are the same.
+_SAME_S: Final = 1e-3
 
 
 class ReplyBuilder(Protocol):
@@ -95,6 +100,7 @@ class PendingKill:
     requeue: d.Requeue | None
     spare_id: str | None = None  # registered in advance if the profile cannot be copied
     killed_at: float | None = None
+    is_failure: bool = False  # the engine kills it because its machine failed
 
 
 class Services:
@@ -126,13 +132,33 @@ class Services:
         """How many kills Batsim has not answered yet."""
         return len(self._kills)
 
-    def kill(self, jobs: list[Job], requeue: d.Requeue | None = None, spare_id: str | None = None) -> None:
+    def kill(
+        self,
+        jobs: list[Job],
+        requeue: d.Requeue | None = None,
+        spare_id: str | None = None,
+        *,
+        is_failure: bool = False,
+    ) -> None:
         """Record kills that are being sent. Batsim answers only the first one for a job."""
         for job in jobs:
             if job.wire_id not in self._kills:
-                self._kills[job.wire_id] = PendingKill(job, requeue, spare_id)
+                self._kills[job.wire_id] = PendingKill(job, requeue, spare_id, is_failure=is_failure)
                 if job.partition is not None:
                     job.partition.n_kills_pending += 1
+
+    def kill_failed(self, jobs: list[Job], lost: list[Job], reason: Reason) -> None:
+        """Kill jobs whose machine failed, by one decision. All but the `lost` ones are requeued."""
+        for job in jobs:
+            requeue = None if job in lost else d.Requeue(job.id, reason=reason)
+            spare_id = None if requeue is None else self._spare_for(job, requeue)
+            self.kill([job], requeue, spare_id, is_failure=True)
+        self._reply.send(d.KillJob(tuple(job.wire_id for job in jobs), reason=reason))
+
+    def is_failure(self, wire_id: str) -> bool:
+        """Return whether a job is being killed because its machine failed."""
+        pending = self._kills.get(wire_id)
+        return pending is not None and pending.is_failure
 
     def kill_pending(self, wire_id: str) -> bool:
         """Return whether a kill of this job is pending."""
@@ -195,8 +221,18 @@ class Services:
     def requeue(self, decision: d.Requeue) -> None:
         """Kill a running job that continues later."""
         job = self._validator.job(decision.job_id)
+        if self.is_failure(job.wire_id):
+            return  # the policy cannot know
         if job.wire_id in self._kills:
             raise Violation("one kill", f"job {job.id} is being killed already", job=job)
+        self.kill([job], decision, self._spare_for(job, decision))
+        self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
+
+    def _spare_for(self, job: Job, decision: d.Requeue) -> str | None:
+        """Register a spare job before a kill if the profile cannot be copied. Return its id; None if it can.
+
+        Raises Violation if the job cannot be requeued.
+        """
         spare_id = None
         base = job.full_work.profile if decision.work == "all" else job.profile
         if not derive.can_copy(base, self._profiles(job)):
@@ -215,8 +251,7 @@ class Services:
             self._register(
                 job, spare_id, job.profile_name, n=job.n_procs, how=derive.Derivation("requeue", by=decision.by)
             )
-        self.kill([job], decision, spare_id)
-        self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
+        return spare_id
 
     def _register_next_segment(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
         """Register the next segment of a stopped job, which waits again."""
@@ -227,11 +262,20 @@ class Services:
         assert job.procs is not None
         elapsed_s = max(pending.killed_at - job.started_at, 0.0)
         share = (progress or {}).get("progress")
+        own_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
+        restarts = job.restarts = job.restarts or Restarts()
+        restarts.n_failures += pending.is_failure
+        kept_s, cut_s, total_s = 0.0, 0.0, 0.0
         if requeue.work == "all":
             profile_name, profile, walltime, estimate = job.full_work
+            saved = None if pending.spare_id is not None else self._checkpoints_of(job)
+            n = restarts.restart(saved, own_s)
+            if saved is not None and n:
+                kept_s, cut_s, total_s = saved.saved_s(n), saved.cut_s(n), saved.total_s
+                walltime, estimate = _left(walltime, cut_s), _left(estimate, cut_s)
         else:
             own = job.present_work if job.load is None else job.load.own
-            elapsed_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
+            restarts.suspend(elapsed_s := own_s, requeue.extra_s)
             profile_name, profile = own.profile_name, own.profile
             walltime = _left(own.walltime, elapsed_s)
             # For a job past its estimate only the walltime is known.
@@ -241,6 +285,9 @@ class Services:
         wire_id = pending.spare_id
         if wire_id is None:
             try:
+                if kept_s:
+                    assert profile is not None
+                    profile = derive.shortened_profile(profile, self._profiles(job), total_s, round(total_s - cut_s, 6))
                 profile = derive.requeued_profile(
                     profile,
                     self._profiles(job),
@@ -252,7 +299,8 @@ class Services:
             except derive.CannotDeriveError as error:
                 raise Violation("can be requeued", str(error), job=job) from None
             wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-            how = derive.Derivation("requeue", requeue.work == "rest", requeue.extra_s, requeue.by)
+            extra_s = requeue.extra_s + (kept_s - cut_s)
+            how = derive.Derivation("requeue", requeue.work == "rest", extra_s, requeue.by, kept_s, restarts.facts)
             profile_name = self._derive(
                 job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, how=how
             )
@@ -262,8 +310,20 @@ class Services:
         self._rename(job, wire_id)
         work_now = JobWork(profile_name, profile, walltime, estimate)
         wait_again(job, work_now)
-        job.base_rest = ScaledWork(work_now, job.scale) if requeue.work == "rest" or requeue.extra_s else None
+        is_whole = requeue.work == "all" and not requeue.extra_s and not kept_s
+        job.base_rest = None if is_whole else ScaledWork(work_now, job.scale)
         job.resume_on = requeue.procs
+
+    def _checkpoints_of(self, job: Job) -> Checkpoints | None:
+        """Return a job's checkpoints; None if it has none, or has another size or run time than at its submission."""
+        found = checkpoints_of(job.id, job.fields)
+        if found is None or job.scale != 1.0 or job.n_procs != job.n_procs_requested:
+            return None
+        profile = job.full_work.profile
+        if not derive.can_copy(profile, self._profiles(job)):
+            return None
+        delay_s = derive.delay_of(profile, self._profiles(job))
+        return found if delay_s is None or abs(delay_s - found.total_s) < _SAME_S else None
 
     # --- replace ----------------------------------------------------------------------------------------------
 
@@ -273,7 +333,7 @@ class Services:
         n = job.n_procs if decision.n is None else decision.n
         old_s = derive.delay_of(job.profile, self._profiles(job))
         duration_s = None if decision.duration_s == old_s else decision.duration_s
-        if n != job.n_procs or duration_s is not None or decision.extra_s or job.is_reshaped:
+        if n != job.n_procs or duration_s is not None or decision.extra_s or decision.spent_s or job.is_reshaped:
             self._register_replacement(job, n, duration_s, old_s, decision)
         self._reply.carry_out(
             d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=decision.reason)
@@ -301,11 +361,14 @@ class Services:
         wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
         own = JobWork(wire_id.partition("!")[2], work, walltime, estimate)
         grows_s = 0.0 if decision.within_walltime else extra_s
-        work_now = own._replace(profile=profile, walltime=_more(walltime, grows_s), estimate=_more(estimate, grows_s))
+        walltime, estimate = _more(walltime, grows_s), _more(estimate, grows_s)
+        if decision.spent_s:
+            walltime, estimate = _left(walltime, decision.spent_s), _left(estimate, decision.spent_s)
+        work_now = own._replace(profile=profile, walltime=walltime, estimate=estimate)
         self._notes.move_policy_note(job.wire_id, wire_id)
         note = self._notes.add_fact(job.wire_id, f"replaced_by={derive.id_in_note(wire_id)};kind=replace")
         self._reply.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
-        self._reply.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
+        self._reply.send(d.RejectJob(job.wire_id, reason=("continues as {}", wire_id)))
         how = self._origin_of_replaced(job, extra_s, is_same_work=duration_s is None)
         self._derive(job, wire_id, profile, n=n, walltime=work_now.walltime, estimate=work_now.estimate, how=how)
         self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)

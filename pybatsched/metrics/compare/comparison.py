@@ -123,6 +123,38 @@ def read_summary(path: str, *, partial: bool = False) -> RunSummary:
     return read_stable(prefix, read, newest=partial)
 
 
+def read_pairs(before: str, after: str, *, partial: bool = False) -> dict[str, tuple[RunSummary, RunSummary]]:
+    """Read two sets of runs, by prefixes with one star each, as pairs by what the star stands for, in that order.
+
+    Raises InputError if a run has no partner, or if there is none.
+    """
+    found = [_matching(pattern) for pattern in (before, after)]
+    for pattern, own, others in ((before, found[0], found[1]), (after, found[1], found[0])):
+        if missing := sorted(own.keys() - others.keys()):
+            raise InputError(f"{pattern}: expected a partner of each run, found none of {own[missing[0]]}")
+    return {
+        key: (read_summary(path, partial=partial), read_summary(found[1][key], partial=partial))
+        for key, path in sorted(found[0].items())
+    }
+
+
+def _matching(pattern: str) -> dict[str, str]:
+    """Return the prefixes of the runs that match a prefix with one star, by what the star stands for."""
+    head, star, tail = pattern.removesuffix(SUMMARY).rpartition("*")
+    folder, slash, start = head.rpartition("/")
+    if not star or "*" in head or "/" in tail:
+        expected = "one star in the last part of both names, such as 'out/easy-*' and 'out/sjf-*'"
+        raise InputError(f"{pattern}: expected {expected}")
+    found = {}
+    for path in Path(folder or slash or ".").glob(f"*{SUMMARY}"):
+        name = path.name.removesuffix(SUMMARY)
+        if name.startswith(start) and name.endswith(tail) and len(name) > len(start) + len(tail):
+            found[name[len(start) : len(name) - len(tail)]] = str(path.with_name(name))
+    if not found:
+        raise InputError(f"{pattern}: no run is found; expected files {pattern}{SUMMARY}")
+    return found
+
+
 def _summary_of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) -> RunSummary:
     tau_s = tau_of(path, about)
     tally = Tally(DEFAULT_TAU_S if tau_s is None else tau_s, evaluated_ids(workloads_of(prefix, about)))

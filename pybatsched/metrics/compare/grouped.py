@@ -12,12 +12,13 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.compare.confidence import LEVEL, Estimate, estimate
 from pybatsched.metrics.figure_names import better_of, figure_title, resolved
 from pybatsched.text_table import aligned
+from pybatsched.workload.names import parsed
 
 #: Endings of the columns that follow the mean of a figure: ends of its interval, and the number of values.
 LOW, HIGH, N = "_low", "_high", "_n"
 #: Columns that identify a run, if a table has them.
 _WORKLOAD, _SEEDS, _ADDRESS = "workload", ("seed", "repeat"), "address"
-_NAMES: Final = (_WORKLOAD, "family", "platform", "policy", "options", *_SEEDS, _ADDRESS)
+_NAMES: Final = (_WORKLOAD, "family", "platform", "policy", "options", *_SEEDS, _ADDRESS, "load")
 #: Groups that differ only in these columns are compared to find the best one.
 _COMPARED: Final = ("policy", "options")
 _DIGITS: Final = 3
@@ -33,8 +34,9 @@ def summary_table(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]
     count.
 
     The independent values of a group are its workloads (such as the weeks of a log), each with the mean over its runs;
-    if there is one workload, they are the runs of each seed and repeat. Rows with the same address are one run. Without
-    these columns, each row is a value. O(rows · figures). Raises InputError for unknown columns and levels.
+    if there is one workload, they are its shaken copies or the runs of each seed and repeat (`unit_means`). Rows with
+    the same address are one run. Without these columns, each row is a value. O(rows · figures). Raises
+    InputError for unknown columns and levels.
 
     >>> runs = pl.DataFrame({"policy": ["easy"] * 3, "seed": [1, 2, 3], "mean_wait_s": [10.0, 12.0, 14.0]})
     >>> summary_table(runs, ["policy"], ["mean_wait_s"]).with_columns(pl.col(pl.Float64).round(2)).rows()
@@ -59,6 +61,36 @@ def summary_table(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]
         for ending in ("", LOW, HIGH, N)
     }
     return pl.DataFrame(rows, schema=schema)
+
+
+#: Percentiles of figures over runs that are shown by default.
+PERCENTS: Final = (5.0, 50.0, 95.0)
+
+
+def quantile_table(
+    frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str], percents: Sequence[float] = PERCENTS
+) -> pl.DataFrame:
+    """Return percentiles of figures over the runs of each group, interpolated linearly. O(rows · figures).
+
+    The columns are those of `by`, the number of `runs`, and for each figure X and percentile `X_p5`, `X_p50`, … Rows
+    with the same address are one run. Raises InputError.
+
+    >>> runs = pl.DataFrame({"policy": ["easy"] * 5, "mean_wait_s": [10.0, 12.0, 14.0, 20.0, 90.0]})
+    >>> quantile_table(runs, ["policy"], ["mean_wait_s"], [50, 100]).rows()
+    [('easy', 5, 14.0, 90.0)]
+    """
+    for percent in percents:
+        if not 0 <= percent <= 100:
+            raise InputError(f"percentile {percent:g}: expected a number from 0 to 100")
+    by, figures = list(by), [resolved(name, frame.columns) for name in figures]
+    _check_columns(frame, by, figures)
+    once = frame.unique([*by, _ADDRESS], maintain_order=True) if _ADDRESS in frame.columns else frame
+    values = [
+        pl.col(figure).cast(pl.Float64).quantile(percent / 100, "linear").alias(f"{figure}_p{percent:g}")
+        for figure in figures
+        for percent in percents
+    ]
+    return once.group_by(by, maintain_order=True).agg(pl.len().alias("runs"), *values)
 
 
 def _check_columns(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> None:
@@ -91,13 +123,24 @@ def _once(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
 def _estimate(rows: Sequence[Mapping[str, Any]], figure: str, level: float) -> Estimate | None:
     """Return the mean of a figure over the independent values of a group; None without values."""
     found = [row for row in rows if row[figure] is not None]
+    return estimate(unit_means(found, figure).values(), level)
+
+
+def unit_means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[Hashable, float]:
+    """Return the mean of a figure over the rows of each independent unit. O(rows).
+
+    The units are the workloads; shaken copies of one workload, at one load or several, are one unit. If there is one
+    such unit, they are its copies, and else the runs of each seed and repeat.
+    """
+    by_unit = [parsed(str(row.get(_WORKLOAD))).unit for row in rows]
+    by_copy = [row.get(_WORKLOAD) for row in rows]
+    seeds = [name for name in _SEEDS if rows and name in rows[0]]
+    by_seed = [tuple(row[name] for name in seeds) or number for number, row in enumerate(rows)]
+    keys: Sequence[Hashable] = by_unit if len(set(by_unit)) > 1 else by_copy if len(set(by_copy)) > 1 else by_seed
     units: dict[Hashable, list[float]] = {}
-    are_workloads = len({row.get(_WORKLOAD) for row in found}) > 1
-    seeds = [name for name in _SEEDS if found and name in found[0]]
-    for number, row in enumerate(found):
-        unit = row[_WORKLOAD] if are_workloads else tuple(row[name] for name in seeds) or number
-        units.setdefault(unit, []).append(float(row[figure]))
-    return estimate((math.fsum(values) / len(values) for values in units.values()), level)
+    for key, row in zip(keys, rows, strict=True):
+        units.setdefault(key, []).append(float(row[figure]))
+    return {key: math.fsum(values) / len(values) for key, values in units.items()}
 
 
 # ------------------------------------------------------------------------------------------------------------- writing

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Ends that differ by at most this many seconds are equal: files have six decimals.
 SAME_S: Final = 1.5e-6
+#: The members in which a run and its partner are equal.
+PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
 
 
 class Stay(NamedTuple):

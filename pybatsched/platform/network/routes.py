@@ -8,9 +8,9 @@ paths to the master.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Final, NamedTuple
 
 from pybatsched.platform.network.routing import NoPathError
@@ -37,6 +37,10 @@ class NetworkLink:
 
     def __repr__(self) -> str:
         return f"NetworkLink({self.name!r})"
+
+
+class _LinkError(NoPathError):
+    """A link that cannot be simulated, whatever path it is on."""
 
 
 class Path(NamedTuple):
@@ -69,6 +73,27 @@ class _Leg(NamedTuple):
     gw_dst: str
 
 
+def missing_routes(network: Network, hosts: Collection[str]) -> str:
+    """Return which of these hosts have no route in a Full zone, where SimGrid takes it for free; empty if none.
+
+    O(hosts + routes), and O(hosts of a zone) for each of its routes at most.
+    """
+    for zone in network.zones:
+        if zone.routing != "Full" or zone.cluster is not None or zone.kind != "hosts":
+            continue
+        members = [name for name in zone.members if name in hosts]
+        inside = set(members)
+        n_joined = sum(src != dst and src in inside and dst in inside for src, dst in zone.joined)
+        n_missing = len(members) * (len(members) - 1) - n_joined
+        if n_missing > 0:
+            src, dst = next(pair for pair in permutations(members, 2) if pair not in zone.joined)
+            return (
+                f"zone {zone.id!r:.80} (line {zone.line}) has no route from {src!r:.80} to {dst!r:.80}, and lacks "
+                f"{n_missing:,} in all: as in Batsim, transfers between these hosts take no time; expected a <route>"
+            )
+    return ""
+
+
 class Routes:
     """All routes of a platform. O(length of the route) for the first use of a pair, then O(1).
 
@@ -95,6 +120,8 @@ class Routes:
             way = _Way()
             try:
                 self._extend(way, src, dst)
+            except _LinkError:
+                raise
             except NoPathError as error:
                 raise NoPathError(f"no route from {src!r:.80} to {dst!r:.80}: {error}", error.line) from None
             path = self._paths[src, dst] = Path(tuple(way.links), way.latency_s)
@@ -213,10 +240,11 @@ class Routes:
             )
             if given is None:
                 raise NoPathError(f"link {name!r:.80} does not exist or is created by a cluster", 0)
+            where = f"line {given.line}: link {name!r:.80}"
             if given.bandwidth <= 0:
-                raise NoPathError(f"link {name!r:.80} has no bandwidth", given.line)
+                raise _LinkError(f"{where} has no bandwidth; expected more than 0 Bps", given.line)
             if given.policy == "WIFI":
-                raise NoPathError(f"link {name!r:.80} is a Wifi link, which is not simulated", given.line)
+                raise _LinkError(f"{where} is a Wifi link, which is not simulated; run it with Batsim", given.line)
             is_fatpipe = given.policy == "FATPIPE"
             link = self._links[name] = NetworkLink(name, given.bandwidth, given.latency_s, is_fatpipe=is_fatpipe)
         return link
@@ -225,7 +253,7 @@ class Routes:
         link = self._links.get(name)
         if link is None:
             if bandwidth <= 0:
-                raise NoPathError(f"link {name!r:.80} has no bandwidth", 0)
+                raise _LinkError(f"link {name!r:.80} has no bandwidth; expected more than 0 Bps", 0)
             link = self._links[name] = NetworkLink(name, bandwidth, latency_s, is_fatpipe=is_fatpipe)
         return link
 

@@ -184,3 +184,30 @@ def _chart(about: _ChartData, subject: str, points: Sequence[Point], axes: Seque
 def _named(about: _ChartData, part: str, run: str) -> str:
     """Return the name of a dot: its run, and the value of the field `each`."""
     return f"{about.each} {part}, {run}" if about.each else run
+
+
+def sweep_charts(points: Sequence[Point], figure: str, *, only: str = "", each: str = "") -> list[Chart]:
+    """Return a chart for each setting, with a row for each log and a category for each offered load. O(points).
+
+    With several platforms, a row is a log on a platform. With `only`, the settings of that policy. Points whose load
+    was not scaled are left out.
+    """
+    scaled = [point for point in points if point.load is not None and point.figures is not None]
+    several = len({point.platform for point in scaled}) > 1
+    loads = [f"{load:g}" for load in sorted({point.load for point in scaled if point.load is not None})]
+    samples: dict[str, dict[tuple[str, str], dict[tuple[str, str], Dot]]] = {}
+    titles = setting_axis(scaled).titles
+    for point in scaled:
+        if only not in {"", point.policy}:
+            continue
+        row = f"{point.log}, {point.platform}" if several else point.log
+        found = samples.setdefault(titles[point.setting], {}).setdefault((row, f"{point.load:g}"), {})
+        for part, value in point.sample(figure, each).items():
+            found.setdefault((point.address, part), Dot(value, part, point.origin))
+    charts = []
+    for title, of_title in samples.items():
+        boxes = tuple(Box(row, "", load, tuple(dots.values())) for (row, load), dots in of_title.items() if dots)
+        if boxes:
+            rows = tuple(dict.fromkeys(box.row for box in boxes))
+            charts.append(Chart(title, figure, "", "offered load", "", rows, ("",), tuple(loads), boxes, each=each))
+    return charts

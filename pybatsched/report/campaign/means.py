@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pybatsched.errors import quantity
 from pybatsched.metrics.compare.confidence import Estimate, estimate
@@ -41,8 +41,11 @@ def mean_over(values: Iterable[tuple[Origin, float]]) -> Mean | None:
     """
     found = list(values)
     origins = [origin for origin, _ in found]
-    if len({origin.workload for origin in origins}) > 1:
+    if len({origin.unit for origin in origins}) > 1:
         unit = "week" if all(origin.is_week for origin in origins) else "workload"
+        of_unit = [origin.unit for origin in origins]
+    elif len({origin.workload for origin in origins}) > 1:
+        unit = "shake"
         of_unit = [origin.workload for origin in origins]
     else:
         unit = "run" if any(origin.repeat for origin in origins) else "seed"
@@ -118,3 +121,31 @@ def _values(pairs: Iterable[tuple[Point, Point | None]], figure: str) -> Iterato
         value, below = point.value(figure), 1.0 if partner is None else partner.value(figure)
         if value is not None and below:
             yield point.origin, value / below
+
+
+def differences_of(points: Sequence[Point], figure: str, baseline: str) -> list[dict[str, Any]]:
+    """Return the differences of all settings to a baseline (a setting), by family and platform, with intervals.
+
+    The rows have `family`, `policy` (named by the options that differ) and the columns of
+    `pybatsched.metrics.compare.bootstrap`. Raises InputError if nothing can be compared.
+    """
+    from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  it needs extras
+
+    titles = setting_axis(points).titles
+    several = len({point.platform for point in points}) > 1
+    rows = [
+        {
+            "workload": point.workload,
+            "family": f"{point.family}, {point.platform}" if several else point.family,
+            "platform": point.platform,
+            "policy": titles[point.setting],
+            "setting": point.setting,
+            "seed": point.seed,
+            "repeat": point.repeat,
+            "address": point.address,
+            figure: point.value(figure),
+        }
+        for point in points
+        if point.figures is not None
+    ]
+    return bootstrap.against(rows, lambda row: row["setting"] == baseline, ("family", "policy"), [figure])

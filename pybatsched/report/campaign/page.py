@@ -14,13 +14,14 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
+from pybatsched.metrics.compare.bootstrap import COLUMNS, adjusted
 from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import figure_title, resolved
 from pybatsched.report import provenance
 from pybatsched.report.campaign import charts as campaign_charts, means_table
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of, named_charts
-from pybatsched.report.campaign.means import means_of
+from pybatsched.report.campaign.means import differences_of, means_of
 from pybatsched.report.campaign.points import Point, as_text, baseline_of, figures_of, points_of
 from pybatsched.report.html import embedded, number, table as html_table
 from pybatsched.report.scales import scales_of
@@ -31,6 +32,10 @@ mean over its seeds), or else the seeds. With n = 1 there is no interval. With a
 include impossible values. An arrow marks an interval that continues beyond the axis.</p>"""
 _PAIRED: Final = """<p class="note">Each value over that of the baseline on the same workload, platform and seed, so
 that differences between workloads do not widen the interval. Bold: the interval does not contain 1.</p>"""
+
+
+#: The most figures and comparisons of the table of differences.
+_N_DIFFERENCES, _MOST_DIFFERENCES = 3, 60
 
 
 def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
@@ -207,7 +212,29 @@ def _means(points: Sequence[Point], figures: Sequence[str], shown: _Shown) -> li
         if ratios.rows:
             title = f"<h3>Means of ratios to {html.escape(shown.compared)}</h3>"
             sections += [title, _PAIRED, means_table.table_html(ratios, "mean-ratios", around=1.0)]
+            sections += _differences(points, ratios.figures[:_N_DIFFERENCES], shown.compared)
     return sections
+
+
+def _differences(points: Sequence[Point], figures: Sequence[str], baseline: str) -> list[str]:
+    """Return the table of differences to the baseline by paired bootstrap; a note if there are too many, or none."""
+    title = f"<h3>Differences to {html.escape(baseline)}</h3>"
+    n = len({(point.family, point.platform, point.setting) for point in points}) * len(figures)
+    if n > _MOST_DIFFERENCES:
+        note = f"{n:,} comparisons are too many for a page; use `pybatsched campaign table DIR --against POLICY`."
+        return [title, f'<p class="note">{note}</p>']
+    try:
+        rows = [row for figure in figures for row in differences_of(points, figure, baseline)]
+        corrected = adjusted([row["p"] for row in rows])
+    except InputError as error:
+        return [title, f'<p class="note">{html.escape(str(error))}</p>']
+    heads = ["family", "policy", *COLUMNS]
+    cells = []
+    for row, p in zip(rows, corrected, strict=True):
+        row["p_adjusted"] = p
+        cells.append([*(str(row[name]) for name in heads[:4]), *(number(row[name]) for name in heads[4:])])
+    lines = "".join(f"<li><b>{name}</b>: {html.escape(text)}</li>" for name, text in COLUMNS.items())
+    return [title, html_table(heads, cells, "differences"), f'<ul class="note">{lines}</ul>']
 
 
 def _how_to_read(baseline: str) -> str:

@@ -9,8 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import AGAINST, family_of, is_week
+from pybatsched.campaign.table import AGAINST
 from pybatsched.errors import InputError
+from pybatsched.workload.names import parsed
 
 #: Figures that are drawn of a campaign, the most important first.
 FIGURES: Final = ("mean_bounded_slowdown", "mean_wait_s", "max_bounded_slowdown", "utilisation")
@@ -28,13 +29,20 @@ class Origin(NamedTuple):
     @property
     def is_week(self) -> bool:
         """Whether the workload is a week of a log."""
-        return is_week(self.workload)
+        return parsed(self.workload).is_week
+
+    @property
+    def unit(self) -> str:
+        """The workload without the endings of loads and shaken copies, which are not independent."""
+        return parsed(self.workload).unit
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
     """A point of a campaign. Points with the same address are one run.
 
+    `family` is the workload in the campaign's file, with the load if submissions were scaled to one. `log` is the same
+    without it.
     `figures` is None if the point is not done; if it failed, `error` is the reason. `each` are figures of classes of
     jobs (such as users), by the field of jobs and its value, if the campaign keeps them.
     """
@@ -50,6 +58,8 @@ class Point:
     figures: Mapping[str, Any] | None
     error: str | None = None
     each: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    log: str = ""
+    load: float | None = None
 
     @property
     def setting(self) -> str:
@@ -85,13 +95,16 @@ def points_of(store: Store) -> list[Point]:
     names = [str(part["name"]) for part in store.manifest()["spec"]["workload"]]
     points = []
     for row, result in points_done(store):
+        parts = parsed(row["workload"], names)
         own = {name: row[name] for name in ("workload", "platform", "policy", "options", "seed", "repeat", "address")}
         points.append(
             Point(
-                family=family_of(row["workload"], names),
+                family=parts.family if parts.load is None else f"{parts.family}, load {parts.load:g}",
                 figures=result.get("figures"),
                 error=result.get("error"),
                 each=result.get("each", {}),
+                log=parts.family,
+                load=parts.load,
                 **own,
             )
         )

@@ -74,6 +74,9 @@ def _times(what: str, n: float) -> str:
 #: numbers.
 PLAIN, SUSPENDED, LOST, HELD, LOAD = range(5)
 URGENT: Final = 8
+#: The look of a reservation of hosts in legends, and its text.
+RESERVED: Final = 16
+RESERVED_TEXT: Final = "hosts reserved: only jobs of the reservation start there"
 #: The legend of each look, in this order. Plain bars have no entry.
 LEGEND: Final = {
     SUSPENDED: "suspended: the job continued later with the rest of its work",

@@ -17,8 +17,8 @@ from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report.gantt.bars import bars_of, color_of, legend_of_looks
-from pybatsched.report.gantt.cluster_rows import Rows, rows_of
+from pybatsched.report.gantt.bars import RESERVED, RESERVED_TEXT, bars_of, color_of, legend_of_looks
+from pybatsched.report.gantt.cluster_rows import Rows, reserved_hosts, rows_of
 from pybatsched.report.gantt.colors import BY_JOB, DISTINCT, Coloring, Counts, as_pixel, coloring_data
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ _BUTTONS: Final = (
     ("all", "all of it"),
 )
 #: Options of reading that change the jobs of a workload (metrics.runs.READ_OPTIONS).
-_CHANGES_JOBS: Final = ("selection", "units", "log_format", "mapping", "size_in", "timezone")
+_CHANGES_JOBS: Final = ("selection", "units", "log_format", "mapping", "size_in", "timezone", "scale_load")
 Histories = Mapping[str, Sequence[tuple[float, str]]]
 
 
@@ -125,6 +125,10 @@ def data_of(
         data["bands"] = rows.bands
         if not rows.is_plain:  # which processor each row is
             data["rows"] = sorted((part.row, part.begin) for part in rows.stretches)
+    reserved = reserved_hosts(run, rows)
+    if reserved:
+        data["reserved"] = [[one.begin, one.end, low, high, one.name] for one in reserved for low, high in one.procs]
+        data["legend"].append((RESERVED, RESERVED_TEXT))
     if len(found.notes) > 1:
         data |= {"notes": found.notes, "note": _packed(found.note, "<u4")}
     data |= {name: _packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}

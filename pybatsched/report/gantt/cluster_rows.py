@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.metrics.runs import Run
 
 #: A half-open interval of processors or rows.
@@ -85,6 +86,28 @@ class Rows:
         """Return the clusters that processors belong to, in their order. O(k log k)."""
         found = {part.name for interval in procs for part in self._parts_of(*interval)}
         return [band.name for band in self.bands if band.name in found]
+
+
+class ReservedHosts(NamedTuple):
+    """A reservation of hosts: its time, its processors as half-open intervals of rows, and its name."""
+
+    begin: float
+    end: float
+    procs: Sequence[tuple[int, int]]
+    name: str
+
+
+def reserved_hosts(run: Run, rows: Rows | None) -> list[ReservedHosts]:
+    """Return the reservations of hosts of a run, by its summary; none if it is malformed. O(windows)."""
+    found = []
+    for one in run.summary.get("reservations") or ():
+        try:
+            procs = tuple(IntervalSet.parse(one["procs"]).intervals())
+            placed = procs if rows is None else tuple(rows.placed(procs))
+            found.append(ReservedHosts(float(one["start"]), float(one["end"]), placed, str(one["name"])))
+        except (KeyError, TypeError, ValueError):
+            continue
+    return found
 
 
 def rows_of(run: Run) -> Rows | None:

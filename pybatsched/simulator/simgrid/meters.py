@@ -70,7 +70,10 @@ class Meters(Power):
 
     def joules_of(self, hosts: Iterable[int], now: float) -> float:
         """Return the energy that these hosts have consumed since the start of the run."""
-        return sum([self._read_meter(host, now) for host in hosts])
+        joules = 0.0
+        for host in hosts:  # without sum(), which rounds otherwise since Python 3.12
+            joules += self._read_meter(host, now)
+        return joules
 
     def is_stale(self, now: float, ending: Iterable[int] = ()) -> bool:
         """Return False: the rounds that readings take are counted."""

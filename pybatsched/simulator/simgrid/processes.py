@@ -18,11 +18,11 @@ from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.job_processes import SHORTEST_CALL_S, JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Process
-from pybatsched.simulator.simgrid.kernel import CANCELLED, ROUND, Actor, Exec, Flops, SimgridLoop, Sleep, Transfers
+from pybatsched.simulator.simgrid.kernel import CANCELLED, ROUND, Actor, Exec, Flops, SimgridLoop, Sleep
 from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.simgrid.numbers import as_read
 from pybatsched.simulator.work import profiles as w
-from pybatsched.simulator.work.profiles import Frame, Work, progress_node
+from pybatsched.simulator.work.profiles import Frame, Transfers, Work, progress_node
 from pybatsched.simulator.world import Refusal, World
 
 #: The calls with which a process describes a task in SimGrid 3.32, before it starts it: flops, bytes and hosts.

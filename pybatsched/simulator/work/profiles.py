@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from itertools import permutations
+from typing import Any, Final, Protocol, TypeAlias
 
 from pybatsched.simulator.work.usage_traces import Phases
 
@@ -79,17 +80,32 @@ class Work:
         amount = read(float(cpu)) / n_executors if self.kind == TOTAL else read(float(cpu))
         return [amount] * n_executors
 
-    def transfers(self, places: Sequence[int], read: Callable[[float], float] = float) -> list[tuple[int, int, float]]:
-        """Return (from, to, bytes) between the executors of a parallel task. O(n²) if they communicate."""
+    def transfers(self, places: Sequence[int], read: Callable[[float], float] = float) -> Transfers:
+        """Return (from, to, bytes) between the executors of a parallel task. O(n²) if they differ."""
         com = self.described.get("com", 0)
         n = len(places)
         if self.kind == PARALLEL:
             amounts = [read(float(amount)) for amount in com] if isinstance(com, list) else []
             return [(places[k // n], places[k % n], amount) for k, amount in enumerate(amounts) if amount > 0]
         amount = read(float(com)) / n if self.kind == TOTAL else read(float(com))
-        if amount <= 0:
-            return []
-        return [(src, dst, amount) for y, src in enumerate(places) for x, dst in enumerate(places) if x != y]
+        return AllPairs(places, amount) if amount > 0 and n > 1 else []
+
+
+class AllPairs:
+    """The same number of bytes from each executor to each other one."""
+
+    def __init__(self, places: Sequence[int], amount: float) -> None:
+        self.places = places
+        self.amount = amount
+
+    def __iter__(self) -> Iterator[tuple[int, int, float]]:
+        """Yield (from, to, bytes), in the order of the executors. O(n²)."""
+        for src, dst in permutations(self.places, 2):
+            yield src, dst, self.amount
+
+
+#: Bytes from a host to a host.
+Transfers: TypeAlias = Sequence[tuple[int, int, float]] | AllPairs
 
 
 @dataclass(slots=True)

@@ -40,8 +40,11 @@ class Resource:
 
     def load(self) -> float:
         """Return the used capacity. O(users)."""
-        used = [weight * user.rate for (user, _), weight in reversed(self.uses.items())]
-        return max(used, default=0.0) if self.is_fatpipe else sum(used)
+        load = 0.0
+        for (user, _), weight in reversed(self.uses.items()):
+            used = weight * user.rate
+            load = max(load, used) if self.is_fatpipe else load + used
+        return load
 
 
 class User:
@@ -177,20 +180,40 @@ def _grow_alone(user: User) -> None:
     """Let the last user grow that still grows, on its only resource: the same rounds, of which there may be many."""
     resource, weight = user.needs[0]
     rate, bound, free = user.rate, user.bound, resource.free
-    charged = [w * other.gain for (other, _), w in reversed(resource.uses.items()) if other is not user]
-    least = min(charged, default=math.inf)
+    if resource.is_fatpipe:
+        charged = [w * other.gain for (other, _), w in resource.uses.items() if other is not user]
+        user.rate = _grow_in_fatpipe(rate, bound, free, weight, min(charged, default=math.inf))
+        return
     for _ in range(MAX_ROUNDS):
         gain = min(free / weight, bound - rate)
         rate += gain
-        if resource.is_fatpipe:
-            free -= min(free, weight * gain, least)
-        else:
-            user.gain, resource.free = gain, free
-            _charge(resource)
-            free = resource.free
+        user.gain, resource.free = gain, free
+        _charge(resource)
+        free = resource.free
         if rate == bound or free < USED_UP:
             user.rate = rate
             return
+    raise _too_many_rounds()
+
+
+def _grow_in_fatpipe(rate: float, bound: float, free: float, weight: float, least: float) -> float:
+    """Return the rate of the last growing user of a fat pipe, on which another user is charged `least` in each round.
+
+    There may be millions of rounds, so this is only arithmetic.
+    """
+    for _ in range(MAX_ROUNDS):
+        gain = free / weight
+        if bound - rate < gain:
+            gain = bound - rate
+        rate += gain
+        used = weight * gain
+        if used > free:
+            used = free
+        if used > least:
+            used = least
+        free -= used
+        if rate == bound or free < USED_UP:
+            return rate
     raise _too_many_rounds()
 
 

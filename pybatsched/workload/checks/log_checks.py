@@ -31,8 +31,11 @@ def check_units(limits_s: Sequence[float], found: LintReport, line: int) -> None
 
 def check_gaps(submissions: Sequence[tuple[float, int]], found: LintReport) -> None:
     """Note times without submissions, given the submissions and their lines. O(n log n)."""
-    gaps = [(later[0] - sooner[0], later[1]) for sooner, later in pairwise(sorted(submissions))]
-    long = [(gap_s, line) for gap_s, line in gaps if gap_s >= _LEAST_GAP_S]
+    long = [
+        (gap_s, line)
+        for (sooner, _), (later, line) in pairwise(sorted(submissions))
+        if (gap_s := later - sooner) >= _LEAST_GAP_S
+    ]
     what = GAP.format(max((gap_s for gap_s, _ in long), default=0) / _DAY_S)
     for _, line in long:
         found.add(what, "kept; the machine may have been down, or a part of the log is missing", line, "note")

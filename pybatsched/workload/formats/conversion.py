@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from pybatsched.errors import InputError
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report, Tally
-from pybatsched.workload.selection import TOO_MANY, Selection
+from pybatsched.workload.selection import NOT_COUNTED, TOO_MANY, Selection
 from pybatsched.workload.walltimes import Times, Walltimes, plain, tidy
 
 
@@ -133,7 +133,8 @@ def procs_in_use(spans: Iterable[tuple[float, float, int, int]]) -> Iterator[tup
     """
     changes: list[tuple[float, int, int]] = []
     for started_at, run_s, n, line in spans:
-        changes += [(started_at, n, line), (started_at + run_s, -n, line)]
+        changes.append((started_at, n, line))
+        changes.append((started_at + run_s, -n, line))
     changes.sort()
     used = 0
     for _, n, line in changes:
@@ -250,6 +251,12 @@ class LogConverter:
         """Return the workload. `moved_by_s` is how far jobs were moved before the selection moves them. O(n)."""
         jobs, report = self.jobs, self.report
         by_s = self.selection.moved_by(self.origin_at, jobs[0]["subtime"]) if jobs else 0
+        counted = self.selection.counted(self.source, [job["subtime"] for job in jobs], self.origin_at)
+        if counted is not None:
+            for job, is_counted in zip(jobs, counted, strict=True):
+                job["evaluated"] = is_counted
+                if not is_counted:
+                    report.count("noted", NOT_COUNTED, self.line_of[job["id"]])
         for job in jobs:
             if by_s:
                 job["subtime"] = tidy(job["subtime"] - by_s)

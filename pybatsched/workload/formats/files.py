@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
 import re
@@ -25,6 +26,8 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_CHUNK: Final = 2048  # small, because a few bytes can be 128 KiB of text
 PARQUET_MAGIC: Final = b"PAR1"
+#: Endings of the files of a directory, the likeliest first.
+_KINDS_OF_PARTS: Final = (".parquet", ".csv", ".txt", ".json")
 #: Limit of the size of a decompressed file: this many bytes, plus this many times the compressed size.
 SMALL_BYTES: Final = 2**26
 MAX_RATIO: Final = 200
@@ -198,6 +201,52 @@ def read_bytes(path: str | Path) -> bytes:
         return content.read()
 
 
+def parts_of(path: str | Path) -> list[Path]:
+    """Return a file alone, or the files of a table in a directory, in order of their names. Raises InputError.
+
+    All files are of one kind: Parquet, CSV, other text, or JSON. Text and JSON beside Parquet or CSV are not parts:
+    they describe the table.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return [folder]
+    try:
+        names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name[0] not in "._")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from error
+    by_kind = {
+        kind: [folder / name for name in names if re.sub(r"\.(gz|zst)$", "", name.lower()).endswith(kind)]
+        for kind in _KINDS_OF_PARTS
+    }
+    if by_kind[".parquet"] and by_kind[".csv"]:
+        raise InputError(
+            f"{folder}: expected files of one kind, found {by_kind['.parquet'][0].name} and {by_kind['.csv'][0].name}"
+        )
+    found = next((files for files in by_kind.values() if files), None)
+    if found is None:
+        raise InputError(
+            f"{folder}: expected a workload file, or a directory with the files of a table or of a log of Slurm "
+            f"({', '.join(_KINDS_OF_PARTS)}; also .gz and .zst), found a directory without them"
+        )
+    return found
+
+
+def digest_of(path: str | Path) -> str:
+    """Return the SHA-256 digest of a file, or of the names and contents of the parts of a directory. O(bytes).
+
+    Raises InputError.
+    """
+    parts = parts_of(path)
+    whole = hashlib.sha256()
+    for file in parts:
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read: {error.strerror or error}") from None
+        whole.update(content if file == Path(path) else f"{file.name}\0{len(content)}\0".encode() + content)
+    return whole.hexdigest()
+
+
 def write_text(path: str | Path, pieces: Iterable[str]) -> None:
     """Write a file piece by piece, compressed if its name ends in .gz. The same text is always the same bytes.
 
@@ -242,9 +291,9 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 def format_of(path: str | Path, format: str | None = None, mapping: str | None = None) -> Format:  # noqa: A002
     """Return the format of a workload file: the named one, or that of its content.
 
-    A file with a `mapping` is a table, and so are Parquet files, arrays of JSON, directories, and files that start with
-    the columns of a public set. Otherwise it is a JSON value, a line of the Rackham format, a header with a column
-    JobID, another line of columns, else SWF. Raises InputError.
+    A file with a `mapping` is a table, and so are Parquet files, arrays of JSON, and files that start with the columns
+    of a public set. Otherwise it is a JSON value, a line of the Rackham format, a header with a column JobID, another
+    line of columns, else SWF. A directory has the parts of a log of Slurm or of a table. Raises InputError.
     """
     if mapping is not None:
         if format is not None:
@@ -255,10 +304,10 @@ def format_of(path: str | Path, format: str | None = None, mapping: str | None =
             raise InputError(f"format {format!r:.40}: expected one of {', '.join(FORMATS)}")
         return FORMATS[format]
     if Path(path).is_dir():
-        return "table"
+        return "Slurm" if format_of(parts_of(path)[0]) == "Slurm" else "table"
     if Path(path).exists() and not Path(path).is_file():
         raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
-    with progress.part(0, 0), opened(path) as content:
+    with progress.paused(), opened(path) as content:
         while head := content.read(_HEAD):
             text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
             if text:

@@ -66,6 +66,7 @@ WITHOUT_ZONE: Final = (
     "times have no zone and are read as UTC: if the clocks of the cluster change for daylight saving time, some times "
     "are wrong by an hour (--timezone Europe/Paris)"
 )
+MISSING_TIMES: Final = "local times that do not exist, when daylight saving time begins (is the time zone right?)"
 _DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
 
 
@@ -90,7 +91,7 @@ class LoggedJob(NamedTuple):
     memory: Memory | None
     used_gb: float | None
     state: str | None
-    priority: int | None
+    priority: int | float | None
     energy_j: float | None
     power_w: float | None
     labels: Mapping[str, str]
@@ -121,8 +122,9 @@ class JobLog:
     sizes count if no option says so. `columns` are those that are known, `ignored` the others. `bad` counts the lines
     that a lenient reading has skipped, `dropped` those that were left out for another reason, `others` the jobs of
     partitions that are not selected. `local_times` says whether times without a zone were read, `n_ambiguous` how many
-    of them exist twice. `has_allocated` says whether the log has sizes that jobs got. `digits` are those of the longest
-    number, task and part, for ids with leading zeros. `remarks` are notes about the whole log.
+    of them exist twice, and `n_missing` how many do not exist. `has_allocated` says whether the log has sizes that jobs
+    got. `digits` are those of the longest number, task and part, for ids with leading zeros. `remarks` are notes about
+    the whole log.
     """
 
     source: str
@@ -141,6 +143,7 @@ class JobLog:
     lost_steps: Tally = field(default_factory=lambda: Tally("a step whose job has no line: ignored", "noted"))
     local_times: bool = False
     n_ambiguous: int = 0
+    n_missing: int = 0
     digits: tuple[int, int, int] = (1, 1, 1)
     remarks: list[str] = field(default_factory=list)
 
@@ -263,12 +266,13 @@ def size_of(job: LoggedJob, size_in: SizeIn = "cores", size: str = "allocated") 
 
 def drop_reason(job: LoggedJob) -> str | None:
     """Return why a job did not run to its end, None if it did."""
+    state = job.state
     if job.id.is_waiting:
         return WAITING_TASKS
-    if job.state in {"CANCELLED", "REVOKED"} and not job.run_s:
+    if state in {"CANCELLED", "REVOKED"} and not job.run_s:
         return CANCELLED
-    if not job.has_ended:
-        return RUNNING if job.started_at is not None and job.state != "PENDING" else NOT_STARTED
+    if state in values.ALIVE or (job.ended_at is None and job.elapsed_s is None):  # `has_ended`, without a call
+        return RUNNING if job.started_at is not None and state != "PENDING" else NOT_STARTED
     return NO_SUBMISSION if job.submitted_at is None else None
 
 
@@ -287,8 +291,8 @@ def spans_of(
     """Yield the start, run time, size and line of each job that has them."""
     for job in jobs:
         n = size_of(job, size_in, size)
-        if job.started_at is not None and job.run_s and n:
-            yield job.started_at, job.run_s, n, job.line
+        if (started_at := job.started_at) is not None and n and (run_s := job.run_s):
+            yield started_at, run_s, n, job.line
 
 
 def to_workload(
@@ -304,8 +308,8 @@ def to_workload(
     converter = _Converter(trace, chosen, selection or Selection())
     with gc_paused():
         places = converter.chosen(converter.candidates())
-        for place in progress.with_progress(places, len(places)):
-            converter.make(place)
+        converter.make(places)
+        converter.add_attempts(places)
         return converter.workload(), converter.report
 
 
@@ -330,10 +334,15 @@ class _Converter(LogConverter):
         self._check_sizes()
         runnable = (job.submitted_at for job in whole.jobs if drop_reason(job) is None)
         self.zero_at = min((at for at in runnable if at is not None), default=0.0)
+        self._submitted_at: list[int | float] = []  # of each line, from time 0 on
         self._attempts = _attempts(whole.jobs, trace.jobs)
         self._ids: dict[str, list[str]] = {}  # of jobs in the workload, by the ids of dependencies
         self._has_amounts = any(
-            any(value is not None for value in (job.memory, job.used_gb, job.priority, job.energy_j, job.power_w))
+            job.memory
+            or job.used_gb is not None
+            or job.priority is not None
+            or job.energy_j is not None
+            or job.power_w is not None
             for job in trace.jobs
         )
         self._has_dependencies = any("dependency" in job.labels for job in trace.jobs)
@@ -354,6 +363,7 @@ class _Converter(LogConverter):
     def candidates(self) -> Iterator[tuple[int, float, int, str | None]]:
         """Yield the facts that decide whether a line becomes a job, and the rule that drops it, if any."""
         keeps_short = self.options.min_runtime_s is not None
+        zero_at, times = self.zero_at, self._submitted_at
         for job in self.trace.jobs:
             n = size_of(job, self._size_in, self.options.size)
             dropped_by = drop_reason(job)
@@ -364,37 +374,62 @@ class _Converter(LogConverter):
                     dropped_by = NO_SIZE.format(self._size_in)
                 elif self.options.run_times == "cut" and job.limit_s is None:
                     dropped_by = NO_REQUEST
-            yield job.line, tidy((job.submitted_at or 0.0) - self.zero_at), n, dropped_by
+            submitted_at = tidy((job.submitted_at or 0.0) - zero_at)
+            times.append(submitted_at)
+            yield job.line, submitted_at, n, dropped_by
 
-    def make(self, place: int) -> None:
-        """Make a job of a line, and count changes."""
-        row = self.trace.jobs[place]
-        assert row.submitted_at is not None
-        run_s = self.run_time(row.run_s or 0.0, row.line)
-        if self.options.run_times == "cut" and row.limit_s is not None and run_s > row.limit_s:
-            self.report.count("changed", CUT, row.line)
-            run_s = row.limit_s
-        if row.is_unlimited:
-            self.report.count("noted", UNLIMITED, row.line)
+    def make(self, places: Sequence[int]) -> None:
+        """Make a job of each of these lines, and count changes. O(n)."""
+        rows, count = self.trace.jobs, self.report.count
         size_in, size = self._size_in, self.options.size
-        n = size_of(row, size_in, size)
-        if size == "allocated" and not row.allocated[size_in] and self.trace.has_allocated:
-            self.report.count("changed", OTHER_SIZE, row.line)
-        times = self.times(run_s, row.limit_s, row.line)
-        job: dict[str, Any] = {
-            "id": self._id(place, row),
-            "subtime": tidy(row.submitted_at - self.zero_at),
-            "res": n,
-            "profile": self.profile(run_s),
-        }
-        if times.walltime_s is not None:
-            job["walltime"] = times.walltime_s
-        if times.estimate_s is not None:
-            job["estimate"] = times.estimate_s
-        self._add_known(job, row, n)
-        if self._attempts is not None and self._attempts[place][1] > 1:
-            job["attempt"] = self._attempts[place][0]
-        self.jobs.append(job)
+        cuts = self.options.run_times == "cut"
+        notes_other_size = size == "allocated" and self.trace.has_allocated
+        plans_by_limit = self.options.walltimes.rule in {"requested", "requested-strict"}
+        profiles = self._profile_names
+        limits: dict[float, int | float] = {}  # equal limits are one object
+        for place in progress.with_progress(places, len(places)):
+            row = rows[place]
+            run_s, limit_s = row.run_s or 0.0, row.limit_s
+            if run_s <= 0:
+                run_s = self.run_time(run_s, row.line)
+            if limit_s is None:
+                if row.is_unlimited:
+                    count("noted", UNLIMITED, row.line)
+            else:
+                if cuts and run_s > limit_s:
+                    count("changed", CUT, row.line)
+                    run_s = limit_s
+                limit_s = limits.get(limit_s) or limits.setdefault(limit_s, plain(limit_s))
+            n = size_of(row, size_in, size)
+            if notes_other_size and not row.allocated[size_in]:
+                count("changed", OTHER_SIZE, row.line)
+            walltime_s: float | None = limit_s
+            estimate_s: float | None = None
+            if limit_s is None or limit_s <= run_s or not plans_by_limit:  # else as `times` does, without calls
+                walltime_s, estimate_s, _ = self.times(run_s, limit_s, row.line)
+            job: dict[str, Any] = {
+                "id": self._id(place, row),
+                "subtime": self._submitted_at[place],
+                "res": n,
+                "profile": profiles.get(run_s) or self.profile(run_s),
+            }
+            if walltime_s is not None:
+                job["walltime"] = walltime_s
+            if estimate_s is not None:
+                job["estimate"] = estimate_s
+            self._add_known(job, row)
+            if limit_s is not None:
+                job["requested_time"] = limit_s
+            self._add_amounts(job, row, n)
+            self.jobs.append(job)
+
+    def add_attempts(self, places: Sequence[int]) -> None:
+        """Add the number of the attempt to the jobs of these lines that have several. O(n)."""
+        if self._attempts is not None:
+            for place, job in zip(places, self.jobs, strict=True):
+                number, n_all, _ = self._attempts[place]
+                if n_all > 1:
+                    job["attempt"] = number
 
     def _id(self, place: int, row: LoggedJob) -> str:
         """Return the id of a job in the workload: that of the log with leading zeros, and the number of the attempt."""
@@ -415,41 +450,42 @@ class _Converter(LogConverter):
                 self._ids.setdefault(name, []).append(given)
         return given
 
-    def _add_known(self, job: dict[str, Any], row: LoggedJob, n: int) -> None:
-        """Add the other fields that the log has."""
-        job.update(row.labels)
-        if (partition := row.labels.get("partition")) is not None:
-            job["queue"] = partition
+    def _add_known(self, job: dict[str, Any], row: LoggedJob) -> None:
+        """Add texts, state and sizes that the log has."""
+        labels, allocated, requested = row.labels, row.allocated, row.requested
+        if labels:
+            job.update(labels)
+            if "partition" in labels:
+                job["queue"] = labels["partition"]
         if (state := row.state) is not None:
             job["exit_state"] = state
             job["status"] = values.ENDED[state]
-        if (count := _either(row, "nodes")) is not None:
+        if (count := allocated["nodes"]) is not None or (count := requested["nodes"]) is not None:
             job["nodes"] = count
-        if (count := _either(row, "gpus")) is not None:
+        if (count := allocated["gpus"]) is not None or (count := requested["gpus"]) is not None:
             job["gpus"] = count
-        if wanted := row.requested[self._size_in]:
+        if wanted := requested[self._size_in]:
             job["requested_procs"] = wanted
-        if row.limit_s is not None:
-            job["requested_time"] = plain(row.limit_s)
-        if self._has_amounts:
-            self._add_amounts(job, row, n)
-        if (wait_s := _later_s(row.started_at, row.submitted_at)) is not None:
-            job["logged_wait_s"] = wait_s
-        if later_s := _later_s(row.eligible_at, row.submitted_at):
-            job["eligible_after_s"] = later_s
 
     def _add_amounts(self, job: dict[str, Any], row: LoggedJob, n: int) -> None:
-        """Add memory, priority, energy and power, if the log has them."""
-        if row.memory is not None and (memory_gb := round(_memory_gb(row, row.memory) / n, 9)):
-            job["memory_gb"] = plain(memory_gb)
-        if row.used_gb is not None:
-            job["used_memory_gb"] = plain(round(row.used_gb, 9))
-        if row.priority is not None:
-            job["priority"] = row.priority
-        if row.energy_j is not None:
-            job["energy_j"] = plain(row.energy_j)
-        if row.power_w is not None:
-            job["mean_power_w"] = plain(row.power_w)
+        """Add memory, priority, energy, power and the times after the submission, if the log has them."""
+        if self._has_amounts:
+            if row.memory is not None and (memory_gb := round(_memory_gb(row, row.memory) / n, 9)):
+                job["memory_gb"] = plain(memory_gb)
+            if row.used_gb is not None:
+                job["used_memory_gb"] = plain(round(row.used_gb, 9))
+            if row.priority is not None:
+                job["priority"] = row.priority
+            if row.energy_j is not None:
+                job["energy_j"] = plain(row.energy_j)
+            if row.power_w is not None:
+                job["mean_power_w"] = plain(row.power_w)
+        submitted_at, started_at, eligible_at = row.submitted_at, row.started_at, row.eligible_at
+        assert submitted_at is not None
+        if started_at is not None and started_at >= submitted_at:
+            job["logged_wait_s"] = tidy(started_at - submitted_at)
+        if eligible_at is not None and eligible_at > submitted_at and (later_s := tidy(eligible_at - submitted_at)):
+            job["eligible_after_s"] = later_s
 
     def workload(self) -> Workload:
         """Return the workload."""
@@ -490,9 +526,11 @@ class _Converter(LogConverter):
             report.note(WITHOUT_ZONE)
         if trace.n_ambiguous:
             report.note(
-                f"local times that exist twice, when daylight saving time ends: the first one is taken "
-                f"({trace.n_ambiguous:,} times)"
+                f"local times that exist twice, when daylight saving time ends: the first one is taken, or the second "
+                f"one if a job would start before its submission or end before its start ({trace.n_ambiguous:,} times)"
             )
+        if trace.n_missing:
+            report.note(f"{MISSING_TIMES}: read as an hour later ({trace.n_missing:,} times)")
         if trace.n_steps:
             report.note(f"lines of steps: merged into their jobs ({trace.n_steps:,} lines)")
         if trace.lost_steps.count:
@@ -515,11 +553,6 @@ def _attempts(whole: Sequence[LoggedJob], kept: Iterable[LoggedJob]) -> list[tup
         first_line.setdefault(job.id, job.line)
         n_of[job.id] = number_at[job.line] = n_of.get(job.id, 0) + 1
     return [(number_at[job.line], n_of[job.id], first_line[job.id]) for job in kept]
-
-
-def _later_s(at: float | None, begin_at: float | None) -> float | None:
-    """Return how much later a time is, None if it is unknown or earlier."""
-    return None if at is None or begin_at is None or at < begin_at else tidy(at - begin_at)
 
 
 def _either(row: LoggedJob, size_in: SizeIn) -> int | None:

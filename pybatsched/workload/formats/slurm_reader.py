@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
+from pybatsched.workload import progress
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.formats.conversion import gc_paused
-from pybatsched.workload.formats.files import lines_of, opened, separator_of
+from pybatsched.workload.formats.files import lines_of, opened, parts_of, separator_of
 from pybatsched.workload.formats.job_log import JobLog, LoggedJob, SizeIn, sizes, zone_of
 from pybatsched.workload.formats.slurm_values import JobId, LoggedTime, Memory
 from pybatsched.workload.report import Tally
@@ -64,16 +65,19 @@ class _BadLineError(Exception):
 
 
 def read_slurm(path: str | Path, *, timezone: str | None = None, lenient: bool = False) -> JobLog:
-    """Read a log, plain or gzip. About 60 µs per line of 18 columns.
+    """Read a log, or the parts of one in a directory. About 60 µs per line of 18 columns.
 
-    Times without a zone are local times in `timezone`. An invalid line is an InputError that names the file, the line
-    and the field. A lenient reading skips such lines and counts them in `bad`.
+    Each part has a header. Lines are counted over all parts. Times without a zone are local times in `timezone`. An
+    invalid line is an InputError that names the file, the line and the field. A lenient reading skips such lines and
+    counts them in `bad`.
     """
     trace = JobLog(str(path), timezone or "UTC")
-    with opened(path) as content, gc_paused():
-        lines = enumerate(_texts(path, lines_of(content)), 1)
-        reader = _Reader(trace, zone_of(trace.zone), lenient=lenient)
-        reader.read(_Records(trace.source, lines, reader.bad))
+    reader = _Reader(trace, zone_of(trace.zone), lenient=lenient)
+    parts = parts_of(path)
+    with gc_paused():
+        for number, file in enumerate(parts):
+            with progress.share(number, len(parts)), opened(file) as content:
+                reader.read(str(file), _texts(file, lines_of(content)))
     reader.finish()
     return trace
 
@@ -259,6 +263,9 @@ class _Reader:
         self.trace = trace
         self.zone = zone
         self.lenient = lenient
+        self._file = ""
+        self._n_lines = 0  # of the file
+        self._n_before = 0  # lines of the files before it
         self._index: dict[str, int] = {}
         self._steps: list[_Step] = []
         self._labels: list[tuple[str, tuple[int, ...]]] = []
@@ -267,11 +274,13 @@ class _Reader:
     def bad(self, line: int, rule: str, found: str = "") -> None:
         """Report an invalid line, or count it."""
         if not self.lenient:
-            raise InputError(f"{self.trace.source}: line {line}: {rule}{found}")
-        self.trace.bad.setdefault(rule, Tally(rule, "dropped")).add(line)
+            raise InputError(f"{self._file}: line {line}: {rule}{found}")
+        self.trace.bad.setdefault(rule, Tally(rule, "dropped")).add(self._n_before + line)
 
-    def read(self, records: _Records) -> None:
-        """Read all records. O(n)."""
+    def read(self, file: str, texts: Iterable[str]) -> None:
+        """Read all records of a file. O(n)."""
+        self._file = file
+        records = _Records(file, self._numbered(texts), self.bad)
         self._read_header(records)
         free = next((self._index[name] for name in _FREE if name in self._index), None)
         records.set_columns(self._index.get("JobID", self._index.get("JobIDRaw", 0)), free)
@@ -279,12 +288,19 @@ class _Reader:
             if cells == records.names:
                 continue  # the header again, as in files that were put together
             try:
-                self._take(records.fitted(cells), line)
+                self._take(records.fitted(cells), self._n_before + line)
             except _BadLineError as error:
                 self.bad(line, error.rule, error.found)
+        self._n_before += self._n_lines
+
+    def _numbered(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+        for line, text in enumerate(texts, 1):
+            self._n_lines = line
+            yield line, text
 
     def _read_header(self, records: _Records) -> None:
-        source, line = self.trace.source, records.header_line
+        source, line = self._file, records.header_line
+        self._index, self._labels = {}, []
         ignored: list[str] = []
         for index, given in enumerate(records.names):
             name = _COLUMNS.get(re.sub(r"[ _-]|%.*", "", given).lower())
@@ -303,8 +319,8 @@ class _Reader:
             raise InputError(f"{source}: line {line}: expected the column Elapsed, or Start and End{found}{_HINT}")
         if not self._index.keys() & {*_CORES, *_NODES, *_GPUS}:
             raise InputError(f"{source}: line {line}: expected a column of sizes, such as NCPUS{found}{_HINT}")
-        self.trace.columns = tuple(self._index)
-        self.trace.ignored = tuple(ignored)
+        self.trace.columns = tuple(dict.fromkeys((*self.trace.columns, *self._index)))
+        self.trace.ignored = tuple(dict.fromkeys((*self.trace.ignored, *ignored)))
         for label, names in _LABELS.items():
             self._labels.append((label, tuple(self._index[name] for name in names if name in self._index)))
 
@@ -324,6 +340,9 @@ class _Reader:
         submitted_at = self._time(cells, "Submit")
         state = self._value(cells, "State", values.state_of)
         started_at, ended_at = self._time(cells, "Start"), self._time(cells, "End")
+        if self.trace.n_ambiguous:
+            started_at = values.not_before(started_at, submitted_at, self.zone)
+            ended_at = values.not_before(ended_at, started_at, self.zone)
         if state is None and "End" in self._index and started_at is not None and ended_at is None:
             state = "RUNNING"
         elapsed_s = self._value(cells, "ElapsedRaw", values.number_of)
@@ -450,6 +469,7 @@ class _Reader:
         if found.is_local:
             self.trace.local_times = True
             self.trace.n_ambiguous += found.is_ambiguous
+            self.trace.n_missing += found.is_missing
         return found.at
 
     def _text(self, cells: list[str], column: str) -> str:

@@ -50,11 +50,30 @@ def is_unknown(text: str) -> bool:
 
 
 class LoggedTime(NamedTuple):
-    """A time: seconds since 1970, whether its zone had to be assumed, and whether that local time existed twice."""
+    """A time: seconds since 1970, whether its zone had to be assumed, and whether that local time exists twice, or not.
+
+    Clocks are set back or forward when daylight saving time ends or begins.
+    """
 
     at: float
     is_local: bool = False
     is_ambiguous: bool = False
+    is_missing: bool = False
+
+
+def set_back_s(there: datetime) -> float:
+    """Return the seconds by which clocks are set back in the hour of a local time; below 0: forward; 0: not."""
+    earlier, later = there.replace(fold=0).utcoffset(), there.replace(fold=1).utcoffset()
+    return 0.0 if earlier is None or later is None else (earlier - later).total_seconds()
+
+
+def not_before(at: float | None, least_at: float | None, zone: tzinfo) -> float | None:
+    """Return a time that was read from a local time, or the second time of that name if the first one is too early."""
+    if at is None or least_at is None or at >= least_at:
+        return at
+    there = datetime.fromtimestamp(at, zone)
+    second_at = at + max(set_back_s(there), 0.0) * (not there.fold)
+    return second_at if second_at >= least_at else at
 
 
 @lru_cache(1 << 16)  # jobs of an array have the same times
@@ -74,18 +93,17 @@ def time_of(text: str, zone: tzinfo = UTC) -> LoggedTime | None:
     except ValueError:
         raise ValueError(A_TIME) from None
     is_local = there.tzinfo is None
-    twice = False
+    back_s = 0.0
     try:
         if is_local:
             there = there.replace(tzinfo=zone)
-            earlier, later = there.utcoffset(), there.replace(fold=1).utcoffset()
-            twice = earlier is not None and later is not None and later < earlier
+            back_s = set_back_s(there)
         at = (there - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(seconds=1)
     except OverflowError:
         raise ValueError(A_TIME) from None
     if at <= 0:
         raise ValueError(A_TIME)
-    return LoggedTime(at, is_local, twice)
+    return LoggedTime(at, is_local, back_s > 0, back_s < 0)
 
 
 def duration_of(text: str) -> float | None:
@@ -234,6 +252,8 @@ class JobId(NamedTuple):
         """Return the id with leading zeros."""
         if self.name:
             return self.name
+        if self.task is None and self.part is None:
+            return str(self.number).zfill(n_digits)
         task = "" if self.task is None else f"_{self.task:0{n_task}}"
         part = "" if self.part is None else f"+{self.part:0{n_part}}"
         return f"{self.number:0{n_digits}}{task}{part}"

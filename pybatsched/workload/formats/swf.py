@@ -89,13 +89,15 @@ class SwfOptions(LogOptions):
     `size`: the number of processors to use (the other one if it is missing), or the larger of both. `run_times`: as
     logged, or cut to the requested time, which drops jobs without one. `unknown_runtime_s`: keep jobs with an unknown
     run time, with this run time; without a requested time they have no estimate. `memory_unit`: the unit of memory in
-    the log. If `n_procs` is None, the machine has MaxProcs or MaxNodes of the header.
+    the log. `with_waits`: keep logged waits as `logged_wait_s`. If `n_procs` is None, the machine has MaxProcs or
+    MaxNodes of the header.
     """
 
     size: Size = "allocated"
     run_times: RunTimes = "logged"
     unknown_runtime_s: float | None = None
     memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT
+    with_waits: bool = False
 
     def __post_init__(self) -> None:
         LogOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
@@ -288,6 +290,9 @@ class _Converter(LogConverter):
         if any(amount > 0 for amount in set(memory)):
             in_a_gb = _IN_A_GB[self.options.memory_unit]
             self._add("memory_gb", plains([amount / in_a_gb for amount in memory]), [amount > 0 for amount in memory])
+        if self.options.with_waits:
+            (waits,) = self.trace.columns(["wait_s"], places)
+            self._add("logged_wait_s", plains(waits), [wait_s >= 0 for wait_s in waits])
         self._add("requested_procs", requested_procs, [n > 0 for n in requested_procs])
         self._add("requested_time", plains(requested_s), [time_s > 0 for time_s in requested_s])
         self._add_extras(places)

@@ -13,8 +13,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pybatsched.core import error_texts
 from pybatsched.errors import InputError
-from pybatsched.workload.inject import deadlines, input_files, moldable, urgent
+from pybatsched.workload.inject import checkpoints, deadlines, input_files, moldable, urgent
 from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import seconds_of
 
 _Count = Annotated[int, Field(gt=0)]
 _Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -46,6 +47,30 @@ class Step(BaseModel):
     def applied(self, workload: Workload, seed: int) -> Workload:
         """Return the changed workload. Raises InputError if the step cannot be applied to it."""
         raise NotImplementedError
+
+
+class Checkpoints(Step):
+    """Lengthen jobs by the dumps of checkpoints: `interval` of work ("daly" with `mtbf`, of one host), dump and read.
+
+    Computations run at `speed` flop/s.
+    """
+
+    interval: str = checkpoints.DALY
+    dump: str = "5m"
+    read: str | None = None
+    mtbf: str | None = None
+    speed: float | None = Field(default=None, gt=0)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the result depends on the seed."""
+        return False
+
+    def applied(self, workload: Workload, seed: int) -> Workload:  # noqa: ARG002
+        """Return the workload with longer jobs."""
+        settings = checkpoints.Checkpointing(self.interval, self.dump, self.read)
+        mtbf_s = None if self.mtbf is None else seconds_of(self.mtbf, "mtbf")
+        return checkpoints.with_checkpoints(workload, settings, node_mtbf_s=mtbf_s, speed=self.speed)
 
 
 class Deadlines(Step):

@@ -44,6 +44,7 @@ class HeldFile:
     until: float = 0.0
     n_users: int = 0
     left_at: float = -math.inf  # when its last user ended, if it is unused
+    load_id: str = ""  # the job that loads it, if that is simulated as a transfer
 
 
 class FilesOnNode:
@@ -72,6 +73,20 @@ class FilesOnNode:
         if self._persistent:
             self._make_room(now)
         return found
+
+    def begin_load(self, name: str, load_id: str, expected_at: float) -> None:
+        """Record that a job loads a file, probably until a time."""
+        held = self._files[name]
+        held.load_id, held.loaded_at = load_id, expected_at
+
+    def end_load(self, name: str, at: float) -> None:
+        """Record that the load of a file has ended. A time in the future means that it failed: the file is partial."""
+        held = self._files[name]
+        held.load_id, held.loaded_at = "", at
+
+    def load_of(self, name: str) -> str:
+        """Return the id of the job that loads a file; empty if none does."""
+        return self._files[name].load_id
 
     def leave(self, name: str, now: float) -> None:
         """Record the end of a job that used a file."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pybatsched import InputError, IntervalSet
+from pybatsched import EMPTY, InputError, IntervalSet
 from pybatsched_schedulers.locality.input_files import FilesOnNode, Stay
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Node:
         self.whole_seconds = False
         self.files = FilesOnNode(memory_gb, persistent=False)
         self.runs: dict[str, Run] = {}
+        self.kept = EMPTY  # cores of jobs that wait for the load of another job
         self.has_changed = True  # reset by the node index when it has read the node
         self._ends: list[float] = []  # the planned end of each busy core, ascending
 
@@ -56,7 +57,8 @@ class Node:
 
     def free_cores(self) -> IntervalSet:
         """Return the free cores. O(k)."""
-        return self.partition.free & self.procs
+        free = self.partition.free & self.procs
+        return free - self.kept if self.kept else free
 
     @property
     def n_possible(self) -> int:

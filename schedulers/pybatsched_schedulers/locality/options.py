@@ -59,6 +59,11 @@ class LocalityOptions(Options):
     bandwidth: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="GB/s from the file system, where the platform has no fs_bw_gbps"
     )
+    loads: Literal["seconds", "transfers"] = Field(
+        "seconds",
+        description="how files are loaded: seconds, size / bandwidth, independent of other loads; transfers, as "
+        "simulated transfers from the storage host of the platform, which share its links (needs --clock simgrid)",
+    )
     bigger_nodes: Literal["never", "idle", "area"] = Field(
         "never",
         description="whether jobs may use nodes with more memory than they need: never; idle, to start at once if "
@@ -84,12 +89,17 @@ class LocalityOptions(Options):
             for name in ("backfill", "persistence", "x3"):
                 if getattr(self, name):
                     raise ValueError(f"faithful does not support {name}")
-            if self.bigger_nodes != "never":
-                raise ValueError(f"faithful does not support bigger_nodes {self.bigger_nodes}")
+            for name, usual in (("bigger_nodes", "never"), ("loads", "seconds")):
+                if getattr(self, name) != usual:
+                    raise ValueError(f"faithful does not support {name} {getattr(self, name)}")
             if self.interval_s < 1 or self.interval_s % 1:
                 raise ValueError(f"faithful: expected interval_s in whole seconds from 1, found {self.interval_s:g}")
         if (self.bigger_nodes == "area") != (self.areas is not None):
             raise ValueError("expected bigger_nodes area and areas together")
+        self._check_areas()
+        return self
+
+    def _check_areas(self) -> None:
         for name, area in (self.areas or {}).items():
             if not _is_memory(name) or not (math.isfinite(area) and area >= 0):
                 raise ValueError(
@@ -99,7 +109,6 @@ class LocalityOptions(Options):
         for name in self.areas or ():
             if (other := by_memory.setdefault(float(name), name)) != name:
                 raise ValueError(f"areas: expected one for each memory, found {other!r:.40} and {name!r:.40}")
-        return self
 
     def rule(self) -> Rule:
         """Return the selected scores."""

@@ -35,6 +35,7 @@ from pybatsched_schedulers.locality.options import MOST, LocalityFields, Localit
 from pybatsched_schedulers.locality.planner import Planner
 from pybatsched_schedulers.locality.published import PublishedProgram
 from pybatsched_schedulers.locality.scores import WaitingJob
+from pybatsched_schedulers.locality.transfers import Placed, Transfers
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Job
@@ -46,6 +47,7 @@ class Locality(Policy):
     Options: ClassVar[type[Any]] = LocalityOptions
     JobFields: ClassVar[type[Any]] = LocalityFields
     reserves = True
+    takes_any_procs = False  # a job stays on its node
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -64,6 +66,7 @@ class Locality(Policy):
         self._refused: list[Decision] = []
         self._calls: list[float] = []  # requested calls that are not due yet
         self._totals = dict.fromkeys(("transfer_s", "load_wait_s", "reuses"), 0.0)
+        self._transfers = Transfers(cluster) if options.loads == "transfers" else None
 
     # --- what happened ----------------------------------------------------------------------------------------
 
@@ -95,6 +98,8 @@ class Locality(Policy):
 
     def on_job_ended(self, job: Job, now: float) -> None:
         """Free the cores; the file stays for jobs that start at this time."""
+        if self._transfers is not None and self._transfers.end(job):
+            return
         self._node_of.pop(job.id).end(job, now)
         self._planner.changed()
 
@@ -127,7 +132,7 @@ class Locality(Policy):
         fields, options = job.fields, self.options
         need_gb = memory_need_gb(fields)
         file, size_gb = _input_of(fields)
-        history = _history_of(fields)
+        history = None if job.past else _history_of(fields)  # a killed job may go to any node
         span_s = job.walltime if job.walltime is not None else options.assume_walltime
         span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
         memory = memory_class(need_gb, self._nodes.classes)
@@ -188,6 +193,12 @@ class Locality(Policy):
         """Reject jobs that can never start, start jobs, and request a call if one is needed."""
         refused, self._refused = self._refused, []
         yield from refused
+        if self._transfers is not None:
+            for found in self._transfers.take_loaded(now):
+                if isinstance(found, Placed):
+                    yield from self._start_loaded(found, now)
+                else:
+                    yield found
         if self._has_end_due(now):
             return  # ends come first, and Batsim has not reported this one yet
         for one in self._planner.starts(now):
@@ -215,19 +226,54 @@ class Locality(Policy):
         if job.walltime is not None:
             heappush(self._due, (round(now + job.walltime, 6), job.id))
         until = round(now + one.span_s, 6)
+        if self._transfers is not None and one.size_gb:
+            yield from self._start_transfer(self._transfers, one, node, now)
+            return
         found = Arrival(0.0, 0.0, is_reuse=False)
         if one.file:
             found = node.files.arrive(one.file, one.size_gb, node.load_s(one.size_gb), now, until)
-            self._totals["transfer_s"] += found.load_s
-            self._totals["load_wait_s"] += found.wait_s
-            self._totals["reuses"] += found.is_reuse
-            yield SetJobMetadata(job.id, _facts(one, node, found), reason="what became of its input file")
+            yield self._note(one, node, found)
         node.start(job, one.n_cores, now, until, one.file)
         extra_s = found.load_s + found.wait_s
-        why = "is where it ran when the simulation began" if one.goes_on else "has the best score"
-        reason: Reason = ("node {} {}; {:g} s until its file is there", node.name, why, extra_s)
         on = node.free_cores().first(one.n_cores)
-        yield Replace(job.id, on, extra_s=extra_s, within_walltime=True, reason=reason)
+        yield Replace(job.id, on, extra_s=extra_s, within_walltime=True, reason=_why(one, node, extra_s))
+
+    def _note(self, one: WaitingJob, node: Node, found: Arrival) -> Decision:
+        """Count what became of a job's file, and write it into its metadata."""
+        self._totals["transfer_s"] += found.load_s
+        self._totals["load_wait_s"] += found.wait_s
+        self._totals["reuses"] += found.is_reuse
+        return SetJobMetadata(one.job.id, _facts(one, node, found), reason="what became of its input file")
+
+    # --- loads as transfers -----------------------------------------------------------------------------------
+
+    def _start_transfer(self, transfers: Transfers, one: WaitingJob, node: Node, now: float) -> Iterator[Decision]:
+        """Start a job with a file: at once if that is on the node, else when it has been loaded."""
+        until = round(now + one.span_s, 6)
+        found = node.files.arrive(one.file, one.size_gb, node.load_s(one.size_gb), now, until)
+        placed = Placed(one, node, node.free_cores().first(one.n_cores), now)
+        node.start(one.job, one.n_cores, now, until, one.file)
+        if found.is_reuse and not node.files.load_of(one.file):
+            yield from self._start_loaded(placed, now)
+        else:
+            yield from transfers.begin(placed, now)
+
+    def _start_loaded(self, placed: Placed, now: float) -> Iterator[Decision]:
+        """Start a job whose file has been loaded, or let it queue again if its cores have become unavailable."""
+        one, node = placed.one, placed.node
+        free = node.free_cores()
+        if len(free) < one.n_cores:
+            self._node_of.pop(one.job.id).end(one.job, now)
+            one.forget_place()
+            self._waiting[one.job.id] = one
+            self._planner.submit(one, now)
+            return
+        on = placed.procs if placed.procs.issubset(free) else free.first(one.n_cores)
+        spent_s = round(now - placed.since, 6)
+        load_s = 0.0 if placed.load_from is None else round(now - placed.load_from, 6)
+        found = Arrival(load_s, round(spent_s - load_s, 6), is_reuse=placed.load_from is None)
+        yield self._note(one, node, found)
+        yield Replace(one.job.id, on, spent_s=spent_s, reason=_why(one, node, spent_s))
 
     # --- output ------------------------------------------------------------------------------------------------
 
@@ -240,10 +286,17 @@ class Locality(Policy):
         """Return the job's reservation, or why it has none."""
         one = self._waiting.get(job.id)
         if one is None:
-            return "it is in no queue"
+            node = self._node_of.get(job.id)
+            return "it is in no queue" if node is None else ("its input file is being loaded on node {}", node.name)
         if one.node is None:
             return self._planner.why_waiting(one)
         return ("reserved on node {} from {}", one.node.name, one.at)
+
+
+def _why(one: WaitingJob, node: Node, load_s: float) -> Reason:
+    """Return why a job starts on a node."""
+    why = "is where it ran when the simulation began" if one.goes_on else "has the best score"
+    return ("node {} {}; {:g} s until its file is there", node.name, why, load_s)
 
 
 def _input_of(fields: Mapping[str, Any]) -> tuple[str, float]:

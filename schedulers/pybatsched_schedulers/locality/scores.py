@@ -87,7 +87,7 @@ class Draft:
         backfill: bool = False,
         crowded: bool = True,
     ) -> None:
-        """`crowded` tells that files may not fit beside each other; without it nobody looks at the memory."""
+        """Prepare a plan. With `crowded`, files may not fit beside each other, so memory is checked."""
         self.now = now
         self.nodes = node_index.nodes
         self._node_index = node_index

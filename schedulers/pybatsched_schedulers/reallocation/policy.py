@@ -139,6 +139,10 @@ class Reallocation(QueuePolicy):
         self._newcomers[:0] = without_cluster  # they are older than the new jobs
         super().on_notify(event, now)
 
+    def on_failure(self, job: Job, now: float) -> None:
+        """Submit a job whose machine failed as a new one: to the cluster where it ends first."""
+        self.on_job_submitted(job, now)
+
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
         """Return a held job that lost processors to the waiting jobs."""
         super().on_job_released(job, procs, now)
@@ -285,7 +289,7 @@ class Reallocation(QueuePolicy):
         self._event_at = event_at
         if event_at not in self._called_at:
             self._called_at = {at for at in self._called_at if at > now} | {event_at}
-            yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
+            yield CallMeLater(event_at, reason="check better clusters for waiting jobs")
 
     def _start_before(self, event_at: float, now: float) -> bool:
         """Return whether all waiting grid jobs will certainly have started by an event."""

@@ -222,7 +222,9 @@ class UjfbScheduler(SuspendingScheduler):
             self._unbook(job.id, now)
             disturbs = not self._profile.fits(job.n_procs, now, instant(now, self.span_s(job)))
             self._figures["n_preceded" if disturbs else "n_backfilled"] += 1
-            reason: Reason = "urgent: delays reservations of regular jobs" if disturbs else "urgent: delays nobody"
+            reason: Reason = (
+                "urgent: delays reservations of regular jobs" if disturbs else "urgent: delays no regular job"
+            )
             yield from self._begin(job, procs, now, reason, now)
             return
         jobs = self._victims(missing)

@@ -155,7 +155,8 @@ class SuspendingScheduler(ConservativeScheduler):
 
     def _adopt(self, job: Job, now: float) -> None:
         """Add a running job to the plan that was not in it before."""
-        assert job.procs is not None
+        if job.procs is None:
+            return  # the engine starts it later, because of a reservation of hosts
         self._booked[job.id] = (job.procs, job.expected_end_at)
         self._take_ahead(Booking(len(job.procs), now, job.expected_end_at))
 

@@ -1,4 +1,4 @@
-"""Loaded by any interpreter that has this directory on its path, before all else: arms it if that is wanted."""
+"""Loaded by any interpreter that has this directory on its path, before all other modules: arms it on request."""
 
 from reliability import moments
 

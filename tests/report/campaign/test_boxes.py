@@ -1,4 +1,4 @@
-"""Box plots with a dot for each user: what cells keep of users, and what charts make of it."""
+"""Box plots with a dot for each user: figures stored in cells, and their charts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_dot_is_a_user(points: list[Point]) -> None:
     assert chart.title == "mean stretch of each user"
 
 
-def test_units_come_last(tmp_path: Path) -> None:
+def test_the_unit_is_last_in_the_title(tmp_path: Path) -> None:
     waits = Row("w", "fcfs", {"mean_wait_s": 1.0}, each={"user": {"a": {"mean_wait_s": 1}}})
     (chart,) = named_charts(
         points_of(Store(keep(tmp_path / "waits", [waits], ("w",)))), ChartSpec(figure="mean_wait_s", each="user")
@@ -99,7 +99,7 @@ def test_users_are_compared_with_themselves(points: list[Point]) -> None:
     assert chart.title == "mean stretch of each user, over that of fcfs"
 
 
-def test_by_parameter_the_baseline_stands_beside(points: list[Point]) -> None:
+def test_a_chart_by_parameter_shows_the_baseline_beside_it(points: list[Point]) -> None:
     charts = charts_of(points, FIGURE, "fcfs", each="user")
     assert [len(box.dots) for box in charts[0].panel("w", "")] == [3, 1, 4]
     assert charts[0].categories == ("fcfs (baseline)", "1", "500")
@@ -111,7 +111,7 @@ def test_without_each_a_dot_is_a_run(points: list[Point]) -> None:
     assert chart.title == "mean stretch"
 
 
-def test_what_is_not_kept_is_not_shown(points: list[Point]) -> None:
+def test_figures_that_were_not_kept_are_not_shown(points: list[Point]) -> None:
     assert named_charts(points, ChartSpec(figure=FIGURE, each="queue")) == []
 
 
@@ -122,7 +122,7 @@ def test_the_page_says_what_a_dot_is(tmp_path: Path) -> None:
     assert "<h3>Users</h3>" in text
 
 
-def test_the_whole_way(tmp_path: Path) -> None:
+def test_dots_of_users_from_the_run_to_the_page(tmp_path: Path) -> None:
     jobs = [
         {"id": str(n), "subtime": 0, "res": 1, "walltime": 50, "profile": "d", "alone_s": 10, "user": "xyz"[n % 3]}
         for n in range(6)
@@ -156,11 +156,11 @@ def test_the_whole_way(tmp_path: Path) -> None:
     assert "<h3>mean stretch of each user</h3>" in (tmp_path / "page.html").read_text()
     plot = ("plot", "boxes", "out", "--output", "x.svg", "--each")
     assert run_cli(*plot, "user", "--measure", "stretch", cwd=tmp_path).returncode == 0
-    for more, said in (
+    for more, text in (
         (("queue",), "each 'queue': expected user"),
         (("user", "--measure", "utilisation"), "measure 'utilisation': expected one of max_bounded_slowdown"),
     ):
         wrong = run_cli(*plot, *more, cwd=tmp_path)
-        assert (wrong.returncode, said in wrong.stderr) == (2, True), wrong.stderr
+        assert (wrong.returncode, text in wrong.stderr) == (2, True), wrong.stderr
     of_runs = run_cli("plot", "boxes", "no/run", "--each", "user", "--output", "x.svg", cwd=tmp_path)
     assert (of_runs.returncode, "--each: works only with a campaign" in of_runs.stderr) == (2, True)

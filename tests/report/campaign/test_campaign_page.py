@@ -1,4 +1,4 @@
-"""The page and the table of a campaign say what is missing and what flatters."""
+"""The page and the table of a campaign show what is missing and what may mislead."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def study(tmp_path: Path) -> Path:
     return keep(tmp_path / "study", rows, ["w"])
 
 
-def test_the_page_tells_what_failed(study: Path) -> None:
+def test_the_page_lists_failed_points(study: Path) -> None:
     text = page.of_campaign(Store(study))
     assert "2 of 5 points are done." in text
     assert "<h2>Failed</h2>" in text
@@ -37,14 +37,14 @@ def test_the_page_tells_what_failed(study: Path) -> None:
     assert "somewhere" not in text
 
 
-def test_without_failures_nothing_is_said_of_them(tmp_path: Path) -> None:
+def test_without_failures_the_page_has_no_section_on_them(tmp_path: Path) -> None:
     folder = keep(tmp_path / "study", [Row("w", "easy", figures()), Row("w", "fcfs", figures())], ["w"])
     text = page.of_campaign(Store(folder))
     assert "<h2>Failed</h2>" not in text
     assert "n rejected" not in text
 
 
-def test_a_policy_without_the_baseline_beside_it_has_no_ratios_and_it_is_said(tmp_path: Path) -> None:
+def test_a_policy_without_baseline_runs_has_no_ratios_and_a_note(tmp_path: Path) -> None:
     rows = [Row("w", "easy", figures())]
     rows += [Row("w", "r", figures(), {"theta": theta}, platform="wider") for theta in (1, 2)]
     text = page.of_campaign(Store(keep(tmp_path / "study", rows, ["w"])))
@@ -88,17 +88,17 @@ options = { order = ["fcfs", "sjf"] }
 """
 
 
-def test_it_says_what_was_run(tmp_path: Path) -> None:
+def test_the_page_shows_what_was_run(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
     assert run_cli("campaign", "run", "study.toml", "--workers", "1", "-q", cwd=tmp_path).returncode == 0
-    told = dict(provenance.of_campaign(Store(tmp_path / "out" / "two-orders").manifest()))
-    assert told["policies"] == "EASY: easy\nfcfs (order=[fcfs, sjf])"
-    assert told["platforms"] == "m: procs=4"
-    assert told["workloads"].startswith("drawn: generate={model=poisson, procs=4, jobs=6,")
-    assert told["workloads"].endswith("}, walltimes=factor:2")
-    assert (told["seeds"], told["τ of bounded slowdowns"]) == ("1, 2", "10 s")
-    assert told["baseline"] == 'EASY, jobs with user=["1", "2"]'
-    assert told["command"] == "pybatsched campaign run study.toml"
+    shown = dict(provenance.of_campaign(Store(tmp_path / "out" / "two-orders").manifest()))
+    assert shown["policies"] == "EASY: easy\nfcfs (order=[fcfs, sjf])"
+    assert shown["platforms"] == "m: procs=4"
+    assert shown["workloads"].startswith("drawn: generate={model=poisson, procs=4, jobs=6,")
+    assert shown["workloads"].endswith("}, walltimes=factor:2")
+    assert (shown["seeds"], shown["τ of bounded slowdowns"]) == ("1, 2", "10 s")
+    assert shown["baseline"] == 'EASY, jobs with user=["1", "2"]'
+    assert shown["command"] == "pybatsched campaign run study.toml"
     text = page.of_campaign(Store(tmp_path / "out" / "two-orders"))
     assert text.index("<h2>Means</h2>") < text.index("<h2>What was run</h2>")
     assert '<td class="code">pybatsched campaign run study.toml</td>' in text

@@ -1,4 +1,4 @@
-"""Charts that a campaign's file names: which points they show, along what, and how the page has them."""
+"""Charts named in a campaign file: their points, their axes, and their place on the page."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def values(chart: Chart, family: str = "sx-ace") -> dict[tuple[str, str], list[f
     }
 
 
-def test_by_policy_there_is_a_box_for_each_in_the_order_of_the_file(points: list[Point]) -> None:
+def test_charts_by_policy_have_boxes_in_the_order_of_the_file(points: list[Point]) -> None:
     (chart,) = charts(points)
     assert chart.categories == ("fcfs", "conservative", "ujfb-longer", "ujfb", "ujfb-serial")
     assert (chart.rows, chart.columns, chart.x_title) == (("sx-ace", "dwd"), ("",), "policy")
@@ -78,7 +78,7 @@ def test_settings_of_a_policy_are_labelled_by_what_differs(tmp_path: Path) -> No
     assert values(chart, "w") == {("", name): [v] for name, v in zip(chart.categories, (9.0, 1.0, 2.0), strict=True)}
 
 
-def test_over_an_option_bounds_are_sorted_and_what_they_determine_is_no_axis(points: list[Point]) -> None:
+def test_charts_over_an_option_sort_its_values_and_omit_dependent_options(points: list[Point]) -> None:
     """The policy and the time to swap in go with the time to swap out; policies without the option are left out."""
     (chart,) = charts(points, by="swap_out", where={"policy": ["ujfb", "ujfb-longer"]}, title="U_L over swap times")
     assert (chart.x_title, chart.columns, chart.title) == ("swap_out", ("",), "U_L over swap times")
@@ -86,7 +86,7 @@ def test_over_an_option_bounds_are_sorted_and_what_they_determine_is_no_axis(poi
     assert chart.categories == ("[0.2, 2]", "[5, 10]")
 
 
-def test_over_an_option_several_policies_are_columns(points: list[Point]) -> None:
+def test_charts_over_an_option_have_a_column_for_each_policy(points: list[Point]) -> None:
     (chart,) = charts(points, by="swap_out")
     assert (chart.column_title, chart.columns) == ("policy", ("ujfb-longer", "ujfb", "ujfb-serial"))
     assert values(chart) == {
@@ -143,26 +143,26 @@ def test_by_platform_and_with_a_third_axis(tmp_path: Path) -> None:
     assert (by_policy.categories, by_policy.columns) == (("p a=1", "p a=2", "q a=1", "q a=2"), ("small", "large"))
 
 
-def test_the_axis_is_as_it_is_asked_for(points: list[Point]) -> None:
+def test_the_axis_has_the_requested_scale(points: list[Point]) -> None:
     close = {"by": "swap_out", "where": {"workload": "sx-ace"}}
     scales = ("auto", "log", "linear")
     assert [scale_of(charts(points, scale=scale)).is_log for scale in scales] == [True, True, False]
     assert [scale_of(charts(points, scale=scale, **close)).is_log for scale in scales] == [False, True, False]
 
 
-def test_no_axis_by_powers_of_ten_has_a_zero(tmp_path: Path) -> None:
+def test_a_logarithmic_axis_has_no_zero(tmp_path: Path) -> None:
     rows = [row("w", "a", 0.0), row("w", "b", 100.0)]
     (chart,) = charts(points_of(Store(keep(tmp_path / "study", rows, ["w"]))), scale="log")
     assert not scale_of([chart]).is_log
 
 
-def test_the_line_of_ratios_counts_for_their_axis(points: list[Point]) -> None:
+def test_the_ratio_one_counts_for_the_choice_of_the_scale(points: list[Point]) -> None:
     """Ratios of 0.0011 are close to each other, and far from 1."""
     (chart,) = charts(points, over="fcfs", where={"policy": "ujfb*"})
     assert scale_of([chart]).is_log
 
 
-def test_figures_by_kind_are_drawn_where_there_are_kinds(points: list[Point], tmp_path: Path) -> None:
+def test_figures_by_kind_are_drawn_if_jobs_have_kinds(points: list[Point], tmp_path: Path) -> None:
     kinds = ["urgent_max_slowdown", "regular_mean_slowdown"]
     assert figures_of(points)[:3] == [*kinds, "mean_bounded_slowdown"]
     without = points_of(Store(keep(tmp_path / "plain", [Row("w", "p", {FIGURE: None}), Row("w", "q", None)], ["w"])))
@@ -182,7 +182,7 @@ def test_figures_by_kind_are_drawn_where_there_are_kinds(points: list[Point], tm
         ("urgent", "urgent"),
     ],
 )
-def test_figures_have_names_for_people(figure: str, title: str) -> None:
+def test_figures_have_readable_titles(figure: str, title: str) -> None:
     assert figure_title(figure) == title
 
 

@@ -1,4 +1,4 @@
-"""Means of a campaign with their intervals: over what they are, and how the page tells them, first of all."""
+"""Means of a campaign with intervals: their samples, and how the page shows them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def half(*values: float) -> float:
 
 
 def about(value: float) -> Any:
-    """Give what is equal to a number that differs by rounding alone."""
+    """Return what is equal to a number that differs by rounding alone."""
     return pytest.approx(value)
 
 
@@ -54,7 +54,7 @@ def test_repeats_of_seeds_are_runs() -> None:
 
 
 def test_seeds_of_a_week_are_one_value() -> None:
-    """Twice the seeds would make an interval narrower that is about weeks, and tell nothing new of them."""
+    """Twice the seeds would narrow an interval over weeks without new information on them."""
     weeks = {"a-week01": [1.0, 3.0], "a-week02": [5.0, 7.0], "a-week03": [10.0, 10.0]}
     found = mean_over([(Origin(week, seed), v) for week, values in weeks.items() for seed, v in enumerate(values)])
     assert found == Mean(3, 6.0, about(half(2.0, 6.0, 10.0)), "week")
@@ -76,15 +76,15 @@ def test_means_are_by_family_platform_and_setting(tmp_path: Path) -> None:
         row("log-week01", "r", 1.0, options={"theta": 5, "same": 1}),
         row("log-week01", "r", 3.0, options={"theta": 9, "same": 1}),
     ]
-    told = means_of(points(tmp_path, rows, ("log", "other")), (FIGURE,))
-    assert (told.heads, told.figures) == (("workload", "policy"), (FIGURE,))
-    assert [(row.names, row.n_runs, row.means[0]) for row in told.rows] == [
+    means = means_of(points(tmp_path, rows, ("log", "other")), (FIGURE,))
+    assert (means.heads, means.figures) == (("workload", "policy"), (FIGURE,))
+    assert [(row.names, row.n_runs, row.means[0]) for row in means.rows] == [
         (("log", "easy"), 2, Mean(2, 3.0, about(half(2.0, 4.0)), "week")),
         (("other", "easy"), 1, Mean(1, 7.0, None, "run")),
         (("log", "r theta=5"), 1, Mean(1, 1.0, None, "run")),
         (("log", "r theta=9"), 1, Mean(1, 3.0, None, "run")),
     ]
-    assert told.rows[2].setting == "r (theta=5, same=1)"
+    assert means.rows[2].setting == "r (theta=5, same=1)"
 
 
 def test_points_that_are_one_run_count_once(tmp_path: Path) -> None:
@@ -103,19 +103,19 @@ def test_ratios_are_to_the_same_week_and_nothing_is_divided_by_zero(tmp_path: Pa
     rows = [row(f"w-week0{k}", "base", v) for k, v in enumerate([0.0, 4.0, 5.0, None])]
     rows += [row(f"w-week0{k}", "p", v) for k, v in enumerate([2.0, 2.0, 10.0, 1.0])]
     rows += [row("w-week09", "alone", 1.0)]
-    told = means_of(points(tmp_path, rows), ("utilisation", FIGURE), "base")
-    assert told.figures == (FIGURE,)
-    assert [(row.names, row.means) for row in told.rows] == [(("p",), (Mean(2, 1.25, about(half(0.5, 2.0)), "week"),))]
+    means = means_of(points(tmp_path, rows), ("utilisation", FIGURE), "base")
+    assert means.figures == (FIGURE,)
+    assert [(row.names, row.means) for row in means.rows] == [(("p",), (Mean(2, 1.25, about(half(0.5, 2.0)), "week"),))]
 
 
 def test_the_mean_of_a_box_is_that_of_the_table(tmp_path: Path) -> None:
     found = points_of(Store(scanned(tmp_path, n_weeks=3)))
-    told = {(*row.names[:2], row.setting): row.means[0] for row in means_of(found, (FIGURE,)).rows}
+    shown = {(*row.names[:2], row.setting): row.means[0] for row in means_of(found, (FIGURE,)).rows}
     (chart,) = charts_of(found, FIGURE, "conservative")
     for alpha, platform in (("0.05", "own-05"), ("0.1", "own-10")):
         for box in chart.panel("ricc", alpha):
             own = "conservative" if box.is_baseline else f"redirection (theta={box.category}, alpha={alpha})"
-            assert box.mean == told["ricc", platform, own]
+            assert box.mean == shown["ricc", platform, own]
             assert box.mean.n_text == "3 weeks"
 
 
@@ -128,7 +128,7 @@ def cells(text: str, name: str) -> list[list[str]]:
     ]
 
 
-def test_a_table_tells_intervals_n_and_what_is_sure(tmp_path: Path) -> None:
+def test_a_table_shows_intervals_n_and_significance(tmp_path: Path) -> None:
     rows = [Row("w", "easy", {"n_jobs": 9, FIGURE: v, "joy": v}, seed=k) for k, v in enumerate([10.0, 20.0, 30.0])]
     joys = (None, 1.0, 3.0)
     rows += [
@@ -151,7 +151,7 @@ def test_a_table_tells_intervals_n_and_what_is_sure(tmp_path: Path) -> None:
     assert f'title="{low:.6g} to {high:.6g}, n = 3 seeds"' in ratios
 
 
-def test_a_table_tells_runs_where_they_are_more_than_n(tmp_path: Path) -> None:
+def test_a_table_shows_the_number_of_runs_if_it_exceeds_n(tmp_path: Path) -> None:
     rows = [row(f"w-week0{k}", "easy", float(k), seed=seed) for k in (1, 2) for seed in (1, 2, 3)]
     (head, line) = cells(means_table.table_html(means_of(points(tmp_path, rows), (FIGURE,)), "t"), "t")
     assert head == ["policy", "runs", "n", "mean wait (s)"]
@@ -166,7 +166,7 @@ def test_the_page_has_means_with_intervals_first(tmp_path: Path) -> None:
     ]
     text = page.of_campaign(Store(keep(tmp_path / "study", rows, ["w"])))
     heads = re.findall("<h[23]>.*?</h[23]>", text)
-    assert heads[:3] == ["<h2>Means</h2>", "<h3>Means of ratios to easy</h3>", "<h3>mean bounded slowdown</h3>"]
+    assert heads[:3] == ["<h2>Means</h2>", "<h3>Means of ratios to easy</h3>", "<h3>Differences to easy</h3>"]
     assert heads.index("<h2>Means</h2>") < heads.index("<h2>Spread over workloads and seeds</h2>")
     assert "Means with their 95 % confidence intervals: mean ± t·s/√n, by\nStudent's t with n - 1" in text
     wait = ["mean wait (s)", "11.00", "7.000"]

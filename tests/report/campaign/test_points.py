@@ -1,4 +1,4 @@
-"""What the pictures of a campaign show, without drawing it: families, axes, samples, pairs and ratios."""
+"""The data of campaign charts, without drawing: families, axes, samples, pairs and ratios."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from support.campaigns import Row, keep, scanned
 
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import family_of
 from pybatsched.errors import InputError
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of
 from pybatsched.report.campaign.points import Point, baseline_of, points_of
+from pybatsched.workload.names import parsed
 
 FIGURE = "mean_wait_s"
 
@@ -43,7 +43,7 @@ def values(chart: Chart) -> dict[tuple[str, str, str], list[float]]:
     ],
 )
 def test_weeks_are_of_the_family_of_their_log(workload: str, names: list[str], family: str) -> None:
-    assert family_of(workload, names) == family
+    assert parsed(workload, names).family == family
 
 
 def test_without_grids_there_is_a_box_for_each_policy_and_family(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_without_grids_there_is_a_box_for_each_policy_and_family(tmp_path: Path)
     assert ratios.title == "mean wait, over that of x"
 
 
-def test_numbers_are_sorted_and_words_are_not(tmp_path: Path) -> None:
+def test_numbers_are_sorted_and_texts_keep_their_order(tmp_path: Path) -> None:
     given = [10, 2, 0.5, "max", True, None]
     found = points(tmp_path, [row("w", "p", 1.0, options={"theta": v}) for v in given] + [row("w", "p", 1.0)])
     (chart,) = charts_of(found, FIGURE)
@@ -138,7 +138,7 @@ def test_nothing_is_divided_by_zero(tmp_path: Path) -> None:
 
 
 def test_points_that_are_one_run_count_once(tmp_path: Path) -> None:
-    """Three seeds of which nothing depends on are one run; a policy that draws is paired with it three times."""
+    """Three seeds without influence are one run; a random policy is paired with it three times."""
     rows = [row("w", "base", 2.0, seed=seed, address="0" * 64) for seed in (1, 2, 3)]
     rows += [row("w", "p", 2.0 * seed, seed=seed) for seed in (1, 2, 3)]
     found = points(tmp_path, rows)
@@ -164,7 +164,7 @@ def test_the_baseline_is_the_first_setting_or_the_one_named(tmp_path: Path) -> N
     assert (ratios.categories, [box.is_baseline for box in ratios.boxes]) == (("fcfs", "sjf"), [True, False])
 
 
-def test_a_baseline_that_is_named_as_a_value_has_a_place_of_its_own(tmp_path: Path) -> None:
+def test_a_baseline_named_like_a_value_has_its_own_category(tmp_path: Path) -> None:
     rows = [row("w", "fcfs", 5.0)] + [row("w", "easy", 1.0, options={"order": order}) for order in ("fcfs", "sjf")]
     (grid,) = charts_of(points(tmp_path, rows), FIGURE, "fcfs")
     assert grid.categories == ("fcfs (baseline)", "fcfs", "sjf")
@@ -172,7 +172,7 @@ def test_a_baseline_that_is_named_as_a_value_has_a_place_of_its_own(tmp_path: Pa
     assert [grid.setting_text(box) for box in grid.panel("w", "")] == ["fcfs (baseline)", "order fcfs", "order sjf"]
 
 
-def test_charts_of_one_policy_and_of_nothing(tmp_path: Path) -> None:
+def test_charts_of_one_policy_and_of_no_points(tmp_path: Path) -> None:
     found = points_of(Store(scanned(tmp_path, n_weeks=1)))
     assert [chart.subject for chart in charts_of(found, FIGURE, "conservative", only="redirection")] == ["redirection"]
     assert charts_of(found, "no_such_figure") == []

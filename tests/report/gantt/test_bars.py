@@ -1,4 +1,4 @@
-"""The bars of a Gantt chart: which work is lost, what is held, who is urgent, and what is told of it."""
+"""The bars of a Gantt chart: lost work, held processors, urgent jobs, and their notes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_suspended_job_an_urgent_one_and_what_was_held_for_both() -> None:
     ]
 
 
-def test_what_was_killed_and_began_anew_is_lost() -> None:
+def test_work_before_a_restart_from_scratch_is_lost() -> None:
     bars = bars_of(
         [job(row("w0!j", 0, 10, "0-5", state=KILLED), later(1, 70, 170, ";by=w0!U", is_rest=False, state=SUCCESS))]
     )
@@ -69,7 +69,7 @@ def test_what_was_killed_and_began_anew_is_lost() -> None:
     ]
 
 
-def test_what_was_suspended_before_a_kill_is_lost_as_well() -> None:
+def test_suspended_work_before_a_kill_is_lost() -> None:
     parts = [
         later(1, 20, 30, is_rest=True, state=KILLED),
         later(2, 40, 50, is_rest=False, state=KILLED),
@@ -107,7 +107,7 @@ def test_a_load_is_the_beginning_of_its_job(tmp_path: Path) -> None:
     ]
 
 
-def test_what_comes_before_a_rest_of_work_is_a_load_and_what_is_lost_is_lost_with_it() -> None:
+def test_a_load_before_resumed_work_is_drawn_and_lost_with_it() -> None:
     record = job(
         row("w0!j", 0, 10, "0-5", state=KILLED),
         later(1, 20, 30, ";extra_s=4", is_rest=False, state=KILLED),
@@ -130,19 +130,19 @@ def test_what_comes_before_a_rest_of_work_is_a_load_and_what_is_lost_is_lost_wit
 
 def test_input_files_are_shown_only_if_known() -> None:
     notes = ("load_s=3;reused=0", "input=", "xinput=file 1", "input=file 1 on node 2", "load_s=0;input=f;reused=1")
-    told = [bars_of([job(row("w0!j", 0, 10, "0", note))])[0].note for note in notes]
-    assert told == ["", "", "", "file 1 on node 2: reused", "f: reused"]
+    shown = [bars_of([job(row("w0!j", 0, 10, "0", note))])[0].note for note in notes]
+    assert shown == ["", "", "", "file 1 on node 2: reused", "f: reused"]
 
 
 def test_seconds_are_shown_unchanged() -> None:
-    told = [
+    notes = [
         bars_of([job(row("w0!j", 5000, 5100, "0", f"held_s={held_s}"))])[0].note
         for held_s in ("0.000001", "1.374821", "60", "1200")
     ]
-    assert told == ["held for 0.000001 s", "held for 1.374821 s", "held for 60 s", "held for 1,200 s"]
+    assert notes == ["held for 0.000001 s", "held for 1.374821 s", "held for 60 s", "held for 1,200 s"]
 
 
-def test_the_legend_explains_what_is_there_and_nothing_more() -> None:
+def test_the_legend_lists_only_the_looks_that_occur() -> None:
     def looks(*of_bars: int) -> list[int]:
         return list(legend_of([Bar(0, 1, 0, look, ()) for look in of_bars]))
 
@@ -155,14 +155,14 @@ def test_the_legend_explains_what_is_there_and_nothing_more() -> None:
     assert set(LEGEND) == {SUSPENDED, LOST, HELD, LOAD, URGENT}
 
 
-def test_neighbours_have_other_colours() -> None:
+def test_neighbouring_jobs_have_different_colours() -> None:
     assert sorted(color_of(number, 18) for number in range(18)) == list(range(18))
     assert all(abs(color_of(number, 18) - color_of(number + 1, 18)) > 1 for number in range(40))
 
 
 @st.composite
 def chains(draw: st.DrawFn) -> JobRecord:
-    """A job of some segments, each of which goes on with the rest, or begins anew."""
+    """A job of some segments, each of which continues the rest, or restarts from scratch."""
     at, rows = 0, []
     n = draw(st.integers(1, 6))
     for k in range(n):
@@ -182,14 +182,14 @@ def chains(draw: st.DrawFn) -> JobRecord:
 
 @given(chains())
 @examples(200)
-def test_what_is_not_grey_is_the_run_time(record: JobRecord) -> None:
-    """The colours say what the measures say: work that counts has the job's colour, and nothing else has."""
+def test_bars_that_are_not_grey_add_up_to_the_run_time(record: JobRecord) -> None:
+    """Colours agree with the measures: only work that counts has the job's colour."""
     bars = bars_of([record])
     assert sum(bar.end - bar.begin for bar in bars if bar.look in {PLAIN, SUSPENDED}) == record.runtime_s
     assert [bar.look for bar in bars].count(PLAIN) == (bars[-1].look == PLAIN)
     assert bars[-1].look in {PLAIN, LOAD}
-    told = [bar for bar in bars if bar.look != HELD]
-    assert sum(bar.end - bar.begin for bar in told) == sum(part.runtime_s for part in record.segments)
+    drawn = [bar for bar in bars if bar.look != HELD]
+    assert sum(bar.end - bar.begin for bar in drawn) == sum(part.runtime_s for part in record.segments)
     assert all(bar.begin < bar.end for bar in bars)
     held = [(bar.begin, bar.end) for bar in bars if bar.look == HELD]
     assert held == [(part.started_at - part.held_s, part.started_at) for part in record.segments if part.held_s]

@@ -1,4 +1,4 @@
-"""Several clusters in one chart: which rows they have, what is told of their jobs, and who was moved most."""
+"""Several clusters in one chart: their rows, notes on their jobs, and the jobs moved most."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def job(name: str, procs: str, note: str = "", *later: tuple[str, str], state: s
     """A job on some processors with something in its metadata; `later` are segments that follow, a minute each."""
     parts = [
         (procs, note),
-        *((where, f"parent=w0!{name};segment={k};kind=requeue{words}") for k, (where, words) in enumerate(later, 1)),
+        *((where, f"parent=w0!{name};segment={k};kind=requeue{texts}") for k, (where, texts) in enumerate(later, 1)),
     ]
     rows = [
         Outcome(
@@ -37,10 +37,10 @@ def job(name: str, procs: str, note: str = "", *later: tuple[str, str], state: s
             60.0 * k,
             60.0,
             len(IntervalSet.parse(where)),
-            words,
+            texts,
             IntervalSet.parse(where),
         )
-        for k, (where, words) in enumerate(parts)
+        for k, (where, texts) in enumerate(parts)
     ]
     (record,) = joined(rows)
     return record
@@ -100,13 +100,13 @@ def test_every_processor_has_a_row_of_its_own_and_every_cluster_a_band(
     assert rows.names(chosen) == [name for name in of_cluster if name in touched]
 
 
-# --- what is told of a job ---
+# --- notes on a job ---
 
 
-def test_hovering_tells_the_cluster_and_the_moves_of_a_job() -> None:
+def test_hovering_shows_the_cluster_and_the_moves_of_a_job() -> None:
     rows = Rows({"a": [(0, 4)], "b": [(4, 6)]}, 6)
     records = [
-        job("told", "0-1", "moves=2;resubmitted=5;cluster=b"),  # what the policy says goes before what we see
+        job("facts", "0-1", "moves=2;resubmitted=5;cluster=b"),  # facts of the policy precede what is observed
         job("once", "0-1", "moves=1;resubmitted=1;cluster=a"),
         job("still", "4", "moves=0;cluster=b"),
         job("silent", "4-5"),
@@ -121,7 +121,7 @@ def test_hovering_tells_the_cluster_and_the_moves_of_a_job() -> None:
         "clusters a, b",
         "cluster a",
     ]
-    # Without clusters of the machine there is what the policy says.
+    # Without clusters of the machine the facts of the policy are shown.
     assert [bar.note for bar in bars_of(records)] == [
         "cluster b, moved 2 times, resubmitted 5 times",
         "cluster a, moved once, resubmitted once",
@@ -132,7 +132,7 @@ def test_hovering_tells_the_cluster_and_the_moves_of_a_job() -> None:
     ]
 
 
-def test_each_segment_tells_where_it_was_and_all_of_them_how_often_the_job_was_moved() -> None:
+def test_each_segment_shows_its_cluster_and_the_number_of_moves() -> None:
     rows = Rows({"a": [(0, 4)], "b": [(4, 6)]}, 6)
     record = job("j", "0-1", "", ("4-5", ";work=rest;by=w0!U;held_s=5;moves=1"))
     assert [bar.note.split("\n") for bar in bars_of([record], rows)] == [
@@ -198,7 +198,7 @@ def test_a_machine_of_one_cluster_has_no_bands(tmp_path: Path) -> None:
     assert "bands" not in chart.data_of(found)
 
 
-def test_a_run_that_broke_off_has_its_bands(tmp_path: Path) -> None:
+def test_a_stopped_run_has_its_bands(tmp_path: Path) -> None:
     moved.simulated(tmp_path)
     halting = f"{Path(moved.__file__).with_name('halting.py')}:Halting"
     args = ("-w", "grid.json", "--policy", halting, "-o", "after=2", "-o", "then=raise", "-e", "broken")
@@ -207,7 +207,7 @@ def test_a_run_that_broke_off_has_its_bands(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clusters", [["a"], {"a": 3}, {"a": "0-x"}, "0-3"])
-def test_a_summary_that_cannot_be_meant_is_refused(clusters: object, tmp_path: Path) -> None:
+def test_a_summary_with_invalid_clusters_is_rejected(clusters: object, tmp_path: Path) -> None:
     prefix = moved.simulated(tmp_path)
     path = tmp_path / "moved_summary.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"clusters": clusters}))
@@ -233,16 +233,16 @@ def test_the_page_lists_the_jobs_moved_most(tmp_path: Path) -> None:
 
 def test_at_most_twenty_moved_jobs_are_listed(tmp_path: Path) -> None:
     usual = {"res": 1, "profile": "9", "walltime": 10, "cluster": "ctc"}
-    jobs = [{"id": k, "subtime": k, "told": f"moves={k}", **usual} for k in range(30)]
+    jobs = [{"id": k, "subtime": k, "facts": f"moves={k}", **usual} for k in range(30)]
     moved.run(tmp_path, "grid-pwa@0.05", [dict(job) for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     page = (tmp_path / "p.html").read_text()
     assert "29 of 30 jobs were moved, 435 times in all; the 20 moved most:" in page
     assert page.partition('id="moved0"')[2].partition("</table>")[0].count("<tr>") == 21
-    moved.run(tmp_path, "grid-pwa@0.05", [job | {"told": "moves=0"} for job in jobs])
+    moved.run(tmp_path, "grid-pwa@0.05", [job | {"facts": "moves=0"} for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     assert "0 of 30 jobs were moved, 0 times in all.</p>" in (tmp_path / "p.html").read_text()
-    moved.run(tmp_path, "grid-pwa@0.05", [job | {"told": "load_s=0"} for job in jobs])
+    moved.run(tmp_path, "grid-pwa@0.05", [job | {"facts": "load_s=0"} for job in jobs])
     assert run_cli("report", "moved", "--output", "p.html", cwd=tmp_path).returncode == 0
     assert "moved most" not in (tmp_path / "p.html").read_text()
 

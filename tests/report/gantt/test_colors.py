@@ -1,4 +1,4 @@
-"""By what jobs can be coloured: the same classes in all charts of a page, and a key that tells them."""
+"""Colours of jobs: the same classes in all charts of a page, and a legend."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(*jobs: tuple[str, float, int, dict[str, Any]]) -> Run:
 
 
 def classes(coloring: Coloring) -> list[list[str]]:
-    """What each job is called, run by run."""
+    """The class name of each job, by run."""
     return [[coloring.words[k] for k in column.tolist()] for column in coloring.classes]
 
 
@@ -32,7 +32,7 @@ def by_name(runs: Sequence[Run]) -> dict[str, Coloring]:
     return {coloring.name: coloring for coloring in colorings_of(runs)}
 
 
-def test_each_tells_its_classes_over_all_runs() -> None:
+def test_each_coloring_has_the_classes_of_all_runs() -> None:
     first = run(("w0!1", 0, 1, {"user": "x"}), ("w0!2", 59.9, 3, {"user": 7}), ("w1!3", 60, 8, {"urgent": True}))
     second = run(("w0!1", 8 * DAY, 1, {"user": "x", "deadline": 5}))
     found = by_name([first, second])
@@ -46,7 +46,7 @@ def test_each_tells_its_classes_over_all_runs() -> None:
         assert len(set(coloring.colors)) == len(coloring.words) == len(coloring.colors)
 
 
-def test_what_has_one_class_is_not_there() -> None:
+def test_colorings_with_one_class_are_omitted() -> None:
     assert list(by_name([run(("w0!1", 0, 1, {}), ("w0!2", 0, 1, {}))])) == []
     assert list(by_name([run(("w0!1", 0, 1, {}), ("w0!2", 5, 1, {}))])) == ["wait"]
     assert colorings_of([run()]) == []
@@ -67,7 +67,7 @@ def test_many_sizes_are_put_together() -> None:
     ]
 
 
-def test_a_run_of_many_jobs_shows_waits_at_first() -> None:
+def test_a_run_of_many_jobs_is_coloured_by_wait_by_default() -> None:
     few = run(("w0!1", 0, 1, {}), ("w0!2", 5, 1, {}))
     many = run(*((f"w0!{k}", float(k), 1, {}) for k in range(3001)))
     assert default_coloring([few], colorings_of([few])) == BY_JOB
@@ -76,6 +76,6 @@ def test_a_run_of_many_jobs_shows_waits_at_first() -> None:
     assert default_coloring([alike], colorings_of([alike])) == BY_JOB
 
 
-def test_the_script_gets_colours_as_the_canvas_has_them() -> None:
+def test_the_script_gets_colours_in_canvas_byte_order() -> None:
     coloring = Coloring("size", "size", ["#010203", "#ff0000"], ["a", "b"], [])
     assert coloring_data(coloring)["colors"] == [0xFF030201, 0xFF0000FF] == [as_pixel("#010203"), as_pixel("#ff0000")]

@@ -1,4 +1,4 @@
-"""What a page tells of a journal: the whole story, what of it is missing, and why a journal is not the run's."""
+"""Job histories of a journal on a page: complete, truncated, or of another run."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ def simulate(folder: Path, name: str, at: float = 0.0) -> str:
 def test_times_of_a_log_are_exact_to_the_tick(tmp_path: Path) -> None:
     """Logs count from 1970 on: with six digits, both starts would be 1e+09."""
     early, late = simulate(tmp_path, "early", 1e9 + 0.25), simulate(tmp_path, "late", 1e9 + 7.5)
-    told = f"job w0!a started at 1000000007.5, but in {early} at 1000000000.25; expected the journal of this run"
+    message = f"job w0!a started at 1000000007.5, but in {early} at 1000000000.25; expected the journal of this run"
     with pytest.raises(InputError) as caught:
         job_history.read_histories(read_run(early), f"{late}.pbj")
-    assert str(caught.value) == f"--journal {late}.pbj: {told}"
+    assert str(caught.value) == f"--journal {late}.pbj: {message}"
 
 
 def test_a_truncated_journal_is_shown_with_a_note(tmp_path: Path) -> None:
     prefix = simulate(tmp_path, "run")
     journal = Path(f"{prefix}.pbj")
-    told = job_history.read_histories(read_run(prefix))
-    assert told.note == ""
+    histories = job_history.read_histories(read_run(prefix))
+    assert histories.note == ""
     cut_before_reply(journal, 3)  # in which the first job ends
     cut = job_history.read_histories(read_run(prefix))
     note = "the journal is truncated: 7 bytes after its last complete record"
     assert cut.note == f"The journal {journal} is not complete, and histories end with it: {note}."
-    assert cut.stories == {job_id: lines[: len(cut.stories[job_id])] for job_id, lines in told.stories.items()}
-    assert "answers otherwise" not in str(cut.stories)
+    assert cut.stories == {job_id: lines[: len(cut.stories[job_id])] for job_id, lines in histories.stories.items()}
+    assert "decides differently" not in str(cut.stories)
     assert run_cli("report", prefix, "--output", "x.html", cwd=tmp_path).returncode == 0
     assert cut.note in unescape((tmp_path / "x.html").read_text())
 
 
-def test_a_journal_of_a_run_that_was_killed_is_not_whole(tmp_path: Path) -> None:
+def test_a_journal_of_a_killed_run_is_incomplete(tmp_path: Path) -> None:
     prefix = simulate(tmp_path, "run")
     journal = Path(f"{prefix}.pbj")
     raw = journal.read_bytes()
@@ -59,7 +59,7 @@ def test_a_journal_of_a_run_that_was_killed_is_not_whole(tmp_path: Path) -> None
     assert job_history.read_histories(read_run(prefix)).note.endswith(note)
 
 
-def test_a_journal_that_is_cut_before_its_first_job_tells_nothing(tmp_path: Path) -> None:
+def test_a_journal_truncated_before_its_first_job_has_no_histories(tmp_path: Path) -> None:
     """Given, it is an error; found, a note."""
     prefix = simulate(tmp_path, "run")
     cut_before_reply(Path(f"{prefix}.pbj"), 1)

@@ -1,4 +1,4 @@
-"""The page of runs says what was run, has classes side by side, and tells the stories of jobs from journals."""
+"""The page of runs: what was run, classes side by side, and job histories from journals."""
 
 from __future__ import annotations
 
@@ -45,49 +45,49 @@ def cells(text: str, name: str) -> list[list[str]]:
     return [[unescape(one) for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)] for row in rows]
 
 
-def test_it_says_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     runs = [read_run("out/fcfs"), read_run("out/easy")]
     text = page.of_runs(runs, tau_s=60.0)
     head, *rows = cells(text, "what")
     assert head == ["", "fcfs", "easy"]
-    told = {row[0]: row[1:] for row in rows}
+    shown = {row[0]: row[1:] for row in rows}
     digest = runs[0].summary["inputs"]["workloads"][0]["sha256"][:12]
     versions = runs[0].summary["versions"]
-    assert told["policy"][1] == "easy\n(pybatsched_schedulers.easy:Easy)"
-    assert told["its options"][1] == "order=sjf\nassume_walltime=null\nbackfill_order=null"
-    assert told["platform"] == ["32 equal processors"] * 2
-    assert told["workload"] == [f"w.json\n(sha256 {digest}…)"] * 2
-    assert told["jobs in it"] == ["30"] * 2
-    assert told["τ of bounded slowdowns"] == ["60 s\n(10 s in its own table)"] * 2
-    assert told["simulator"] == [f"embedded, as Batsim {versions['behaves_as_batsim']}"] * 2
-    assert told["versions"] == [f"pybatsched {versions['pybatsched']}, python {versions['python']}"] * 2
+    assert shown["policy"][1] == "easy\n(pybatsched_schedulers.easy:Easy)"
+    assert shown["its options"][1] == "order=sjf\nassume_walltime=null\nbackfill_order=null"
+    assert shown["platform"] == ["32 equal processors"] * 2
+    assert shown["workload"] == [f"w.json\n(sha256 {digest}…)"] * 2
+    assert shown["jobs in it"] == ["30"] * 2
+    assert shown["τ of bounded slowdowns"] == ["60 s\n(10 s in its own table)"] * 2
+    assert shown["simulator"] == [f"embedded, as Batsim {versions['behaves_as_batsim']}"] * 2
+    assert shown["versions"] == [f"pybatsched {versions['pybatsched']}, python {versions['python']}"] * 2
     command = (
         "pybatsched simulate <span>--procs</span> 32 <span>-w</span> w.json <span>--policy</span> easy <span>-o</span>"
     )
-    assert told["command"][1] == f"{command} order=sjf"  # no line ends within an option's name
-    assert "seed" not in told
+    assert shown["command"][1] == f"{command} order=sjf"  # no line ends within an option's name
+    assert "seed" not in shown
     differs = re.findall(r'<tr class="differs"><td>(.*?)</td>', text)
     assert differs == ["policy", "its options", "command"]
 
 
 def test_a_page_without_a_summary_shows_only_what_is_known(place: Path, tmp_path: Path) -> None:
-    """As of a run of Batsim's own."""
+    """As for a run of Batsim alone."""
     (tmp_path / "plain_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
     rows = cells(page.of_runs([read_run(str(tmp_path / "plain"), n_procs=32)]), "what")
     assert rows == [["", "plain"], ["platform", "32 processors"], ["τ of bounded slowdowns", "10 s"]]
 
 
-def test_a_summary_may_say_anything(place: Path, tmp_path: Path) -> None:
+def test_any_summary_gives_a_page(place: Path, tmp_path: Path) -> None:
     (tmp_path / "odd_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
     odd: dict[str, Any] = {"inputs": {"workloads": ["x", {"file": "</td>"}], "platform": 7}, "policy": ["x"]}
     odd |= {"versions": "1", "batsim_options": {"energy": True, "storage-sharing": False}, "command": "<b>&", "seed": 0}
     (tmp_path / "odd_summary.json").write_text(json.dumps(odd))
     text = page.of_runs([read_run(str(tmp_path / "odd"), n_procs=32)])
-    told = {row[0]: row[1] for row in cells(text, "what")[1:]}
-    assert told["workload"] == "</td>\n(sha256 …)"
-    assert told["options of Batsim"] == "energy, no storage-sharing"
-    assert (told["command"], told["seed"]) == ("<b>&", "0")
+    shown = {row[0]: row[1] for row in cells(text, "what")[1:]}
+    assert shown["workload"] == "</td>\n(sha256 …)"
+    assert shown["options of Batsim"] == "energy, no storage-sharing"
+    assert (shown["command"], shown["seed"]) == ("<b>&", "0")
 
 
 def test_classes_are_side_by_side(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_classes_are_side_by_side(place: Path, monkeypatch: pytest.MonkeyPatch) 
         assert row == [one[0], *(value for pair in zip(one[1:], other[1:], strict=True) for value in pair)]
 
 
-def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
+def test_a_class_that_one_run_lacks(tmp_path: Path) -> None:
     for name, sizes in (("a", (1, 1)), ("b", (16, 2))):
         jobs = [{"id": k, "subtime": 0, "res": n, "walltime": 9, "profile": "d"} for k, n in enumerate(sizes)]
         content = {"nb_res": 16, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}}
@@ -122,7 +122,7 @@ def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
     assert "Runs with other workloads: b. For these, jobs are paired by their ids." in text
 
 
-def test_the_same_workload_makes_jobs_the_same(place: Path, tmp_path: Path) -> None:
+def test_runs_of_the_same_workload_share_their_jobs(place: Path, tmp_path: Path) -> None:
     runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
     assert workload_key(runs[0]) == workload_key(runs[1]) == runs[0].summary["inputs"]["workloads"][0]["sha256"][:16]
     assert "Runs with other workloads: " not in page.of_runs(runs)
@@ -147,7 +147,7 @@ def test_each_run_has_a_panel_of_its_own_with_one_time(place: Path, kin: tuple[s
     assert {top_of(plot) for plot in used} == {1.04}
 
 
-def test_a_stranger_does_not_part_runs_of_one_workload(place: Path) -> None:
+def test_runs_of_one_workload_share_a_scale_beside_runs_of_another(place: Path) -> None:
     """Two runs of one workload have one scale, whatever else is on the page; the third has its own."""
     fcfs, easy = (read_run(str(place / "out" / name)) for name in ("fcfs", "easy"))
     runs = [fcfs, easy, easy]
@@ -227,21 +227,21 @@ def test_full_histories_equal_those_of_explain(place: Path) -> None:
         found = full_histories(JournalReader(path))
         assert len(found) == 30
         for job_id, lines in found.items():
-            told = explain(JournalReader(path), job_id)
-            assert told[-1][1] == "(the run ended)"
-            assert lines == told[:-1]
+            history = explain(JournalReader(path), job_id)
+            assert history[-1][1] == "(the run ended)"
+            assert lines == history[:-1]
 
 
 @pytest.mark.parametrize("name", ["fcfs", "easy"])
 def test_a_journal_is_found_and_reported(name: str, place: Path) -> None:
     run = read_run(str(place / "out" / name))
-    told = job_history.read_histories(run)
-    assert told.note == ""
-    assert any("not started: " in text for lines in told.stories.values() for _, text in lines)
-    data = data_of(run, told.stories)
+    histories = job_history.read_histories(run)
+    assert histories.note == ""
+    assert any("not started: " in text for lines in histories.stories.values() for _, text in lines)
+    data = data_of(run, histories.stories)
     number = data["jobs"].index("w0!05")
-    assert data["stories"][number] == [(at, text) for at, text in told.stories["w0!05"]]
-    text = page.of_runs([run], [told])
+    assert data["stories"][number] == [(at, text) for at, text in histories.stories["w0!05"]]
+    text = page.of_runs([run], [histories])
     assert "not started: " in text
     assert "not started: " not in page.of_runs([run])
 
@@ -269,7 +269,7 @@ def test_a_job_that_one_run_rejected_takes_no_colour_from_others(tmp_path: Path)
     assert hues[1] == {"w0!0": 0, "w0!2": 2, "w0!3": 3}
 
 
-def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
+def test_long_histories_keep_their_begin_and_end(place: Path) -> None:
     run = read_run(str(place / "out" / "easy"))
     lines = [(float(k), f"line {k}") for k in range(30)]
     data = data_of(run, {"w0!05": lines})
@@ -279,14 +279,14 @@ def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
     assert "For more than 20 lines, the first and the last 10 are shown." in page_of_docs
 
 
-def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_runs_have_no_histories(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = read_run(str(place / "out" / "easy"))
     path = str(place / "out" / "easy.pbj")
     monkeypatch.setattr(job_history, "MAX_JOBS", 29)
-    told = job_history.read_histories(run)
-    assert told.stories == {}
-    assert told.note == f"The journal {path} is not shown: the run has 30 jobs, more than 29; --journal shows it."
-    assert told.note in unescape(page.of_runs([run], [told]))
+    histories = job_history.read_histories(run)
+    assert histories.stories == {}
+    assert histories.note == f"The journal {path} is not shown: the run has 30 jobs, more than 29; --journal shows it."
+    assert histories.note in unescape(page.of_runs([run], [histories]))
     assert len(job_history.read_histories(run, path).stories) == 30
 
 
@@ -301,20 +301,20 @@ def test_with_too_many_waiting_jobs_only_decisions_are_shown(place: Path, monkey
     )
     assert n == asked > 0
     monkeypatch.setattr(job_history, "MAX_EXPLANATIONS", n - 1)
-    told = job_history.read_histories(run)
-    assert told.note.startswith("Reasons for waiting are not shown: too many jobs waited for too long")
-    assert all("not started" not in text for lines in told.stories.values() for _, text in lines)
-    assert any(text.startswith("started on") for _, text in told.stories["w0!05"])
+    histories = job_history.read_histories(run)
+    assert histories.note.startswith("Reasons for waiting are not shown: too many jobs waited for too long")
+    assert all("not started" not in text for lines in histories.stories.values() for _, text in lines)
+    assert any(text.startswith("started on") for _, text in histories.stories["w0!05"])
 
 
-def test_a_journal_of_another_run_is_no_story(place: Path, tmp_path: Path) -> None:
+def test_a_journal_of_another_run_gives_no_histories(place: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
         (tmp_path / f"{name}_summary.json").write_bytes((place / "out" / "easy_summary.json").read_bytes())
     (tmp_path / "a.pbj").write_bytes((place / "books.pbj").read_bytes())
-    told = job_history.read_histories(read_run(str(tmp_path / "a")))
-    assert told.stories == {}
-    assert f"The journal {tmp_path / 'a.pbj'} is not shown: policy fcfs, but " in told.note
+    histories = job_history.read_histories(read_run(str(tmp_path / "a")))
+    assert histories.stories == {}
+    assert f"The journal {tmp_path / 'a.pbj'} is not shown: policy fcfs, but " in histories.note
     run = read_run(str(tmp_path / "b"))
     assert job_history.read_histories(run) == JobHistories()
     with pytest.raises(InputError, match="policy fcfs, but .* has easy; expected the journals of the runs"):
@@ -328,7 +328,7 @@ def test_a_journal_of_another_run_is_no_story(place: Path, tmp_path: Path) -> No
         job_history.read_histories(read_run(str(tmp_path / "b")), str(tmp_path / "a.pbj"))
 
 
-def test_no_file_is_run_for_a_story(tmp_path: Path) -> None:
+def test_no_policy_file_is_run_for_a_history(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text((ROOT / "examples" / "workload.json").read_text())
     (tmp_path / "mine.py").write_text(Path(PUSHY).read_text())
     args = ("--procs", "32", "-w", "w.json", "--policy", "mine.py:Ruthless", "-e", "x", "--journal", "x.pbj")

@@ -1,4 +1,4 @@
-"""Files on a node: who loads, who waits for the rest of a load, and what is kept when nobody uses it any more."""
+"""Files on a node: loads, waits for the rest of a load, and files kept without users."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_file_is_evicted_with_its_last_user_unless_a_job_starts_at_that_instan
         assert files.arrive("f", 4, 8, later, 200) == found
 
 
-def test_a_load_goes_on_when_its_loader_is_killed_and_others_use_it() -> None:
+def test_a_load_continues_if_its_job_is_killed_and_others_use_the_file() -> None:
     files = plain()
     files.arrive("f", 4, 8, 0, 5)
     files.arrive("f", 4, 8, 2, 50)
@@ -56,7 +56,7 @@ def test_a_job_that_starts_when_a_load_is_aborted_waits_for_the_rest() -> None:
     assert files.arrive("f", 4, 8, 5, 50) == Arrival(0, 3, is_reuse=True)
 
 
-def test_stays() -> None:
+def test_the_longest_stay_of_each_file() -> None:
     files = plain()
     files.arrive("long", 4, 8, 0, 100)
     files.arrive("long", 4, 8, 1, 30)
@@ -68,7 +68,7 @@ def test_stays() -> None:
     assert stays(files, 21) == {"long": (4, Stay(21, 21, 100))}
     files.leave("long", 25)
     files.arrive("long", 4, 8, 26, 60)
-    assert stays(files, 27) == {"long": (4, Stay(27, 34, 60))}  # 100 is forgotten: nobody used it meanwhile
+    assert stays(files, 27) == {"long": (4, Stay(27, 34, 60))}  # 100 is dropped: no job used it since
 
 
 def test_room_is_counted_beside_the_files_in_use() -> None:
@@ -81,7 +81,7 @@ def test_room_is_counted_beside_the_files_in_use() -> None:
     assert files.fits("g", 16)
 
 
-def test_a_persistent_node_forgets_the_least_recently_used_first() -> None:
+def test_a_persistent_node_evicts_the_least_recently_used_file() -> None:
     files = keeping()
     for name, at in (("a", 0), ("b", 1), ("c", 2)):
         files.arrive(name, 4, 1, at, 50)
@@ -92,10 +92,10 @@ def test_a_persistent_node_forgets_the_least_recently_used_first() -> None:
     assert set(stays(files, 20)) == {"a", "c", "d"}
     assert files.arrive("a", 4, 1, 21, 50) == Arrival(0, 0, is_reuse=True)
     files.arrive("e", 4, 1, 22, 50)
-    assert set(stays(files, 22)) == {"a", "d", "e"}  # c was the only one that nobody used
+    assert set(stays(files, 22)) == {"a", "d", "e"}  # c was the only one without users
 
 
-def test_a_persistent_node_does_not_keep_what_was_not_loaded_whole() -> None:
+def test_a_persistent_node_does_not_keep_partly_loaded_files() -> None:
     files = keeping()
     files.arrive("cut", 4, 8, 0, 5)
     files.leave("cut", 5)
@@ -103,7 +103,7 @@ def test_a_persistent_node_does_not_keep_what_was_not_loaded_whole() -> None:
     assert files.arrive("cut", 4, 8, 6, 50) == Arrival(8, 0, is_reuse=False)
 
 
-def test_what_was_not_loaded_whole_pushes_nothing_out() -> None:
+def test_a_partly_loaded_file_evicts_no_other() -> None:
     files = keeping()
     files.arrive("kept", 8, 1, 0, 50)
     files.arrive("cut", 8, 20, 0, 10)
@@ -113,7 +113,7 @@ def test_what_was_not_loaded_whole_pushes_nothing_out() -> None:
     assert set(stays(files, 12)) == {"kept", "new"}
 
 
-def test_a_load_that_was_cut_off_is_waited_for_in_that_instant_only() -> None:
+def test_an_aborted_load_is_waited_for_at_that_instant_only() -> None:
     files = plain()
     files.arrive("f", 4, 8, 0, 5)
     assert files.arrive("f", 4, 8, 3, 5) == Arrival(0, 5, is_reuse=True)
@@ -124,7 +124,7 @@ def test_a_load_that_was_cut_off_is_waited_for_in_that_instant_only() -> None:
 
 
 def test_users_of_a_file_before_it_was_unused_do_not_count() -> None:
-    """Not even if another user starts in the instant in which it was left."""
+    """Not even if another job starts at the instant at which it became unused."""
     files = plain()
     files.arrive("f", 4, 8, 0, 200)
     files.leave("f", 50)
@@ -133,7 +133,7 @@ def test_users_of_a_file_before_it_was_unused_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("cores", [(16, 1, 1, 2), (3, 7, 10), (1,) * 20, (6, 6, 6, 2), (13, 4, 3)])
-def test_files_that_fill_a_memory_to_the_last_bit_fit(cores: tuple[int, ...]) -> None:
+def test_files_that_fill_the_memory_exactly_fit(cores: tuple[int, ...]) -> None:
     """6.4 GB a core on 20 cores are 128 GB, however they are added up."""
     files = FilesOnNode(128, persistent=False)
     for index, n in enumerate(cores):
@@ -142,7 +142,7 @@ def test_files_that_fill_a_memory_to_the_last_bit_fit(cores: tuple[int, ...]) ->
     assert not files.fits("one more", 0.1)
 
 
-def test_a_file_of_no_size_is_no_reuse_for_the_first() -> None:
+def test_the_first_use_of_an_empty_file_is_no_reuse() -> None:
     files = plain()
     assert files.arrive("f", 0, 0, 0, 50) == Arrival(0, 0, is_reuse=False)
     assert files.arrive("f", 0, 0, 0, 50) == Arrival(0, 0, is_reuse=True)

@@ -1,4 +1,4 @@
-"""Locality's bad input: platforms, jobs and options, each with words that name what is wrong; and who is refused."""
+"""Invalid input of locality: platforms, jobs and options with exact errors, and rejected jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def error_of(workload: Workload, hosts: Any = MACHINE.hosts, **options: Any) -> 
 
 
 def outcome(workload: Workload, **options: Any) -> tuple[str, str]:
-    """Give the job's state, and the reason if it was rejected."""
+    """Return the job's state, and the reason if it was rejected."""
     session = Session(plan_for("locality", **options), checked=True)
     run = FakeBatsim(workload, MACHINE.n_procs, config=DYNAMIC, hosts=MACHINE.hosts).run(session.handle)
     assert not run.deadlocked
@@ -47,7 +47,7 @@ NO_NODES = " (use a platform of cores such as -p rackham-core instead of --procs
 
 
 @pytest.mark.parametrize(
-    ("hosts", "said"),
+    ("hosts", "message"),
     [
         ([{}] * 6, "host node0 has no property node; policy locality expects it on all hosts" + NO_NODES),
         (
@@ -66,27 +66,27 @@ NO_NODES = " (use a platform of cores such as -p rackham-core instead of --procs
         ),
     ],
 )
-def test_bad_platforms(hosts: list[dict[str, str]], said: str) -> None:
-    assert error_of(one(), hosts) == said
+def test_bad_platforms(hosts: list[dict[str, str]], message: str) -> None:
+    assert error_of(one(), hosts) == message
 
 
 @pytest.mark.parametrize("away", [{}, {"fs_bw_gbps": "0.5"}])
-def test_a_node_without_bandwidth(away: dict[str, str]) -> None:
+def test_a_node_without_bandwidth_is_rejected(away: dict[str, str]) -> None:
     hosts = [{"node": "n0", **away}] * 2 + [{"node": "n1"}] * 4
     name = "n1" if away else "n0"
-    said = (
+    message = (
         f"job w0!x has an input file, but node {name} has no property fs_bw_gbps; expected it, or the option bandwidth"
     )
-    assert error_of(one(**FILE), hosts) == said
+    assert error_of(one(**FILE), hosts) == message
     run = run_policy("locality", one(**FILE), 6, hosts=hosts, config=DYNAMIC, bandwidth=0.25)
     (loaded,) = (facts(job)["load_s"] for job in run.jobs.values() if "load_s" in facts(job))
-    assert loaded == ("8" if away else "16")  # the platform's word goes before the option
+    assert loaded == ("8" if away else "16")  # the platform precedes the option
     free = run_policy("locality", one(input_file="f", input_size_gb=0), 6, hosts=hosts, config=DYNAMIC)
     assert free.jobs["w0!x"].ended_at == 5
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"input_file": "f", "input_size_gb": -1}, "field input_size_gb: expected GB from 0, found -1"),
         ({"input_size_gb": -1}, "field input_size_gb: expected GB from 0, found -1"),
@@ -110,12 +110,12 @@ def test_a_node_without_bandwidth(away: dict[str, str]) -> None:
     ],
 )
 @pytest.mark.parametrize("faithful", [False, True])
-def test_bad_jobs(fields: dict[str, Any], said: str, faithful: bool) -> None:
-    assert error_of(one(**fields), faithful=faithful) == f"job w0!x, {said}"
+def test_bad_jobs(fields: dict[str, Any], message: str, faithful: bool) -> None:
+    assert error_of(one(**fields), faithful=faithful) == f"job w0!x, {message}"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"score": "lea", "x1": 1}, "score lea sets x1 already; expected only one of them"),
         ({"score": "fcfs", "x2": 0}, "score fcfs sets x2 already; expected only one of them"),
@@ -160,20 +160,20 @@ def test_bad_jobs(fields: dict[str, Any], said: str, faithful: bool) -> None:
         ({"assume_walltime": 0}, "option assume_walltime (from -o): expected more than 0, found 0"),
     ],
 )
-def test_bad_options(options: dict[str, Any], said: str) -> None:
-    assert error_of(one(), **options) == f"policy locality: {said}"
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    assert error_of(one(), **options) == f"policy locality: {message}"
 
 
 def test_areas_of_another_machine() -> None:
-    said = "option areas: no node has 77 GB; the platform has nodes of 16, 32 GB"
-    assert error_of(one(), bigger_nodes="area", areas={"16": 5, "77": 1}) == said
+    message = "option areas: no node has 77 GB; the platform has nodes of 16, 32 GB"
+    assert error_of(one(), bigger_nodes="area", areas={"16": 5, "77": 1}) == message
 
 
 NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
 
 
 @pytest.mark.parametrize(
-    ("fields", "options", "said"),
+    ("fields", "options", "message"),
     [
         ({"n": 5}, {}, NEVER_ENOUGH_CORES.format(5, 2)),
         ({"n": 3}, {}, NEVER_ENOUGH_CORES.format(3, 2)),
@@ -181,7 +181,7 @@ NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
         ({"n": 3}, {"bigger_nodes": "idle"}, ""),
         ({"n": 5}, {"bigger_nodes": "idle"}, NEVER_ENOUGH_CORES.format(5, 4)),
         ({"n": 3, "node_memory_gb": 17}, {}, ""),
-        ({"n": 3}, {"faithful": True}, ""),  # the program knows no memory
+        ({"n": 3}, {"faithful": True}, ""),  # the program has no limit of memory
         ({"n": 5}, {"faithful": True}, NEVER_ENOUGH_CORES.format(5, 4)),
         (
             {"input_file": "f", "input_size_gb": 40},
@@ -209,14 +209,14 @@ NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
         ({"profile": "task"}, {}, ""),
         ({"profile": "task", "input_file": "f", "input_size_gb": 0}, {}, ""),
         ({**FILE, "profile": "delays"}, {}, ""),
-        ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),  # fields that nobody knows
+        ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),  # unknown fields
     ],
 )
-def test_which_jobs_are_rejected(fields: dict[str, Any], options: dict[str, Any], said: str) -> None:
+def test_which_jobs_are_rejected(fields: dict[str, Any], options: dict[str, Any], message: str) -> None:
     workload = one(**fields)
     workload.profiles |= {"task": TASK, "delays": {"type": "composed", "repeat": 2, "seq": ["d5", "d5"]}}
-    said = said.replace("{}", "which is not known to be made of delays")
-    assert outcome(workload, **options) == ("REJECTED" if said else "COMPLETED_SUCCESSFULLY", said)
+    message = message.replace("{}", "which is not known to be made of delays")
+    assert outcome(workload, **options) == ("REJECTED" if message else "COMPLETED_SUCCESSFULLY", message)
 
 
 def test_dynamic_jobs_are_needed() -> None:
@@ -226,7 +226,7 @@ def test_dynamic_jobs_are_needed() -> None:
 
 
 def test_options_by_batsims_own_command_line() -> None:
-    """The words of --sched-cfg: with FCFS the second job starts beside, with LEA it waits for the file."""
+    """Options of --sched-cfg: with FCFS the second job starts on the other node, with LEA it waits for the file."""
     jobs = one(n=4, s=50, node_memory_gb=32, **FILE)
     jobs.job("y", n=2, s=5, walltime=20, node_memory_gb=32, **FILE)
     machine = Machine((Node(4, 32, 0.5), Node(4, 32, 0.5)))

@@ -1,4 +1,4 @@
-"""Small jobs on bigger nodes, by hand: where their own class cannot start them, and as far as areas allow."""
+"""Small jobs on larger nodes, by hand: if their own class cannot start them, and as far as areas allow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AREA: dict[str, Any] = {"bigger_nodes": "area", "areas": {"16": 200, "32": 0}}
 
 
 def played(jobs: Workload, **options: Any) -> dict[str, tuple[float | None, int]]:
-    """Give start and node of each job; "a" keeps node 0 busy until 100."""
+    """Return start and node of each job; "a" keeps node 0 busy until 100."""
     run = run_policy("locality", jobs, MACHINE.n_procs, hosts=MACHINE.hosts, config=DYNAMIC, **options)
     assert not run.deadlocked
     return {name: (fate.started_at, fate.node) for name, fate in fates(run, MACHINE).items()}
@@ -27,12 +27,14 @@ def busy() -> Workload:
 
 
 @pytest.mark.parametrize(("bigger_nodes", "expected"), [("never", (100, 0)), ("idle", (0, 1))])
-def test_an_idle_bigger_node_is_used_if_it_may_be(bigger_nodes: str, expected: tuple[float, int]) -> None:
+def test_an_idle_larger_node_is_used_only_if_the_option_allows_it(
+    bigger_nodes: str, expected: tuple[float, int]
+) -> None:
     jobs = busy().job("b", n=2, s=10, walltime=50)
     assert played(jobs, bigger_nodes=bigger_nodes)["b"] == expected
 
 
-def test_jobs_that_need_a_bigger_node_go_first() -> None:
+def test_jobs_that_need_a_larger_node_are_first() -> None:
     """B has a reservation on node 0 until the next pass."""
     jobs = busy().job("b", n=2, s=10, walltime=50).job("c", n=2, s=10, walltime=50, node_memory_gb=32)
     assert played(jobs, bigger_nodes="idle") == {"a": (0, 0), "b": (30, 1), "c": (0, 1)}

@@ -1,4 +1,4 @@
-"""`faithful`: the quirks of the published program one by one, and rows of its own output on the real day."""
+"""`faithful`: each rule of the published program, and rows of its own output on the real day."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def starts(found: dict[str, Fate]) -> dict[str, float | None]:
 
 
 def test_a_pass_comes_only_in_a_30th_second_in_which_something_happens() -> None:
-    """At 30 nothing does; at 60 somebody comes, and who came before goes with him."""
+    """At 30 nothing happens; at 60 a job is submitted, and the earlier one starts with it."""
     jobs = Workload().job("a", n=1, s=10, at=5, walltime=20).job("b", n=1, s=120, at=60, walltime=200)
     jobs.job("c", n=1, s=10, at=61, walltime=20).job("d", n=1, s=10, at=180, walltime=20)
-    # At 180 b ends, so d goes to those who wait and has a full pass; c is new still, and would wait for ever.
+    # At 180 b ends, so d joins the waiting jobs and gets a full pass; c is still new, and would wait for ever.
     assert starts(played(jobs)) == {"a": 60, "b": 60, "c": 210, "d": 180}
 
 
 @pytest.mark.parametrize(("x_s", "b_at"), [(60, 60), (65, 90)])
 def test_cores_of_a_job_that_ended_early_are_known_after_the_next_full_pass_only(x_s: float, b_at: float) -> None:
-    """A ends at 10, but b, which comes at 30, is told to wait for x, until 90; an end at 60 brings a full pass."""
+    """A ends at 10, but b, submitted at 30, is planned after x, at 90; an end at 60 causes a full pass."""
     jobs = Workload().job("a", n=4, s=10, walltime=100, history_node=0)
     jobs.job("b", n=4, s=5, at=30, walltime=20).job("x", n=3, s=x_s, walltime=90, history_node=1)
     found = played(jobs, score="fcfs")
@@ -90,7 +90,7 @@ def test_leo_stays_eft_for_the_nodes_after_one_where_it_could_start() -> None:
     assert played(jobs, swapped, score="leo")["j"] == Fate(30, 99, 2, 64, 0, False)
 
 
-def test_what_is_left_of_a_load_is_counted_from_now() -> None:
+def test_the_rest_of_a_load_is_counted_from_now() -> None:
     """At 62, when node 1 is free, 2 of 64 s would be left; from now on it is 34, and 62 + 34 is more than 30 + 64."""
     machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.0625)))
     jobs = Workload().job("b", n=4, s=99, walltime=62, input_file="f", input_size_gb=4, history_node=1)
@@ -124,7 +124,7 @@ def test_lem_counts_a_node_once() -> None:
 
 
 @pytest.mark.parametrize(("score", "last"), [("fcfs", 60), ("eft", 90)])
-def test_the_scored_ones_stop_at_the_first_job_with_too_many_cores(score: str, last: float) -> None:
+def test_scored_modes_stop_at_the_first_job_with_too_many_cores(score: str, last: float) -> None:
     """At 60, when a ends, 2 cores of each node are idle. FCFS reserves wide, for 90, and goes on to narrow."""
     machine = Machine((Node(8, 128, 0.5), Node(8, 128, 0.5)))
     jobs = Workload().job("a", n=2, s=60, walltime=70, history_node=0).job("b", n=6, s=90, walltime=90, history_node=0)

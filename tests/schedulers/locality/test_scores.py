@@ -1,4 +1,4 @@
-"""The scores of locality on small machines, term by term; the worked example of the study, and what it leads to."""
+"""The scores of locality on small machines, term by term, and the worked example of the study."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ def test_a_file_is_expected_to_be_evicted_after_its_last_user() -> None:
 
 
 def test_a_job_of_the_history_waits_for_its_node_until_the_next_pass() -> None:
-    """2b gets node 0 from 50 on, though node 1 is idle; at 30 it is like any other, and node 1 can have it at once."""
+    """2b gets node 0 from 50 on, though node 1 is idle; at 30 it is an ordinary job, and can start on node 1."""
     machine = Machine((Node(4, 16, 0.5), Node(4, 16, 0.5)))
     jobs = Workload()
     jobs.job("1a", n=4, s=500, walltime=50, history_node=0, history_start=-20)

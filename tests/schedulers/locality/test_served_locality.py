@@ -1,4 +1,4 @@
-"""Locality as its users meet it: over a socket, beside the real Batsim, explained and replayed."""
+"""Locality over a socket, with the real Batsim, explained and replayed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VARIANTS = [
 
 
 def given(options: tuple[str, ...]) -> list[str]:
-    return [word for option in options for word in ("-o", option)]
+    return [text for option in options for text in ("-o", option)]
 
 
 def values(options: tuple[str, ...]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def varied(seed: int, options: tuple[str, ...], n_jobs: int = 40) -> Workload:
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
-def test_the_same_over_a_real_socket(options: tuple[str, ...]) -> None:
+def test_a_run_over_a_socket_equals_the_embedded_run(options: tuple[str, ...]) -> None:
     workload = varied(5, options)
     with Server("--policy", "locality", *given(options)) as server, Peer(server.wait_ready()) as peer:
         served = FakeBatsim(workload, MACHINE.n_procs, config=DYNAMIC, hosts=MACHINE.hosts).run(peer.ask)
@@ -71,7 +71,7 @@ def test_the_same_over_a_real_socket(options: tuple[str, ...]) -> None:
 @pytest.mark.batsim
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
-def test_the_same_jobs_beside_the_real_batsim(options: tuple[str, ...], seed: int, tmp_path: Path) -> None:
+def test_jobs_equal_those_with_the_real_batsim(options: tuple[str, ...], seed: int, tmp_path: Path) -> None:
     args = written(varied(seed, options, 60), MACHINE.hosts, tmp_path)
     mine, theirs = beside_batsim(args, "locality", given(options), tmp_path)
     same_jobs(mine, theirs)
@@ -124,7 +124,7 @@ def test_options_by_the_command_line_of_the_simulation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"score": "fcfs"}, {"interval_s": 0}, {"faithful": True, "interval_s": 1}])
 def test_a_job_that_reaches_its_walltime_now_ends_before_anything_is_planned(options: dict[str, Any]) -> None:
-    """Batsim may tell the call for the next start first, and in the same instant that the job before is over."""
+    """Batsim may send the call for the next start first, and the end of the job before at the same instant."""
     engine = Session(plan_for("locality", **options), checked=True).engine
     hosts = tuple(e.Resource(i, f"c{i}", "idle", {"node": "n"}) for i in range(4))
     profiles = {"w0": {"d": {"type": "delay", "delay": 20}}}

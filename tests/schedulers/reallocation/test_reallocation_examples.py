@@ -58,7 +58,7 @@ def test_the_search_by_halves_misses_the_best_size() -> None:
     assert sorted(sizes.asked) == [1, 2, 3, 5]
 
 
-def test_the_exhaustive_search_finds_it() -> None:
+def test_the_exhaustive_search_finds_the_best_size() -> None:
     assert exhaustive(published_example()) == (105.0, 4)
 
 
@@ -78,7 +78,7 @@ class Listed:
         """Ignore how the clock would change the path of the search."""
 
 
-def test_of_equal_ends_the_lower_half_goes_on() -> None:
+def test_for_equal_ends_the_search_continues_in_the_lower_half() -> None:
     assert binary(Listed(10, 8, 12, 6, 10)) == (8, 2)
     assert binary(Listed(11, 8, 12, 6, 10)) == (6, 4)
 
@@ -144,7 +144,7 @@ def test_a_gain_of_a_minute_is_enough(first_ends_at: int, algorithm: str, expect
 
 
 def test_an_external_job_keeps_its_place() -> None:
-    """Whatever the others do; it moves up when they go."""
+    """Whatever the other jobs do; it moves forward when they leave."""
     workload = example(with_short_one=False)
     workload.job("5", n=4, s=100, walltime=100, at=30, external=True, cluster="c1")
     for algorithm in ("regular", "all_cancellation"):
@@ -170,7 +170,9 @@ def quiet(**fields: Any) -> Workload:
 @pytest.mark.parametrize("heuristic", ["mct", "minmin"])
 @pytest.mark.parametrize("sizing", ["binary", "exhaustive"])
 @pytest.mark.parametrize("fields", [{}, MOLDABLE], ids=["rigid", "moldable"])
-def test_quiet_time_costs_no_message(algorithm: str, heuristic: str, sizing: str, fields: dict[str, Any]) -> None:
+def test_time_without_events_needs_no_messages(
+    algorithm: str, heuristic: str, sizing: str, fields: dict[str, Any]
+) -> None:
     plan = plan_for("reallocation", algorithm=algorithm, heuristic=heuristic, sizing=sizing)
     session = Session(plan, checked=True)
     run = FakeBatsim(quiet(**fields), 8, config=DYNAMIC, hosts=TWO.hosts).run(session.handle)
@@ -181,7 +183,7 @@ def test_quiet_time_costs_no_message(algorithm: str, heuristic: str, sizing: str
 
 @pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
 @pytest.mark.parametrize("heuristic", ["mct", "minmin"])
-def test_the_clock_alone_makes_the_search_by_halves_find_a_better_size(algorithm: str, heuristic: str) -> None:
+def test_the_search_by_halves_may_find_a_better_size_later(algorithm: str, heuristic: str) -> None:
     """Size 4 of c2 ends at 95 h. The search looks at it only once size 1, which could start now, ends after size 5.
 
     The job waits for c1, to end there at 100 h. On c2 size 1 ends 100 h from now, and size 5 at 140 h.
@@ -200,7 +202,7 @@ def test_the_clock_alone_makes_the_search_by_halves_find_a_better_size(algorithm
 
 @pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
 @pytest.mark.parametrize("heuristic", ["mct", "minmin"])
-def test_news_at_a_multiple_of_the_period_is_looked_at_in_an_event(algorithm: str, heuristic: str) -> None:
+def test_events_at_a_multiple_of_the_period_are_handled_without_a_call(algorithm: str, heuristic: str) -> None:
     """No call was requested for 3 h, as nothing was expected. The second job ends early just then."""
     hour = 3600
     jobs = Workload()
@@ -212,7 +214,7 @@ def test_news_at_a_multiple_of_the_period_is_looked_at_in_an_event(algorithm: st
 
 
 def test_no_call_is_requested_twice() -> None:
-    """News makes the next period worth an event, and in between the estimate of the first job is what to wait for."""
+    """After an event the next period is checked; in between the estimate of the first job is the next time."""
     far, hour = 90 * 3600, 3600
     jobs = Workload()
     for name, cluster, n in (("1", "c1", 4), ("2", "c2", 3)):
@@ -235,7 +237,7 @@ def test_no_call_is_requested_twice() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
-def test_a_job_past_its_estimate_is_looked_at_in_every_period(algorithm: str) -> None:
+def test_a_job_past_its_estimate_is_checked_in_every_period(algorithm: str) -> None:
     """The first job outlives its estimate: the third one waits for it until the other cluster is the better one."""
     jobs = Workload()
     jobs.job("1", n=4, s=50 * 3600, walltime=99 * 3600, estimate=5 * 3600, external=True, cluster="c1")

@@ -1,4 +1,4 @@
-"""Reallocation on machines that go for good: who waited for them goes elsewhere, in the order of submission."""
+"""Reallocation when machines fail permanently: their waiting jobs move elsewhere, in order of submission."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def example() -> Workload:
 @pytest.mark.parametrize("algorithm", ["none", "regular", "all_cancellation"])
 def test_a_rigid_job_goes_to_another_cluster(algorithm: str) -> None:
     found = fates(run(example(), algorithm=algorithm), TWO)
-    assert found["3"] == Fate(205.0, 215.0, "c2", 4, 1, 1)  # behind those who wait there
+    assert found["3"] == Fate(205.0, 215.0, "c2", 4, 1, 1)  # after the jobs that wait there
     assert found["5"] == Fate(200.0, 205.0, "c2", 4)
 
 
@@ -44,14 +44,14 @@ def test_jobs_of_a_lost_cluster_precede_jobs_submitted_at_that_instant() -> None
     assert (found["3"].started_at, found["6"].started_at) == (205.0, 215.0)
 
 
-def test_a_moldable_one_may_become_smaller_where_it_is() -> None:
+def test_a_moldable_job_may_shrink_on_its_cluster() -> None:
     jobs = example()
     jobs.jobs[2]["moldable"] = {"fraction": 1.0, "limit": 4}
     found = fates(run(jobs), TWO)
     assert found["3"] == Fate(100.0, 113.333333, "c1", 3, 0, 1)  # the cluster is the same: no move
 
 
-def test_an_external_one_is_rejected_and_so_is_one_that_fits_nowhere() -> None:
+def test_external_jobs_and_jobs_that_fit_nowhere_are_rejected() -> None:
     grid = Grid({"c1": (4, None), "c2": (3, None)})
     jobs = Workload().job("1", n=4, s=100, walltime=100, external=True, cluster="c1")
     jobs.job("2", n=4, s=9, walltime=9, external=True, cluster="c1", at=1).job("3", n=4, s=9, walltime=9, at=2)
@@ -61,7 +61,7 @@ def test_an_external_one_is_rejected_and_so_is_one_that_fits_nowhere() -> None:
     assert all(facts(job).keys() <= {"cluster"} for job in found.jobs.values())
 
 
-def test_jobs_of_a_lost_cluster_keep_their_age() -> None:
+def test_jobs_of_a_lost_cluster_keep_their_submission_order() -> None:
     """With a window of one minmin looks at the oldest only."""
     grid = Grid({"c1": (4, None), "c2": (4, None), "c3": (4, None)})
     jobs = Workload().job("1", n=4, s=1000, walltime=1000, external=True, cluster="c1")
@@ -78,7 +78,7 @@ def test_jobs_of_a_lost_cluster_keep_their_age() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["none", "regular", "all_cancellation"])
-def test_a_held_job_waits_no_more(algorithm: str) -> None:
+def test_a_held_job_is_not_moved(algorithm: str) -> None:
     """1 and 2 rest until 50, and no event moves them; 3 waits for 1, then rests as well.
 
     All cancellation withdraws 3 at 20 and 60. The second event finds another plan, because 1 and 2 have started.

@@ -1,4 +1,4 @@
-"""What reallocation says to platforms, options and jobs that it cannot use, word by word; and odd ones that it can."""
+"""Platforms, options and jobs that reallocation rejects, with exact errors; and unusual ones that it accepts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Telling(Reallocation):
 
 
 def rejected(workload: Workload, grid: Grid = TWO, **options: Any) -> dict[str, str]:
-    """Tell why jobs are rejected."""
+    """Return why jobs are rejected."""
     session = Session(plan_for(Telling, **options), checked=True)
     run = FakeBatsim(workload, grid.n_procs, config=DYNAMIC, hosts=grid.hosts).run(session.handle)
     assert not run.deadlocked
@@ -96,14 +96,14 @@ def rejected(workload: Workload, grid: Grid = TWO, **options: Any) -> dict[str, 
         ),
     ],
 )
-def test_platforms_that_are_no_grid(hosts: Sequence[Mapping[str, str]], text: str) -> None:
+def test_invalid_grid_platforms_are_rejected(hosts: Sequence[Mapping[str, str]], text: str) -> None:
     with pytest.raises(InputError) as error:
         run_policy("reallocation", Workload(), len(hosts), hosts=hosts, config=DYNAMIC)
     assert str(error.value) == text
 
 
 @pytest.mark.parametrize("hosts", [[], [{}, {}], [{"speed": "3"}, {"speed": "3"}]])
-def test_a_platform_that_names_no_clusters_is_one(hosts: Sequence[Mapping[str, str]]) -> None:
+def test_a_platform_without_cluster_names_is_one_cluster(hosts: Sequence[Mapping[str, str]]) -> None:
     jobs = Workload().job("1", n=2, s=5, walltime=9).job("2", n=1, s=5, walltime=9, external=True, cluster="all")
     run = run_policy("reallocation", jobs, 2, hosts=hosts, config=DYNAMIC)
     assert [(job.started_at, job.metadata) for job in run.jobs.values()] == [
@@ -150,14 +150,14 @@ def test_clusters_are_in_the_order_of_their_first_hosts_and_need_not_be_in_a_row
         ),
     ],
 )
-def test_local_schedulers_that_cannot_be_one(options: dict[str, Any], text: str) -> None:
+def test_invalid_local_schedulers_are_rejected(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError) as error:
         TWO.run(Workload(), **options)
     assert str(error.value) == text
 
 
 @pytest.mark.parametrize(("period", "expected"), [(0.5, "1 or more"), (1e300, "at most 1,000,000,000")])
-def test_periods_that_are_none(period: float, expected: str) -> None:
+def test_invalid_periods_are_rejected(period: float, expected: str) -> None:
     with pytest.raises(InputError) as error:
         TWO.run(Workload(), period=period)
     assert str(error.value).startswith("policy reallocation: option period (from ")
@@ -203,14 +203,14 @@ def test_periods_that_are_none(period: float, expected: str) -> None:
         ),
         ({"moldable": {}}, "field moldable.fraction: expected a number from 0 to 1, found nothing"),
         ({"moldable": {"fraction": 1}}, "field moldable.limit: expected a whole number from 1, found nothing"),
-        # An external job is not sized, but what it says must make sense all the same.
+        # An external job is not resized, but its fields must be valid.
         (
             {"external": True, "cluster": "c1", "moldable": "much"},
             'field moldable: expected {"fraction": F, "limit": N}, found \'much\'',
         ),
     ],
 )
-def test_fields_that_are_none(fields: dict[str, Any], text: str) -> None:
+def test_invalid_job_fields_are_rejected(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError) as error:
         TWO.run(Workload().job("7", n=1, s=5, walltime=9, **fields))
     assert str(error.value) == f"job w0!7, {text}"
@@ -219,20 +219,20 @@ def test_fields_that_are_none(fields: dict[str, Any], text: str) -> None:
 # --- rejections ---------------------------------------------------------------------------------------------------
 
 
-def test_too_large_for_every_cluster() -> None:
+def test_a_job_too_large_for_every_cluster_is_rejected() -> None:
     jobs = Workload().job("1", n=5, s=5, walltime=9).job("2", n=60, s=5, walltime=9).job("3", n=4, s=5, walltime=9)
     text = "no cluster can hold it: it asks for {} processors, and the largest has 4"
     assert rejected(jobs) == {"1": text.format(5), "2": text.format(60)}
 
 
-def test_no_processors() -> None:
+def test_a_job_without_processors_is_rejected() -> None:
     jobs = Workload().job("1", n=0, s=5, walltime=9)
     jobs.job("2", n=0, s=5, walltime=9, moldable={"fraction": 1, "limit": 4})
     jobs.job("3", n=0, s=5, walltime=9, external=True, cluster="c1")
     assert rejected(jobs) == dict.fromkeys("123", "asks for 0 processors")
 
 
-def test_external_jobs_that_cannot_go_where_they_want() -> None:
+def test_external_jobs_that_do_not_fit_their_cluster_are_rejected() -> None:
     jobs = Workload().job("1", n=1, s=5, walltime=9, external=True, cluster="c3")
     jobs.job("2", n=3, s=5, walltime=9, external=True, cluster="c2")
     jobs.job("3", n=3, s=5, walltime=9, external=True, cluster="c1")
@@ -250,7 +250,7 @@ def working(jobs: Workload, name: str) -> Workload:
     return jobs
 
 
-def test_moldable_with_a_profile_that_is_not_made_of_delays() -> None:
+def test_moldable_jobs_need_a_profile_of_delays() -> None:
     jobs = Workload().job("1", n=1, s=5, walltime=9, moldable={"fraction": 1, "limit": 4})
     text = "is moldable, but its profile 'work' is not known to be made of delays, so it can have no other size"
     assert rejected(working(jobs, "1")) == {"1": text}
@@ -272,7 +272,7 @@ NO_TIME = "has neither walltime nor estimate, so no time can be reserved for it 
 
 
 @pytest.mark.parametrize("fields", [{}, {"moldable": {"fraction": 0.5, "limit": 3}}])
-def test_no_walltime(fields: dict[str, Any]) -> None:
+def test_jobs_without_a_walltime_are_rejected_by_conservative(fields: dict[str, Any]) -> None:
     """Under conservative there must be a time to reserve; fcfs can do without, and waits."""
     jobs = Workload().job("1", n=2, s=50, **fields).job("2", n=2, s=50, external=True, cluster="c2")
     jobs.job("3", n=4, s=5, walltime=9, at=1)
@@ -291,14 +291,14 @@ def test_a_limit_below_the_submitted_size() -> None:
     assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, 120.0, "c1", 2)
 
 
-def test_a_sequential_job_stays_one() -> None:
+def test_a_sequential_job_keeps_one_processor() -> None:
     jobs = Workload().job("1", n=1, s=60, walltime=60, moldable={"fraction": 1.0, "limit": 1})
     jobs.job("2", n=1, s=60, walltime=60)
     found = fates(TWO.run(jobs), TWO)
     assert found == {"1": Fate(0.0, 60.0, "c1", 1), "2": Fate(0.0, 60.0, "c1", 1)}
 
 
-def test_a_job_that_gains_nothing_by_processors_has_the_fewest() -> None:
+def test_a_job_without_speedup_gets_the_fewest_processors() -> None:
     jobs = Workload().job("1", n=3, s=60, walltime=60, moldable={"fraction": 0, "limit": 4})
     assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, 60.0, "c1", 1)
     assert fates(TWO.run(jobs, sizing="exhaustive"), TWO)["1"] == Fate(0.0, 60.0, "c1", 1)
@@ -323,8 +323,8 @@ def test_a_job_that_is_not_moldable_or_sets_no_limit(given: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("local", ["conservative", "fcfs"])
 @pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
-def test_ends_in_the_instant_of_an_event(algorithm: str, local: str) -> None:
-    """Who could start in this very instant may still move: c2 is free since 10, and twice as fast for job 3."""
+def test_a_job_that_could_start_now_may_still_move(algorithm: str, local: str) -> None:
+    """A job that could start now may still move: c2 is free since 10, and twice as fast for job 3."""
     grid = Grid({"c1": (4, 1), "c2": (4, 2)})
     jobs = Workload().job("1", n=4, s=3600, walltime=3600, external=True, cluster="c1")
     jobs.job("2", n=4, s=10, walltime=9000, external=True, cluster="c2").job("3", n=4, s=600, walltime=600, at=1)
@@ -333,7 +333,7 @@ def test_ends_in_the_instant_of_an_event(algorithm: str, local: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "cluster", "said"),
+    ("machine", "cluster", "message"),
     [
         ("grid", "c3", 'expected one of the machine\'s, c1, c2, found "c3"'),
         ("uniform", "c1", 'expected all: the machine has no clusters, found "c1"'),
@@ -341,7 +341,9 @@ def test_ends_in_the_instant_of_an_event(algorithm: str, local: str) -> None:
         ("uniform", "all", ""),
     ],
 )
-def test_an_unknown_cluster_is_reported_before_the_run(machine: str, cluster: str, said: str, tmp_path: Path) -> None:
+def test_an_unknown_cluster_is_reported_before_the_run(
+    machine: str, cluster: str, message: str, tmp_path: Path
+) -> None:
     """The platform is known when the workload is read; a served scheduler can only reject the job."""
     grid = Grid({"c1": (2, None), "c2": (2, None)})
     jobs = Workload().job("1", n=1, s=5, walltime=6, external=True, cluster=cluster)
@@ -349,9 +351,9 @@ def test_an_unknown_cluster_is_reported_before_the_run(machine: str, cluster: st
     workload = args[args.index("-w") + 1]
     given = args if machine == "grid" else ["--procs", "4", "-w", workload]
     done = run_cli("simulate", *given, "--policy", "reallocation", "-e", str(tmp_path / "out"), "-q")
-    if said:
+    if message:
         assert (done.returncode, done.stdout) == (2, "")
-        assert f'job "1", field cluster: {said}\n' in done.stderr
+        assert f'job "1", field cluster: {message}\n' in done.stderr
         assert not (tmp_path / "out_jobs.csv").exists()
     else:
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Reallocation as its users meet it: over a socket, beside the real Batsim, explained and replayed."""
+"""Reallocation over a socket, with the real Batsim, explained and replayed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ NAMES = [" ".join(map(str, options.values())) for options in VARIANTS]
 
 
 def given(options: dict[str, Any]) -> list[str]:
-    return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return [text for name, value in options.items() for text in ("-o", f"{name}={value}")]
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=NAMES)
-def test_a_grid_over_a_real_socket(options: dict[str, Any]) -> None:
+def test_a_run_over_a_socket_equals_the_embedded_run(options: dict[str, Any]) -> None:
     workload = crowd(GRID, 5, 50)
     with Server("--policy", "reallocation", *given(options)) as server, Peer(server.wait_ready()) as peer:
         served = FakeBatsim(workload, GRID.n_procs, config=DYNAMIC, hosts=GRID.hosts).run(peer.ask)
@@ -47,7 +47,7 @@ def test_a_grid_over_a_real_socket(options: dict[str, Any]) -> None:
 @pytest.mark.batsim
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("options", VARIANTS, ids=NAMES)
-def test_a_grid_beside_the_real_batsim(options: dict[str, Any], seed: int, tmp_path: Path) -> None:
+def test_jobs_equal_those_with_the_real_batsim(options: dict[str, Any], seed: int, tmp_path: Path) -> None:
     args = written(crowd(GRID, seed, 60, unscaled=False), GRID.hosts, tmp_path)
     mine, theirs = beside_batsim(args, "reallocation", given(options), tmp_path)
     same_but_for_halves(mine, theirs)

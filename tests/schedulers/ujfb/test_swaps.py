@@ -1,4 +1,4 @@
-"""How long swaps take, and what hosts can hold of them."""
+"""The duration of swaps, and the memory of hosts for them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_fits_of_the_published_table(input_size: Any, gbps: float) -> None:
     assert round(bandwidth_gbps(input_size), 3) == gbps
 
 
-def test_the_table_is_whole_and_its_outliers_are_the_only_ones() -> None:
+def test_the_table_is_complete_and_marks_all_outliers() -> None:
     assert len(MEASUREMENTS) == 32
     assert len({(row.input_size, row.application) for row in MEASUREMENTS}) == 32
     for row in MEASUREMENTS:
@@ -68,7 +68,7 @@ def test_a_swap_takes_as_long_as_its_slowest_copy() -> None:
     assert swaps(machine, swap_class="A").times(job(memory_gb=5.445), PAIR).out_s == pytest.approx(1.0, abs=1e-4)
 
 
-def test_a_swap_of_unknown_size_takes_no_time_and_that_is_said() -> None:
+def test_a_swap_of_unknown_size_takes_no_time_and_gives_a_remark() -> None:
     times = swaps(cluster({}, {}))
     assert times.times(job(), PAIR) == SwapTimes(0.0, 0.0)
     assert times.knows_no_memory
@@ -77,13 +77,13 @@ def test_a_swap_of_unknown_size_takes_no_time_and_that_is_said() -> None:
     assert run.jobs["w0!u"].started_at == 1
 
 
-def test_zones_speak_for_their_hosts() -> None:
+def test_hosts_have_the_properties_of_their_zone() -> None:
     host = Resource(0, "ve0", "idle", {}, {"memory_gb": "12", "swap_bw_gbps": "6"})
     machine = Cluster(IntervalSet.span(0, 1), resources=[host])
     assert swaps(machine).times(job(1), IntervalSet.parse("0")) == SwapTimes(2.0, 2.0)
 
 
-def test_draws_come_from_the_seed_out_before_in() -> None:
+def test_random_swap_times_follow_the_seed_and_the_bounds() -> None:
     machine = cluster({}, {})
     first = [swaps(machine, swap="uniform", seed=3).times(job(), PAIR) for _ in range(2)]
     assert first[0] == first[1] != swaps(machine, swap="uniform", seed=4).times(job(), PAIR)
@@ -101,7 +101,7 @@ def test_fixed_seconds() -> None:
     assert swaps(machine, swap="fixed", swap_out=0, swap_in=2.5).times(job(), PAIR) == SwapTimes(0.0, 2.5)
 
 
-def test_what_a_host_can_hold() -> None:
+def test_how_many_swapped_jobs_a_host_can_hold() -> None:
     machine = cluster(AURORA, AURORA, AURORA | {"vh": "1"}, AURORA | {"vh": "1"})
     memory = HostMemory(machine, swaps(machine), 100.0)
     small, large = job(1, memory_gb=60), job(3)
@@ -116,7 +116,7 @@ def test_what_a_host_can_hold() -> None:
 
 
 def test_jobs_larger_than_the_host_memory_are_not_preempted() -> None:
-    """A began first, but its 48 GB on each engine do not fit; B has little memory and goes."""
+    """A started first, but its 48 GB on each engine do not fit; B needs little memory and is swapped out."""
     jobs = (
         Workload()
         .job("A", n=2, s=100, walltime=101, estimate=100)
@@ -149,7 +149,7 @@ def test_jobs_larger_than_the_host_memory_are_not_preempted() -> None:
         ({"victim_order": "nobody"}, "start_order"),
     ],
 )
-def test_options_that_make_no_sense(options: dict[str, Any], text: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError, match=text):
         plan_for(Ujfb, **options).options_for(None)
 
@@ -172,7 +172,7 @@ def test_swap_options_are_reported_unchanged() -> None:
         ({}, {"swap_bw_gbps": "0"}, {}, "host node0, property swap_bw_gbps: expected a bandwidth above 0"),
     ],
 )
-def test_inputs_that_make_no_sense(fields: Any, hosts: Any, options: Any, text: str) -> None:
+def test_invalid_inputs_are_rejected(fields: Any, hosts: Any, options: Any, text: str) -> None:
     jobs = Workload().job("a", n=1, s=5, walltime=6, **fields)
     with pytest.raises((InputError, PolicyError), match=text):
         run_policy(Ujfb, jobs, 2, config={"dynamic-jobs-enabled": True}, hosts=[hosts] * 2, **options)

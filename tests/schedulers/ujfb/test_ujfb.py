@@ -1,4 +1,4 @@
-"""Urgent jobs first: worked examples, start by start with processors."""
+"""Urgent jobs first: worked examples with every start and its processors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def exact(jobs: Workload, name: str, at: float, n: int, s: float, **fields: Any)
 
 
 def example(*urgents: tuple[str, float, int, float]) -> Workload:
-    """The machine of the examples: R1 runs on 0-5, R2 wants all, R3 must wait for it."""
+    """The machine of the examples: R1 runs on 0-5, R2 needs all processors, R3 waits for R2."""
     jobs = Workload()
     for name, at, n, s in (("R1", 0, 6, 100), ("R2", 1, 8, 50), ("R3", 2, 1, 200)):
         exact(jobs, name, at, n, s)
@@ -38,7 +38,7 @@ def ran(jobs: Workload, n_procs: int = 8, **options: Any) -> FakeBatsim:
 
 
 def segments(run: FakeBatsim) -> dict[str, list[tuple[float, float, str]]]:
-    """Give (start, end, processors) of all segments by the jobs' own names."""
+    """Return (start, end, processors) of all segments by the jobs' own names."""
     outcomes = [
         Outcome(
             job.id,
@@ -201,7 +201,7 @@ def on_the_whole_machine() -> Workload:
 
 
 @pytest.mark.parametrize("mode", ["suspend", "kill_restart"])
-def test_a_job_that_could_never_go_on_is_not_preempted(mode: str) -> None:
+def test_a_job_that_could_never_resume_is_not_preempted(mode: str) -> None:
     outage = [(5.0, e.MACHINES_UNAVAILABLE, "3")]
     run = run_policy(Ujfb, on_the_whole_machine(), 8, config=DYNAMIC, machine_events=outage, mode=mode, **FIXED)
     assert not run.deadlocked
@@ -221,7 +221,7 @@ def with_profile(jobs: Workload, name: str, profile: str) -> Workload:
 
 
 @pytest.mark.parametrize("profile", ["task", "delays"])
-def test_parallel_and_composed_jobs_go_on_with_the_rest(profile: str) -> None:
+def test_parallel_and_composed_jobs_resume_with_the_rest(profile: str) -> None:
     """As E5c: 10 s of 100 are done, and Batsim's progress of a task has six decimals."""
     found = segments(ran(with_profile(example(("U", 10, 7, 60)), "R1", profile)))
     assert found["R1"] == [(0, 10, "0-5"), (72, 162, "0-5")]
@@ -237,7 +237,7 @@ def test_a_parallel_job_preempted_in_its_first_microsecond_loses_nothing() -> No
     assert second[1] == pytest.approx(162.000001, abs=2e-4)
 
 
-def test_a_job_that_begins_and_is_preempted_in_one_instant() -> None:
+def test_a_job_that_starts_and_is_preempted_at_one_instant() -> None:
     jobs = Workload()
     exact(jobs, "A", 0, 8, 5)
     exact(jobs, "B", 1, 8, 30)
@@ -245,7 +245,7 @@ def test_a_job_that_begins_and_is_preempted_in_one_instant() -> None:
     assert segments(ran(jobs)) == {"A": [(0, 5, "0-7")], "U": [(5, 15, "0-1")], "B": [(15, 45, "0-7")]}
 
 
-def test_a_job_that_cannot_go_on_is_no_victim_and_that_is_said() -> None:
+def test_a_job_that_cannot_resume_is_not_preempted_and_gives_a_remark() -> None:
     """R1 is composed of a delay and a parallel task: the urgent job waits for its end, as by its estimate."""
     jobs = with_profile(example(("U", 10, 7, 60)), "R1", "mixed")
     session = Session(plan_for(Ujfb, **FIXED), checked=True)
@@ -277,7 +277,7 @@ def test_the_figures_of_a_run() -> None:
     }
 
 
-def test_a_suspended_job_may_end_before_a_claim_of_another_begins() -> None:
+def test_a_suspended_job_may_end_before_the_reservation_of_another_starts() -> None:
     """2A was on 1-3, which are free from 31 on. Its work is done before 4B, with a claim on 2-3, goes on."""
     jobs = Workload()
     for name, at, n, s, fields in (

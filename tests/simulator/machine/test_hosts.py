@@ -1,4 +1,4 @@
-"""The quick book against the slow one that keeps every host."""
+"""The counting book of host states, compared with the slow book of every host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ actions = st.lists(
 
 
 @given(actions, st.sampled_from([1, 3, 4096]))
-def test_both_books_say_the_same(steps: list[tuple[int, set[int], bool]], n_kept: int) -> None:
+def test_the_counting_book_equals_the_book_of_hosts(steps: list[tuple[int, set[int], bool]], n_kept: int) -> None:
     quick, slow = CountingBook(N), HostBook(N)
     quick._n_keep = n_kept
     running: dict[str, IntervalSet] = {}
@@ -37,7 +37,7 @@ def test_both_books_say_the_same(steps: list[tuple[int, set[int], bool]], n_kept
         assert quick.times_s() == slow.times_s()
 
 
-def test_what_lasts_is_not_counted() -> None:
+def test_the_current_state_is_not_yet_counted() -> None:
     book = HostBook(2)
     book.start("a", IntervalSet([0]), 3.0)
     assert book.times_s()[HostState.IDLE] == 3.0
@@ -46,7 +46,7 @@ def test_what_lasts_is_not_counted() -> None:
     assert book.times_s()[HostState.IDLE] == 3.0
 
 
-def test_a_processor_says_why_it_cannot_take_a_job() -> None:
+def test_a_busy_processor_gives_the_reason() -> None:
     book = CountingBook(4)
     book.start("w0!a", IntervalSet([1, 2]), 0.0)
     assert book.blocked(IntervalSet([0, 2])) == (2, "is currently computing jobs (w0!a), and sharing is off")
@@ -57,7 +57,7 @@ def test_a_processor_says_why_it_cannot_take_a_job() -> None:
     assert away.n_away(4) == 1
 
 
-def test_changes_are_forgotten_when_later_ones_hide_them() -> None:
+def test_outdated_changes_are_removed() -> None:
     book = CountingBook(2)
     for i in range(3 * hosts._MANY_CHANGES):
         book.start(f"j{i}", IntervalSet([i % 2]), float(i))

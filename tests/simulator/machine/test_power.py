@@ -1,4 +1,4 @@
-"""What shared processors draw: each load is billed for the time it lasted, whoever reads the meters at which end."""
+"""The power of shared processors: each load is counted for its duration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(directory: Path, *jobs: tuple[int, list[dict[str, object]]]) -> None:
 
 
 def energies(directory: Path, program: Sequence[str] = DROP_IN) -> list[tuple[float, float]]:
-    """Run all jobs at once. Gives when ends were, and what all hosts together had consumed by then."""
+    """Run all jobs at once. Return the ends, and the energy of all hosts up to each end."""
     command = [*program, "-p", "p.xml", "-w", "w.json", "-E", "--no-sched", "-q"]
     subprocess.run(command, cwd=directory, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=True)
     table = rows(directory / "out_consumed_energy.csv")
@@ -50,14 +50,14 @@ def seconds(n: int) -> dict[str, object]:
 SECOND = seconds(1)
 
 
-def test_one_that_goes_faster_when_another_ends(tmp_path: Path) -> None:
+def test_a_job_that_becomes_faster_when_another_ends(tmp_path: Path) -> None:
     """Until 8, hosts 0 and 1 are in full use and hosts 2 and 3 in half; then all four are in full use."""
     first = 8 * (2 * 150 + 2 * 105 + 4 * 50)
     write(tmp_path, (4, [gflop(8)]), (2, [gflop(4)]))
     assert energies(tmp_path) == [(8, first), (12, first + 4 * (4 * 150 + 4 * 50))]
 
 
-def test_one_that_begins_to_compute_when_another_ends(tmp_path: Path) -> None:
+def test_a_job_that_starts_to_compute_when_another_ends(tmp_path: Path) -> None:
     """At 1 a job ends that has only slept, and another one begins to compute: until then there was one task."""
     first = 2 * 150 + 6 * 50
     then = first + 2 * (2 * 150 + 105 + 5 * 50)
@@ -65,8 +65,8 @@ def test_one_that_begins_to_compute_when_another_ends(tmp_path: Path) -> None:
     assert energies(tmp_path) == [(1, first), (3, then), (10, then + 7 * (3 * 150 + 5 * 50))]
 
 
-def test_one_that_goes_slower_when_another_begins_elsewhere(tmp_path: Path) -> None:
-    """From 1 on the second job shares host 0, so that host 1 is in half use; nobody reads its meter before 5.
+def test_a_job_that_becomes_slower_when_another_starts(tmp_path: Path) -> None:
+    """From 1 on the second job shares host 0, so that host 1 is in half use; its meter is not read before 5.
 
     So all five seconds are billed as half use there, as Batsim does.
     """
@@ -77,7 +77,7 @@ def test_one_that_goes_slower_when_another_begins_elsewhere(tmp_path: Path) -> N
 
 @pytest.mark.batsim
 @pytest.mark.parametrize("seed", range(12))
-def test_drawn_runs_beside_batsim(seed: int, tmp_path: Path) -> None:
+def test_random_runs_equal_those_of_batsim(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
 
     def job() -> tuple[int, list[dict[str, object]]]:

@@ -1,4 +1,4 @@
-"""``_schedule.trace``: line by line as Batsim writes it, and the same schedule as ``_jobs.csv``."""
+"""``_schedule.trace``: equal to Batsim's file line by line, and the same schedule as ``_jobs.csv``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ END = "\n# End of events, containers destruction\n"
 
 
 def events(text: str) -> list[str]:
-    """Give the lines of the events, without the colours of jobs."""
+    """Return the lines of the events, without the colours of jobs."""
     body = text.partition(BEGIN)[2].partition(END)[0]
     return [re.sub(r'^(5 .*) "[^"]*"$', r"\1", line) for line in body.splitlines()]
 
@@ -63,7 +63,7 @@ def test_a_small_trace() -> None:
 
 
 @pytest.mark.parametrize("name", ["random-plain-1", "kill-order", "walltime-parallel", "energy", "requeue-ack"])
-def test_it_is_the_schedule_of_the_jobs(name: str, tmp_path: Path) -> None:
+def test_the_trace_has_the_schedule_of_the_jobs(name: str, tmp_path: Path) -> None:
     """Every processor shows every job from its start to its end, and nothing else."""
     play(recording(name), tmp_path / "out", traced=True)
     shown = defaultdict(list)

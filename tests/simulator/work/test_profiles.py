@@ -1,4 +1,4 @@
-"""Profiles and jobs that must be refused, or run, without a traceback or a hang."""
+"""Profiles and jobs that must be rejected, or run, without a traceback or a hang."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def simulate(directory: Path, profiles: dict[str, Any], *jobs: dict[str, Any], a
     return run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "fcfs", *args, cwd=directory)
 
 
-def test_parts_used_again_and_again_cost_nothing_at_load(tmp_path: Path) -> None:
-    """Thirty doublings are a billion parts; nobody may go through them before the job runs."""
+def test_shared_parts_of_profiles_load_quickly(tmp_path: Path) -> None:
+    """Thirty doublings are a billion parts, which must not be expanded before the job runs."""
     profiles: dict[str, Any] = {"x0": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
     for i in range(1, 31):
         profiles[f"x{i}"] = {"type": "composed", "seq": [f"x{i - 1}", f"x{i - 1}"]}
@@ -37,7 +37,7 @@ def test_parts_used_again_and_again_cost_nothing_at_load(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("depth", "code"), [(99, 0), (3000, 2)])
-def test_long_chains_run_or_are_refused(depth: int, code: int, tmp_path: Path) -> None:
+def test_long_chains_of_profiles_run_or_are_rejected(depth: int, code: int, tmp_path: Path) -> None:
     profiles: dict[str, Any] = {"c0": DELAY}
     for i in range(1, depth):
         profiles[f"c{i}"] = {"type": "composed", "seq": [f"c{i - 1}"]}
@@ -48,7 +48,7 @@ def test_long_chains_run_or_are_refused(depth: int, code: int, tmp_path: Path) -
         assert "has more than 100 levels of nesting; run it with Batsim" in done.stderr
 
 
-def test_a_part_for_another_number_of_processors(tmp_path: Path) -> None:
+def test_a_profile_part_for_another_number_of_processors_is_rejected(tmp_path: Path) -> None:
     profiles = {
         "two": {"type": "parallel", "cpu": [1e9, 1e9], "com": [0, 0, 0, 0]},
         "p": {"type": "composed", "seq": ["two"]},
@@ -59,7 +59,7 @@ def test_a_part_for_another_number_of_processors(tmp_path: Path) -> None:
     assert simulate(tmp_path, profiles, {"id": "a", "res": 2}).returncode == 0
 
 
-def test_two_ways_to_write_one_id(tmp_path: Path) -> None:
+def test_two_spellings_of_one_id_are_rejected(tmp_path: Path) -> None:
     done = simulate(tmp_path, {"p": DELAY}, {"id": "1"}, {"id": "w0!1"})
     assert done.returncode == 2
     assert 'w.json: job "w0!1", field id: it means the same as "1" in the workload w0' in done.stderr
@@ -73,7 +73,7 @@ def test_a_member_named_report_is_ignored(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_message_that_leads_nowhere(tmp_path: Path) -> None:
+def test_a_recv_profile_with_an_unknown_branch_is_reported(tmp_path: Path) -> None:
     """Batsim looks the branch up when the message has come, and aborts."""
     profiles = {"p": {"type": "recv", "timeout": "nowhere"}}
     done = simulate(tmp_path, profiles)
@@ -82,7 +82,7 @@ def test_a_message_that_leads_nowhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["out_schedule.csv", "out_jobs.csv"])
-def test_outputs_that_cannot_be_written(target: str, tmp_path: Path) -> None:
+def test_outputs_that_cannot_be_written_are_reported(target: str, tmp_path: Path) -> None:
     (tmp_path / target).mkdir()
     done = simulate(tmp_path, {"p": DELAY})
     assert done.returncode == 2
@@ -100,7 +100,7 @@ def test_the_summary_has_the_options_that_were_used(tmp_path: Path) -> None:
     assert (tmp_path / "out_summary.json").exists()
 
 
-def test_a_policy_that_asks_for_what_only_batsim_knows_to_be_wrong(tmp_path: Path) -> None:
+def test_a_decision_that_the_engine_cannot_check_is_reported_by_the_simulator(tmp_path: Path) -> None:
     (tmp_path / "nosy.py").write_text(
         "from pybatsched import Policy\n"
         "from pybatsched.core.decisions import SetResourceState\n"
@@ -117,7 +117,7 @@ def test_a_policy_that_asks_for_what_only_batsim_knows_to_be_wrong(tmp_path: Pat
 
 
 @pytest.mark.parametrize("job", [{"id": "a", "subtime": 1e308}, {"id": "a"}])
-def test_times_beyond_the_end_of_time(job: dict[str, Any], tmp_path: Path) -> None:
+def test_times_above_the_maximum_simulated_time_are_rejected(job: dict[str, Any], tmp_path: Path) -> None:
     delay = 1.0 if "subtime" in job else 1e308
     done = simulate(tmp_path, {"p": {"type": "delay", "delay": delay}}, job)
     assert done.returncode == 2
@@ -125,7 +125,7 @@ def test_times_beyond_the_end_of_time(job: dict[str, Any], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "a!b", "a\nb"])
-def test_ids_that_batsim_or_its_files_cannot_take(name: str, tmp_path: Path) -> None:
+def test_ids_that_batsim_rejects_are_rejected(name: str, tmp_path: Path) -> None:
     done = simulate(tmp_path, {"p": DELAY}, {"id": name})
     assert done.returncode == 2
     expected = (
@@ -135,7 +135,9 @@ def test_ids_that_batsim_or_its_files_cannot_take(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("job", "profiles"), [({"id": "\ud800"}, {}), ({"id": "a"}, {"\ud800": DELAY})])
-def test_halves_of_characters(job: dict[str, Any], profiles: dict[str, Any], tmp_path: Path) -> None:
+def test_lone_surrogates_in_names_are_input_errors(
+    job: dict[str, Any], profiles: dict[str, Any], tmp_path: Path
+) -> None:
     done = simulate(tmp_path, {"p": DELAY, **profiles}, job)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""Fair sharing: worked examples, an obvious slow solver, and the properties of any fair share."""
+"""Fair sharing: worked examples, a slow reference solver, and the properties of any fair share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_resource_is_split_evenly() -> None:
     assert rates([User([(link, 1.0)]), User([(link, 2.0)]), User([(link, 1.0)])]) == [4.0, 2.0, 4.0]
 
 
-def test_what_a_user_cannot_use_is_for_the_others() -> None:
+def test_capacity_that_a_bounded_user_leaves_is_shared_by_the_others() -> None:
     """The second is held back by its host. It gains 1 there; the first then takes the rest of the link."""
     link, host = Resource(10.0), Resource(1.0)
     assert rates([User([(link, 1.0)]), User([(link, 1.0), (host, 1.0)])]) == [9.0, 1.0]
@@ -73,7 +73,7 @@ def test_only_what_a_change_affects_is_solved_again() -> None:
     assert a.rate == 2.0
 
 
-def test_used_up_is_an_absolute_amount() -> None:
+def test_a_resource_is_used_up_below_an_absolute_amount() -> None:
     link = Resource(USED_UP / 2)
     assert rates([User([(link, 1.0)], bound=USED_UP / 8), User([(link, 1.0)])]) == [USED_UP / 8, USED_UP / 4]
 
@@ -152,7 +152,7 @@ def built(slow: Slow) -> tuple[list[Resource], list[User]]:
 
 
 @given(systems())
-def test_as_the_slow_one_to_the_last_bit(slow: Slow) -> None:
+def test_rates_equal_those_of_the_slow_solver_exactly(slow: Slow) -> None:
     expected = slow.solve()
     _, users = built(slow)
     assert rates(users) == expected
@@ -171,7 +171,7 @@ def test_no_resource_is_overused_and_no_bound_exceeded(slow: Slow) -> None:
 
 @given(systems(), st.data())
 def test_any_order_of_changes_gives_the_same_rates(slow: Slow, data: st.DataObject) -> None:
-    """Users come in this order, with solutions between, and others that have left leave no trace."""
+    """Users are added in this order, with solutions in between; removed users have no effect."""
     expected = slow.solve()
     resources, users = built(slow)
     solver = Sharing()

@@ -16,7 +16,7 @@ def one(host: int) -> Capacity:
     return Capacity(1.0)
 
 
-def nobody_hears(hosts: Iterable[int], now: float) -> None:
+def ignore(hosts: Iterable[int], now: float) -> None:
     pass
 
 
@@ -103,11 +103,11 @@ class Sleeper:
             self.woken.append(self.loop.now)
 
 
-def test_a_task_late_in_a_long_run_ends_when_it_is_due() -> None:
+def test_a_task_late_in_a_long_run_ends_at_the_exact_time() -> None:
     """At a clock of 1e8 a double has no room for 1e-9 s; the end is due when the clock has reached it, not before."""
     sleeper = Sleeper()
     sleeper.loop.now = 123456789.123
-    tasks = Tasks(sleeper.loop, one, nobody_hears, nobody_hears)
+    tasks = Tasks(sleeper.loop, one, ignore, ignore)
     process = sleeper.process()
     next(process)
     task = tasks.begin([(0, 1.137)], process)

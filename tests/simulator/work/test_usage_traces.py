@@ -1,4 +1,4 @@
-"""Usage traces: how long they take, what they draw, and how they end early; on real Batsim the same."""
+"""Usage traces: duration, energy and early ends; compared with the real Batsim."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_energy(tmp_path: Path) -> None:
     [
         # Host 0 sleeps a second, computes 4 and idles 2. A phase on one core reads the meter of host 1 when it begins.
         ("late", (100 + 160 * 4 + 100 * 2) + (100 + 140 * 6)),
-        # Host 1 has nothing to replay. That is told at 1, which reads its meter; the 4 seconds of computing after the
+        # Host 1 has nothing to replay. This is known at 1, which reads its meter; the 4 seconds of computing after the
         # 6 of the trace are billed from there on.
         ("later", (100 + 200 * 2 + 140 * 4 + 140 * 4) + (100 + 140 * (6 + 4))),
     ],
@@ -107,7 +107,7 @@ def test_energy_of_traces_after_a_delay(profile: str, joules: float, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("described", "files", "told"),
+    ("described", "files", "message"),
     [
         ({}, {}, "profile u, field trace: expected the name of a file, found None"),
         ({"trace": "all.txt"}, {}, "profile u: usage trace .*: cannot be read"),
@@ -128,16 +128,18 @@ def test_energy_of_traces_after_a_delay(profile: str, joules: float, tmp_path: P
         ({"trace": "all.txt"}, {"all.txt": "r0\n", "r0": "0 m_usage 1 nan\n"}, "expected a usage from 0 to 1"),
     ],
 )
-def test_traces_that_are_none(described: dict[str, Any], files: dict[str, str], told: str, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
+def test_invalid_traces_are_rejected(
+    described: dict[str, Any], files: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")  # it is never written to
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_ranks("u", described, str(tmp_path / "w.json"))
 
 
 @pytest.mark.parametrize(
-    ("job", "told"),
+    ("job", "message"),
     [
         (
             {"profile": "halves", "smpi_ranks_to_hosts_mapping": [0]},
@@ -146,11 +148,11 @@ def test_traces_that_are_none(described: dict[str, Any], files: dict[str, str], 
         ({"profile": "more"}, "job w0!0: expected usage traces with the same number of ranks, found 2, 3 ranks"),
     ],
 )
-def test_ranks_without_a_host_are_reported_before_the_run(job: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_ranks_without_a_host_are_reported_before_the_run(job: dict[str, Any], message: str, tmp_path: Path) -> None:
     args = write(tmp_path, {"res": 2} | job)
     done = run_cli("simulate", *args, "--policy", "fcfs", "-e", str(tmp_path / "out"), "-q")
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "out_jobs.csv").exists()
 
 
@@ -193,7 +195,7 @@ def test_a_kill_ends_all_ranks(tmp_path: Path) -> None:
 @pytest.mark.batsim
 @pytest.mark.parametrize("policy", ["fcfs", "easy"])
 @pytest.mark.parametrize("energy", [[], ["-E"]])
-def test_beside_batsim(policy: str, energy: list[str], tmp_path: Path) -> None:
+def test_jobs_with_traces_equal_batsims(policy: str, energy: list[str], tmp_path: Path) -> None:
     late = ({"res": 2, "profile": "late", "subtime": 140}, {"res": 2, "profile": "later", "subtime": 160})
     mine, theirs = beside_batsim([*write(tmp_path, *JOBS, *late), *energy], policy, [], tmp_path)
     same_jobs(mine, theirs)

@@ -1,4 +1,4 @@
-"""Batsim's workload files: what Batsim loads is loaded, what it refuses is refused with the culprit's name."""
+"""Batsim's workload files: accepted and rejected as by Batsim, with the place of the error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def written(path: Path, content: Any) -> Path:
 
 
 def changed(*keys: Any, value: Any) -> dict[str, Any]:
-    """Give the good workload with one value replaced, or left out (value `...`)."""
+    """Return the good workload with one value replaced, or left out (value `...`)."""
     content = copy.deepcopy(GOOD)
     place: Any = content
     for key in keys[:-1]:
@@ -60,7 +60,7 @@ def refusal(path: Path, content: Any) -> str:
     return text.removeprefix(f"{file}: ")
 
 
-def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
+def test_a_valid_file_is_read_unchanged(tmp_path: Path) -> None:
     file = written(tmp_path, {**GOOD, "version": 3, "command": "make"})
     assert batsim4.read(file) == Workload(
         GOOD["jobs"], GOOD["profiles"], 4, str(file), {"version": 3, "command": "make"}
@@ -68,7 +68,7 @@ def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="the recordings are not at hand (PYBATSCHED_GOLDEN)")
-def test_all_that_batsim_loaded_is_loaded() -> None:
+def test_all_files_that_batsim_loaded_are_loaded() -> None:
     paths = sorted((GOLDEN / "v4").glob("*/workload*.json"))
     assert len(paths) > 100
     for path in paths:
@@ -82,7 +82,7 @@ def test_the_example_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "value", "told"),
+    ("keys", "value", "message"),
     [
         (("nb_res",), ..., "member nb_res: expected a whole number of processors, more than 0, found nothing"),
         (("nb_res",), 0, "member nb_res: expected a whole number of processors, more than 0, found 0"),
@@ -171,17 +171,19 @@ def test_the_example_is_loaded() -> None:
         ),
     ],
 )
-def test_what_batsim_refuses_is_refused(tmp_path: Path, keys: tuple[Any, ...], value: Any, told: str) -> None:
-    assert told in refusal(tmp_path, changed(*keys, value=value))
+def test_files_that_batsim_rejects_are_rejected(
+    tmp_path: Path, keys: tuple[Any, ...], value: Any, message: str
+) -> None:
+    assert message in refusal(tmp_path, changed(*keys, value=value))
 
 
 @pytest.mark.parametrize("walltime", [-1, -1.0, 0.5, 3600])
-def test_walltimes_that_batsim_takes(tmp_path: Path, walltime: float) -> None:
+def test_walltimes_that_batsim_accepts_are_accepted(tmp_path: Path, walltime: float) -> None:
     batsim4.read(written(tmp_path, changed("jobs", 0, "walltime", value=walltime)))
 
 
 @pytest.mark.parametrize("kind", ["parallel_homogeneous_pfs", "data_staging", "smpi", "usage_trace", "recv"])
-def test_other_types_are_the_simulators_matter(tmp_path: Path, kind: str) -> None:
+def test_other_profile_types_are_not_checked_by_the_reader(tmp_path: Path, kind: str) -> None:
     batsim4.read(written(tmp_path, changed("profiles", "other", value={"type": kind})))
 
 
@@ -200,7 +202,7 @@ def test_other_types_are_the_simulators_matter(tmp_path: Path, kind: str) -> Non
         ({"type": "recv", "polltime": 0}, "polltime"),
     ],
 )
-def test_profiles_that_talk_are_checked(tmp_path: Path, profile: dict[str, object], field: str) -> None:
+def test_profiles_with_messages_are_checked(tmp_path: Path, profile: dict[str, object], field: str) -> None:
     assert f'profile "other", field {field}' in refusal(tmp_path, changed("profiles", "other", value=profile))
 
 
@@ -208,7 +210,7 @@ def test_an_id_is_the_same_as_number_and_as_text(tmp_path: Path) -> None:
     assert "expected a unique id" in refusal(tmp_path, changed("jobs", 0, "id", value="7"))
 
 
-def test_a_part_used_twice_is_no_circle(tmp_path: Path) -> None:
+def test_a_profile_part_used_twice_is_not_a_cycle(tmp_path: Path) -> None:
     batsim4.read(written(tmp_path, changed("profiles", "c", "seq", value=["inner", "d", "inner", "d"])))
 
 
@@ -221,7 +223,7 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "expected a JSON object, found an empty file"),
         (" \n\t\n", "expected a JSON object, found an empty file"),
@@ -246,11 +248,11 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
     ],
     ids=range(14),
 )
-def test_broken_json_is_reported_with_its_place(tmp_path: Path, text: str, told: str) -> None:
-    assert told in refusal(tmp_path, text)
+def test_broken_json_is_reported_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    assert message in refusal(tmp_path, text)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_files_that_are_not_workloads_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="w: expected a workload file, found a directory"):
         (tmp_path / "w").mkdir()
         batsim4.read(tmp_path / "w")
@@ -284,7 +286,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------- writing
 
 
-def test_a_job_a_line_and_the_same_bytes_each_time(tmp_path: Path) -> None:
+def test_files_have_one_line_per_job_and_are_deterministic(tmp_path: Path) -> None:
     workload = Workload(GOOD["jobs"], {"d": GOOD["profiles"]["d"]}, 4, "x", {"note": "é"})
     batsim4.write(workload, tmp_path / "w.json")
     assert (tmp_path / "w.json").read_text().splitlines() == [

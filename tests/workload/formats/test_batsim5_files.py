@@ -1,4 +1,4 @@
-"""Workloads in Batsim 5's words: written as its 5.0.0-rc2 reads them, and read back as what they were."""
+"""Workloads in Batsim 5's format: written as 5.0.0-rc2 reads them, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPREAD = "DefinedAmountsSpreadUniformly"
 
 
 def profile5(profile: dict[str, Any], *sizes: int) -> dict[str, Any]:
-    """Say one profile in Batsim 5's words, with its extra data as an object."""
+    """Convert one profile to Batsim 5's format, with its extra data as an object."""
     content = workload({"inner": DELAY["d"], "p": profile}, sizes=sizes)
     made = batsim5.to_batsim5(content).profiles["p"]
     return made | ({"extra_data": json.loads(made["extra_data"])} if "extra_data" in made else {})
@@ -88,7 +88,7 @@ def content5(*jobs: dict[str, Any], **profiles: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_profiles_in_batsim_5s_words(profile: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_profiles_are_converted_to_batsim_5(profile: dict[str, Any], expected: dict[str, Any]) -> None:
     assert profile5(profile, 2) == expected
 
 
@@ -102,7 +102,7 @@ def test_jobs_have_batsims_fields_and_one_text_for_the_others() -> None:
     )
 
 
-def test_no_walltime_is_no_field() -> None:
+def test_a_job_without_walltime_has_no_walltime_field() -> None:
     assert job5(walltime=-1) == job(extra_data='{"walltime": -1}')
 
 
@@ -113,13 +113,13 @@ def test_a_number_too_large_for_batsims_ids_becomes_a_text() -> None:
 # ------------------------------------------------------------------------------------------------------------- amounts
 
 
-def test_a_spread_communication_is_what_it_was_on_each_pair() -> None:
+def test_total_communication_is_converted_per_pair_of_hosts() -> None:
     """Batsim 4 sends com / n from each to each, Batsim 5 com / (n * (n - 1))."""
     total = {"type": "parallel_homogeneous_total", "cpu": 1e9, "com": 12}
     made = profile5(total, 4)
     assert made["com"] / (4 * 3) == 12 / 4
     assert made["extra_data"] == {"com": 12}
-    assert profile5(total, 1, 4) == made  # who is alone sends nothing
+    assert profile5(total, 1, 4) == made  # a single host sends nothing
     assert profile5(total, 2) == {
         "type": "ParallelTaskHomogeneousProfile",
         "cpu": 1e9,
@@ -129,7 +129,7 @@ def test_a_spread_communication_is_what_it_was_on_each_pair() -> None:
     assert profile5(total)["com"] == profile5(total, 1)["com"] == 12
 
 
-def test_what_is_read_and_written_is_said_so_that_batsim_5_takes_both() -> None:
+def test_storage_profiles_keep_different_amounts_read_and_written() -> None:
     """Its 5.0.0-rc2 writes as much as it reads unless amounts are spread over the processors."""
     pfs = {"type": "parallel_homogeneous_pfs", "bytes_to_read": 5, "host": "nfs"}
     assert profile5(pfs, 3) == {
@@ -210,7 +210,7 @@ def test_an_amount_that_is_too_large_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("kind", ["smpi", "usage_trace"])
-def test_ranks_go_one_after_the_other_or_not_at_all(kind: str) -> None:
+def test_rank_mappings_are_accepted_only_in_round_robin_order(kind: str) -> None:
     profiles = {"d": {"type": kind, "trace": "t"}, "c": {"type": "composed", "seq": ["d"]}}
     for ranks in ([0, 1, 0, 1], []):
         kept = job(smpi_ranks_to_hosts_mapping=ranks)
@@ -230,21 +230,21 @@ def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
     if not recorded:
         pytest.skip("no recordings of Batsim 5")
     for file in recorded:
-        said = json.loads(file.read_text())
+        result = json.loads(file.read_text())
         found = batsim4.read(file)
-        delays = {name: one["delay"] for name, one in said["profiles"].items() if one["type"] == "DelayProfile"}
+        delays = {name: one["delay"] for name, one in result["profiles"].items() if one["type"] == "DelayProfile"}
         assert delays == {name: one["delay"] for name, one in found.profiles.items() if one["type"] == "delay"}
-        assert found.jobs == said["jobs"]
+        assert found.jobs == result["jobs"]
         made = batsim5.to_batsim5(found)
-        if file.parent.name != "features-reject":  # where fields stand beside Batsim's own, which does not forward them
-            assert made.jobs == said["jobs"]
-            assert made.profiles == said["profiles"]
+        if file.parent.name != "features-reject":  # with fields beside Batsim's own, which it does not forward
+            assert made.jobs == result["jobs"]
+            assert made.profiles == result["profiles"]
         batsim4.write(made, tmp_path / "again.json")
         again = batsim4.read(tmp_path / "again.json")
         assert (again.jobs, again.profiles, again.n_procs) == (found.jobs, found.profiles, found.n_procs)
 
 
-def test_the_version_of_a_file_is_known(tmp_path: Path) -> None:
+def test_the_version_of_a_file_is_detected(tmp_path: Path) -> None:
     found = read(tmp_path, content5(job(), d={"type": "DelayProfile", "delay": 5}))
     assert found.batsim == 5
     batsim4.write(found, tmp_path / "w4.json")
@@ -289,14 +289,14 @@ def test_extra_data_is_expanded(tmp_path: Path) -> None:
         r'{"a": "\ud83d"}',
     ],
 )
-def test_other_extra_data_stays_in_one_piece(extra: Any, tmp_path: Path) -> None:
+def test_extra_data_that_is_not_an_object_is_kept_unchanged(extra: Any, tmp_path: Path) -> None:
     content = content5(job(extra_data=extra), d={"type": "DelayProfile", "delay": 5})
     found = read(tmp_path, content)
     assert found.jobs == [job(extra_data=extra)]
     assert batsim5.to_batsim5(found).jobs == content["jobs"]
 
 
-def test_extra_data_does_not_say_again_what_batsim_reads(tmp_path: Path) -> None:
+def test_extra_data_does_not_repeat_fields_of_batsim(tmp_path: Path) -> None:
     found = read(
         tmp_path,
         content5(
@@ -341,7 +341,7 @@ def test_amounts_of_another_writer_are_divided(tmp_path: Path) -> None:
 
 
 def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path) -> None:
-    """Batsim 4 has no profile that does this; every command that does not write one for it may go on."""
+    """Batsim 4 has no profile that does this; only commands that write a file for Batsim 4 fail."""
     spread = {"type": "ParallelTaskHomogeneousProfile", "cpu": 8, "com": 12, "generation_strategy": SPREAD}
     content = content5(job(profile="t", res=4), job(id="b", profile="t", res=3), t=spread)
     found = read(tmp_path, content)

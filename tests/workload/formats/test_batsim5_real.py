@@ -1,4 +1,4 @@
-"""Workloads and events in Batsim 5's words beside a real one: it reads them, and jobs do what they do in Batsim 4."""
+"""Workloads and events in Batsim 5's format with a real Batsim 5: jobs run as in Batsim 4."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def test_a_usage_trace_is_found_and_replayed(place: Path) -> None:
 def test_fields_arrive_as_they_were_written(place: Path) -> None:
     fields = {"walltime": -1, "user": 'é\0"\\', "deadline": 5.25, "moldable": {"limit": 2}}
     content = batsim5.to_batsim5(workload(PARTS["d"], 1, **fields))
-    told = run5(place, content).of("JobSubmittedEvent")[0]["job"]
-    assert told["extra_data"] == content.jobs[0]["extra_data"]
-    assert json.loads(told["extra_data"]) == fields
-    assert told.get("walltime") is None
+    job = run5(place, content).of("JobSubmittedEvent")[0]["job"]
+    assert job["extra_data"] == content.jobs[0]["extra_data"]
+    assert json.loads(job["extra_data"]) == fields
+    assert job.get("walltime") is None
 
 
 def test_a_transfer_between_storages_ends_batsim_5(place: Path) -> None:
@@ -119,15 +119,15 @@ def test_a_transfer_between_storages_ends_batsim_5(place: Path) -> None:
         assert done.exit_code in exit_codes, done.errors
 
 
-def test_batsim_5_writes_as_much_as_it_reads(place: Path) -> None:
-    """So amounts that differ are spread: this one, said as it was, would write nothing."""
+def test_batsim_5_writes_the_same_amount_as_it_reads(place: Path) -> None:
+    """So different amounts are spread: without that this one would write nothing."""
     content = workload({"type": "delay", "delay": 1}, 1)
     kind = "ParallelTaskOnStorageHomogeneousProfile"
     content.profiles = {"p": {"type": kind, "bytes_to_write": 4e8, "storage": "nfs0"}}
     assert float(run5(place, content).jobs["a"]["execution_time"]) < 0.001
 
 
-def test_events_arrive_in_order_with_all_they_say(place: Path) -> None:
+def test_events_arrive_in_order_with_all_fields(place: Path) -> None:
     events: list[dict[str, Any]] = [
         {"timestamp": 2.5, "type": "alarm", "é": [1]},
         {"timestamp": 5, "type": "machine_unavailable", "resources": "0-3"},
@@ -136,15 +136,15 @@ def test_events_arrive_in_order_with_all_they_say(place: Path) -> None:
     made = [external_events.to_batsim5(event) for event in events]
     (place / "e.txt").write_text("".join(f"{json.dumps(event)}\n" for event in made))
     content = batsim5.to_batsim5(workload({"type": "delay", "delay": 9}, 1))
-    told = run5(place, content, "--ee", "e.txt").of("ExternalEventOccurredEvent")
-    assert [json.loads(one["external_event"]["data"]) for one in told] == events
+    received = run5(place, content, "--ee", "e.txt").of("ExternalEventOccurredEvent")
+    assert [json.loads(one["external_event"]["data"]) for one in received] == events
 
 
 def test_events_of_one_instant_have_ids_by_which_they_can_be_put_in_order(place: Path) -> None:
     made = [{"type": "generic", "timestamp": 1, "data": str(i)} for i in range(40)]
     (place / "e.txt").write_text("".join(f"{json.dumps(event)}\n" for event in made))
     content = batsim5.to_batsim5(workload({"type": "delay", "delay": 9}, 1))
-    told = run5(place, content, "--ee", "e.txt").of("ExternalEventOccurredEvent")
-    assert {one["id"].partition("!")[2]: one["external_event"]["data"] for one in told} == {
+    events = run5(place, content, "--ee", "e.txt").of("ExternalEventOccurredEvent")
+    assert {one["id"].partition("!")[2]: one["external_event"]["data"] for one in events} == {
         str(i): str(i) for i in range(40)
     }

@@ -1,4 +1,4 @@
-"""Whole workloads in Batsim 5's words: drawn ones come back as they were, and what the command makes of them."""
+"""Complete workloads in Batsim 5's format: random ones are unchanged after reading, and the command converts them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 
 @given(workloads())
-def test_a_workload_comes_back_as_it_was(before: Workload) -> None:
+def test_a_workload_is_unchanged_after_conversion_and_back(before: Workload) -> None:
     made = batsim5.to_batsim5(before)
     text = batsim4.text_of(made)
     content = json.loads(text)
@@ -93,10 +93,10 @@ def test_a_scheduler_gets_the_fields_of_the_file(before: Workload) -> None:
     """Batsim 5 passes on its own members and `extra_data`, of which the protocol makes fields again."""
     content = json.loads(batsim4.text_of(batsim5.to_batsim5(before)))
     for one, ours in zip(content["jobs"], before.jobs, strict=True):
-        told = {"resource_request": one["res"], "walltime": one.get("walltime"), "profile_id": f"w0!{one['profile']}"}
-        told["extra_data"] = one.get("extra_data", "")
+        fields = {"resource_request": one["res"], "walltime": one.get("walltime"), "profile_id": f"w0!{one['profile']}"}
+        fields["extra_data"] = one.get("extra_data", "")
         if "extra_data" not in ours:  # one of the user's own may come as another text
-            assert read_job(f"w0!{one['id']}", Members(told, "job"), one["subtime"]) == {
+            assert read_job(f"w0!{one['id']}", Members(fields, "job"), one["subtime"]) == {
                 **ours,
                 "id": f"w0!{ours['id']}",
             }
@@ -134,7 +134,7 @@ def test_convert_writes_batsim_5s_format_and_simulate_runs_it_the_same(tmp_path:
         assert done.returncode == 0, done.stderr
 
 
-def test_convert_tells_what_it_changed_and_what_it_cannot(tmp_path: Path) -> None:
+def test_convert_reports_what_it_changed_and_what_it_cannot_convert(tmp_path: Path) -> None:
     total = {"type": "parallel_homogeneous_total", "cpu": 8e9, "com": 4}
     batsim4.write(workload({"t": total}, sizes=(4,)), tmp_path / "w.json")
     done = run_cli("workload", "convert", "w.json", "w5.json", "--for", "batsim5", cwd=tmp_path)

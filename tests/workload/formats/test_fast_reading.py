@@ -1,4 +1,4 @@
-"""Fast ways of reading and their careful twins: what one gives the other gives, and only the careful one complains."""
+"""Fast reading equals careful reading, and only careful reading reports errors."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _SPACES = [" ", "  ", "\t", " \r", "\x0b", "\x0c"]
 
 @st.composite
 def _fields(draw: st.DrawFn) -> str:
-    """A line of fields: mostly 18, mostly numbers, with names where the format has labels, and one odd word or none."""
+    """A line of fields: mostly 18, mostly numbers, with names where the format has labels, at most one unusual."""
     n = draw(st.sampled_from([18] * 16 + [17, 19, 6, 12, 37, 1]))
-    words = [
+    fields = [
         draw(st.sampled_from(_NUMBERS if index not in (11, 12, 13, 14, 15) else [*_NUMBERS, "ann", "a_b", "Umeå"]))
         for index in range(n)
     ]
     if draw(st.integers(0, 3)) == 0:
-        words[draw(st.integers(0, n - 1))] = draw(st.sampled_from(_ODD))
+        fields[draw(st.integers(0, n - 1))] = draw(st.sampled_from(_ODD))
     between = draw(st.sampled_from(_SPACES))
-    return draw(st.sampled_from(["", "", "", " "])) + between.join(words)
+    return draw(st.sampled_from(["", "", "", " "])) + between.join(fields)
 
 
 _LINES = st.one_of(
@@ -54,7 +54,7 @@ def _state(trace: SwfTrace) -> Any:
 
 
 def _taken(way: str, chunk: bytes, n_before: int, *, lenient: bool) -> Any:
-    """Read a chunk one way; give how many lines it had and what was kept of it, or what was said against it."""
+    """Read a chunk in one way; return the number of lines and the kept fields, or the error."""
     trace = SwfTrace("log.swf")
     reader = swf_reader._Reader(trace, lenient=lenient)
     try:
@@ -65,7 +65,7 @@ def _taken(way: str, chunk: bytes, n_before: int, *, lenient: bool) -> Any:
 
 @given(_CHUNKS, st.booleans())
 @examples(400)
-def test_lines_at_once_and_one_by_one(drawn: tuple[list[str], str, bool, int], lenient: bool) -> None:
+def test_fast_and_careful_reading_of_lines_are_equal(drawn: tuple[list[str], str, bool, int], lenient: bool) -> None:
     lines, end, ends_with_line, n_before = drawn
     chunk = (end.join(lines) + end * ends_with_line).encode()
     carefully = _taken("take_carefully", chunk, n_before, lenient=lenient)
@@ -77,8 +77,8 @@ def test_lines_at_once_and_one_by_one(drawn: tuple[list[str], str, bool, int], l
         assert (n, kept) == carefully
 
 
-def test_lines_of_jobs_are_taken_at_once() -> None:
-    """The fast way is gone where it can be: with names, points, tabs, either line end, and none at the last line."""
+def test_lines_of_jobs_are_read_by_the_fast_path() -> None:
+    """The fast path is used if possible: with names, points, tabs, both line ends, and none at the last line."""
     chunk = "\r\n".join([line(1, user="a_b"), line(2, "1.5").replace(" ", "\t"), line("3.0")]).encode()
     n, kept = _taken("take_jobs", chunk, 5, lenient=False)
     assert n == 3
@@ -88,19 +88,19 @@ def test_lines_of_jobs_are_taken_at_once() -> None:
 
 
 def test_lines_that_only_together_have_the_fields_of_jobs() -> None:
-    """The ends of lines are where those of jobs would be, or where a name may be: nobody is to be fooled by that."""
-    words = line().split()
-    for lines, told in (
-        ([words[:12], [*words[12:], *words]], "line 1: expected at least 18 fields, found 12"),
-        ([[*words, ";", *words[:11]], words[12:]], "line 2: expected at least 18 fields, found 6"),
+    """The lines end where jobs could end, or where a name may be: they must not be taken for jobs."""
+    fields = line().split()
+    for lines, text in (
+        ([fields[:12], [*fields[12:], *fields]], "line 1: expected at least 18 fields, found 12"),
+        ([[*fields, ";", *fields[:11]], fields[12:]], "line 2: expected at least 18 fields, found 6"),
     ):
         chunk = b"".join(f"{' '.join(row)}\n".encode() for row in lines)
         assert _taken("take_jobs", chunk, 0, lenient=False)[0] is None
-        assert _taken("take", chunk, 0, lenient=False) == f"log.swf: {told}"
+        assert _taken("take", chunk, 0, lenient=False) == f"log.swf: {text}"
 
 
 @pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "1e999", "9007199254740992", "-9007199254740992", "1_0", "x"])
-def test_no_odd_number_is_taken_at_once(odd: str) -> None:
+def test_unusual_numbers_are_not_read_by_the_fast_path(odd: str) -> None:
     for place in range(3):
         lines = [line(run=odd if place == k else k) for k in range(3)]
         assert _taken("take_jobs", "\n".join(lines).encode(), 0, lenient=False)[0] is None
@@ -108,7 +108,7 @@ def test_no_odd_number_is_taken_at_once(odd: str) -> None:
 
 @given(st.lists(st.one_of(st.integers(-3, 3).map(float), st.floats())))
 @examples(200)
-def test_plain_values_at_once_and_one_by_one(values: list[float]) -> None:
+def test_fast_and_careful_reading_of_values_are_equal(values: list[float]) -> None:
     assert list(map(repr, plains(values))) == [repr(plain(value)) for value in values]
 
 
@@ -162,7 +162,7 @@ def _parsed(text: bytes) -> str:
 
 @given(_VALUES, st.booleans(), st.sampled_from([None, 1]))
 @examples(300)
-def test_json_at_once_and_carefully(value: Any, ascii_only: bool, indent: int | None) -> None:
+def test_fast_and_careful_reading_of_json_are_equal(value: Any, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
     found = batsim4.parse_fast(text)
     assert found is None or repr(found) == _parsed(text)
@@ -170,7 +170,7 @@ def test_json_at_once_and_carefully(value: Any, ascii_only: bool, indent: int | 
 
 @given(_SPOILED, _VALUES, st.booleans())
 @examples(200)
-def test_odd_json_is_left_to_the_careful_way(odd: str, value: Any, first: bool) -> None:
+def test_unusual_json_is_left_to_careful_reading(odd: str, value: Any, first: bool) -> None:
     parts = [odd, json.dumps(value)] if first else [json.dumps(value), odd]
     text = f"[{', '.join(parts)}]".encode()
     found = batsim4.parse_fast(text)
@@ -188,7 +188,7 @@ def test_numbers_are_read_to_the_last_bit(whole: str, part: str, power: int) -> 
     assert repr(batsim4.parse_fast(text)) in (repr(float(text)), "None")
 
 
-def test_a_usual_workload_is_read_at_once(tmp_path: Path) -> None:
+def test_a_usual_workload_is_read_by_the_fast_path(tmp_path: Path) -> None:
     text = (
         '{"nb_res": 4, "note": "a: b", "jobs": [{"id": 1, "subtime": 0.5, "res": 1, "profile": "ü"}],\n'
         ' "profiles": {"ü": {"type": "delay", "delay": 5}}}'
@@ -201,7 +201,7 @@ def test_a_usual_workload_is_read_at_once(tmp_path: Path) -> None:
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.lists(st.integers(0, 9), max_size=3))
 @examples(50)
-def test_jobs_counted_at_once_and_one_by_one(places: list[int], before: list[int]) -> None:
+def test_fast_and_careful_counts_of_jobs_are_equal(places: list[int], before: list[int]) -> None:
     at_once, one_by_one = Report(), Report()
     for report in (at_once, one_by_one):
         for place in before:

@@ -1,4 +1,4 @@
-"""Packed files that unpack to more than any log does."""
+"""Compressed files that unpack to more than any log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_decompression_bomb_is_rejected_before_unpacking(tmp_path: Path) -> No
         assert f"{path}: the data decompresses to more than 200 times its size" in done.stderr
 
 
-def test_no_more_than_the_limit_is_ever_held() -> None:
+def test_memory_for_unpacking_is_limited() -> None:
     packed = gzip.compress(bytes(2_000_000))
     content = gzip.GzipFile(fileobj=io.BytesIO(packed))
     with pytest.raises(InputError):
@@ -40,7 +40,7 @@ def test_no_more_than_the_limit_is_ever_held() -> None:
     assert content.tell() <= 1_000_000
 
 
-def test_what_is_within_the_limit_is_unpacked_as_it_was(tmp_path: Path) -> None:
+def test_files_within_the_limit_are_unpacked_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "packed.gz"
     text = b"".join(b"%d " % (n * n * n) for n in range(200_000))
     path.write_bytes(gzip.compress(text))
@@ -71,7 +71,7 @@ def test_a_decompression_bomb_from_a_pipe_is_rejected(tmp_path: Path, *, is_bomb
     assert not writing.is_alive()
 
 
-def test_compressed_files_are_known_by_their_start(tmp_path: Path) -> None:
+def test_compressed_files_are_detected_by_their_first_bytes(tmp_path: Path) -> None:
     text = b'{"nb_res": 1, "jobs": [], "profiles": {}}'
     for content, compressed in (
         (text, False),

@@ -1,4 +1,4 @@
-"""Odd logs: several partitions, no waits, byte order marks, no word of the machine, and no requests."""
+"""Unusual logs: several partitions, no waits, byte order marks, no machine size, and no requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_partition_and_application_are_kept(tmp_path: Path) -> None:
     ]
 
 
-def test_a_log_is_cut_by_partitions(tmp_path: Path) -> None:
+def test_a_log_can_be_limited_to_partitions(tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("workload", "convert", "log.swf", "w.json", "--partition", "1", "--partition", "gpu", cwd=tmp_path)
     assert done.stdout.splitlines() == [
@@ -71,8 +71,8 @@ def test_a_partition_that_is_not_there(tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("workload", "convert", "log.swf", "w.json", "--partition", "3", cwd=tmp_path)
     assert done.returncode == 2
-    said = "log.swf: partition '3': expected a partition of the log: 1 (2 jobs), 2 (1 job), gpu (1 job)"
-    assert said in done.stderr
+    message = "log.swf: partition '3': expected a partition of the log: 1 (2 jobs), 2 (1 job), gpu (1 job)"
+    assert message in done.stderr
     run_cli("workload", "convert", "log.swf", "w.json", cwd=tmp_path)
     done = run_cli("workload", "convert", "w.json", "v.json", "--partition", "3", cwd=tmp_path)
     assert (done.returncode, "partition '3': expected a partition of the jobs: 1, 2, gpu" in done.stderr) == (2, True)
@@ -115,7 +115,7 @@ def test_weeks_of_a_partition(tmp_path: Path) -> None:
     ]
 
 
-def test_lint_tells_several_partitions(tmp_path: Path) -> None:
+def test_lint_notes_several_partitions(tmp_path: Path) -> None:
     found = lint(log(tmp_path, *LOG)).findings["jobs of 3 partitions, the largest 1"]
     assert (found.level, found.remedy) == ("note", "all are taken (or --partition P)")
     assert not any("partitions" in what for what in lint(log(tmp_path, LOG[0], LOG[2])).findings)
@@ -129,11 +129,14 @@ def test_without_waits_the_utilisation_of_weeks_is_unknown(tmp_path: Path) -> No
     with pytest.raises(InputError, match="the log has no waits"):
         busy_weeks(weeks)
     done = run_cli(*["workload", "convert", "log.swf", "w.json", "--week", "2"], cwd=tmp_path)
-    assert done.stdout.splitlines()[0] == "week 2 of 3"
-    assert json.loads((tmp_path / "w.json").read_text())["week"] == {"number": 2}
+    assert done.stdout.splitlines()[0] == "week 2 of 3: offered load 100.0%"
+    assert json.loads((tmp_path / "w.json").read_text())["week"] == {"number": 2, "offered_load": 1.0}
     done = run_cli(*["workload", "convert", "log.swf", "w.json", "--weeks"], cwd=tmp_path)
     assert done.returncode == 2
-    assert "--weeks: log.swf: the log has no waits (field 3 is -1 for all jobs)" in done.stderr
+    assert (
+        "log.swf: the log has no waits, so the utilisation of its weeks is unknown; choose weeks by their offered"
+        in done.stderr
+    )
     assert "logged utilisation" not in run_cli("workload", "stats", "log.swf", cwd=tmp_path).stdout
 
 
@@ -156,7 +159,7 @@ def test_counts_in_headers(text: str, count: int | None, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("header", ["; MaxProcs: 8\n", ""])
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_byte_order_mark_is_no_field(header: str, packed: bool, tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_a_field(header: str, packed: bool, tmp_path: Path) -> None:
     plain = read_swf(log(tmp_path, line(7, 3), line(8, 4), header=header))
     content = MARK + (tmp_path / "log.swf").read_bytes()
     (tmp_path / "log.swf").write_bytes(gzip.compress(content) if packed else content)
@@ -185,7 +188,7 @@ def test_a_byte_order_mark_in_all_that_is_read(tmp_path: Path) -> None:
     assert run_cli("compare", "a_summary.json", "a_summary.json", cwd=tmp_path).returncode == 0
 
 
-def test_a_log_that_does_not_tell_its_machine_claims_none(tmp_path: Path) -> None:
+def test_a_log_without_a_machine_size_gives_no_size_warning(tmp_path: Path) -> None:
     log(tmp_path, line(1, allocated=2), line(2, 5, allocated=16), header="")
     done = run_cli("simulate", "--procs", "200", "-w", "log.swf", "--policy", "easy", cwd=tmp_path)
     assert done.returncode == 0
@@ -228,7 +231,7 @@ def test_jobs_that_will_be_rejected_for_want_of_a_request(
 ) -> None:
     """The advice is an option that the policy has: with a number for SECONDS it can be given."""
     log(tmp_path, line(1, requested_s=90), line(2, 1), line(3, 2))
-    given = [word for option in options for word in ("-o", option)]
+    given = [text for option in options for text in ("-o", option)]
     args = ["--procs", "8", "-w", "log.swf", "--policy", policy, *given]
     done = run_cli("simulate", *args, "--walltimes", "requested-strict", cwd=tmp_path)
     if name is None:
@@ -248,15 +251,15 @@ def test_jobs_that_will_be_rejected_for_want_of_a_request(
 
 
 def test_a_run_has_its_machine_and_notes_count_no_jobs(tmp_path: Path) -> None:
-    """A run says how large its machine is, and what is about a whole log is no number of jobs."""
+    """A run has the size of its machine, and notes on a whole log are not counted as jobs."""
     log(tmp_path, *LOG)
     args = ("simulate", "--procs", "6", "-w", "log.swf", "--policy", "easy")
     done = run_cli(*args, "--partition", "1", "--partition", "gpu", cwd=tmp_path)
     assert "--procs N" not in done.stderr
     assert "log.swf: 2 jobs: of another partition: dropped\n" in done.stderr
     (tmp_path / "log.swf").write_text((tmp_path / "log.swf").read_text().replace("MaxProcs", "MaxNodes"))
-    said = run_cli(*args, cwd=tmp_path).stderr
-    assert "log.swf: no MaxProcs in the header: the machine has its MaxNodes, 8 processors\n" in said
+    errors = run_cli(*args, cwd=tmp_path).stderr
+    assert "log.swf: no MaxProcs in the header: the machine has its MaxNodes, 8 processors\n" in errors
     one = run_cli(*args, "--max-jobs", "1", cwd=tmp_path).stderr
     assert "log.swf: 1 job: no requested time" in one
     assert "1 jobs" not in one

@@ -1,4 +1,4 @@
-"""Public sets of traces, in small files with values of our own."""
+"""Public sets of traces, in small files with our own values."""
 
 from __future__ import annotations
 
@@ -107,6 +107,8 @@ def test_another_name_is_an_error_with_the_missing_columns(tmp_path: Path) -> No
     file = tables.one_of("helios", tmp_path)
     done = run_cli("workload", "lint", str(file), "--format", "alcf")
     assert (done.returncode, "the mapping alcf" in done.stderr, "expected submit" in done.stderr) == (2, True, True)
+    assert "the set has columns such as QUEUED_TIMESTAMP" in done.stderr
+    assert "the table has job_id, user, vc" in done.stderr
 
 
 def test_mappings_of_sets_are_complete() -> None:
@@ -164,7 +166,7 @@ def test_python_and_campaigns_read_tables(tmp_path: Path) -> None:
 
 
 def test_the_real_logs() -> None:
-    """Figures of the logs at hand: jobs, sizes and use beyond the machine."""
+    """Figures of the available logs: jobs, sizes and use beyond the machine."""
     mira = load(real("ALCF-Mira-2018.csv.gz"), n_procs=49_152)
     assert (len(mira.jobs), max(job["res"] for job in mira.jobs)) == (22_508, 49_152)
     found = lint(real("ALCF-Mira-2018.csv.gz"), 49_152)

@@ -125,8 +125,8 @@ def test_what_is_written_is_read_again_and_is_the_same_each_time(tmp_path: Path)
     assert not [job for job in load(file, walltimes="none").jobs if "walltime" in job or "estimate" in job]
 
 
-def test_what_was_over_has_a_second_left(tmp_path: Path) -> None:
-    """By its run time, by its walltime, by both, exactly at time 0; and one with a second left by itself."""
+def test_jobs_that_ended_before_time_0_run_for_one_second(tmp_path: Path) -> None:
+    """By its run time, by its walltime, by both, exactly at time 0; and one that has a second left anyway."""
     rows = [(50, 900), (900, 50), (50, 50), (100, 100), (101, 101), (50, -1)]
     lines = [rackham_line(k, 5, run, wall, kind=-2, started=900) for k, (run, wall) in enumerate(rows, 1)]
     workload, report = made(tmp_path, *lines, rackham_line(9, 1000))

@@ -1,4 +1,4 @@
-"""Files of the Rackham format as commands and campaigns take them, what lint says of them, and real ones."""
+"""Files of the Rackham format in commands and campaigns, their findings in lint, and real files."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ def test_convert(tmp_path: Path) -> None:
         ("--run-times", "cut"),
     ],
 )
-def test_convert_refuses_what_is_for_swf_alone(tmp_path: Path, option: tuple[str, ...]) -> None:
+def test_convert_rejects_options_for_swf_only(tmp_path: Path, option: tuple[str, ...]) -> None:
     file = rackham_file(tmp_path, *ONE_OF_EACH)
     done = run_cli("workload", "convert", file, tmp_path / "w.json", *option)
-    said = f"pybatsched: {option[0]}: expected a log in SWF, found a file of the Rackham format, {file}\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    message = f"pybatsched: {option[0]}: expected a log in SWF, found a file of the Rackham format, {file}\n"
+    assert (done.returncode, done.stderr) == (2, message)
     assert not (tmp_path / "w.json").exists()
 
 
@@ -125,9 +125,9 @@ def test_a_campaign_takes_it(tmp_path: Path) -> None:
     assert (plain.n_procs, prepared(procs=40).n_procs) == (9720, 40)
     exact = json.loads(Path(prepared(walltimes="exact", max_jobs=2).path).read_text())
     assert [(job["walltime"], job["estimate"]) for job in exact["jobs"]] == [(501, 500), (251, 250)]
-    for more, told in (({"weeks": {}}, "weeks"), ({"memory_unit": "KB"}, "memory_unit")):
+    for more, text in (({"weeks": {}}, "weeks"), ({"memory_unit": "KB"}, "memory_unit")):
         with pytest.raises(
-            InputError, match=f"^workload day: {told}: expected a log in SWF, found a file of the Rackham"
+            InputError, match=f"^workload day: {text}: expected a log in SWF, found a file of the Rackham"
         ):
             prepared(**more)
     rackham_file(tmp_path, *ONE_OF_EACH[:-1])
@@ -137,7 +137,7 @@ def test_a_campaign_takes_it(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------------- lint
 
 
-def test_nothing_odd(tmp_path: Path) -> None:
+def test_lint_of_a_clean_file_has_no_findings(tmp_path: Path) -> None:
     found = lint(rackham_file(tmp_path, *ONE_OF_EACH[:-1]))
     assert (found.format, found.n_jobs, found.n_procs, found.findings) == ("Rackham", 4, 9720, {})
 
@@ -178,7 +178,7 @@ def test_nothing_odd(tmp_path: Path) -> None:
         ([rackham_line(1), "{ id: x }"], {"bad line: field subtime: expected on every line": [2]}, {}),
     ],
 )
-def test_what_is_odd(tmp_path: Path, lines: list[str], odd: dict[str, Any], notes: dict[str, Any]) -> None:
+def test_lint_finds_unusual_lines(tmp_path: Path, lines: list[str], odd: dict[str, Any], notes: dict[str, Any]) -> None:
     found = lint(rackham_file(tmp_path, *lines))
     by_level: dict[str, dict[str, Any]] = {"odd": {}, "note": {}}
     for finding in found.findings.values():
@@ -195,7 +195,7 @@ def test_instants_whose_jobs_are_not_in_the_order_of_their_ids(tmp_path: Path) -
     assert (finding.level, finding.count, finding.places) == ("note", 2, [1, 4])
 
 
-def test_the_node_list_of_the_study_is_no_workload(tmp_path: Path) -> None:
+def test_the_node_list_of_the_study_is_rejected_as_a_workload(tmp_path: Path) -> None:
     file = rackham_file(tmp_path, "{ id: 0 memory: 128 bandwidth: 0.1 core: 20 }")
     with pytest.raises(InputError, match=r"line 1: expected no fields but .* format; no line of the file is a job"):
         lint(file)

@@ -49,8 +49,8 @@ def test_formats_are_detected_by_the_start_of_a_file(tmp_path: Path, content: st
 
 
 def test_fields_may_come_in_any_order_and_without_blanks_at_the_braces(tmp_path: Path) -> None:
-    words = rackham_line(3, kind=1).strip("{} ").split()
-    pairs = [f"{name} {value}" for name, value in zip(words[::2], words[1::2], strict=True)]
+    parts = rackham_line(3, kind=1).strip("{} ").split()
+    pairs = [f"{name} {value}" for name, value in zip(parts[::2], parts[1::2], strict=True)]
     file = rackham_file(tmp_path, "\ufeff" + rackham_line(3, kind=1), "{" + "\t".join(reversed(pairs)) + "}")
     first, second = read_rackham(file).jobs
     assert first[:-1] == second[:-1]
@@ -60,7 +60,7 @@ HUGE = "9" * 5000
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         (rackham_line()[:-1], "expected a } at the end of the line, found"),
         (rackham_line()[:60], "expected a } at the end of the line, found"),
@@ -99,22 +99,22 @@ HUGE = "9" * 5000
     ],
     ids=lambda text: text[-50:],
 )
-def test_a_bad_line_is_reported_with_file_line_and_field_or_skipped(tmp_path: Path, bad: str, told: str) -> None:
+def test_a_bad_line_is_reported_with_file_line_and_field_or_skipped(tmp_path: Path, bad: str, message: str) -> None:
     file = rackham_file(tmp_path, rackham_line(1), bad, rackham_line(2, 5), bad)
     with pytest.raises(InputError) as caught:
         read_rackham(file)
-    assert str(caught.value).startswith(f"{file}: line 2: {told}")
+    assert str(caught.value).startswith(f"{file}: line 2: {message}")
     trace = read_rackham(file, lenient=True)
     assert [job.number for job in trace.jobs] == [1, 2]
     workload, report = to_workload(trace)
     ((rule, count),) = [(rule, found) for rule, found in counts(report).items() if rule.startswith("bad line")]
-    assert told.startswith(rule.removeprefix("bad line, ").removesuffix(": dropped"))
+    assert message.startswith(rule.removeprefix("bad line, ").removesuffix(": dropped"))
     assert (count, report.n_read, report.n_kept, report.n_dropped) == ((2, [2, 4]), 4, 2, 2)
     assert len(workload.jobs) == 2
 
 
 @given(st.text(max_size=60))
-def test_whatever_stands_there_is_a_job_or_an_error_with_its_line(tmp_path_factory: Any, text: str) -> None:
+def test_any_broken_line_is_an_error_with_its_number(tmp_path_factory: Any, text: str) -> None:
     file = tmp_path_factory.mktemp("any") / "w"
     file.write_bytes(b"{ id: 1 " + text.encode("utf-8", "replace"))
     with pytest.raises(InputError, match=f"^{file}: line [0-9]+: "):

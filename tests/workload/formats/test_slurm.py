@@ -86,9 +86,9 @@ def test_sizes_in_cores_nodes_or_gpus(tmp_path: Path, size_in: job_log.SizeIn, s
 
 
 def test_jobs_without_gpus_are_dropped_if_sizes_are_in_gpus(tmp_path: Path) -> None:
-    jobs, told = converted(tmp_path, sacct_line("1", AllocTRES="cpu=1,gres/gpu=2"), sacct_line("2"), size_in="gpus")
+    jobs, report = converted(tmp_path, sacct_line("1", AllocTRES="cpu=1,gres/gpu=2"), sacct_line("2"), size_in="gpus")
     assert [job["id"] for job in jobs] == ["1"]
-    assert told["no gpus in the log: dropped"] == (1, [3])
+    assert report["no gpus in the log: dropped"] == (1, [3])
     with pytest.raises(InputError, match="expected sizes in gpus, found none; the log has sizes in cores and nodes"):
         converted(tmp_path, sacct_line("2"), size_in="gpus")
 
@@ -120,7 +120,7 @@ def test_jobs_that_ran_are_kept_whatever_their_end(tmp_path: Path, state: str, s
 
 def test_jobs_that_did_not_run_are_dropped_and_counted(tmp_path: Path) -> None:
     never: dict[str, Any] = {"Start": "None", "End": str(SACCT_ZERO + 9), "Elapsed": "00:00:00", "NCPUS": "0"}
-    jobs, told = converted(
+    jobs, report = converted(
         tmp_path,
         sacct_line("1"),
         sacct_line("2", State="CANCELLED by 7", **never),
@@ -131,7 +131,7 @@ def test_jobs_that_did_not_run_are_dropped_and_counted(tmp_path: Path) -> None:
         sacct_line("7", run=0),
     )
     assert [job["id"] for job in jobs] == ["1"]
-    dropped = {rule: places for rule, (_, places) in told.items() if rule.endswith(": dropped")}
+    dropped = {rule: places for rule, (_, places) in report.items() if rule.endswith(": dropped")}
     assert dropped == {
         job_log.CANCELLED: [3, 4],
         job_log.NOT_STARTED: [5],
@@ -149,28 +149,30 @@ def test_ids_have_leading_zeros_so_that_they_sort_by_number(tmp_path: Path) -> N
 
 def test_attempts_of_a_requeued_job_are_jobs(tmp_path: Path) -> None:
     lines = (sacct_line("1", 0, State="NODE_FAIL"), sacct_line("2", 5), sacct_line("1", 70), sacct_line("1", 140))
-    jobs, told = converted(tmp_path, *lines)
+    jobs, report = converted(tmp_path, *lines)
     assert [(job["id"], job.get("attempt")) for job in jobs] == [("1", 1), ("2", None), ("1-2", 2), ("1-3", 3)]
-    assert told[job_log.ATTEMPT] == (2, [4, 5])
+    assert report[job_log.ATTEMPT] == (2, [4, 5])
     with pytest.raises(
         InputError, match=r"line 4, field JobID: expected a unique id, found 1, which is also on line 2"
     ):
         converted(tmp_path, *lines, duplicates="error")
 
 
-def test_limits_that_are_none(tmp_path: Path) -> None:
+def test_jobs_without_a_limit(tmp_path: Path) -> None:
     lines = (sacct_line("1", Timelimit="UNLIMITED"), sacct_line("2", Timelimit="Partition_Limit"))
-    jobs, told = converted(tmp_path, *lines, sacct_line("3", Timelimit=""))
+    jobs, report = converted(tmp_path, *lines, sacct_line("3", Timelimit=""))
     assert [(job["walltime"], job["estimate"]) for job in jobs] == [(61, 60)] * 3
-    assert told[job_log.UNLIMITED] == (2, [2, 3])
+    assert report[job_log.UNLIMITED] == (2, [2, 3])
     (job,), _ = converted(tmp_path, lines[0], walltimes=Walltimes("requested-strict"))
     assert "walltime" not in job
 
 
 def test_run_times_can_be_cut_to_the_limit(tmp_path: Path) -> None:
-    jobs, told = converted(tmp_path, sacct_line("1", run=700), sacct_line("2", Timelimit="UNLIMITED"), run_times="cut")
+    jobs, report = converted(
+        tmp_path, sacct_line("1", run=700), sacct_line("2", Timelimit="UNLIMITED"), run_times="cut"
+    )
     assert [job["profile"] for job in jobs] == ["600"]
-    assert told["no requested time that its run time could be cut to: dropped"] == (1, [3])
+    assert report["no requested time that its run time could be cut to: dropped"] == (1, [3])
 
 
 def test_local_times(tmp_path: Path) -> None:
@@ -255,8 +257,8 @@ def test_simulate_from_a_log_of_slurm(tmp_path: Path) -> None:
 
 def test_figures_of_a_run_read_the_log_as_the_run_did(tmp_path: Path) -> None:
     lines = (sacct_line("1", NNodes="2", AllocTRES="cpu=8,node=2"), sacct_line("2", 5, User="bob"))
-    words = ("--procs", "4", "--policy", "fcfs", "--size-in", "nodes", "--timezone", "Europe/Paris", "--quiet")
-    done = run_cli("simulate", "-w", str(sacct(tmp_path, *lines)), *words, "-e", str(tmp_path / "run"))
+    args = ("--procs", "4", "--policy", "fcfs", "--size-in", "nodes", "--timezone", "Europe/Paris", "--quiet")
+    done = run_cli("simulate", "-w", str(sacct(tmp_path, *lines)), *args, "-e", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
     done = run_cli("metrics", str(tmp_path / "run"), "--by", "user", "--measure", "wait_s")
     assert (done.returncode, "bob" in done.stdout) == (0, True), done.stderr
@@ -292,7 +294,7 @@ def test_convert_lint_and_stats(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("args", "message"),
     [
         (("convert", "FILE", "OUT", "--weeks"), "--weeks: expected a log in SWF, found a log of Slurm"),
         (
@@ -315,21 +317,21 @@ def test_convert_lint_and_stats(tmp_path: Path) -> None:
         (("stats", "SWF", "--size-in", "nodes"), "--size-in: expected a log of Slurm or a table, found SWF"),
     ],
 )
-def test_options_that_do_not_fit(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_options_that_do_not_fit(tmp_path: Path, args: tuple[str, ...], message: str) -> None:
     (tmp_path / "log.swf").write_text("; MaxProcs: 8\n")
     files = {"FILE": str(sacct(tmp_path, sacct_line())), "SWF": str(tmp_path / "log.swf"), "OUT": f"{tmp_path}/w.json"}
-    done = run_cli("workload", *(files.get(word, word) for word in words))
-    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+    done = run_cli("workload", *(files.get(arg, arg) for arg in args))
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_the_sacct_command(tmp_path: Path) -> None:
     done = run_cli("traces", "sacct-command", "--from", "2026-01-01", "--to", "2026-04-01")
     assert done.returncode == 0, done.stderr
-    words = done.stdout.split()
-    assert words[:2] == ["SLURM_TIME_FORMAT=%s", "sacct"]
-    assert {"--parsable2", "--allocations", "--duplicates", "--starttime", "2026-01-01", "2026-04-01"} <= {*words}
+    parts = done.stdout.split()
+    assert parts[:2] == ["SLURM_TIME_FORMAT=%s", "sacct"]
+    assert {"--parsable2", "--allocations", "--duplicates", "--starttime", "2026-01-01", "2026-04-01"} <= {*parts}
     assert done.stdout.endswith("| gzip > sacct.txt.gz\n")
-    (columns,) = [word.removeprefix("--format=") for word in words if word.startswith("--format=")]
+    (columns,) = [arg.removeprefix("--format=") for arg in parts if arg.startswith("--format=")]
     file = sacct(tmp_path, header=columns.replace(",", "|"))
     with pytest.raises(InputError, match="found a header alone"):  # all columns are known
         read_slurm(file)

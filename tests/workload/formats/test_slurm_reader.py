@@ -148,7 +148,7 @@ def test_steps_of_a_requeued_job_belong_to_the_attempt_above_them(tmp_path: Path
     assert [job.used_gb for job in read_slurm(sacct(tmp_path, *lines, header=header)).jobs] == [1, 2]
 
 
-def test_copies_are_dropped_and_unfinished_records_too(tmp_path: Path) -> None:
+def test_copies_and_unfinished_records_are_dropped(tmp_path: Path) -> None:
     running = sacct_line("2", End="Unknown", State="RUNNING")
     lines = (sacct_line("1"), running, sacct_line("1"), sacct_line("2"), running, sacct_line("3"))
     trace = read_slurm(sacct(tmp_path, *lines))
@@ -157,7 +157,7 @@ def test_copies_are_dropped_and_unfinished_records_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "told"),
+    ("cells", "message"),
     [
         (
             {"Submit": "-5"},
@@ -200,12 +200,12 @@ def test_copies_are_dropped_and_unfinished_records_too(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_lines(tmp_path: Path, cells: dict[str, Any], told: str) -> None:
+def test_bad_lines(tmp_path: Path, cells: dict[str, Any], message: str) -> None:
     wrong = sacct_line(cells.get("JobID", "2"), **{name: text for name, text in cells.items() if name != "JobID"})
     file = sacct(tmp_path, sacct_line("1"), wrong, sacct_line("3"))
     with pytest.raises(InputError) as caught:
         read_slurm(file)
-    assert str(caught.value) == f"{file}: line 3: {told}"
+    assert str(caught.value) == f"{file}: line 3: {message}"
     trace = read_slurm(file, lenient=True)
     assert ids(trace) == ["1", "3"]
     assert [tally.places for tally in trace.bad.values()] == [[3]]
@@ -228,7 +228,7 @@ def test_resources_with_commas_need_quotes(tmp_path: Path) -> None:
         read_slurm(sacct(tmp_path, "1,cpu=1,node=1,1704067200,60", header=header))
 
 
-def test_csv_without_quotes_is_not_mended(tmp_path: Path) -> None:
+def test_csv_without_quotes_is_an_error(tmp_path: Path) -> None:
     """Only output of sacct has text with separators and line ends without quotes."""
     header = "JobID,NCPUS,Submit,ElapsedRaw,SubmitLine"
     good = "{},4,1704067200,60,sbatch"
@@ -255,7 +255,7 @@ def test_a_quote_without_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"JobID|NCPUS|Elapsed\n1|2|3\n", "line 1: expected a column Submit, found"),
         (b"JobID|Submit|Start|NCPUS\n", "line 1: expected the column Elapsed, or Start and End, found"),
@@ -270,12 +270,12 @@ def test_a_quote_without_end(tmp_path: Path) -> None:
         (b"JobID|Submit|Elapsed|NCPUS\n1|\x00|3|4\n", "line 2: expected text, found a binary file"),
     ],
 )
-def test_files_that_are_no_logs(tmp_path: Path, content: bytes, told: str) -> None:
+def test_files_that_are_not_logs_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "log"
     file.write_bytes(content)
     assert format_of(file) == "Slurm"
     for lenient in (False, True):
-        with pytest.raises(InputError, match=told) as caught:
+        with pytest.raises(InputError, match=message) as caught:
             read_slurm(file, lenient=lenient)
         assert str(caught.value).startswith(str(file))
 
@@ -289,3 +289,15 @@ def test_unknown_columns_are_listed(tmp_path: Path) -> None:
     header = "JobID|Submit|Elapsed|NCPUS|Sunshine|Layout"
     trace = read_slurm(sacct(tmp_path, "1|1704067200|60|4|a|b", header=header))
     assert trace.ignored == ("Sunshine", "Layout")
+
+
+def test_hours_that_exist_twice_or_never(tmp_path: Path) -> None:
+    """Clocks in Paris go back on 27 October 2024 at 03:00. The end is the second 02:10: the first is too early."""
+    header = "JobID|Submit|Start|End|NCPUS"
+    line = "1|2024-10-27T01:50:00|2024-10-27T02:50:00|2024-10-27T02:10:00|1"
+    log = read_slurm(sacct(tmp_path, line, header=header), timezone="Europe/Paris")
+    assert (log.jobs[0].run_s, log.n_ambiguous, log.n_missing) == (1200, 2, 0)
+    line = "1|2024-03-31T01:50:00|2024-03-31T02:10:00|2024-03-31T03:20:00|1"
+    log = read_slurm(sacct(tmp_path, line, header=header), timezone="Europe/Paris")
+    assert (log.jobs[0].run_s, log.n_ambiguous, log.n_missing) == (600, 0, 1)
+    assert read_slurm(sacct(tmp_path, line, header=header)).n_missing == 0

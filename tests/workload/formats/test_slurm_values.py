@@ -66,7 +66,7 @@ def test_durations(text: str, seconds: float | None) -> None:
         (
             "2024-03-31T02:30:00",
             PARIS,
-            LoggedTime(1711848600, is_local=True),
+            LoggedTime(1711848600, is_local=True, is_missing=True),
         ),  # does not exist: the clock was put forward
         ("Unknown", UTC, None),
         ("None", UTC, None),

@@ -1,4 +1,4 @@
-"""From a log to a workload: one rule at a time, and every job accounted for."""
+"""Conversion of logs in SWF: one rule at a time, and every job is accounted for."""
 
 from __future__ import annotations
 
@@ -153,12 +153,12 @@ def test_run_times_are_cut_to_the_request(tmp_path: Path) -> None:
     assert [job["profile"] for job in to_workload(trace(tmp_path, *lines))[0].jobs] == ["60", "90", "60", "60", "60"]
 
 
-def test_no_other_unit_of_memory() -> None:
+def test_unknown_units_of_memory_are_rejected() -> None:
     with pytest.raises(InputError, match=r"^memory unit: expected one of KB, MB, GB, found 'kb'"):
         SwfOptions(memory_unit="kb")  # type: ignore[arg-type]
 
 
-def test_what_is_dropped_is_counted(tmp_path: Path) -> None:
+def test_dropped_jobs_are_counted(tmp_path: Path) -> None:
     made = trace(
         tmp_path,
         line(1, run=0),
@@ -200,7 +200,7 @@ def test_an_unknown_run_time_is_set_and_one_of_zero_is_dropped(tmp_path: Path) -
     assert [(job["profile"], job["walltime"]) for job in exact.jobs] == [("3", 4), ("10", 11), ("5", 6), ("10", 11)]
 
 
-def test_the_larger_size(tmp_path: Path) -> None:
+def test_the_larger_of_allocated_and_requested_size_is_used(tmp_path: Path) -> None:
     rows = line(1, allocated=4, requested=2), line(2, allocated=-1, requested=3), line(3, allocated=5, requested=6)
     workload, report = to_workload(trace(tmp_path, *rows, line(4, allocated=-1)), SwfOptions(EXACT, size="larger"))
     assert [job["res"] for job in workload.jobs] == [4, 3, 6]
@@ -235,11 +235,11 @@ def test_numbers_given_twice(tmp_path: Path) -> None:
     assert counts(report) == {RENUMBERED: (2, [5, 6])}
     with pytest.raises(InputError) as caught:
         to_workload(made, SwfOptions(EXACT, duplicates="error"))
-    told = "line 5, field 1 (job number): expected a unique number, found 3, which is also on line 3"
-    assert str(caught.value) == f"{made.source}: {told}"
+    message = "line 5, field 1 (job number): expected a unique number, found 3, which is also on line 3"
+    assert str(caught.value) == f"{made.source}: {message}"
 
 
-def test_parts_of_a_job_give_way_to_the_whole(tmp_path: Path) -> None:
+def test_parts_of_a_job_are_dropped_if_the_whole_job_is_listed(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1, status=1), line(1, status=2), line(1, status=3), line(2, status=2))
     workload, report = to_workload(made, SwfOptions(EXACT))
     assert [job["id"] for job in workload.jobs] == [1, 2]
@@ -411,7 +411,7 @@ def test_every_job_is_accounted_for(
 # ----------------------------------------------------------------------------------------------------------------- load
 
 
-def test_load_takes_either_format_by_its_content(tmp_path: Path) -> None:
+def test_load_detects_the_format_by_the_content(tmp_path: Path) -> None:
     file = log(tmp_path, line(1, requested_s=100)).rename(tmp_path / "w.json")
     workload = load(file)
     assert workload.jobs[0]["walltime"] == 100
@@ -424,14 +424,14 @@ def test_load_takes_either_format_by_its_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n \n", b"\x00\x01", b"hello\n", b"<xml/>", b"\x1f\x8b"])
-def test_load_refuses_what_is_neither(tmp_path: Path, content: bytes) -> None:
+def test_load_rejects_unknown_formats(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "w"
     file.write_bytes(content)
     with pytest.raises(InputError, match=str(file)):
         load(file)
 
 
-def test_load_wants_a_file(tmp_path: Path) -> None:
+def test_load_rejects_pipes(tmp_path: Path) -> None:
     import os
 
     os.mkfifo(tmp_path / "pipe")

@@ -32,19 +32,19 @@ def jobs_of(folder: Path, *lines: str, header: str = FROM_ZERO) -> tuple[list[di
 
 
 def test_fields_that_the_header_names_are_fields_of_jobs(tmp_path: Path) -> None:
-    jobs, told = jobs_of(tmp_path, f"{line(1)} 40 3609 all", f"{line(2, 5)} -1 60.5 big,mem")
+    jobs, found = jobs_of(tmp_path, f"{line(1)} 40 3609 all", f"{line(2, 5)} -1 60.5 big,mem")
     assert [{name: job.get(name) for name in ("gpus", "soft_walltime", "required_properties")} for job in jobs] == [
         {"gpus": 40, "soft_walltime": 3609, "required_properties": "all"},
         {"gpus": None, "soft_walltime": 60.5, "required_properties": "big,mem"},
     ]
-    assert KEPT in told
+    assert KEPT in found
 
 
 def test_lines_of_different_widths(tmp_path: Path) -> None:
-    jobs, told = jobs_of(tmp_path, line(1), f"{line(2)} 4", f"{line(3)} 5 60 all 7", f"{line(4)} 6 60")
+    jobs, found = jobs_of(tmp_path, line(1), f"{line(2)} 4", f"{line(3)} 5 60 all 7", f"{line(4)} 6 60")
     assert [job.get("gpus") for job in jobs] == [None, 4, 5, 6]
     assert [job.get("required_properties") for job in jobs] == [None, None, "all", None]
-    assert told == {KEPT: (1, []), UNNAMED: (1, [10]), **{rule: told[rule] for rule in told if "requested" in rule}}
+    assert found == {KEPT: (1, []), UNNAMED: (1, [10]), **{rule: found[rule] for rule in found if "requested" in rule}}
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_lines_of_different_widths(tmp_path: Path) -> None:
     ],
 )
 def test_names_count_from_0_or_from_1(tmp_path: Path, header: str, gpus: int | None, unnamed: int) -> None:
-    (job,), told = jobs_of(tmp_path, f"{line(1)} 7", header=header)
+    (job,), jobs = jobs_of(tmp_path, f"{line(1)} 7", header=header)
     assert job.get("gpus") == gpus
-    assert told.get(UNNAMED, (0,))[0] == unnamed
+    assert jobs.get(UNNAMED, (0,))[0] == unnamed
 
 
 def test_a_name_twice_is_the_first_field() -> None:
@@ -70,9 +70,9 @@ def test_a_name_twice_is_the_first_field() -> None:
 
 def test_names_of_other_fields_are_not_taken(tmp_path: Path) -> None:
     header = "; 18: walltime\n; 19: Used-GPUs\n; 20: num_gpus\n"
-    (job,), told = jobs_of(tmp_path, f"{line(1, requested_s=90)} 1 2 3", header=header)
+    (job,), jobs = jobs_of(tmp_path, f"{line(1, requested_s=90)} 1 2 3", header=header)
     assert (job["walltime"], job["gpus"]) == (90, 2)
-    assert TAKEN_FIELDS.format("walltime, gpus") in told
+    assert TAKEN_FIELDS.format("walltime, gpus") in jobs
 
 
 def test_extra_fields_of_one_partition(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reading logs: every field, every header, every broken line with its number."""
+"""Reading logs in SWF: every field, every header, every broken line with its number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_all_fields_of_a_line(tmp_path: Path) -> None:
     ]
 
 
-def test_jobs_by_index_and_in_turn(tmp_path: Path) -> None:
+def test_jobs_are_read_by_index_and_by_iteration(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1), "", line(2, 5), "; Note: in between", line(3, 6))
     assert len(made) == 3
     assert [job.line for job in made] == [3, 5, 7]
@@ -74,7 +74,7 @@ def test_line_ends_tabs_and_gzip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "message"),
     [
         ("1 2 3", "expected at least 18 fields, found 3"),
         (line(run="abc"), "field 4 (run time): expected a number, found abc"),
@@ -90,11 +90,11 @@ def test_line_ends_tabs_and_gzip(tmp_path: Path) -> None:
         (line(think="--1"), "field 18 (think time): expected a number, found --1"),
     ],
 )
-def test_bad_lines(tmp_path: Path, bad: str, told: str) -> None:
+def test_bad_lines(tmp_path: Path, bad: str, message: str) -> None:
     file = log(tmp_path, line(1), bad, line(3, queue="a_b"))
     with pytest.raises(InputError) as caught:
         read_swf(file)
-    assert str(caught.value) == f"{file}: line 4: {told}"
+    assert str(caught.value) == f"{file}: line 4: {message}"
     made = read_swf(file, lenient=True)
     assert [job.number for job in made] == [1, 3]
     assert made.n_bad == 1
@@ -115,9 +115,9 @@ def test_lenient_reading_counts_by_reason(tmp_path: Path) -> None:
     }
 
 
-def test_files_that_are_no_logs(tmp_path: Path) -> None:
+def test_files_that_are_not_logs_are_rejected(tmp_path: Path) -> None:
     file = tmp_path / "log.swf"
-    for content, told in (
+    for content, text in (
         (b"", "found an empty file"),
         (b"\n\n  \n", "found an empty file"),
         (b"\x89PNG\r\n\x1a\n\0\0\0", "line 1: expected at least 18 fields"),
@@ -125,7 +125,7 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         (gzip.compress(b"; MaxProcs: 3\n" * 1000)[:-20], "the gzip data is truncated or damaged"),
     ):
         file.write_bytes(content)
-        with pytest.raises(InputError, match=told) as caught:
+        with pytest.raises(InputError, match=text) as caught:
             read_swf(file)
         assert str(file) in str(caught.value)
     with pytest.raises(InputError, match="found a directory"):

@@ -18,7 +18,8 @@ from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats.files import format_of
-from pybatsched.workload.formats.job_log import COPY
+from pybatsched.workload.formats.job_log import COPY, MISSING_TIMES
+from pybatsched.workload.formats.tables import reader
 from pybatsched.workload.formats.tables.files import delimiter_of
 from pybatsched.workload.formats.tables.mapping import mapping_of
 from pybatsched.workload.formats.tables.proposal import describe_table
@@ -119,6 +120,26 @@ def test_quoted_texts_with_delimiters_and_line_ends(tmp_path: Path) -> None:
     assert [(job.line, job.labels["user"]) for job in found] == [(2, 'eve, "x"\n7,8'), (4, "bob")]
 
 
+def test_quotes_that_make_two_rows_one(tmp_path: Path) -> None:
+    """Each row has a quote too many, in the same column: as one record, both have the right number of cells."""
+    odd = [row.replace(name, f'"{name}') for row, name in zip(ROWS, ("eve", "bob"), strict=True)]
+    file = text_table(tmp_path, *odd, ROWS[0].replace("7,", "9,", 1))
+    with pytest.raises(
+        InputError, match=r"line 2: expected a line of CSV: .*; the text of a cell goes on up to line 3"
+    ):
+        read_table(file, mapping=mapping(tmp_path))
+    log = read_table(file, mapping=mapping(tmp_path), lenient=True)
+    assert [job.id.number for job in log.jobs] == [9]
+    assert [(tally.count, tally.places) for tally in log.bad.values()] == [(2, [2, 3])]
+
+
+def test_records_of_several_lines_count_with_all_their_lines(tmp_path: Path) -> None:
+    file = text_table(tmp_path, ROWS[0].replace("eve", '"eve'), *["x"] * 5, 'y",z,z', ROWS[1])
+    log = read_table(file, mapping=mapping(tmp_path), lenient=True)
+    assert [job.id.number for job in log.jobs] == [8]
+    assert [(tally.count, tally.places[0]) for tally in log.bad.values()] == [(7, 2)]
+
+
 def test_texts_in_another_encoding(tmp_path: Path) -> None:
     file = text_table(tmp_path, *ROWS)
     file.write_bytes(file.read_bytes().replace(b"eve", "ève".encode("latin-1")))
@@ -182,6 +203,33 @@ def test_time_zones_and_an_origin(tmp_path: Path) -> None:
         relative, mapping=mapping(tmp_path, MAPPING.replace("[table]", '[table]\norigin = "2024-01-01T00:00:00"'))
     )
     assert (log.jobs[0].submitted_at, log.jobs[0].run_s) == (1704067200, 5)
+
+
+def test_hours_that_exist_twice_or_never(tmp_path: Path) -> None:
+    """On 27 October 2024 clocks in Paris go from 03:00 back to 02:00, on 31 March from 02:00 to 03:00."""
+    day = "2024-10-27T"
+    file = text_table(
+        tmp_path,
+        f"1,{day}01:50:00,{day}02:50:00,{day}02:10:00,60,1,a,CD",  # 00:50 to 01:10 in UTC
+        f"2,{day}02:50:00,{day}02:10:00,{day}02:30:00,60,1,a,CD",  # submitted 00:50, ran from 01:10 to 01:30
+        f"3,{day}02:10:00,{day}02:20:00,{day}02:50:00,60,1,a,CD",  # all three in the first hour
+    )
+    log = read_table(file, mapping=mapping(tmp_path), timezone="Europe/Paris")
+    midnight = 1729987200  # 2024-10-27 00:00 in UTC
+    assert [(job.submitted_at, job.started_at, job.ended_at) for job in log.jobs] == [
+        (midnight - 600, midnight + 3000, midnight + 4200),
+        (midnight + 3000, midnight + 4200, midnight + 5400),
+        (midnight + 600, midnight + 1200, midnight + 3000),
+    ]
+    assert (log.n_ambiguous, log.n_missing) == (8, 0)
+    day = "2024-03-31T"
+    file = text_table(tmp_path, f"1,{day}01:00:00,{day}01:30:00,{day}02:30:00,60,1,a,CD")
+    log = read_table(file, mapping=mapping(tmp_path), timezone="Europe/Paris")
+    assert (log.jobs[0].run_s, log.n_ambiguous, log.n_missing) == (3600, 0, 1)
+    found = lint(file, mapping=mapping(tmp_path), timezone="Europe/Paris")
+    assert MISSING_TIMES in found.findings
+    rules = load(file, mapping=mapping(tmp_path), timezone="Europe/Paris").about["report"]["rules"]
+    assert f"{MISSING_TIMES}: read as an hour later (1 times)" in rules
 
 
 def test_states_that_are_dropped_kept_and_named(tmp_path: Path) -> None:
@@ -249,6 +297,13 @@ dependency = "d"
     assert (second["res"], second["dependency"]) == (4, "afterok:1")
 
 
+@pytest.mark.parametrize(("cell", "priority"), [("12.75", 12.75), ("-3", -3), ("7.0", 7), ("N/A", None)])
+def test_priorities_are_any_numbers(tmp_path: Path, cell: str, priority: float | None) -> None:
+    file = text_table(tmp_path, f"{ROWS[0]},{cell}", header=f"{HEADER},prio")
+    (job,) = jobs_of(file, mapping(tmp_path, MAPPING + 'priority = "prio"\n'))
+    assert job.get("priority") == priority
+
+
 def test_ids_that_are_names(tmp_path: Path) -> None:
     rows = [ROWS[0].replace("7,", "app_1!x,", 1), ROWS[1].replace("8,", "b.2,", 1)]
     assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["app_1_x", "b.2"]
@@ -262,27 +317,30 @@ def test_rows_that_repeat_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("2024-01-01T00:00:00", "-5", r"field submit, column submitted: expected a time, 0 or later, found \"-5\""),
         ("2024-01-01T00:00:00", "yesterday", "field submit, column submitted: expected seconds since 1970, or a time"),
         ("2024-01-01T00:00:00", "1704067200000", r"before the year 10000 \(is the unit right\?\)"),
-        ("2024-01-01T00:00:00", "", "field submit: expected a time, because the job ran, found nothing"),
+        ("2024-01-01T00:00:00", "", "field submit: expected a time, because the job ran .*, found nothing"),
         ("2024-01-01T00:11:00", "2023-01-01T00:11:00", "field end: expected a time that is not before the start"),
         (",30,", ",-3,", r"field limit, column limit: expected a duration in min, or such as 1-12:00:00, found \"-3\""),
         (",30,", ",99999999,", r"at most a century \(is the unit right\?\)"),
         (",4,", ",0,", "a size: expected at least 1, because the job ran, found 0"),
         (",4,", ",4.5,", r"field nodes, column nodes: expected a whole number, 0 or more, found \"4.5\""),
         (",4,", ",many,", "field nodes, column nodes: expected a whole number"),
+        (",4,", ",3000000000,", r"expected a whole number, 0 or more, at most 2,147,483,647, found \"3000000000\""),
+        ("2024-01-01T00:00:00", "01/31/2024", r"\(the mapping of a column can have another format\), found"),
+        ("2024-01-01T00:00:00", "0", "because the job ran \\(0 is an unknown time, unless the mapping has an origin"),
         ("7,", ",", "field id, column job: expected a job id"),
         ("COMPLETED", "odd", "field state, column state: expected a state of Slurm"),
         ("eve,", "eve,x,", "expected 8 fields, found 9"),
     ],
 )
-def test_invalid_rows(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_invalid_rows(tmp_path: Path, old: str, new: str, message: str) -> None:
     """Strict reading names the file, the line and the column. Lenient reading drops the row and counts it."""
     file = text_table(tmp_path, ROWS[1], ROWS[0].replace(old, new, 1))
-    with pytest.raises(InputError, match=f"^{file}: line 3: .*{told}"):
+    with pytest.raises(InputError, match=f"^{file}: line 3: .*{message}"):
         read_table(file, mapping=mapping(tmp_path))
     log = read_table(file, mapping=mapping(tmp_path), lenient=True)
     assert [job.id.number for job in log.jobs] == [8]
@@ -290,7 +348,7 @@ def test_invalid_rows(tmp_path: Path, old: str, new: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "expected a table, found an empty file"),
         (b"\n \n", "expected a table, found an empty file"),
@@ -310,11 +368,11 @@ def test_invalid_rows(tmp_path: Path, old: str, new: str, told: str) -> None:
         (b"\x28\xb5\x2f\xfd damaged data that is not zstd", "the zstd data is damaged"),
     ],
 )
-def test_files_that_are_no_tables(tmp_path: Path, content: bytes, told: str) -> None:
+def test_files_that_are_not_tables_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "jobs"
     file.write_bytes(content)
     for lenient in (False, True):
-        with pytest.raises(InputError, match=told) as caught:
+        with pytest.raises(InputError, match=message) as caught:
             read_table(file, mapping=mapping(tmp_path), lenient=lenient)
         assert str(file) in str(caught.value)
 
@@ -366,13 +424,13 @@ def test_types_of_parquet(tmp_path: Path) -> None:
 def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     file = tmp_path / "t"
-    file.write_bytes(b"PAR1" if library == "polars" else zstandard.compress(b"a,b\n"))
+    file.write_bytes(b"PAR1\0\0\0\0PAR1" if library == "polars" else zstandard.compress(b"a,b\n"))
     with pytest.raises(InputError, match=r"pip install 'pybatsched\[traces\]'"):
         read_table(file, mapping=mapping(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('nodes = "nodes"', 'nodes = "node"', r"columns.nodes: expected a column of .*, found 'node'; similar: nodes"),
         ('nodes = "nodes"', 'nodez = "nodes"', "columns.nodez: expected one of id, submit, .*; similar: nodes"),
@@ -388,13 +446,18 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libr
         ('size_in = "nodes"', 'zone = "UTC"', "table.zone: expected one of timezone"),
         ('size_in = "nodes"', 'timezone = "Mars"', "time zone 'Mars': expected a name of the time zone database"),
         ('size_in = "nodes"', 'origin = "then"', "table.origin: expected seconds since 1970"),
+        (
+            '"submitted"',
+            '{ column = "submitted", format = "%Q" }',
+            "columns.submit.format: expected a format of strptime such as .*, found '%Q'",
+        ),
         ("[table]", "[tables]", "tables: expected one of table, columns, states; similar: table"),
         ("[table]", "[table", "expected TOML"),
     ],
 )
-def test_invalid_mappings(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_invalid_mappings(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in MAPPING
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_table(text_table(tmp_path, *ROWS), mapping=mapping(tmp_path, MAPPING.replace(old, new, 1)))
 
 
@@ -422,6 +485,36 @@ def test_the_proposed_mapping_reads_the_table(tmp_path: Path) -> None:
     proposed = describe_table(odd)
     assert "# Missing: the time of submission" in proposed
     assert '"Weird" = "COMPLETED"' in proposed
+
+
+_CELLS = {
+    "job": st.sampled_from(["1", "2", "007", "x.3", "", "-4"]),
+    "submitted": st.sampled_from(["1704067200", "1704067300", "", "2024-01-01T00:00:00", "-5"]),
+    "began": st.sampled_from(["1704067260", "1704067400", "", "Unknown"]),
+    "ended": st.sampled_from(["1704067260", "1704067350", "1704070000", ""]),
+    "limit": st.sampled_from(["30", "5", "UNLIMITED", "", "1-00:00:00", "-1"]),
+    "nodes": st.sampled_from(["4", "1", "0", "", "2.0", "many"]),
+    "who": st.sampled_from(["eve", " bob ", "", "007"]),
+    "state": st.sampled_from(["COMPLETED", "CD", "FAILED", "RUNNING", "", "odd"]),
+}
+
+
+@given(rows=st.lists(st.fixed_dictionaries(_CELLS), min_size=1, max_size=12))
+def test_columns_and_single_cells_are_read_equally(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, str]]
+) -> None:
+    """The twin reads cell by cell, and looks at each row."""
+    folder = tmp_path_factory.mktemp("t")
+    file = text_table(folder, *(",".join(row[name] for name in HEADER.split(",")) for row in rows))
+    drops = mapping(folder, MAPPING + '[states]\ndrop = ["FAILED"]\n')
+    fast = read_table(file, mapping=drops, lenient=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "_plain_seconds", lambda _: None)
+        patch.setattr(reader, "_plain_ids", lambda _: None)
+        patch.setattr(reader, "_OF_FEW_VALUES", frozenset())
+        patch.setattr(reader, "_may_be_invalid", lambda _: True)
+        slow = read_table(file, mapping=drops, lenient=True)
+    assert fast == slow
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 500), st.integers(1, 9)), min_size=1, max_size=30))
@@ -469,8 +562,8 @@ def test_commands_with_a_mapping(tmp_path: Path) -> None:
     assert (done.returncode, "2 jobs for 8 processors" in done.stdout) == (0, True), done.stderr
     assert run_cli("workload", "stats", str(file), *how).returncode == 0
     assert run_cli("workload", "lint", str(file), *how).returncode == 0
-    words = ("simulate", "-w", str(file), "--policy", "easy", "-e", str(tmp_path / "out"), "-q", *how)
-    assert run_cli(*words).returncode == 0
+    args = ("simulate", "-w", str(file), "--policy", "easy", "-e", str(tmp_path / "out"), "-q", *how)
+    assert run_cli(*args).returncode == 0
     done = run_cli("metrics", str(tmp_path / "out"), "--by", "user", "--measure", "wait_s")  # reads the table again
     assert (done.returncode, "eve" in done.stdout) == (0, True), done.stderr
     described = run_cli("workload", "describe-table", str(file))

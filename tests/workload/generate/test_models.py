@@ -1,4 +1,4 @@
-"""Workloads drawn at random: the same from the same seed, and with the figures their models have."""
+"""Random workloads: deterministic for a seed, and with the figures of their models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load(workload: Workload) -> float:
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(model: str) -> None:
     random.seed(1)
     first = batsim4.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5)))
-    random.seed(2)  # the dice of the process have nothing to do with it
+    random.seed(2)  # the global random generator is not used
     assert batsim4.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5))) == first
     assert batsim4.text_of(generate(Recipe(model, 64, 8, n_jobs=300, n_users=5))) != first
 
@@ -46,7 +46,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(model: str) 
     st.none() | st.floats(0.1, 2),
     st.sampled_from(["exact", "factor:2", "factor:0.5", "round", "none"]),
 )
-def test_what_is_drawn_is_a_workload(
+def test_generated_workloads_are_valid(
     tmp_path_factory: pytest.TempPathFactory,
     model: str,
     n_procs: int,
@@ -153,7 +153,7 @@ def test_arrivals_follow_the_day() -> None:
     assert hours.most_common(1)[0][0] in range(11, 17)
 
 
-def test_the_clock_of_the_day_is_a_clock() -> None:
+def test_the_time_of_day_is_increasing_and_periodic() -> None:
     for population in (lublin.BATCH, lublin.INTERACTIVE):
         times = [population.time_of_day(minute * 60.0) for minute in range(3 * 1440 + 1)]
         assert all(before < after for before, after in itertools.pairwise(times))
@@ -276,19 +276,19 @@ def test_sizes(text: str, values: set[int]) -> None:
 @pytest.mark.parametrize(
     "text", ["", "gauss:1:2", "exponential", "exponential:0", "exponential:x", "uniform:5:1", "fixed:inf", "fixed:1:2"]
 )
-def test_other_run_times_are_refused(text: str) -> None:
+def test_other_run_times_are_rejected(text: str) -> None:
     with pytest.raises(InputError):
         run_times(text)
 
 
 @pytest.mark.parametrize("text", ["", "big", "fixed:11", "fixed:0", "uniform:1:2.5", "uniform:5:1", "power2:5:7"])
-def test_other_sizes_are_refused(text: str) -> None:
+def test_other_sizes_are_rejected(text: str) -> None:
     with pytest.raises(InputError):
         sizes(text, 10)
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"model": "lublin99"}, "model: expected one of lublin"),
         ({"n_jobs": None}, "expected either a number of jobs or a number of days"),
@@ -303,12 +303,12 @@ def test_other_sizes_are_refused(text: str) -> None:
         ({"walltimes": Walltimes("requested")}, "walltimes: expected exact"),
     ],
 )
-def test_impossible_recipes(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_impossible_recipes(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Recipe(**{"model": "poisson", "n_procs": 8, "n_jobs": 5, **changes})
 
 
-def test_days_without_a_load(tmp_path: object) -> None:
+def test_days_set_the_length_without_a_target_load(tmp_path: object) -> None:
     jobs = generate(Recipe("lublin", 128, 3, days=2.5)).jobs
     assert 2.3 * 86_400 < jobs[-1]["subtime"] < 2.5 * 86_400
 
@@ -325,6 +325,6 @@ def test_users() -> None:
     "figures",
     [{"runtimes": "lognormal:1:1000"}, {"runtimes": "fixed:1e308"}, {"gap_s": 1e308}, {"load": 1e-320}],
 )
-def test_times_without_bounds_are_refused(figures: dict[str, Any]) -> None:
+def test_times_without_bounds_are_rejected(figures: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="times: expected all jobs within"):
         generate(Recipe("poisson", 4, n_jobs=10, **figures))

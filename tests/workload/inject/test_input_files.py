@@ -1,4 +1,4 @@
-"""Input files for jobs: who shares one, how large they are, and that dice are seeded."""
+"""Input files for jobs: which jobs share one, their sizes, and seeded random numbers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ JOBS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 3), USERS), min_siz
 
 
 def shared_by_the_rule(jobs: list[dict[str, Any]], gap_s: float) -> list[int]:
-    """An obvious twin: for each job, the place of the one whose file it has, found by looking through all before it."""
+    """A simple twin: for each job, the index of the job whose file it shares, by a search of all jobs before."""
     owners: list[int] = []
     for place, job in enumerate(jobs):
         own = [k for k in range(place) if str(jobs[k]["user"]) == str(job["user"])]
@@ -107,7 +107,7 @@ def test_which_jobs_share_a_file_in_a_worked_example() -> None:
     "step", [Files(), Files(sizes_gb=(0.5, 300)), Files(classes=CLASSES), Files(sizes_gb=(1, 2), classes=CLASSES[:2])]
 )
 @given(jobs=JOBS, seed=st.integers(0, 2**31 - 1))
-def test_nothing_else_changes_and_a_seed_is_a_workload(
+def test_other_fields_stay_and_the_seed_determines_the_workload(
     step: Files, jobs: list[tuple[float, int, Any]], seed: int
 ) -> None:
     before = workload(*jobs)
@@ -138,7 +138,7 @@ def test_drawn_sizes_are_uniform_by_their_logarithm() -> None:
     assert sum(math.log(size) for size in sizes) / 4000 == pytest.approx(math.log(10), abs=0.1)
     assert sizes != [job["input_size_gb"] for job in Files(sizes_gb=(1, 100)).applied(before, 2).jobs]
     both = Files(sizes_gb=(1, 100), classes=CLASSES).applied(before, 1).jobs
-    assert sizes == [job["input_size_gb"] for job in both]  # classes have dice of their own
+    assert sizes == [job["input_size_gb"] for job in both]  # classes have their own random numbers
     assert {job["input_size_gb"] for job in Files(sizes_gb=(3, 3)).applied(before, 1).jobs} == {3}
 
 
@@ -148,8 +148,8 @@ def test_classes_have_their_shares() -> None:
     found = [job["node_memory_gb"] for job in made.jobs]
     shares = {memory: found.count(memory) / 5000 for memory in (128, 256, 1024)}
     assert shares == pytest.approx({128: 0.9, 256: 0.08, 1024: 0.02}, abs=0.01)
-    told = made.about["files"]["classes"]
-    assert [(kind["memory_gb"], kind["n"]) for kind in told] == [(memory, found.count(memory)) for memory in shares]
+    classes = made.about["files"]["classes"]
+    assert [(kind["memory_gb"], kind["n"]) for kind in classes] == [(memory, found.count(memory)) for memory in shares]
     assert made.about["files"]["seed"] == 1
     half = Files(classes=((128, 0.5),)).applied(before, 1)
     assert 2300 < sum("node_memory_gb" in job for job in half.jobs) < 2700
@@ -160,7 +160,7 @@ def test_a_class_holds_the_file() -> None:
     found = {job["node_memory_gb"] for job in Files(sizes_gb=(200, 200), classes=CLASSES).applied(before, 1).jobs}
     assert found == {256, 1024}
     made = Files(sizes_gb=(2000, 2000), classes=CLASSES).applied(before, 1)
-    assert {job["node_memory_gb"] for job in made.jobs} == {2000}  # no class holds it: schedulers will say so
+    assert {job["node_memory_gb"] for job in made.jobs} == {2000}  # no class holds it: schedulers reject it
     assert [kind["n"] for kind in made.about["files"]["classes"]] == [0, 0, 0]
 
 
@@ -175,7 +175,7 @@ def test_old_files_are_replaced() -> None:
     assert job["alone_s"] == 66.4
 
 
-def test_what_a_job_takes_alone_is_known_of_delays_only() -> None:
+def test_alone_s_is_set_only_for_delays() -> None:
     before = workload((0, 2, "ann"), (0, 2, "ann"))
     before.profiles["twice"] = {"type": "composed", "seq": ["60", "60"]}
     before.profiles["task"] = {"type": "parallel_homogeneous", "cpu": 1, "com": 0}
@@ -196,7 +196,7 @@ def test_jobs_without_a_user(user: Any, found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "said"),
+    ("given_", "message"),
     [
         ({"per_core_gb": 1, "sizes_gb": [1, 2]}, "expected either per_core_gb or sizes_gb"),
         ({"sizes_gb": [2, 1]}, "sizes_gb: expected the smallest size first"),
@@ -211,10 +211,10 @@ def test_jobs_without_a_user(user: Any, found: str) -> None:
         ({"bandwidth": 1}, "unknown key 'bandwidth'; did you mean 'bandwidth_gbps'?"),
     ],
 )
-def test_parameters_that_are_refused(given_: dict[str, Any], said: str) -> None:
+def test_invalid_parameters_are_rejected(given_: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         step_of(Files, given_)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--sizes", "5"), "files: --sizes 5: expected LO:HI, such as 1:100"),
         (("--sizes", "5:x"), "files: sizes_gb 2: expected a number"),
@@ -279,8 +279,8 @@ def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> Non
         (("--bandwidth", "nan"), "files: bandwidth_gbps: expected at most 1,000,000,000, found nan"),
     ],
 )
-def test_what_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     batsim4.write(many(3), tmp_path / "w.json")
     out = tmp_path / "f.json"
     done = run_cli("workload", "inject", str(tmp_path / "w.json"), "files", *args, "--output", str(out))
-    assert (done.returncode, said in done.stderr, out.exists()) == (2, True, False), done.stderr
+    assert (done.returncode, message in done.stderr, out.exists()) == (2, True, False), done.stderr

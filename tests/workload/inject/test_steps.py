@@ -1,4 +1,4 @@
-"""Deadlines, urgent jobs and moldable types: who gets them, that dice are seeded, and that nothing else changes."""
+"""Deadlines, urgent jobs and moldable types: which jobs get them, seeded random numbers, and no other changes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_nothing_else_changes(step: Step, jobs: list[tuple[float, int, float]], 
     untouched = copy.deepcopy(before)
     made = step.applied(before, seed)
     assert before == untouched
-    assert step.applied(before, seed) == made  # the same dice again
+    assert step.applied(before, seed) == made  # the same random numbers
     assert len({str(job["id"]) for job in made.jobs}) == len(made.jobs)
     assert [job["subtime"] for job in made.jobs] == sorted(job["subtime"] for job in made.jobs)
     assert all(job["profile"] in made.profiles for job in made.jobs)
@@ -77,7 +77,7 @@ def test_nothing_else_changes(step: Step, jobs: list[tuple[float, int, float]], 
     assert (made.n_procs, made.source) == (before.n_procs, before.source)
 
 
-def test_what_is_made_can_be_read(tmp_path: Path) -> None:
+def test_the_changed_workload_can_be_read(tmp_path: Path) -> None:
     made = Moldable().applied(Urgent(every_s=5000).applied(Deadlines(every=3).applied(steady(60), 1), 1), 1)
     batsim4.write(made, tmp_path / "w.json")
     assert batsim4.read(tmp_path / "w.json").jobs == made.jobs
@@ -95,14 +95,14 @@ def test_every_third_job_case_a_and_case_b() -> None:
 
 
 @pytest.mark.parametrize(("of", "stay"), [("estimate", 2 * HOUR), ("walltime", 2 * HOUR + 2), ("runtime", HOUR)])
-def test_what_a_deadline_is_a_multiple_of(of: str, stay: int) -> None:
+def test_deadlines_are_multiples_of_the_chosen_time(of: str, stay: int) -> None:
     before = workload((0, 1, HOUR))
     before.profiles[str(HOUR)] = {"type": "delay", "delay": HOUR / 2}
     made = step_of(Deadlines, {"every": 1, "least_s": 0, "of": of}).applied(before, 0)
     assert made.jobs[0]["max_stay"] == stay
 
 
-def test_a_third_drawn_is_about_a_third_and_depends_on_the_seed() -> None:
+def test_a_random_third_has_about_a_third_of_jobs_and_depends_on_the_seed() -> None:
     before = steady(3000)
     found = [places(Deadlines(share=1 / 3).applied(before, seed), "max_stay") for seed in (1, 2)]
     assert found[0] != found[1]
@@ -164,7 +164,7 @@ def test_the_probability_is_that_of_an_arrival() -> None:
     assert 400 < len(found) < 600
     assert set(found) <= {job["subtime"] for job in before.jobs}
     first = places(made, "urgent")[0]
-    assert made.jobs[first - 1]["subtime"] == made.jobs[first]["subtime"]  # it comes behind who came at that instant
+    assert made.jobs[first - 1]["subtime"] == made.jobs[first]["subtime"]  # it comes after the jobs of that instant
 
 
 def test_offered_load() -> None:
@@ -181,7 +181,7 @@ def test_offered_load() -> None:
         offered_load(before, [0])
 
 
-def test_only_where_it_is_busy() -> None:
+def test_urgent_jobs_are_added_only_in_busy_periods() -> None:
     before = workload((0, 1, 60), (5000, 9, 60), (9000, 9, 5000), (9500, 1, 60), (30_000, 9, 60), procs=10)
     how = {"every_s": 6000, "kinds": [[10, 60]]}
     made = step_of(Urgent, how | {"busy": 0.85}).applied(before, 1)
@@ -192,7 +192,7 @@ def test_only_where_it_is_busy() -> None:
     assert [job["subtime"] for job in arrivals.jobs if "urgent" in job] == [9500]
 
 
-def test_a_busier_limit_leaves_some_out() -> None:
+def test_a_higher_load_limit_adds_fewer_jobs() -> None:
     before = steady(2000)
 
     def instants(busy: float) -> set[float]:
@@ -202,7 +202,7 @@ def test_a_busier_limit_leaves_some_out() -> None:
     assert instants(0.018) < instants(0.001)
 
 
-def test_ids_and_profiles_that_are_taken() -> None:
+def test_used_ids_and_profile_names_are_avoided() -> None:
     before = workload((0, 1, 60), (DAY, 2, 60))
     before.jobs[0] |= {"id": "urgent1", "profile": "urgent240"}
     before.profiles["urgent240"] = {"type": "delay", "delay": 1}
@@ -240,8 +240,8 @@ def test_a_share_is_marked() -> None:
 # --- urgent jobs by name ---
 
 
-def test_jobs_by_name() -> None:
-    """Each at its instant, behind who comes then, and named in the order they are given."""
+def test_jobs_given_explicitly_are_added() -> None:
+    """Each at its instant, after the jobs of that instant, and named in the given order."""
     before = workload((0, 1, 60), (7200, 2, 60), (7200, 3, 60))
     given = [[128, 600, 7200], [256, "6.5m", "1h"], [512, 240.5, 7200], [1, "60", 0], [2, "1w", 1e7]]
     made = step_of(Urgent, {"jobs": given}).applied(before, 0)
@@ -269,7 +269,7 @@ def test_jobs_by_name() -> None:
     assert made.about["urgent"] == {"injected": 5}
 
 
-def test_jobs_by_name_are_not_drawn() -> None:
+def test_jobs_given_explicitly_are_not_random() -> None:
     step = step_of(Urgent, {"jobs": [[128, 600, 7200]]})
     assert not step.is_random
     assert step.applied(steady(20), 1) == step.applied(steady(20), 2)
@@ -283,7 +283,9 @@ def test_jobs_by_name_are_not_drawn() -> None:
         st.builds(UrgentJob, st.integers(1, 640), st.integers(1, 10**9), st.integers(0, 120 * 10**6)), min_size=1
     ),
 )
-def test_jobs_by_name_are_there_as_given(jobs: list[tuple[float, int, float]], urgent: list[UrgentJob]) -> None:
+def test_jobs_given_explicitly_have_the_given_values(
+    jobs: list[tuple[float, int, float]], urgent: list[UrgentJob]
+) -> None:
     """Also on Batsim's tick: times of whole microseconds."""
     wanted = [UrgentJob(n_procs, run_s / 1e6, at / 1e6) for n_procs, run_s, at in urgent]
     before = workload(*jobs)
@@ -297,10 +299,12 @@ def test_jobs_by_name_are_there_as_given(jobs: list[tuple[float, int, float]], u
     assert sorted(range(len(wanted)), key=lambda index: place[f"urgent{index + 1}"]) == order
 
 
-def test_a_job_by_name_that_is_too_large() -> None:
+def test_a_job_given_explicitly_that_is_too_large_is_rejected() -> None:
     step = step_of(Urgent, {"jobs": [[300, 60, 0], [301, 60, "2h"]]})
-    said = r"^here: urgent job 2 of 2, at 7,200 s, has 301 processors: expected at most 300, the size of the machine$"
-    with pytest.raises(InputError, match=said):
+    message = (
+        r"^here: urgent job 2 of 2, at 7,200 s, has 301 processors: expected at most 300, the size of the machine$"
+    )
+    with pytest.raises(InputError, match=message):
         step.applied(workload((0, 1, 60), procs=300), 0)
 
 
@@ -319,7 +323,7 @@ def test_types_are_drawn_and_sequential_jobs_stay() -> None:
     assert Moldable().applied(before, 2).jobs != made.jobs
 
 
-def test_types_of_ones_own() -> None:
+def test_own_moldable_types_are_used() -> None:
     half = step_of(Moldable, {"types": [{"fraction": 0.5, "limit": 4, "share": 0.5}]})
     made = half.applied(steady(4000), 1)
     assert 1400 < len(places(made, "moldable")) < 1600  # of 3,000 that are parallel
@@ -330,7 +334,7 @@ def test_types_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "said"),
+    ("kind", "given", "message"),
     [
         (Deadlines, {}, "expected either every or share"),
         (Deadlines, {"share": 0.5, "first": 2}, "first: expected together with every"),
@@ -419,10 +423,10 @@ def test_types_of_ones_own() -> None:
         (Moldable, {"colour": 1}, "unknown key 'colour'; expected one of types"),
     ],
 )
-def test_wrong_parameters_are_named(kind: type[Step], given: dict[str, Any], said: str) -> None:
+def test_wrong_parameters_are_named(kind: type[Step], given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         step_of(kind, given)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 # --- the command ---
@@ -454,14 +458,14 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
         (("urgent", "--queue", "b", "--share", "0.5", "--seed", "9"), Urgent(queues=("b",), share=0.5), 9),
         (("moldable", "--seed", "3"), Moldable(), 3),
     ):
-        code, said, errors = inject(tmp_path, *args, "--output", str(out))
+        code, output, errors = inject(tmp_path, *args, "--output", str(out))
         assert code == 0, errors
-        assert f"wrote {out}" in said
+        assert f"wrote {out}" in output
         assert out.read_text() == batsim4.text_of(step.applied(before, seed))
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("deadlines", "--every", "3", "--output", "o.xml"), "expected a file name that ends in .json"),
         (
@@ -486,10 +490,10 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
         (("moldable", "--seed", "-1", "--output", "o.json"), "a whole number, 0 or more"),
     ],
 )
-def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     batsim4.write(steady(10), tmp_path / "w.json")
     code, _, errors = inject(tmp_path, *args)
-    assert (code, said in errors) == (2, True), errors
+    assert (code, message in errors) == (2, True), errors
     code, _, errors = inject(tmp_path, "moldable", "--output", str(tmp_path / "w.json"))
     assert (code, "is an input of this command; expected another output file" in errors) == (2, True)
 
@@ -505,14 +509,14 @@ def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -
         ("--share", "0.5"),
     ],
 )
-def test_jobs_by_name_go_with_nothing_else(other: tuple[str, str], tmp_path: Path) -> None:
+def test_jobs_given_explicitly_exclude_other_options(other: tuple[str, str], tmp_path: Path) -> None:
     batsim4.write(steady(10), tmp_path / "w.json")
     code, _, errors = inject(tmp_path, "urgent", "--at", "8:60:5", *other, "--output", str(tmp_path / "o.json"))
     assert (code, f"urgent: {other[0]}: expected without --at" in errors) == (2, True), errors
     assert not (tmp_path / "o.json").exists()
 
 
-def test_jobs_by_name_need_no_seed(tmp_path: Path) -> None:
+def test_jobs_given_explicitly_need_no_seed(tmp_path: Path) -> None:
     batsim4.write(steady(10), tmp_path / "w.json")
-    _, said, _ = inject(tmp_path, "urgent", "--at", "8:60:5", "--seed", "7", "--output", str(tmp_path / "o.json"))
-    assert said.splitlines()[0] == "urgent: 1 job urgent"
+    _, output, _ = inject(tmp_path, "urgent", "--at", "8:60:5", "--seed", "7", "--output", str(tmp_path / "o.json"))
+    assert output.splitlines()[0] == "urgent: 1 job urgent"

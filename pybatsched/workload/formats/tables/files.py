@@ -12,15 +12,15 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats.checks import shown
-from pybatsched.workload.formats.files import PARQUET_MAGIC, opened
+from pybatsched.workload.formats.files import PARQUET_MAGIC, is_compressed, opened, parts_of
 
 _CHUNK: Final = 1 << 22  # bytes of text
 _ROWS: Final = 1 << 16
@@ -29,8 +29,6 @@ _LONGEST_LINE: Final = 1 << 24
 _MARK: Final = "\0"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-#: Endings of the files of a directory.
-_ENDINGS: Final = (".parquet", ".csv", ".csv.gz", ".csv.zst", ".txt", ".txt.gz", ".txt.zst", ".json", ".json.gz")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
 NO_POLARS: Final = "Parquet needs polars; pip install 'pybatsched[traces]'"
 
@@ -48,26 +46,28 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class Table:
-    """A table in files of one kind, with the columns of the first file. `where` is what places count."""
+    """A table in files of one kind, with the columns of the first file. `where` is what places count.
+
+    `objects` are the rows of each file of JSON.
+    """
 
     path: Path
     columns: list[str]
     files: list[Path]
     where: str
     delimiter: str = ""
-    objects: list[Any] = field(default_factory=list)
+    objects: Sequence[Sequence[Mapping[str, Any]]] = ()
 
     def chunks(self, wanted: Sequence[str], bad: Bad) -> Iterator[Chunk]:
         """Yield all rows, with the wanted columns. O(size). Raises InputError."""
         for number, file in enumerate(self.files):
-            if self.objects:
-                yield from _object_chunks(str(file), self.objects, wanted)
-            elif self.delimiter:
-                yield from self._text_chunks(file, wanted, bad)
-            else:
-                for chunk, share in _parquet_chunks(file, wanted):
-                    progress.report((number + share) / len(self.files))
-                    yield chunk
+            with progress.share(number, len(self.files)):
+                if self.objects:
+                    yield from _object_chunks(str(file), self.objects[number], wanted)
+                elif self.delimiter:
+                    yield from self._text_chunks(file, wanted, bad)
+                else:
+                    yield from _parquet_chunks(file, wanted)
 
     def _text_chunks(self, file: Path, wanted: Sequence[str], bad: Bad) -> Iterator[Chunk]:
         with opened(file) as content:
@@ -87,35 +87,20 @@ def open_table(path: str | Path, delimiter: str | None = None, *, layout: str = 
     `layout` is that of JSON objects: rows, or objects with a list of attempts.
     """
     place = Path(path)
-    files = _files_of(place) if place.is_dir() else [place]
+    files = parts_of(place)
     first = files[0]
-    with opened(first) as content:
+    with progress.paused(), opened(first) as content:
         start = content.read(4096)
-        if start.startswith(PARQUET_MAGIC):
-            return Table(place, _parquet_columns(first), files, "row")
-        if re.match(rb"\s*[\[{]", start.removeprefix(_BYTE_ORDER_MARK)):
-            rows = [row for file in files for row in _objects(file)]
-            return Table(
-                place, _keys(rows), files[:1], "row", objects=_attempts(rows) if layout == "attempts" else rows
-            )
-    with opened(first) as content:
+    if start.startswith(PARQUET_MAGIC):
+        return Table(place, _parquet_columns(first), files, "row")
+    if re.match(rb"\s*[\[{]", start.removeprefix(_BYTE_ORDER_MARK)):
+        with progress.paused():
+            rows = [_objects(file) for file in files]
+        made = [_attempts(part) for part in rows] if layout == "attempts" else rows
+        return Table(place, _keys(row for part in rows for row in part), files, "row", objects=made)
+    with progress.paused(), opened(first) as content:
         columns, _, found = _header(first, content, delimiter)
     return Table(place, columns, files, "line" if len(files) == 1 else "row", delimiter=found)
-
-
-def _files_of(folder: Path) -> list[Path]:
-    """Return the tables in a directory in order of their names. All have the same ending. Raises InputError."""
-    try:
-        names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name[0] not in "._")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read: {error.strerror or error}") from error
-    for ending in _ENDINGS:
-        if found := [folder / name for name in names if name.lower().endswith(ending)]:
-            return found
-    raise InputError(
-        f"{folder}: expected a workload file, or a directory with the files of a table ({', '.join(_ENDINGS[:3])}, …), "
-        "found a directory without them"
-    )
 
 
 # -------------------------------------------------------------------------------------------------------------- text
@@ -225,14 +210,13 @@ class _Rows:
         if text.count('"') % 2:
             reader = csv.reader(lines, delimiter=self._delimiter, quoting=csv.QUOTE_NONE)
         else:
-            reader = csv.reader(lines, delimiter=self._delimiter)
+            reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
         line = n_before + 1
         while True:
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                self._bad(self._file, line, "expected a line of CSV", f": {error}")
-                line = n_before + reader.line_num + 1
+                line = self._bad_lines(line, n_before + reader.line_num, "expected a line of CSV", f": {error}")
                 continue
             if cells is None:
                 break
@@ -241,9 +225,17 @@ class _Rows:
                     rows.append(cells)
                     places.append(line)
             elif any(cell.strip() for cell in cells):
-                self._bad(self._file, line, f"expected {self._n} fields", f", found {len(cells)}")
+                rule = f"expected {self._n} fields"
+                self._bad_lines(line, n_before + reader.line_num, rule, f", found {len(cells)}")
             line = n_before + reader.line_num + 1
         return Chunk(self._file, places, {name: [row[i] for row in rows] for name, i in self._wanted.items()})
+
+    def _bad_lines(self, line: int, last: int, rule: str, found: str) -> int:
+        """Report an invalid record, each of its lines: a quote too many can make rows one record. Return the next."""
+        text = "" if last <= line else f"; the text of a cell goes on up to line {last}, is a quote wrong?"
+        for one in range(line, last + 1):
+            self._bad(self._file, one, rule, found + text)
+        return last + 1
 
 
 # ----------------------------------------------------------------------------------------------------------- Parquet
@@ -269,12 +261,29 @@ def _parquet(file: Path, read: Callable[[Any], Any]) -> Any:
         raise InputError(f"{file}: the Parquet data is truncated or damaged: {what}") from None
 
 
+def _check_ends(file: Path) -> None:
+    """Raise InputError for a file that was not written to its end: the length of its metadata and PAR1 are missing."""
+    if is_compressed(file):
+        raise InputError(f"{file}: expected Parquet without other compression; decompress it first (gunzip, unzstd)")
+    size = file.stat().st_size
+    with file.open("rb") as content:
+        start = content.read(4)
+        content.seek(max(size - 8, 0))
+        end = content.read()
+    n_metadata = int.from_bytes(end[:4], "little")
+    if start != PARQUET_MAGIC or end[4:] != PARQUET_MAGIC or n_metadata > size - 12:
+        raise InputError(
+            f"{file}: the Parquet data is truncated or damaged: expected PAR1 at both ends, and metadata before the end"
+        )
+
+
 def _parquet_columns(file: Path) -> list[str]:
+    _check_ends(file)
     return list(_parquet(file, lambda pl: pl.read_parquet_schema(file)))
 
 
-def _parquet_chunks(file: Path, wanted: Sequence[str]) -> Iterator[tuple[Chunk, float]]:
-    """Yield chunks of rows with plain values, and the share of the file that has been read."""
+def _parquet_chunks(file: Path, wanted: Sequence[str]) -> Iterator[Chunk]:
+    """Yield chunks of rows with plain values."""
     names = _parquet_columns(file)
     for name in wanted:
         if name not in names:
@@ -283,7 +292,8 @@ def _parquet_chunks(file: Path, wanted: Sequence[str]) -> Iterator[tuple[Chunk, 
     for begin in range(0, frame.height, _ROWS):
         part = frame.slice(begin, _ROWS)
         values = {name: part[name].to_list() for name in wanted}
-        yield Chunk(str(file), range(begin + 1, begin + part.height + 1), values), (begin + part.height) / frame.height
+        progress.report((begin + part.height) / frame.height)
+        yield Chunk(str(file), range(begin + 1, begin + part.height + 1), values)
 
 
 def _plain(pl: Any, frame: Any) -> Any:
@@ -317,7 +327,6 @@ def _objects(file: Path) -> list[dict[str, Any]]:
     """Read an array of objects, or one object a line. Raises InputError."""
     with opened(file) as content:
         raw = content.read()
-    progress.report(0.3)
     text = _decoded(raw.removeprefix(_BYTE_ORDER_MARK))
     try:
         found = (
@@ -335,7 +344,7 @@ def _objects(file: Path) -> list[dict[str, Any]]:
     return list(found)
 
 
-def _keys(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _keys(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
@@ -370,7 +379,7 @@ def _attempts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _object_chunks(file: str, rows: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> Iterator[Chunk]:
     for begin in range(0, len(rows), _ROWS):
         part = rows[begin : begin + _ROWS]
-        progress.report(0.3 + 0.7 * begin / len(rows))
+        progress.report(begin / len(rows))
         values = {name: [_scalar(row.get(name)) for row in part] for name in wanted}
         yield Chunk(file, range(begin + 1, begin + len(part) + 1), values)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -128,7 +129,8 @@ class TableMapping:
                     f"{self.source}: columns.{what}: expected a column of {table}, found {names!r:.80}{hint}; "
                     f"the table has {', '.join(present)[:300]}"
                 )
-        _check_complete(found, f"{self.source}, for {table}")
+        has = f"; the set has columns such as {', '.join(self.detect)}, the table has {', '.join(present)[:300]}"
+        _check_complete(found, f"{self.source}, for {table}", has if self.name else "")
         return found
 
 
@@ -144,14 +146,14 @@ def _key(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _check_complete(found: Mapping[str, Any], where: str) -> None:
+def _check_complete(found: Mapping[str, Any], where: str, more: str = "") -> None:
     """Raise InputError for a mapping without submission, run time or size."""
     if "submit" not in found:
-        raise InputError(f"{where}: columns: expected submit, found {', '.join(found) or 'nothing'}")
+        raise InputError(f"{where}: columns: expected submit, found {', '.join(found) or 'nothing'}{more}")
     if "run_time" not in found and not {"start", "end"} <= found.keys() and not {"wait", "end"} <= found.keys():
-        raise InputError(f"{where}: columns: expected run_time, or start and end, found {', '.join(found)}")
+        raise InputError(f"{where}: columns: expected run_time, or start and end, found {', '.join(found)}{more}")
     if not found.keys() & set(SIZES):
-        raise InputError(f"{where}: columns: expected a size ({', '.join(SIZES)}), found {', '.join(found)}")
+        raise InputError(f"{where}: columns: expected a size ({', '.join(SIZES)}), found {', '.join(found)}{more}")
 
 
 # ----------------------------------------------------------------------------------------------------------- reading
@@ -266,6 +268,17 @@ def _delimiter(value: Any, source: str) -> str | None:
     return value
 
 
+def _check_format(format: str, source: str, where: str) -> None:  # noqa: A002  as the member
+    """Raise InputError for a format that `strptime` cannot read."""
+    try:
+        datetime.strptime(datetime(2024, 1, 31, 12).strftime(format), format)  # noqa: DTZ001, DTZ007  no time is used
+    except ValueError as error:
+        raise InputError(
+            f"{source}: {where}.format: expected a format of strptime such as %d/%m/%Y %H:%M:%S, found {format!r:.60} "
+            f"({error})"
+        ) from None
+
+
 def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
     """Read the column of a field: a name, a list of alternative names, or a table with its unit."""
     where = f"columns.{what}"
@@ -284,6 +297,8 @@ def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
         _one_of(given.get(member), known, source, f"{where}.{member}")
     if "format" in given and kind != "time":
         raise InputError(f"{source}: {where}.format: expected none, because {what} is not a time")
+    if "format" in given:
+        _check_format(_text(given["format"], source, f"{where}.format"), source, where)
     if "resource" in given and kind not in {"count", "memory"}:
         raise InputError(f"{source}: {where}.resource: expected none, because {what} is not a size or memory")
     made = Column(

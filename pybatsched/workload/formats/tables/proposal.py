@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.workload.formats import slurm_values as values
+from pybatsched.workload.formats.files import format_of
 from pybatsched.workload.formats.tables.files import Table, open_table
 from pybatsched.workload.formats.tables.mapping import FIELDS, detected
 
@@ -73,7 +74,10 @@ def describe_table(path: str | Path) -> str:
         )
     samples = _samples(table)
     chosen = _chosen(table.columns)
-    lines = [
+    lines = []
+    if format_of(path) == "Slurm":
+        lines = [f"# This is a log of Slurm, which needs no mapping: pybatsched workload lint {shown}", "#"]
+    lines += [
         f"# Mapping of {shown}: {len(table.columns)} columns, found by their names. Check them and the units, then",
         f"#   pybatsched workload lint {shown} --mapping THIS_FILE",
         "[table]",

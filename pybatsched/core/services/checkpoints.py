@@ -1,0 +1,147 @@
+"""Checkpoints of jobs: how long a job takes with its dumps, and where it goes on after a kill.
+
+A job writes a checkpoint after every `interval_s` of work, which takes `dump_s`; there is none at its end. After a kill
+it reads its last complete checkpoint, which takes `read_s`, and goes on from there. Its profile includes the dumps:
+`work_s` is its work alone. All functions are O(1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pybatsched.core.instants import HALF_TICK
+from pybatsched.errors import InputError
+
+INTERVAL: Final = "checkpoint_interval_s"
+DUMP: Final = "checkpoint_dump_s"
+READ: Final = "checkpoint_read_s"
+WORK: Final = "checkpoint_work_s"
+
+
+class Checkpoints(NamedTuple):
+    """The checkpoints of one job."""
+
+    interval_s: float
+    dump_s: float
+    read_s: float
+    work_s: float
+
+    @property
+    def period_s(self) -> float:
+        """The time from one complete checkpoint to the next."""
+        return self.interval_s + self.dump_s
+
+    @property
+    def n(self) -> int:
+        """How many checkpoints the whole job writes.
+
+        >>> Checkpoints(50.0, 5.0, 2.0, 100.0).n, Checkpoints(50.0, 5.0, 2.0, 101.0).n
+        (1, 2)
+        """
+        return n_dumps(self.work_s, self.interval_s)
+
+    @property
+    def total_s(self) -> float:
+        """The run time of the whole job, with its dumps.
+
+        >>> Checkpoints(50.0, 5.0, 2.0, 101.0).total_s
+        111.0
+        """
+        return with_dumps_s(self.work_s, self.interval_s, self.dump_s)
+
+    def n_complete(self, n_before: int, ran_s: float) -> int:
+        """Return how many checkpoints are complete after a job that had `n_before` has run on for a time.
+
+        >>> job = Checkpoints(50.0, 5.0, 2.0, 200.0)
+        >>> [job.n_complete(0, ran_s) for ran_s in (54.9, 55.0, 109.0, 110.0, 209.0)], job.n_complete(1, 57.0)
+        ([0, 1, 1, 2, 3], 2)
+        """
+        own_s = ran_s - (self.read_s if n_before else 0.0)
+        return min(n_before + max(math.floor((own_s + HALF_TICK) / self.period_s), 0), self.n)
+
+    def saved_s(self, n: int) -> float:
+        """Return the seconds of a job's run time, dumps included, that it need not run again with n checkpoints."""
+        return n * self.period_s
+
+    def cut_s(self, n: int) -> float:
+        """Return by how much a job that goes on from its n-th checkpoint is shorter than the whole job."""
+        return self.saved_s(n) - self.read_s if n else 0.0
+
+
+def n_dumps(work_s: float, interval_s: float) -> int:
+    """Return how many checkpoints are written during some work."""
+    return max(math.ceil(work_s / interval_s - 1e-9) - 1, 0)
+
+
+def with_dumps_s(work_s: float, interval_s: float, dump_s: float) -> float:
+    """Return the time of some work with its dumps, on Batsim's tick."""
+    return round(work_s + n_dumps(work_s, interval_s) * dump_s, 6)
+
+
+def daly_interval_s(dump_s: float, mtbf_s: float) -> float:
+    """Return Daly's interval of work between two checkpoints: sqrt(2 C M) - C, and M if C is 2 M or more.
+
+    J. T. Daly: A higher order estimate of the optimum checkpoint interval for restart dumps, 2006.
+
+    >>> daly_interval_s(50.0, 40_000.0), daly_interval_s(100.0, 20.0)
+    (1950.0, 20.0)
+    """
+    return math.sqrt(2 * dump_s * mtbf_s) - dump_s if dump_s < 2 * mtbf_s else mtbf_s
+
+
+def checkpoints_of(job_id: str, fields: Mapping[str, Any]) -> Checkpoints | None:
+    """Return the checkpoints of a job by its fields; None if it has none. Raises InputError for an invalid value."""
+    if INTERVAL not in fields:
+        return None
+    found: dict[str, Any] = {name: fields.get(name) for name in (INTERVAL, DUMP, READ, WORK)}
+    if found[WORK] is None:
+        raise InputError(
+            f"job {job_id}, field {INTERVAL}: its profile does not include checkpoints (there is no {WORK}); "
+            "write the workload with `pybatsched workload inject FILE checkpoints`"
+        )
+    for name, value in found.items():
+        low = name in {DUMP, READ}
+        is_number = type(value) in {int, float} and math.isfinite(value)
+        if not is_number or value < 0 or (value == 0 and not low):
+            expected = "0 seconds or more" if low else "more than 0 seconds"
+            raise InputError(f"job {job_id}, field {name}: expected {expected}, found {value!r:.40}")
+    return Checkpoints(*(float(value) for value in found.values() if value is not None))
+
+
+class Restarts:
+    """What kills have cost a job: times are in seconds of the job, not of its processors.
+
+    `n_checkpoints` are complete, and `ran_s` are the seconds that earlier segments ran on from the last one.
+    """
+
+    __slots__ = ("lost_s", "n_checkpoints", "n_failures", "ran_s", "read_s")
+
+    def __init__(self) -> None:
+        self.n_failures = 0
+        self.n_checkpoints = 0
+        self.ran_s = 0.0
+        self.lost_s = 0.0
+        self.read_s = 0.0
+
+    @property
+    def facts(self) -> str:
+        """What failures have cost the job, for its metadata; empty if there were none."""
+        return f"failures={self.n_failures};lost_s={self.lost_s:.12g}" if self.n_failures else ""
+
+    def suspend(self, ran_s: float, extra_s: float) -> None:
+        """Record a kill after which the job goes on with the rest of its work, and with extra seconds."""
+        self.ran_s += ran_s - extra_s
+
+    def restart(self, checkpoints: Checkpoints | None, ran_s: float) -> int:
+        """Record a kill after which the job goes on from its last checkpoint. Return how many are complete."""
+        ran_s = max(self.ran_s + ran_s, 0.0)
+        before = self.n_checkpoints
+        read_s = min(checkpoints.read_s, ran_s) if checkpoints is not None and before else 0.0
+        n = 0 if checkpoints is None else checkpoints.n_complete(before, ran_s)
+        kept_s = 0.0 if checkpoints is None else checkpoints.saved_s(n - before)
+        self.n_checkpoints, self.ran_s = n, 0.0
+        self.read_s += read_s
+        self.lost_s += max(ran_s - kept_s - read_s, 0.0)
+        return n

@@ -1,0 +1,189 @@
+"""Jobs on machines that fail: a service of the engine, for every policy.
+
+Batsim's event `machine_unavailable` stops no job. With the option `on_failure` the engine does what a resource manager
+does: it kills the jobs that run on the machine, and requeues them. All jobs of one failure are killed by one KILL_JOB.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from pybatsched.core.instants import instant
+from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.services.checkpoints import checkpoints_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.decisions import Reason
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.services.requeue import Services
+
+#: What happens to a job whose machine fails: it is killed, and requeued in front of the queue or behind all others,
+#: submitted again, or not requeued.
+FailureRule: TypeAlias = Literal["requeue_first", "requeue_last", "resubmit", "kill"]
+#: The rules that register jobs in Batsim.
+REQUEUING: Final = frozenset(("requeue_first", "requeue_last", "resubmit"))
+#: The rules that put jobs in front of the queue; without a rule, jobs are killed only for reservations.
+FIRST: Final = frozenset(("requeue_first", None))
+
+
+def rule_of(options: Any) -> FailureRule | None:
+    """Return the option `on_failure` of a policy's options; None if it is not set, or the model has no such option."""
+    rule: FailureRule | None = getattr(options, "on_failure", None)
+    return rule
+
+
+def repair_s_of(options: Any) -> float | None:
+    """Return the option `expected_repair_s` of a policy's options; None if it is not set."""
+    seconds: float | None = getattr(options, "expected_repair_s", None)
+    return seconds
+
+
+class Failures:
+    """The failures of one run: which jobs they stopped, and how many."""
+
+    def __init__(
+        self, rule: FailureRule | None, cluster: Cluster, services: Services, repair_s: float | None = None
+    ) -> None:
+        self.rule = rule
+        self._repair_s = repair_s
+        self._cluster = cluster
+        self._services = services
+        self._stopped: list[Job] = []  # killed jobs that wait again, and are in no queue
+        self._n_failures = 0
+        self.n_killed = 0  # jobs killed by failures
+        self._n_not_requeued = 0
+        self._lost_s = self._checkpoint_s = self._useful_s = 0.0  # processor-seconds
+
+    def fail(self, procs: IntervalSet) -> None:
+        """Kill the jobs that run on processors which failed, by one decision. O(running * k).
+
+        A job that is being killed already is left out.
+        """
+        if self.rule is not None:
+            self._n_failures += 1
+            self._kill(procs, self.running(), ("processors {} failed", procs), is_lost=self.rule == "kill")
+
+    def expect_repair(self, procs: IntervalSet, now: float) -> None:
+        """Record when failed processors are expected to return, if that is known. O(repairs)."""
+        if self._repair_s is not None:
+            self._cluster.repairs.append((instant(now, self._repair_s), procs))
+            self._cluster.show_returning()
+
+    def repaired(self, procs: IntervalSet) -> None:
+        """Record that processors have returned. O(repairs)."""
+        if self._cluster.repairs:
+            left = [(at, own - procs) for at, own in self._cluster.repairs]
+            self._cluster.repairs = [(at, own) for at, own in left if own]
+            self._cluster.show_returning()
+
+    def clear(self, procs: IntervalSet, reason: Reason, *, is_lost: bool) -> None:
+        """Kill the policy's jobs on processors, by one decision, and requeue them unless they are lost."""
+        inherited = self._cluster.inherited
+        self._kill(procs, (job for job in self.running() if job.id not in inherited), reason, is_lost=is_lost)
+
+    def _kill(self, procs: IntervalSet, jobs: Iterable[Job], reason: Reason, *, is_lost: bool) -> None:
+        hit = [job for job in jobs if job.procs is not None and not job.procs.isdisjoint(procs)]
+        hit = [job for job in hit if not self._services.kill_pending(job.wire_id)]
+        if not hit:
+            return
+        hit.sort(key=_seq)
+        lost = [job for job in hit if is_lost or not self._cluster.can_restart(job)]
+        if not is_lost:
+            self._n_not_requeued += len(lost)
+        self._services.kill_failed(hit, lost, reason)
+
+    def running(self) -> Iterator[Job]:
+        """Return all running jobs, those in no partition included."""
+        for partition in self._cluster.partitions.values():
+            for job in partition.running_jobs:
+                if job.state is JobState.RUNNING:
+                    yield job
+        yield from self._cluster.inherited.values()
+
+    def stopped(self, job: Job) -> None:
+        """Record that the kill of a job has taken effect. It waits again, unless it has ended."""
+        self.n_killed += 1
+        if job.state is JobState.WAITING:
+            self._stopped.append(job)
+        else:
+            self._end(job, is_useful=False)
+
+    def check(self, job: Job) -> None:
+        """Raise InputError for a new job with invalid checkpoints."""
+        checkpoints_of(job.id, job.fields)
+
+    def ended(self, job: Job) -> None:
+        """Count the processor-seconds of a job that ended by itself, or at its walltime."""
+        self._end(job, is_useful=True)
+
+    def _end(self, job: Job, *, is_useful: bool) -> None:
+        """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills."""
+        if job.started_at is None or job.ended_at is None:
+            return
+        n, restarts, last_s = job.n_held, job.restarts, job.ended_at - job.started_at
+        total_s = last_s + sum(segment.ended_at - segment.started_at for segment in job.past)
+        if not is_useful:
+            self._lost_s += n * total_s
+            return
+        is_as_submitted = job.scale == 1.0 and job.n_procs == job.n_procs_requested
+        saved = checkpoints_of(job.id, job.fields) if is_as_submitted else None
+        lost_s = 0.0 if restarts is None else restarts.lost_s
+        overhead_s = 0.0
+        if saved is not None:
+            n_resumed, read_s = (0, 0.0) if restarts is None else (restarts.n_checkpoints, restarts.read_s)
+            ran_s = last_s + (0.0 if restarts is None else restarts.ran_s)
+            n_written = saved.n_complete(n_resumed, ran_s)
+            overhead_s = n_written * saved.dump_s + read_s + (min(saved.read_s, ran_s) if n_resumed else 0.0)
+        self._lost_s += n * lost_s
+        self._checkpoint_s += n * overhead_s
+        self._useful_s += n * (total_s - lost_s - overhead_s)
+
+    def to_requeue(self, now: float) -> list[Job]:
+        """Return the killed jobs in the order in which the policy puts them into its queue, and forget them.
+
+        If they go in front of the queue, the first submitted job comes last, so that it is first in the queue.
+        """
+        jobs, self._stopped = self._stopped, []
+        jobs.sort(key=_seq, reverse=self.rule in FIRST)
+        if self.rule == "resubmit":
+            for job in jobs:
+                job.submitted_at = now
+        return jobs
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether killed jobs are in no queue."""
+        return bool(self._stopped)
+
+    def follow(self, other: Failures) -> None:
+        """Continue the counts of the policy that this one's policy replaces."""
+        self._n_failures, self.n_killed = other._n_failures, other.n_killed
+        self._n_not_requeued, self._lost_s = other._n_not_requeued, other._lost_s
+        self._checkpoint_s, self._useful_s = other._checkpoint_s, other._useful_s
+
+    def figures(self) -> dict[str, float]:
+        """Return the failures, the kills, and the processor-seconds of lost work, checkpoints and useful work."""
+        total_s = self._useful_s + self._checkpoint_s + self._lost_s
+        if self.rule is None:
+            return {"n_reservation_kills": self.n_killed}
+        return {
+            "n_failures": self._n_failures,
+            "n_failure_kills": self.n_killed,
+            "lost_work_s": self._lost_s,
+            "checkpoint_s": self._checkpoint_s,
+            "application_efficiency": self._useful_s / total_s if total_s else 1.0,
+        }
+
+    def remarks(self) -> tuple[str, ...]:
+        """Report jobs that could not be requeued."""
+        if not self._n_not_requeued:
+            return ()
+        n = f"{self._n_not_requeued:,} killed jobs were not requeued"
+        return (f"{n}: Batsim deleted their profiles; start it with --enable-profile-reuse",)
+
+
+def _seq(job: Job) -> int:
+    return job.seq

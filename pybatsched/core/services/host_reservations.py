@@ -1,0 +1,302 @@
+"""Reservations of hosts for a time window: a service of the engine, for every policy.
+
+During its window a reservation has its hosts for itself: they are away for the policy. Jobs with the field
+`reservation` run only there; the engine starts them, in order of submission. Before the window, no job starts on the
+hosts that would not end by its estimate (`wait`). Local schedulers plan around reservations (`Partition.upcoming`). If
+a policy starts a job that would overlap, the engine gives it other processors, or starts it later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
+
+from pybatsched.core import decisions as d
+from pybatsched.core.cluster import Window
+from pybatsched.core.instants import HALF_TICK, instant
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.services.reservation_specs import ReservationSpec
+from pybatsched.errors import InputError
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.services.failures import Failures
+
+
+class JobStarter(Protocol):
+    """The interface of `pybatsched.core.actions.Actions` that reservations use."""
+
+    def carry_out(self, decision: d.Decision) -> None:
+        """Apply a decision to the state and add it to the reply."""
+
+    def start_beside(self, job: Job, procs: IntervalSet, reason: d.Reason) -> None:
+        """Start a job in no partition."""
+
+
+#: The job field with the name of the reservation that a job runs in.
+FIELD = "reservation"
+
+
+@dataclass(slots=True)
+class _Reserved:
+    """A window with its rules, and the jobs that wait for it."""
+
+    window: Window
+    spec: ReservationSpec
+    announced_at: float
+    waiting: list[Job]
+    is_announced: bool = False
+
+
+def specs_of(options: Any) -> tuple[ReservationSpec, ...]:
+    """Return the option `host_reservations` of a policy's options; empty if it is not set."""
+    return getattr(options, "host_reservations", None) or ()
+
+
+def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Reserved]:
+    """Return the windows of reservations in order of time. O(windows² at worst). Raises InputError.
+
+    A number of hosts means the last ones that are not reserved in the same time.
+    """
+    found: list[_Reserved] = []
+    numbers = {resource.name: proc for proc, resource in cluster.resources.items() if resource.name}
+    for spec in specs:
+        if spec.every is not None and spec.every < spec.duration:
+            raise InputError(f"reservation {spec.name}: every: expected at least its duration, {spec.duration:g} s")
+        for nth in range(spec.count if spec.every is not None else 1):
+            shift_s = nth * (spec.every or 0.0)
+            start_at, end_at = instant(spec.start, shift_s), instant(spec.start + spec.duration, shift_s)
+            beside = [one for one in found if one.window.start_at < end_at and start_at < one.window.end_at]
+            procs = _procs(spec, cluster, numbers, beside)
+            for one in beside:
+                if not one.window.procs.isdisjoint(procs):
+                    raise InputError(
+                        f"reservation {spec.name}: processors {one.window.procs & procs} are reserved by "
+                        f"{one.spec.name} in the same time; expected other hosts or times"
+                    )
+            announced_at = 0.0 if spec.notice is None else max(start_at - spec.notice, 0.0)
+            found.append(_Reserved(Window(start_at, end_at, procs, spec.name), spec, announced_at, []))
+    found.sort(key=lambda one: one.window)
+    return found
+
+
+def _procs(
+    spec: ReservationSpec, cluster: Cluster, numbers: Mapping[str, int], beside: Iterable[_Reserved]
+) -> IntervalSet:
+    hosts = spec.hosts
+    where = f"reservation {spec.name}: hosts"
+    if isinstance(hosts, int):
+        free = cluster.procs
+        for one in beside:
+            free = free - one.window.procs
+        if hosts > len(free):
+            raise InputError(f"{where}: expected at most {len(free)}, found {hosts}")
+        return free - free.first(len(free) - hosts)
+    if isinstance(hosts, tuple):
+        for name in hosts:
+            if name not in numbers or numbers[name] not in cluster.procs:
+                raise InputError(f"{where}: unknown host {name!r:.60}; expected names of compute hosts")
+        return IntervalSet(numbers[name] for name in hosts)
+    try:
+        procs = IntervalSet.parse(hosts)
+    except ValueError:
+        raise InputError(f"{where}: expected processors such as '0-3 5', found {hosts!r:.60}") from None
+    if not procs or not procs.issubset(cluster.procs):
+        raise InputError(f"{where}: processors {procs - cluster.procs} do not exist; expected some of {cluster.procs}")
+    return procs
+
+
+class HostReservations:
+    """The reservations of one run. An instant with a change costs O(windows + running)."""
+
+    def __init__(
+        self,
+        specs: Sequence[ReservationSpec],
+        cluster: Cluster,
+        actions: JobStarter,
+        failures: Failures,
+        *,
+        takes_any_procs: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._actions = actions
+        self._failures = failures
+        self.takes_any_procs = takes_any_procs
+        self._all = windows_of(specs, cluster)
+        #: All windows of the run.
+        self.windows = tuple(one.window for one in self._all)
+        self._deferred: list[tuple[Job, d.ExecuteJob]] = []
+        self._n_deferred = 0
+        self._called_at = -math.inf
+        self._names = {one.spec.name for one in self._all}
+
+    # --- time -------------------------------------------------------------------------------------------------
+
+    def advance(self, now: float) -> IntervalSet:
+        """Announce, begin and end the reservations that are due. Return the processors concerned."""
+        changed = EMPTY
+        soon = now + HALF_TICK
+        active = EMPTY
+        for one in list(self._all):
+            window = one.window
+            if window.end_at <= soon:
+                changed = changed | window.procs
+                self._all.remove(one)
+                self._reject_waiting(one)
+            elif window.start_at <= soon:
+                active = active | window.procs
+                if not window.procs.issubset(self._cluster.reserved):
+                    changed = changed | window.procs
+                    self._clear(one)
+            elif one.announced_at <= soon and not one.is_announced:
+                changed = changed | window.procs
+                one.is_announced = True
+        if changed:
+            self._cluster.reserved = active
+            self._cluster.change_machines()
+            self.show(now)
+        return changed
+
+    def show(self, now: float) -> None:
+        """Show the known reservations to the partitions: those to come that jobs wait for, and ends of present ones."""
+        soon = now + HALF_TICK
+        known = [one for one in self._all if one.announced_at <= soon]
+        for partition in self._cluster.partitions.values():
+            own = [one for one in known if not one.window.procs.isdisjoint(partition.procs)]
+            partition.upcoming = [
+                one.window for one in own if one.window.start_at > soon and one.spec.conflict == "wait"
+            ]
+        self._cluster.window_ends = [
+            (one.window.end_at, one.window.procs) for one in known if one.window.start_at <= soon
+        ]
+        self._cluster.show_returning()
+
+    def _clear(self, one: _Reserved) -> None:
+        """Kill the jobs that run in a reservation that begins, by its rule."""
+        if one.spec.conflict == "wait":
+            return
+        reason = ("reservation {} begins", one.spec.name)
+        self._failures.clear(one.window.procs, reason, is_lost=one.spec.conflict == "kill")
+
+    def next_change(self, now: float) -> float:
+        """Return the next time at which a reservation is announced, begins or ends; infinity for none. O(windows)."""
+        soon = now + HALF_TICK
+        times = (at for one in self._all for at in (one.announced_at, one.window.start_at, one.window.end_at))
+        return min((at for at in times if at > soon), default=math.inf)
+
+    def request_call(self, now: float) -> None:
+        """Request a call for the next change, unless one is pending."""
+        at = self.next_change(now)
+        if at < math.inf and (at < self._called_at or self._called_at <= now + HALF_TICK):
+            self._called_at = at
+            self._actions.carry_out(d.CallMeLater(at, reason="a reservation changes then"))
+
+    # --- jobs of reservations -----------------------------------------------------------------------------------
+
+    def submit(self, job: Job, now: float) -> bool:
+        """Queue a job that runs in a reservation, or reject it. Return whether it does."""
+        name = job.fields.get(FIELD)
+        if name is None:
+            return False
+        soon = now + HALF_TICK
+        own = [one for one in self._all if one.spec.name == name and one.window.end_at > soon]
+        if not own:
+            known = "is over" if name in self._names else "does not exist"
+            self._reject(job, ("asks for reservation {}, which {}", name, known))
+            return True
+        spec = own[0].spec
+        user, account = str(job.fields.get("user", "")), str(job.fields.get("account", job.fields.get("group", "")))
+        if user not in spec.users and account not in spec.accounts:
+            self._reject(job, ("user {} may not use reservation {}", user or "without a name", name))
+            return True
+        for one in own:
+            window = one.window
+            left_s = window.end_at - max(now, window.start_at)
+            if job.estimate is not None and job.n_procs <= len(window.procs) and job.estimate <= left_s + HALF_TICK:
+                one.waiting.append(job)
+                return True
+        self._reject(job, ("does not fit into reservation {}: {} processors", name, job.n_procs))
+        return True
+
+    def _reject(self, job: Job, reason: d.Reason) -> None:
+        self._actions.carry_out(d.RejectJob(job.id, reason=reason))
+
+    def _reject_waiting(self, one: _Reserved) -> None:
+        for job in one.waiting:
+            self._reject(job, ("reservation {} ended before it could start", one.spec.name))
+        one.waiting.clear()
+
+    def start_jobs(self, now: float) -> None:
+        """Start the jobs of present reservations that fit, in order, and the jobs whose start was delayed."""
+        for one in self._all:
+            if one.window.start_at <= now + HALF_TICK and one.waiting:
+                self._start_own(one, now)
+        deferred, self._deferred = self._deferred, []
+        for job, decision in deferred:
+            if job.state is JobState.WAITING and job.id in self._cluster.jobs:
+                self._retry(job, decision, now)
+
+    def _start_own(self, one: _Reserved, now: float) -> None:
+        window = one.window
+        free = window.procs - self._cluster.unavailable - self._cluster.asleep
+        for job in self._failures.running():
+            if job.procs is not None:
+                free = free - job.procs
+        while one.waiting and one.waiting[0].n_procs <= len(free):
+            job = one.waiting.pop(0)
+            if job.estimate is None or instant(now, job.estimate) > window.end_at + HALF_TICK:
+                self._reject(job, ("would not end by the end of reservation {}", one.spec.name))
+                continue
+            procs = free.first(job.n_procs)
+            free = free - procs
+            self._actions.start_beside(job, procs, ("reservation {}", one.spec.name))
+
+    # --- starts of the policy -----------------------------------------------------------------------------------
+
+    def admit(self, job: Job, decision: d.ExecuteJob, now: float) -> d.ExecuteJob | None:
+        """Return the decision, with other processors if it would break a reservation; None if it is delayed. O(k)."""
+        partition = self._cluster.partition_at(decision.procs)
+        if partition is None or not partition.upcoming:
+            return decision
+        usable = partition.free_for(now, math.inf if job.estimate is None else job.estimate)
+        if decision.procs.issubset(usable):
+            return decision
+        kept = decision.procs & usable
+        more, n = usable - kept, len(decision.procs) - len(kept)
+        if self.takes_any_procs and decision.mapping is None and n <= len(more):
+            return replace(decision, procs=kept | more.first(n))
+        self._deferred.append((job, decision))
+        self._n_deferred += 1
+        return None
+
+    def _retry(self, job: Job, decision: d.ExecuteJob, now: float) -> None:
+        """Start a job whose start was delayed, if it can start now."""
+        partition = self._cluster.partition_at(decision.procs)
+        if partition is not None:
+            usable = partition.free_for(now, math.inf if job.estimate is None else job.estimate)
+            n = len(decision.procs)
+            procs = decision.procs if decision.procs.issubset(usable) else EMPTY
+            if not procs and self.takes_any_procs and decision.mapping is None and n <= len(usable):
+                procs = usable.first(n)
+            if procs:
+                self._actions.carry_out(replace(decision, procs=procs, timestamp=None))
+                return
+        self._deferred.append((job, decision))
+
+    def why_waiting(self, job: Job) -> d.Reason | None:
+        """Return why a job waits for a reservation, or because of one; None if it does not."""
+        for one in self._all:
+            if job in one.waiting:
+                return "waits for reservation {}, from {} on {}", one.spec.name, one.window.start_at, one.window.procs
+        if any(job is other for other, _ in self._deferred):
+            return "its start is delayed: it would overlap a reservation"
+        return None
+
+    def figures(self) -> dict[str, float]:
+        """Return how many starts were delayed."""
+        return {"n_delayed_starts": self._n_deferred}

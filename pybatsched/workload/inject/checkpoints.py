@@ -1,0 +1,188 @@
+"""Lengthen jobs by the dumps of their checkpoints, and mark them with the job fields of checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from pybatsched.core.services.checkpoints import DUMP, INTERVAL, READ, WORK, daly_interval_s, n_dumps, with_dumps_s
+from pybatsched.core.services.derive import delay_of, shortened_profile
+from pybatsched.errors import InputError
+from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import seconds_of
+from pybatsched.workload.walltimes import tidy
+
+#: The interval by Daly's formula, from the MTBF of the job and the time of a dump.
+DALY: Final = "daly"
+_DUMP: Final = "5m"
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """Checkpoints of all jobs that have no fields of their own: the interval ("daly" or a time), dump and read.
+
+    Without a `read`, it takes as long as a dump.
+    """
+
+    interval: str = DALY
+    dump: str = _DUMP
+    read: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.interval != DALY and seconds_of(self.interval, "interval") <= 0:
+            raise InputError(f"interval: expected {DALY}, or more than 0 seconds, found {self.interval}")
+        if self.dump_s <= 0:
+            raise InputError(f"dump: expected more than 0 seconds, found {self.dump}")
+        seconds_of(self.read or "0", "read")
+
+    @classmethod
+    def of_settings(cls, settings: str | Mapping[str, Any], where: str = "checkpoint") -> Checkpointing:
+        """Read an interval, or settings by name: ``{"interval": "daly", "dump": "10m"}``.
+
+        >>> Checkpointing.of_settings("1h").interval, Checkpointing.of_settings({"dump": "1m"}).dump_s
+        ('1h', 60.0)
+        """
+        given = {"interval": settings} if isinstance(settings, str | int | float) else settings
+        if not isinstance(given, Mapping):
+            raise InputError(f"{where}: expected daly, a time, or settings by name, found {settings!r:.60}")
+        known = ("interval", "dump", "read")
+        for name, value in given.items():
+            if name not in known:
+                raise InputError(f"{where}: unknown setting {name!r:.40}; expected one of {', '.join(known)}")
+            if type(value) not in {str, int, float}:
+                raise InputError(f"{where}: {name}: expected a time such as 5m, found {value!r:.40}")
+        try:
+            return cls(**{name: str(value) for name, value in given.items()})
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+
+    @property
+    def dump_s(self) -> float:
+        """The time of a dump."""
+        return seconds_of(self.dump, "dump")
+
+    @property
+    def read_s(self) -> float:
+        """The time to read a checkpoint."""
+        return self.dump_s if self.read is None else seconds_of(self.read, "read")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings by name, for summaries."""
+        return asdict(self)
+
+
+def has_checkpoints(workload: Workload) -> bool:
+    """Return whether a job has the fields of checkpoints, and is not lengthened yet. O(jobs)."""
+    return any(INTERVAL in job and WORK not in job for job in workload.jobs)
+
+
+def with_checkpoints(
+    workload: Workload, settings: Checkpointing | None, *, node_mtbf_s: float | None, speed: float | None
+) -> Workload:
+    """Return the workload with jobs that are longer by the dumps of their checkpoints. O(jobs).
+
+    A job's own fields come before the `settings` for all jobs. Walltimes and estimates grow by the dumps of as much
+    work. Computations run at the `speed` of all hosts in flop/s; None if they differ. The MTBF of a job is that of one
+    host, `node_mtbf_s`, divided by its number of hosts. Jobs without a dump stay as they are. Raises InputError.
+    """
+    jobs: list[dict[str, Any]] = []
+    profiles = dict(workload.profiles)
+    for job in workload.jobs:
+        if WORK in job or (settings is None and INTERVAL not in job):
+            jobs.append(job)
+            continue
+        where = f"{workload.source}: job {job['id']}"
+        times = _times_of(job, settings, node_mtbf_s, where)
+        profile = workload.profiles[job["profile"]]
+        work_s = _work_s(profile, workload.profiles, job["res"], speed)
+        if work_s is None:
+            raise InputError(
+                f"{where}: profile {job['profile']}: checkpoints need delays, or computations without communication "
+                "on hosts of one speed"
+            )
+        jobs.append(_lengthened(job, times, work_s, workload, profiles))
+    about = dict(workload.about)
+    return Workload(jobs, profiles, workload.n_procs, workload.source, about)
+
+
+def _times_of(
+    job: Mapping[str, Any], settings: Checkpointing | None, node_mtbf_s: float | None, where: str
+) -> tuple[float, float, float]:
+    """Return the interval, the time of a dump and the time of a read of a job."""
+    dump_s = _seconds(job, DUMP, None if settings is None else settings.dump_s, where)
+    read_s = _seconds(job, READ, dump_s if settings is None or DUMP in job else settings.read_s, where)
+    interval: Any = job.get(INTERVAL, None if settings is None else settings.interval)
+    if interval == DALY:
+        if node_mtbf_s is None:
+            raise InputError(
+                f"{where}: the interval {DALY} needs the MTBF of machines; expected --mtbf, or an interval"
+            )
+        return daly_interval_s(dump_s, node_mtbf_s / job["res"]), dump_s, read_s
+    if INTERVAL in job:
+        interval_s = _seconds(job, INTERVAL, None, where)
+        if interval_s == 0:
+            raise InputError(f"{where}, field {INTERVAL}: expected more than 0 seconds, or {DALY!r}, found 0")
+        return interval_s, dump_s, read_s
+    return seconds_of(str(interval), "interval"), dump_s, read_s
+
+
+def _seconds(job: Mapping[str, Any], name: str, default: float | None, where: str) -> float:
+    value = job.get(name, default)
+    if value is None:
+        raise InputError(f"{where}, field {name}: expected seconds, found nothing")
+    if type(value) not in {int, float} or not 0 <= value < math.inf:
+        raise InputError(f"{where}, field {name}: expected 0 seconds or more, found {value!r:.40}")
+    return float(value)
+
+
+def _work_s(
+    profile: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]], n: int, speed: float | None
+) -> float | None:
+    """Return the run time of a profile without dumps; None if it is not known."""
+    delay_s = delay_of(profile, profiles)
+    if delay_s is not None:
+        return delay_s
+    cpu: Any = profile.get("cpu")
+    com: Any = profile.get("com", 0)
+    amounts = cpu if isinstance(cpu, list) else [cpu]
+    if speed is None or any(com if isinstance(com, list) else [com]):
+        return None
+    if any(type(amount) not in {int, float} for amount in amounts) or not amounts:
+        return None
+    if profile.get("type") == "parallel_homogeneous_total":
+        return float(amounts[0]) / n / speed
+    return float(max(amounts)) / speed if profile.get("type") in {"parallel", "parallel_homogeneous"} else None
+
+
+def _lengthened(
+    job: dict[str, Any],
+    times: tuple[float, float, float],
+    work_s: float,
+    workload: Workload,
+    profiles: dict[str, dict[str, Any]],
+) -> dict[str, Any]:
+    """Return a job with dumps, and add its profile."""
+    interval_s, dump_s, read_s = times
+    interval_s, exact_s, work_s = round(interval_s, 6), work_s, round(work_s, 6)
+    own = {name: value for name, value in job.items() if name not in {INTERVAL, DUMP, READ}}
+    if not n_dumps(work_s, interval_s):
+        return own
+    total_s = with_dumps_s(work_s, interval_s, dump_s)
+    name = f"{job['profile']}+{n_dumps(work_s, interval_s)}x{tidy(dump_s)}"
+    if name not in profiles:
+        profile = workload.profiles[job["profile"]]
+        profiles[name] = dict(shortened_profile(profile, workload.profiles, exact_s, exact_s + total_s - work_s))
+    own["profile"] = name
+    for field in ("walltime", "estimate"):
+        span_s = own.get(field)
+        if type(span_s) in {int, float} and span_s is not None and span_s > 0:
+            own[field] = tidy(with_dumps_s(span_s, interval_s, dump_s))
+    return {
+        **own,
+        INTERVAL: tidy(interval_s),
+        DUMP: tidy(dump_s),
+        READ: tidy(read_s),
+        WORK: tidy(work_s),
+    }

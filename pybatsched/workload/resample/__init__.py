@@ -1,0 +1,1 @@
+"""Many workloads from one log: shaken copies, and logs of resampled users."""

@@ -1,0 +1,66 @@
+"""Files of reservations on the command line: their effect, and their errors with file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.process import run_cli
+
+TABLE = '[[reservation]]\nname = "m"\nstart = "20s"\nduration = 10\nhosts = 2\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    jobs = [
+        {"id": "a", "subtime": 0, "res": 2, "profile": "d50", "walltime": 60, "user": "alice"},
+        {"id": "b", "subtime": 1, "res": 1, "profile": "d5", "walltime": 9, "user": "alice", "reservation": "m"},
+    ]
+    profiles = {"d50": {"type": "delay", "delay": 50}, "d5": {"type": "delay", "delay": 5}}
+    (tmp_path / "w.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
+    return tmp_path
+
+
+def simulate(folder: Path, text: str, *more: str) -> tuple[int, str]:
+    (folder / "r.toml").write_text(text)
+    args = ("--procs", "2", "-w", "w.json", "--policy", "easy", "--reservations", "r.toml", "-e", "out", *more)
+    result = run_cli("simulate", *args, cwd=folder)
+    return result.returncode, result.stderr
+
+
+def test_a_run(folder: Path) -> None:
+    code, errors = simulate(folder, TABLE + 'users = ["alice"]\n', "--journal", "j.pbj")
+    assert code == 0, errors
+    rows = [line.split(",") for line in (folder / "out_jobs.csv").read_text().splitlines()]
+    starts = {row[rows[0].index("job_id")]: float(row[rows[0].index("starting_time")]) for row in rows[1:]}
+    assert starts == {"a": 30, "b": 20}
+    summary = json.loads((folder / "out_summary.json").read_text())
+    assert summary["reservations"] == [{"name": "m", "start": 20.0, "end": 30.0, "procs": "0-1"}]
+    told = run_cli("explain", "j.pbj", "w0!a", cwd=folder)
+    assert "would overlap reservation m from 20.0 to 30.0" in told.stdout
+    told = run_cli("explain", "j.pbj", "w0!b", cwd=folder)
+    assert "waits for reservation m" in told.stdout
+    drawn = run_cli("plot", "gantt", "out", "--output", "g.svg", cwd=folder)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "hosts reserved" in (folder / "g.svg").read_text()
+    assert run_cli("report", "out", cwd=folder).returncode == 0
+    assert '"reserved"' in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (TABLE + 'users = ["carol"]\n', "r.toml: reservation m: users: no job of the workload is of 'carol'"),
+        (TABLE.replace("10", "-1"), "r.toml: line 1: reservation: duration"),
+        (TABLE.replace('"m"', '"n"'), "field reservation: expected one of ['n'], found 'm'"),
+        (TABLE.replace("hosts = 2", 'hosts = ["h9"]'), "reservation m: hosts: unknown host 'h9'"),
+        (TABLE + TABLE.replace('"m"', '"n"'), "reservation n: hosts: expected at most 0, found 2"),
+        ("name = 1\n", "expected tables [[reservation]] only"),
+    ],
+)
+def test_wrong_files(folder: Path, text: str, expected: str) -> None:
+    code, errors = simulate(folder, text)
+    assert code == 2
+    assert expected in errors
+    assert not (folder / "out_jobs.csv").exists()

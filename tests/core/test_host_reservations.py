@@ -1,0 +1,245 @@
+"""Reservations of hosts, worked out by hand: what starts before, in and after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from pybatsched.core import decisions as d, events as e
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.jobs import Job
+from pybatsched.core.policy import Policy
+from pybatsched.core.services.reservation_specs import read_reservations
+from pybatsched.errors import InputError
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
+
+
+def reserved(start: float, duration: float, hosts: Any, **more: Any) -> dict[str, Any]:
+    return {"name": "r", "start": start, "duration": duration, "hosts": hosts, **more}
+
+
+def times(run: FakeBatsim) -> dict[str, tuple[float | None, float | None, str]]:
+    assert not run.deadlocked
+    return {job.id.removeprefix("w0!"): (job.started_at, job.ended_at, str(job.procs)) for job in run.jobs.values()}
+
+
+def starts(run: FakeBatsim) -> dict[str, float | None]:
+    return {job_id: found[0] for job_id, found in times(run).items()}
+
+
+#: The whole machine is reserved from 20 to 30. a ends before; b would not; c fits before it.
+JOBS = (
+    Workload()
+    .job("a", n=2, s=10, walltime=11, estimate=10)
+    .job("b", n=2, s=15, at=1, walltime=16, estimate=15)
+    .job("c", n=1, s=8, at=2, walltime=9, estimate=8)
+)
+
+
+def test_fcfs_waits() -> None:
+    """b would overlap from 10 on, and c does not overtake it."""
+    run = run_policy("fcfs", JOBS, 2, host_reservations=[reserved(20, 10, 2)])
+    assert starts(run) == {"a": 0, "b": 30, "c": 45}
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative", "dbf", "ujfb"])
+def test_backfilling_before_a_reservation(policy: str) -> None:
+    """b is planned at 30, and c, which ends at 18, is backfilled."""
+    run = run_policy(policy, JOBS, 2, host_reservations=[reserved(20, 10, 2)])
+    assert starts(run) == {"a": 0, "b": 30, "c": 10}
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "published_predictsim", "ujf", "ujfb", "dbf"])
+def test_jobs_beside_a_reservation(policy: str) -> None:
+    """Processors 0 and 1 are reserved: a long job goes to 2 and 3, a short one to 0."""
+    jobs = Workload().job("long", n=2, s=50, walltime=51).job("short", n=1, s=15, walltime=16)
+    found = times(run_policy(policy, jobs, 4, host_reservations=[reserved(20, 10, "0-1")]))
+    assert found["long"] == (0, 50, "2-3")
+    assert found["short"][:2] == (0, 15)
+
+
+def test_a_job_may_end_when_the_reservation_begins() -> None:
+    jobs = Workload().job("a", n=2, s=20, walltime=21, estimate=20)
+    assert starts(run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, 2)])) == {"a": 0}
+    jobs = Workload().job("a", n=2, s=20.5, walltime=21, estimate=20.5)
+    assert starts(run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, 2)])) == {"a": 30}
+
+
+@pytest.mark.parametrize(
+    ("conflict", "expected"),
+    [
+        ("wait", {"a": (30, 80, "0-1")}),
+        ("requeue", {"a": (0, 20, "0-1"), "dyn!w0.a.1": (30, 80, "0-1")}),
+        ("kill", {"a": (0, 20, "0-1")}),
+    ],
+)
+def test_jobs_in_the_way(conflict: str, expected: dict[str, Any]) -> None:
+    jobs = Workload().job("a", n=2, s=50, walltime=51)
+    run = run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, "0-1", conflict=conflict)])
+    assert times(run) == expected
+
+
+def test_an_overrun_delays_only_what_waits_for_its_processors() -> None:
+    """a runs until 25 instead of 15, and its host is free at 30, when the reservation ends."""
+    jobs = (
+        Workload()
+        .job("a", n=1, s=25, walltime=99, estimate=15)
+        .job("b", n=1, s=5, at=21, walltime=6, estimate=5)
+        .job("c", n=2, s=5, at=22, walltime=6, estimate=5)
+    )
+    run = run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, "0")])
+    assert times(run) == {"a": (0, 25, "0"), "b": (21, 26, "1"), "c": (30, 35, "0-1")}
+
+
+def test_a_late_announcement() -> None:
+    """At 0 the reservation is not known, and a starts; b comes when it is."""
+    jobs = Workload().job("a", n=1, s=50, walltime=51).job("b", n=1, s=50, at=5, walltime=51)
+    run = run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, 2, notice=15)])
+    assert starts(run) == {"a": 0, "b": 30}
+
+
+def test_a_reservation_that_is_repeated() -> None:
+    """Every 20 s for 10 s: a job of 10 s fits between two; one of 12 s waits for the end of all."""
+    jobs = Workload().job("a", n=1, s=12, walltime=13, estimate=12).job("b", n=1, s=10, walltime=11, estimate=10)
+    run = run_policy("easy", jobs, 1, host_reservations=[reserved(0, 10, 1, every=20, count=3)])
+    assert starts(run) == {"b": 10, "a": 50}
+
+
+# --- jobs of reservations -----------------------------------------------------------------------------------------
+
+
+def test_jobs_that_ask_for_a_reservation() -> None:
+    """Two jobs of alice run in it, in order; the third does not fit; others may not use it."""
+    own = {"reservation": "r", "user": "alice", "walltime": 9}
+    jobs = (
+        Workload()
+        .job("x", n=2, s=6, estimate=6, **own)
+        .job("y", n=2, s=4, at=1, estimate=4, **own)
+        .job("z", n=2, s=4, at=1, estimate=4, **own)
+        .job("bob", n=1, s=4, at=2, estimate=4, **{**own, "user": "bob"})
+        .job("wide", n=3, s=4, at=2, estimate=4, **own)
+        .job("other", n=2, s=4, at=2, estimate=4, walltime=9)
+        .job("unknown", n=2, s=4, at=2, estimate=4, **{**own, "reservation": "q"})
+    )
+    run = run_policy("easy", jobs, 4, host_reservations=[reserved(20, 10, "0-1", users=["alice"])])
+    assert times(run) == {
+        "x": (20, 26, "0-1"),
+        "y": (26, 30, "0-1"),
+        "z": (None, None, ""),
+        "bob": (None, None, ""),
+        "wide": (None, None, ""),
+        "other": (2, 6, "0-1"),
+        "unknown": (None, None, ""),
+    }
+    assert {job.id for job in run.jobs.values() if job.final_state == "REJECTED"} == {
+        f"w0!{name}" for name in ("z", "bob", "wide", "unknown")
+    }
+
+
+def test_accounts() -> None:
+    jobs = Workload().job("x", n=1, s=6, estimate=6, walltime=9, reservation="r", account="hpc")
+    assert starts(run_policy("fcfs", jobs, 1, host_reservations=[reserved(20, 10, 1, accounts=["hpc"])])) == {"x": 20}
+
+
+def test_a_job_of_a_reservation_whose_machine_fails() -> None:
+    jobs = Workload().job("x", n=1, s=6, estimate=6, walltime=9, reservation="r", user="alice")
+    outage = [(22, e.MACHINES_UNAVAILABLE, "0"), (23, e.MACHINES_AVAILABLE, "0")]
+    tables = [reserved(20, 10, "0-1", users=["alice"])]
+    run = run_policy("easy", jobs, 2, machine_events=outage, host_reservations=tables, on_failure="requeue_first")
+    assert times(run) == {"x": (20, 22, "0"), "dyn!w0.x.1": (22, 28, "1")}
+
+
+# --- policies that know nothing -----------------------------------------------------------------------------------
+
+
+class Ignorant(Policy):
+    """Starts jobs on the lowest free processors, whatever is reserved."""
+
+    def on_begin(self, cluster: Cluster) -> None:
+        self.partition = cluster.add_partition("all", cluster.procs)
+        self.jobs: list[Job] = []
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.jobs.append(job)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        while self.jobs and self.jobs[0].n_procs <= self.partition.n_free:
+            job = self.jobs.pop(0)
+            yield d.ExecuteJob(job.id, self.partition.free.first(job.n_procs))
+
+
+class Stubborn(Ignorant):
+    takes_any_procs = False
+
+
+def test_a_policy_gets_other_processors() -> None:
+    jobs = Workload().job("a", n=2, s=50, walltime=51)
+    tables = [reserved(20, 10, "0-1")]
+    assert times(run_policy(Ignorant, jobs, 4, host_reservations=tables)) == {"a": (0, 50, "2-3")}
+    assert times(run_policy(Stubborn, jobs, 4, host_reservations=tables)) == {"a": (30, 80, "0-1")}
+
+
+def test_a_start_is_delayed_if_no_processors_are_left() -> None:
+    """a would overlap and starts at 30; b, which the policy starts behind it, ends before."""
+    jobs = Workload().job("a", n=2, s=50, walltime=51).job("b", n=2, s=10, at=1, walltime=11)
+    session = Session(plan_for(Ignorant, host_reservations=[reserved(20, 10, 2)]), checked=True)
+    run = FakeBatsim(jobs, 2).run(session.handle)
+    assert starts(run) == {"a": 30, "b": 1}
+    assert session.engine.figures["n_delayed_starts"] == 1
+
+
+def test_why_a_job_waits() -> None:
+    session = Session(plan_for("easy", host_reservations=[reserved(20, 10, 2)]), checked=True)
+    seen: list[str] = []
+
+    def handle(raw: bytes) -> bytes:
+        reply = session.handle(raw)
+        seen.extend(
+            d.reason_text(session.engine.why_waiting(job, session.engine.now))
+            for job in session.engine.jobs.alive.values()
+            if job.started_at is None
+        )
+        return reply
+
+    FakeBatsim(Workload().job("a", n=2, s=50, walltime=51), 2).run(handle)
+    assert seen[0] == "would overlap reservation r from 20.0 to 30.0"
+
+
+# --- wrong input --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tables", "text"),
+    [
+        ([reserved(0, 10, "0-9")], "reservation r: hosts: processors 4-9 do not exist"),
+        ([reserved(0, 10, 5)], "reservation r: hosts: expected at most 4, found 5"),
+        ([reserved(0, 10, ["nowhere"])], "reservation r: hosts: unknown host 'nowhere'"),
+        ([reserved(0, 10, "x")], "reservation r: hosts: expected processors"),
+        ([reserved(0, 10, "0"), reserved(9, 1, "0-1", name="s")], "reservation s: processors 0 are reserved by r"),
+        ([reserved(0, 10, "0", every=5, count=2)], "reservation r: every: expected at least its duration"),
+        ([reserved(0, 0, "0")], "duration"),
+        ([reserved(-1, 5, "0")], "start"),
+        ([reserved(0, 5, 0)], "expected at least one host"),
+        ([reserved(0, 5, 1, conflict="fight")], "conflict"),
+    ],
+)
+def test_wrong_reservations(tables: list[dict[str, Any]], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        run_policy("easy", JOBS, 4, host_reservations=tables)
+
+
+def test_a_file() -> None:
+    text = '# weekly\n[[reservation]]\nname = "m"\nstart = "1d"\nduration = "8h"\nhosts = 4\n'
+    assert read_reservations(text, "r.toml") == [{"name": "m", "start": 86400.0, "duration": 28800.0, "hosts": 4}]
+    for wrong, message in (
+        (text.replace("8h", "0"), "r.toml: line 2: reservation: duration"),
+        (text.replace("duration", "length"), "r.toml: line 2: reservation: duration"),
+        (text + text.replace('"m"', '""'), "r.toml: line 8: reservation: name"),
+        (text + "[other]\n", "r.toml: expected tables"),
+        ("[[reservation", "r.toml: "),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_reservations(wrong, "r.toml")

@@ -1,0 +1,143 @@
+"""Reservations of hosts under every policy, with failures and checkpoints: no job breaks one, and every job ends."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, strategies as st
+from support.examples import examples
+from support.outages import outages
+
+from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.services.derive import parent_in_note
+from pybatsched.testing import FakeBatsim, Workload, run_policy
+from pybatsched.workload import model
+from pybatsched.workload.inject.checkpoints import Checkpointing, with_checkpoints
+
+N_PROCS: Final = 8
+POLICIES: Final[dict[str, dict[str, Any]]] = {
+    "fcfs": {},
+    "easy": {},
+    "conservative": {},
+    "dbf": {},
+    "ujf": {},
+    "ujfb": {"swap": "fixed", "swap_out": 1, "swap_in": 1},
+    "redirection": {"group_size": 3, "theta": 0},
+    "reallocation": {},
+    "locality": {"score": "eft"},
+    "published_predictsim": {},
+    "rl": {"agent": "pybatsched.gym:in_queue_order"},
+}
+HOSTS: Final = [
+    {"node": f"n{i // 4}", "cluster": f"c{i // 4}", "memory_gb": "16", "fs_bw_gbps": "2"} for i in range(N_PROCS)
+]
+
+
+@st.composite
+def reservations(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Draw up to four reservations one after the other, some for alice, and some of a part of the machine."""
+    found: list[dict[str, Any]] = []
+    at = 0
+    for index in range(draw(st.integers(1, 4))):
+        at += draw(st.integers(0, 40))
+        span = draw(st.integers(1, 30))
+        low = draw(st.integers(0, N_PROCS - 1))
+        high = draw(st.integers(low, N_PROCS - 1))
+        table: dict[str, Any] = {"name": f"r{index}", "start": at, "duration": span, "hosts": f"{low}-{high}"}
+        table["conflict"] = draw(st.sampled_from(["wait", "wait", "requeue", "kill"]))
+        if draw(st.booleans()):
+            table["users"] = ["alice"]
+        if draw(st.booleans()):
+            table["notice"] = draw(st.integers(0, 20))
+        at += span
+        found.append(table)
+    return found
+
+
+@st.composite
+def workloads(draw: st.DrawFn, widest: int) -> Workload:
+    """Draw jobs with honest estimates; some ask for a reservation."""
+    workload = Workload()
+    at = 0
+    for index in range(draw(st.integers(1, 14))):
+        at += draw(st.integers(0, 6))
+        run_s = draw(st.integers(1, 25))
+        fields: dict[str, Any] = {"urgent": draw(st.sampled_from([False, False, True]))}
+        if draw(st.integers(0, 4)) == 4:
+            fields |= {"user": draw(st.sampled_from(["alice", "bob"])), "reservation": f"r{draw(st.integers(0, 3))}"}
+        estimate = run_s + draw(st.sampled_from([0, 0, 5, 40]))
+        n = draw(st.integers(1, widest))
+        workload.job(f"{index:02}", n=n, s=run_s, at=at, estimate=estimate, walltime=estimate, **fields)
+    for job in workload.jobs:
+        job["walltime"] += 1
+    return workload
+
+
+def check(run: FakeBatsim, workload: Workload, tables: list[dict[str, Any]]) -> None:
+    """Check that only permitted jobs run in a reservation, and that every job ends."""
+    assert not run.deadlocked
+    fields = {f"w0!{job['id']}": job for job in workload.jobs}
+    for job in run.jobs.values():
+        own = fields[parent_in_note(job.metadata) or job.id]
+        if job.started_at is None or job.ended_at is None:
+            continue
+        for table in tables:
+            start, end = table["start"], table["start"] + table["duration"]
+            if IntervalSet.parse(table["hosts"]).isdisjoint(job.procs):
+                assert own.get("reservation") != table["name"]
+                continue
+            if own.get("reservation") == table["name"]:
+                assert own["user"] in table.get("users", ())
+                assert start <= job.started_at
+                assert job.ended_at <= end + 1e-6
+            elif job.started_at < start:
+                # Only a job that was there before the announcement may run on.
+                known_at = max(start - table["notice"], 0) if "notice" in table else 0
+                late = job.started_at < known_at and table["conflict"] == "wait"
+                assert job.ended_at <= start + 1e-6 or late, (job, table)
+            else:
+                assert job.started_at >= end, (job, table)
+    by_job: dict[str, set[str]] = {}
+    for job in run.jobs.values():
+        by_job.setdefault(parent_in_note(job.metadata) or job.id, set()).add(job.final_state)
+    for states in by_job.values():
+        assert states & {e.COMPLETED_SUCCESSFULLY, e.COMPLETED_KILLED, "REJECTED"}
+        assert "" not in states
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@examples(40)
+@given(data=st.data(), tables=reservations())
+def test_every_policy(policy: str, data: st.DataObject, tables: list[dict[str, Any]]) -> None:
+    workload = data.draw(workloads(4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS))
+    hosts = HOSTS if policy in {"locality", "reallocation"} else []
+    run = run_policy(policy, workload, N_PROCS, hosts=hosts, host_reservations=tables, **POLICIES[policy])
+    check(run, workload, tables)
+    n_kills = sum(job.final_state == e.COMPLETED_KILLED for job in run.jobs.values())
+    assert run.n_messages <= 10 * (len(workload.jobs) + n_kills) + 4 * len(tables)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@examples(25)
+@given(data=st.data(), tables=reservations(), events=outages(N_PROCS, 8))
+def test_with_failures_and_checkpoints(
+    policy: str, data: st.DataObject, tables: list[dict[str, Any]], events: list[tuple[float, str, str]]
+) -> None:
+    drawn = data.draw(workloads(4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS))
+    whole = model.Workload(drawn.jobs, drawn.profiles, N_PROCS, "w.json")
+    made = with_checkpoints(whole, Checkpointing("7", "1", "2"), node_mtbf_s=None, speed=None)
+    workload = Workload.from_json({"jobs": made.jobs, "profiles": made.profiles})
+    hosts = HOSTS if policy in {"locality", "reallocation"} else []
+    run = run_policy(
+        policy,
+        workload,
+        N_PROCS,
+        hosts=hosts,
+        host_reservations=tables,
+        machine_events=events,
+        on_failure=data.draw(st.sampled_from(["requeue_first", "requeue_last", "resubmit", "kill"])),
+        **POLICIES[policy],
+    )
+    check(run, workload, tables)
