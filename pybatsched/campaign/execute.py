@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,6 @@ import polars as pl
 from pybatsched.core.events import FINAL_STATES
 from pybatsched.errors import PybatschedError, UnfinishedError, quantity
 from pybatsched.machines import names
-from pybatsched.metrics import jobs_csv
 from pybatsched.metrics.compare.paired import stays_of
 from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.job_fields import fields_of
@@ -27,7 +26,7 @@ from pybatsched.simulator import run as runs
 from pybatsched.simulator.failures import FailureModel, checkpointed
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
-from pybatsched.workload import jobs as ids, jobs as job_fields, load
+from pybatsched.workload import Workload, jobs as ids, jobs as job_fields, load
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
 #: Statistics of a measure for each kind of job.
@@ -38,11 +37,27 @@ _N_TRACE_LINES: Final = 12
 _STATISTICS: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max")
 
 
+#: The last workload of this process by its file, size and time. The next cells often have the same one.
+_last_workload: dict[tuple[str, int, int], tuple[Workload, Mapping[str, Mapping[str, Any]]]] = {}
+
+
+def _workload_of(path: str) -> tuple[Workload, Mapping[str, Mapping[str, Any]]]:
+    """Return a workload that was checked, and its jobs by their ids. O(1) if the last cell had the same one."""
+    key = (path, 0, 0)
+    with suppress(OSError):  # `load` reports it
+        status = Path(path).stat()
+        key = (path, status.st_size, status.st_mtime_ns)
+    if key not in _last_workload:
+        _last_workload.clear()  # first: two large workloads need much memory
+        workload = load(path)
+        ids.check_ids({"w0": workload})
+        _last_workload[key] = workload, fields_of({"w0": workload})
+    return _last_workload[key]
+
+
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Run a cell and return its figures; with keep = "files", its files stay in `folder`. Raises what a run raises."""
-    workload = load(cell["workload_file"])
-    ids.check_ids({"w0": workload})
-    fields = fields_of({"w0": workload})
+    workload, fields = _workload_of(cell["workload_file"])
     platform = model.uniform(cell["procs"]) if cell["procs"] else names.find(cell["platform"]).read()
     source = registry.find(cell["policy"], trusted=True)  # the user's campaign names it
     plan = registry.PolicyPlan(source, dict(cell["options"]), given_by="the campaign", trusted=True)
@@ -55,16 +70,17 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     saving = None if cell.get("checkpoint") is None else Checkpointing.of_settings(cell["checkpoint"])
     options = runs.with_needs(SimulationOptions(), plan)
     scenario = Scenario(platform, checkpointed({"w0": workload}, saving, platform, failures), options, events)
-    with tempfile.TemporaryDirectory(prefix="pybatsched-") as scratch:
-        directory = folder if folder is not None and cell["keep"] == "files" else scratch
-        Path(directory).mkdir(parents=True, exist_ok=True)
-        outputs = Outputs(f"{directory}/run", machine_states=cell["keep"] == "files")
-        result = runs.run_policy(scenario, plan, outputs)
-        if not result.finished:
-            raise UnfinishedError(
-                f"{quantity(len(result.stuck), 'job')} unfinished; {result.stuck[0].why}" if result.stuck else ""
-            )
-        jobs = JobTable.of_outcomes(jobs_csv.read(f"{directory}/run_jobs.csv"), fields)
+    keeps_files = folder is not None and cell["keep"] == "files"
+    if keeps_files:
+        Path(str(folder)).mkdir(parents=True, exist_ok=True)
+    outputs = Outputs(f"{folder}/run" if keeps_files else None)
+    outputs.outcomes = []
+    result = runs.run_policy(scenario, plan, outputs)
+    if not result.finished:
+        raise UnfinishedError(
+            f"{quantity(len(result.stuck), 'job')} unfinished; {result.stuck[0].why}" if result.stuck else ""
+        )
+    jobs = JobTable.of_outcomes(outputs.outcomes, fields)
     row = figures_of(jobs, platform.n_procs, cell["tau_s"])
     row |= {"n_messages": result.n_messages, "n_broken_promises": len(result.broken_promises)}
     row = {**result.policy_figures, **row}  # figures of policies do not replace these

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, get_args
 
@@ -127,6 +127,10 @@ class FieldCheck:
         except BaseException as error:
             text = f"{self._model.__name__} raised {describe_error(error)}"
             raise PolicyError(text, policy=self._owner, rule="no exception") from error
+
+    def concerns(self, names: AbstractSet[str]) -> bool:
+        """Return whether a job with some of these fields, and no others, can have an error. O(names)."""
+        return self._always or not names.isdisjoint(self._own) or (self._plans and "estimate" in names)
 
     def _has_none(self, fields: Mapping[str, Any]) -> bool:
         """Return whether a job has no field to check, as most jobs. O(fields of the model)."""

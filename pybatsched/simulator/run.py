@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,9 @@ _OPTION_OF: Final[dict[BatsimFeature, str]] = {
     BatsimFeature.UNKNOWN_EVENTS: "forward_unknown_events",
 }
 
+
+#: The garbage collector starts after this many new objects in a run; Python's default is 700.
+_N_OBJECTS: Final = 50_000
 
 #: Called for each message: (clock, number of jobs finished so far).
 Progress = Callable[[float, int], None]
@@ -163,7 +167,8 @@ def _run(
     if progress is not None:
         simulation.watch_exchanges(progress)
     try:
-        simulation.run()
+        with _fewer_collections():
+            simulation.run()
     except RemoteProtocolError as error:
         if engine is not None:
             raise refused_by_batsim(error, engine) from error
@@ -171,6 +176,18 @@ def _run(
             error.message_number = n_before + simulation.n_messages
         raise
     return result_of(simulation, engine, outputs)
+
+
+@contextmanager
+def _fewer_collections() -> Iterator[None]:
+    """Search for cyclic garbage rarely: only policies may make any."""
+    before = gc.get_threshold()
+    if before[0]:  # else it is disabled
+        gc.set_threshold(max(before[0], _N_OBJECTS), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def refused_by_batsim(error: RemoteProtocolError, engine: Engine) -> PolicyError:

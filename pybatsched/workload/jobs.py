@@ -73,12 +73,12 @@ def check_fields(
     `models` are by the names of the policies that read the fields. All workloads are checked as those of one run, and
     `context` has known facts about that run.
     """
-    loaded = list(workloads)
+    loaded = [(workload, set[str]().union(*workload.jobs)) for workload in workloads]
     for reader, model in models.items():
-        faults_of = FieldCheck(model, reader, context).faults
-        for workload in loaded:
-            for job in workload.jobs:
-                for fault in faults_of(job):
+        check = FieldCheck(model, reader, context)
+        for workload, names in loaded:
+            for job in workload.jobs if check.concerns(names) else ():
+                for fault in check.faults(job):
                     place = FileLocation(workload.source, f"job {shown(job['id'])}")
                     if not fault.field:
                         raise InputError(f"{place}: {fault.wrong}")

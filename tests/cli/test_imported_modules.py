@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 
 #: Modules of libraries that only connections use, and slow ones that nothing above needs.
@@ -16,7 +17,9 @@ _RARE = ("tomllib", "numpy", "polars", "tqdm", "pybatsched.machines", "pybatsche
 def imported(code: str) -> set[str]:
     """Return the modules that a new process has imported after this code."""
     code += "\nimport sys; print(*sys.modules, sep='\\n', file=sys.stderr)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_OF_WORK_S
+    )
     return set(run.stderr.split("\n"))
 
 

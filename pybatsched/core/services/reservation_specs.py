@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -54,6 +53,8 @@ class ReservationSpec(BaseModel):
 
 def read_reservations(text: str, source: str) -> list[dict[str, Any]]:
     """Return the tables ``[[reservation]]`` of a TOML file, checked. InputError names the source and the line."""
+    import tomllib  # noqa: PLC0415  only for files of reservations
+
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

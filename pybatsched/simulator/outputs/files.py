@@ -90,6 +90,8 @@ class Outputs:
         self.totals = Totals()
         self.tally = Tally()
         self.trace = trace
+        #: A list to which the outcome of each job is added, as a reader of the file of jobs returns it; None for none.
+        self.outcomes: list[Outcome] | None = None
         self._place = place
         self._part: str | None = None
         self._with_energy = energy
@@ -157,6 +159,11 @@ class Outputs:
         state, sub, start, runtime = job.state, job.subtime, job.started_at, job.runtime_s
         times = (on_tick(sub), on_tick(start), on_tick(runtime))  # as in the row below
         self.tally.add(Outcome(job.id, state, *times, len(job.alloc), job.metadata))
+        if self.outcomes is not None:
+            if state == REJECTED:
+                self.outcomes.append(Outcome(job.id, state, times[0], 0.0, 0.0, 0, job.metadata))
+            else:
+                self.outcomes.append(Outcome(job.id, state, *times, len(job.alloc), job.metadata, job.alloc))
         note = f'"{job.metadata}"'
         if state == REJECTED:
             self.totals.add_rejected()
@@ -170,6 +177,8 @@ class Outputs:
         self.totals.add(success=success, finish=finish, wait=wait, turnaround=turnaround, stretch=stretch)
         if job.energy_j >= 0:
             self.totals.jobs_j += round(job.energy_j, 6)
+        if self._part is None:
+            return
         self._jobs.write(
             job_row(
                 job.name,
