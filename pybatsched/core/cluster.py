@@ -54,6 +54,7 @@ class Partition:
         self.away = EMPTY
         #: The number of processors that are away.
         self.n_away = 0
+        self.lost = EMPTY  # of these, those that no reservation or job gives back
         #: The jobs that hold processors, by expected end and then by order of submission.
         self.running_jobs: list[Job] = []
         self._ends: list[tuple[float, int]] = []  # expected end and submission number of each running job
@@ -100,7 +101,7 @@ class Partition:
     @property
     def n_possible(self) -> int:
         """How many processors a job can get at most. Absent ones count until it is known that none comes back."""
-        return self.n_procs - self.n_away if self.machines_settled else self.n_procs
+        return self.n_procs - len(self.lost) if self.machines_settled else self.n_procs
 
     def n_returned_by(self, job: Job) -> int:
         """Return how many processors become free when this running job ends."""
@@ -397,7 +398,9 @@ class Cluster:
         lost, won = away - self.away, self.away - away
         self.away = away
         changed = lost | won
+        not_back = self.unavailable | self.asleep | self.drained
         for partition in self.partitions.values():
+            partition.lost = not_back & partition.procs
             if changed.isdisjoint(partition.procs):
                 continue
             partition.n_changes += 1

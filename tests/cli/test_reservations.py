@@ -64,3 +64,12 @@ def test_wrong_files(folder: Path, text: str, expected: str) -> None:
     assert code == 2
     assert expected in errors
     assert not (folder / "out_jobs.csv").exists()
+
+
+def test_the_page_shows_failures(folder: Path) -> None:
+    code, errors = simulate(folder, TABLE + 'users = ["alice"]\n', "--mtbf", "1d", "--checkpoint", "20s")
+    assert code == 0, errors
+    assert run_cli("report", "out", cwd=folder).returncode == 0
+    page = (folder / "report.html").read_text()
+    assert "Failures of machines" in page
+    assert "application efficiency" in page

@@ -21,7 +21,7 @@ def reserved(start: float, duration: float, hosts: Any, **more: Any) -> dict[str
     return {"name": "r", "start": start, "duration": duration, "hosts": hosts, **more}
 
 
-def times(run: FakeBatsim) -> dict[str, tuple[float | None, float | None, str]]:
+def times(run: FakeBatsim) -> dict[str, tuple[Any, ...]]:
     assert not run.deadlocked
     return {job.id.removeprefix("w0!"): (job.started_at, job.ended_at, str(job.procs)) for job in run.jobs.values()}
 
@@ -113,7 +113,7 @@ def test_a_reservation_that_is_repeated() -> None:
 
 def test_jobs_that_ask_for_a_reservation() -> None:
     """Two jobs of alice run in it, in order; the third does not fit; others may not use it."""
-    own = {"reservation": "r", "user": "alice", "walltime": 9}
+    own: dict[str, Any] = {"reservation": "r", "user": "alice", "walltime": 9}
     jobs = (
         Workload()
         .job("x", n=2, s=6, estimate=6, **own)

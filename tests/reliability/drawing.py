@@ -85,7 +85,9 @@ def drawn(policy: str, seed: int) -> Scene:
         policy,
         ground.n_procs,
         jobs,
-        OPTIONS[policy](ground, dice) | _predictions(random.Random(f"predictions {policy} {seed}")),
+        OPTIONS[policy](ground, dice)
+        | _predictions(random.Random(f"predictions {policy} {seed}"))
+        | _faults(ground, last, random.Random(f"faults {policy} {seed}"), dynamic=dynamic),
         ground.hosts,
         _outages(ground, last, dice) if dice.random() < 0.45 else (),
         _kills(ground, last, dice) if dice.random() < 0.35 else (),
@@ -240,6 +242,32 @@ def _predictions(dice: Dice) -> Drawn:
     options: Drawn = {"correct": dice.choice(["requested", "doubling", "incremental"])}
     if dice.random() < 0.9:
         options["predict"] = dice.choice(["last2", "mean2", "user_mean", "requested", "double", "linear"])
+    return options
+
+
+def _faults(ground: _Ground, last: float, dice: Dice, *, dynamic: bool) -> Drawn:
+    """Draw what becomes of jobs on machines that fail, known repairs, and reservations of hosts."""
+    options: Drawn = {}
+    if dynamic and dice.random() < 0.4:
+        options["on_failure"] = dice.choice(["requeue_first", "requeue_last", "resubmit"])
+    if dice.random() < 0.15:
+        options["expected_repair_s"] = ground.span(dice.choice([0.5, 3, 20]))
+    if dice.random() < 0.2:
+        tables = []
+        for nth in range(dice.randint(1, 3)):
+            n = dice.randint(1, max(ground.n_procs // 3, 1))
+            low = dice.randint(0, ground.n_procs - n)
+            table: Drawn = {
+                "name": f"r{nth}",
+                "start": ground.at(nth * last / 3 + dice.uniform(0, last / 8)),
+                "duration": ground.span(dice.uniform(0.1, last / 8)),
+                "hosts": f"{low}-{low + n - 1}",
+                "conflict": dice.choice(["wait", "wait", *(["requeue"] * dynamic)]),
+            }
+            if dice.random() < 0.4:
+                table["notice"] = ground.span(dice.uniform(0, last / 4))
+            tables.append(table)
+        options["host_reservations"] = tables
     return options
 
 

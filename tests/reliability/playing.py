@@ -102,9 +102,7 @@ def _greeted(scene: Scene, scenario: Scenario, plan: PolicyPlan) -> Scenario:
     """Return the inputs of a simulation in Batsim 5's place, in which the policy has what it asks for."""
     if scene.batsim == 4:
         return scenario
-    return replace(
-        scenario, options=batsim5.with_requested_features(scenario.options, features_for(plan.source.cls.needs))
-    )
+    return replace(scenario, options=batsim5.with_requested_features(scenario.options, features_for(plan.needs())))
 
 
 def embedded(scene: Scene, plan: PolicyPlan) -> Played:
@@ -115,8 +113,8 @@ def embedded(scene: Scene, plan: PolicyPlan) -> Played:
     ours: v5.Codec | None = None
     if scene.batsim == 5:
         # Decisions that Batsim 5 lacks, such as calls between milliseconds, are not sent here either.
-        ours = v5.Codec(features_for(plan.source.cls.needs))
-        theirs = v5.Codec(features_for(plan.source.cls.needs))
+        ours = v5.Codec(features_for(plan.needs()))
+        theirs = v5.Codec(features_for(plan.needs()))
         scheduler = batsim5.with_batsim5_fields(_in_words_of_5(engine, ours, theirs), scenario, "ENDPOINT")
     played = _play(scene, scenario, scheduler)
     played.engine = engine

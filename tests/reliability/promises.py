@@ -89,6 +89,8 @@ class Promises:
             return
         yield from self._moved[:1]
         promises = list(played.engine.broken_promises)
+        if self._scene.has_kills:
+            return
         if self._scene.is_predicted:
             yield from (f"nothing is promised with predictions, but: {text}" for text in promises[:1])
             return

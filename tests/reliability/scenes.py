@@ -124,7 +124,7 @@ class Scene:
     @property
     def is_honest(self) -> bool:
         """Whether all estimates hold: no machine fails, no message is late, and no job exceeds its estimate."""
-        return not (self.outages or any(self.late) or self.is_predicted) and all(
+        return not (self.outages or any(self.late) or self.is_predicted or self.has_reservations) and all(
             job.estimate is not None and min(job.s, job.walltime or job.s) <= job.estimate for job in self.jobs
         )
 
@@ -132,6 +132,16 @@ class Scene:
     def is_predicted(self) -> bool:
         """Whether run times are predicted: then nothing is promised."""
         return not self.options.keys().isdisjoint({"predict", "correct"})
+
+    @property
+    def has_kills(self) -> bool:
+        """Whether the engine may kill jobs, because machines fail or hosts are reserved."""
+        return "on_failure" in self.options or self.has_reservations
+
+    @property
+    def has_reservations(self) -> bool:
+        """Whether hosts are reserved."""
+        return bool(self.options.get("host_reservations"))
 
     def scenario(self) -> Scenario:
         """Return the inputs of the simulation."""

@@ -186,18 +186,18 @@ def _urgent(scene: Scene, rows: Rows) -> Iterator[str]:
     """Urgent jobs are never suspended; suspended ones resume where they were, unless a machine went."""
     for job in scene.jobs:
         chain = rows[job.id]
-        if job.fields.get("urgent") and len(chain) > 1:
+        if job.fields.get("urgent") and len(chain) > 1 and not scene.has_kills:
             yield f"{job.id} is urgent and was preempted"
         is_suspended = scene.options.get("mode", "suspend") == "suspend"
         stays = is_suspended and scene.options.get("resume_same_resources", True)
         places = {fate.procs for fate in chain if fate.start >= 0}
-        if stays and len(places) > 1 and not scene.outages:
+        if stays and len(places) > 1 and not (scene.outages or scene.has_kills):
             yield f"{job.id} resumes on other processors: {' and '.join(sorted(places))}"
 
 
 def _redirected(scene: Scene, rows: Rows) -> Iterator[str]:
     """No job is redirected twice, and redirected jobs go to the other group."""
-    for job in scene.jobs:
+    for job in () if scene.has_kills else scene.jobs:
         ran = [IntervalSet.parse(fate.procs) for fate in rows[job.id] if fate.start >= 0]
         if len(rows[job.id]) > 2:
             yield f"{job.id} is redirected more than once"

@@ -41,6 +41,14 @@ _PREDICTION_FIGURES: Final = {
     "share_underestimated": "share underestimated",
 }
 _N_USERS: Final = 10
+#: Figures of failures of machines, with their titles.
+_FAILURE_FIGURES: Final = {
+    "n_failures": "failures",
+    "n_failure_kills": "killed jobs",
+    "lost_work_s": "lost work (processor-seconds)",
+    "checkpoint_s": "checkpoints (processor-seconds)",
+    "application_efficiency": "application efficiency",
+}
 #: Links the lines over time with the Gantt charts, once Bokeh has drawn them.
 _LINK: Final = """<script>document.addEventListener("DOMContentLoaded", function link() {
   const drawn = window.Bokeh && Bokeh.documents[0];
@@ -81,6 +89,7 @@ def parts_of(runs: Sequence[Run], histories: Sequence[JobHistories] = (), tau_s:
         "<h2>Summary</h2>",
         _summary(runs, tau_s),
         *_predictions(runs),
+        *_failures(runs),
         f"<script>{chart.script()}</script>",
         *_over_time(runs, [*histories, *[JobHistories()] * (len(runs) - len(histories))], over_time),
         _LINK,
@@ -180,6 +189,16 @@ def _predictions(runs: Sequence[Run]) -> list[str]:
         if len(users) > _N_USERS:
             found.append(f'<p class="note">The {_N_USERS} of {len(users)} users with most jobs.</p>')
     return ["<h2>Predicted run times</h2>", *found] if found else []
+
+
+def _failures(runs: Sequence[Run]) -> list[str]:
+    """Return what failures of machines cost; empty without the option `on_failure`."""
+    found = [run.summary.get("policy_figures") for run in runs]
+    figures = [one if isinstance(one, dict) and "n_failures" in one else {} for one in found]
+    if not any(figures):
+        return []
+    rows = [[title, *(number(one.get(name)) for one in figures)] for name, title in _FAILURE_FIGURES.items()]
+    return ["<h2>Failures of machines</h2>", table(["", *(run.label for run in runs)], rows, "failures")]
 
 
 def _mean_median_maximum(values: pl.Series) -> tuple[float | None, float | None, float | None]:

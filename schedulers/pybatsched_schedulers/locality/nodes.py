@@ -63,7 +63,7 @@ class Node:
     @property
     def n_possible(self) -> int:
         """How many cores a job can get here at most."""
-        away = len(self.partition.away & self.procs) if self.partition.machines_settled else 0
+        away = len(self.partition.lost & self.procs) if self.partition.machines_settled else 0
         return self.n_cores - away
 
     def start(self, job: Job, n_cores: int, now: float, until: float, file: str) -> None:
