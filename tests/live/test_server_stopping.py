@@ -17,7 +17,7 @@ from support.recordings import recording, structure_error
 from pybatsched import cli
 from pybatsched.cli import serve as serve_command
 from pybatsched.errors import Interrupted, PeerLostError
-from pybatsched.live import server
+from pybatsched.live import connection, server
 from pybatsched.live.connection import Watch
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for
@@ -82,7 +82,7 @@ def test_a_batsim_that_disconnects_after_the_signal_was_not_lost_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Compose stops both at once, while the policy decides: Batsim gets the reply, and may disconnect quickly."""
-    reply = server.send
+    reply = connection.send
 
     def reply_and_see_it_leave(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:
         reply(socket, peer, text)

@@ -162,7 +162,7 @@ _OBJECT = st.none() | st.dictionaries(st.text(max_size=3), st.text(max_size=3), 
 def test_starts_of_jobs_are_written_as_the_table_says(
     job_id: str, procs: set[int], mapping: Any, storage: Any, io_job: Any, at: float, has_extra: bool
 ) -> None:
-    extra = {"extra": {"alloc": "7", "more": 1}, "beside": {"note": 2}} if has_extra else {}
+    extra: dict[str, Any] = {"extra": {"alloc": "7", "more": 1}, "beside": {"note": 2}} if has_extra else {}
     start = d.ExecuteJob(job_id, IntervalSet(procs), mapping, storage, io_job, timestamp=at, **extra)
     shape = next(shape for shape in DECISION_SHAPES if shape.cls is d.ExecuteJob)
     data = {}

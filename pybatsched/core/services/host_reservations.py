@@ -281,8 +281,9 @@ class HostReservations:
             self._reject(job, ("can never fit: partition {} has {} processors", partition.name, partition.n_possible))
             return
         if partition is not None and partition.machines_settled and not self.takes_any_procs:
-            if not decision.procs.isdisjoint(partition.lost):
-                self._reject(job, ("its processors {} do not come back", decision.procs & partition.lost))
+            lost = decision.procs & partition.lost
+            if lost:
+                self._reject(job, ("its processors {} do not come back", lost))
                 return
         if partition is not None:
             usable = partition.free_for(now, math.inf if job.estimate is None else job.estimate)
