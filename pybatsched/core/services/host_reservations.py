@@ -280,10 +280,10 @@ class HostReservations:
         if partition is not None and len(decision.procs) > partition.n_possible:
             self._reject(job, ("can never fit: partition {} has {} processors", partition.name, partition.n_possible))
             return
-        if partition is not None and partition.machines_settled and not self.takes_any_procs:
-            if not decision.procs.isdisjoint(partition.lost):
-                self._reject(job, ("its processors {} do not come back", decision.procs & partition.lost))
-                return
+        is_bound = partition is not None and partition.machines_settled and not self.takes_any_procs
+        if partition is not None and is_bound and not decision.procs.isdisjoint(partition.lost):
+            self._reject(job, ("its processors {} do not come back", decision.procs & partition.lost))
+            return
         if partition is not None:
             usable = partition.free_for(now, math.inf if job.estimate is None else job.estimate)
             n = len(decision.procs)
