@@ -32,7 +32,7 @@ _COMMANDS: Final = {
     "metrics": "Print the metrics of runs: of all jobs, by class, or of two runs job by job.",
     "report": "Write one self-contained HTML page about runs, or about a campaign.",
     "plot": "Draw a single figure of runs or of a campaign, as SVG, PDF or PNG.",
-    "compare": "Compare two runs by their summaries, and fail if the second run meets a condition.",
+    "compare": "Compare two runs by their summaries, or two sets of runs, and fail if the second meets a condition.",
     "policies": "List the installed policies, or show one with its options.",
     "replay": "Run a journal's policy again and report the first difference.",
     "explain": "Show the history of a job from a journal: why it waited, started, was requeued and ended.",

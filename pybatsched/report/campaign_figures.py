@@ -44,6 +44,7 @@ _MAX_BOXES: Final = 40  # side by side; more columns are placed below
 _SLOT: Final = 0.26
 _LETTER: Final = 0.075
 _ALONG: Final = 30  # letters that fit along the axis of values
+_NAMES_SHARE: Final = 0.4  # of the width, at most, for the names beside panels
 _ROW: Final = 2.3
 _TURNED: Final = 1.5  # maximum length of a line of a turned name
 _NAME_SIZE: Final = 9.0
@@ -400,30 +401,38 @@ def _differences(all_points: Sequence[Point], options: CampaignFigureOptions) ->
     families = list(dict.fromkeys(row["family"] for row in found))
     title, unit = name_and_unit(figure_name)
     width = options.width or figure_style.TEXT_IN
-    n_rows = [sum(row["family"] == family for row in found) for family in families]
     with figure_style.style(width):
-        figure: Any = figure_style.new_figure(width, 0.75 + sum(0.45 + 0.26 * n for n in n_rows))
-        panels = figure.subplots(len(families), 1, squeeze=False, sharex=True, height_ratios=[n + 1 for n in n_rows])
+        figure: Any = figure_style.new_figure(width, 1.0)
+        size = figure_style.font_size(figure)
+        names = [f"{plain(options.labels.get(row['policy'], row['policy']))} (n = {row['n']:,})" for row in found]
+        names = [figure_style.wrapped(name, _NAMES_SHARE * width, size) for name in names]
+        beside = width - max(figure_style.text_width(name, size) for name in names) - 0.4  # the width of the panels
+        n_lines = [
+            sum(1 + name.count("\n") for name, row in zip(names, found, strict=True) if row["family"] == family)
+            for family in families
+        ]
+        figure.set_figheight(0.9 + sum(0.5 + 0.26 * n for n in n_lines))
+        panels = figure.subplots(len(families), 1, squeeze=False, sharex=True, height_ratios=[n + 1 for n in n_lines])
         for panel, family in zip(panels[:, 0], families, strict=True):
             own = [row for row in found if row["family"] == family]
+            own_names = [name for name, row in zip(names, found, strict=True) if row["family"] == family]
             for place, row in enumerate(own):
                 if row["low"] is not None:
                     ends = [row["low"], row["high"]]
                     panel.plot(ends, [place, place], "-", marker="|", markersize=5, color=_DOT, linewidth=1.1)
                 panel.plot([row["difference"]], [place], "o", color=_DOT, markersize=4)
             panel.axvline(0.0, color="#444444", linestyle="--", linewidth=0.8, zorder=0)
-            names = [plain(options.labels.get(row["policy"], row["policy"])) for row in own]
-            ns = [f"n = {row['n']:,}" for row in own]
-            panel.set_yticks(range(len(own)), [f"{name} ({n})" for name, n in zip(names, ns, strict=True)])
+            panel.set_yticks(range(len(own)), own_names)
             panel.set_ylim(len(own) - 0.5, -0.5)
             panel.xaxis.set_major_formatter("{x:,.10g}")
             panel.grid(axis="x", color="#e4e4e4", linewidth=0.6)
             panel.set_axisbelow(True)
-            figure_style.add_title(panel, options.labels.get(family, family))
+            title_lines = figure_style.wrapped(plain(options.labels.get(family, family)), beside, size)
+            panel.set_title(title_lines, loc="left", fontsize=size)
         better = {"lower": "; left is better", "higher": "; right is better"}.get(found[0]["better"], "")
         shown = plain(options.labels.get(baseline, baseline))
         label = f"{title}{unit}: policy minus {shown}{better}"
-        panels[-1, 0].set_xlabel(figure_style.wrapped(label, width - 1.0, figure_style.font_size(figure)))
+        panels[-1, 0].set_xlabel(figure_style.wrapped(label, beside, size))
     return figure, f"differences of {title}{unit} to {baseline}, {quantity(len(found), 'comparison')}"
 
 

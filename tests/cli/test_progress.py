@@ -120,7 +120,7 @@ def test_loading_reports_its_progress(kind: str, tmp_path: Path) -> None:
     shares = shares_of(path)
     assert len(shares) > 5
     assert shares == sorted(shares)
-    assert shares[0] == 0  # the file is looked at for what it is
+    assert 0 <= shares[0] < 0.1
     assert any(0.2 < share <= 0.6 for share in shares)  # reading is 60 % of the work
     assert 0.6 < shares[-1] <= 1
     assert shares_of(path) == shares

@@ -249,7 +249,7 @@ def _faults(ground: _Ground, last: float, dice: Dice, *, dynamic: bool) -> Drawn
     """Draw what becomes of jobs on machines that fail, known repairs, and reservations of hosts."""
     options: Drawn = {}
     if dynamic and dice.random() < 0.4:
-        options["on_failure"] = dice.choice(["requeue_first", "requeue_last", "resubmit"])
+        options["on_failure"] = dice.choice(["requeue_first", "requeue_last", "resubmit", "kill"])
     if dice.random() < 0.15:
         options["expected_repair_s"] = ground.span(dice.choice([0.5, 3, 20]))
     if dice.random() < 0.2:
@@ -262,7 +262,7 @@ def _faults(ground: _Ground, last: float, dice: Dice, *, dynamic: bool) -> Drawn
                 "start": ground.at(nth * last / 3 + dice.uniform(0, last / 8)),
                 "duration": ground.span(dice.uniform(0.1, last / 8)),
                 "hosts": f"{low}-{low + n - 1}",
-                "conflict": dice.choice(["wait", "wait", *(["requeue"] * dynamic)]),
+                "conflict": dice.choice(["wait", "wait", *(["requeue", "kill"] * dynamic)]),
             }
             if dice.random() < 0.4:
                 table["notice"] = ground.span(dice.uniform(0, last / 4))

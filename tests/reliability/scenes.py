@@ -139,6 +139,12 @@ class Scene:
         return "on_failure" in self.options or self.has_reservations
 
     @property
+    def may_lose_jobs(self) -> bool:
+        """Whether jobs that the engine kills may stay killed."""
+        conflicts = {table["conflict"] for table in self.options.get("host_reservations", ())}
+        return self.options.get("on_failure") == "kill" or "kill" in conflicts
+
+    @property
     def has_reservations(self) -> bool:
         """Whether hosts are reserved."""
         return bool(self.options.get("host_reservations"))

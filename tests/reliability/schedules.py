@@ -67,7 +67,7 @@ def lineages(scene: Scene, fates: dict[str, Fate]) -> tuple[Rows, list[str]]:
         last = parts[-1][1]
         if last.state not in e.FINAL_STATES or (last.state == e.REJECTED and "replaced_by" in last.note):
             problems.append(f"{name} has no end: its last part is {last.state or 'not over'}")
-        if last.state == e.COMPLETED_KILLED and not last.by_others:
+        if last.state == e.COMPLETED_KILLED and not last.by_others and not scene.may_lose_jobs:
             problems.append(f"{name} was killed by its own scheduler, and never went on")
     return {name: [fate for _, fate in parts] for name, parts in found.items()}, problems
 

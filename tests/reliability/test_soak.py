@@ -36,8 +36,8 @@ def test_runs_with_faults_have_no_problems(policy: str) -> None:
     assert row.failures == []
     assert row.runs == N_RUNS
     assert all(row.counts[what] for what in ("jobs", "outages", "kills", "messages")), row.counts
-    registers = policy in {"redirection", "ujfb", "locality", "reallocation"}
-    assert bool(row.counts["segments"]) == registers
+    if policy in {"redirection", "ujfb", "locality", "reallocation"}:
+        assert row.counts["segments"]  # the policy registers jobs; in others only failures and reservations do
 
 
 @cache

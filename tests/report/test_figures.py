@@ -94,6 +94,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     kind: str, ending: str, study: Path, tmp_path: Path
 ) -> None:
+    if kind == "sweep":
+        loads = [
+            campaigns.Row(f"kth-load{load}", policy, {"mean_wait_s": n * load})
+            for load in (0.5, 0.9)
+            for n, policy in enumerate(("fcfs", "easy"), 1)
+        ]
+        study = campaigns.keep(tmp_path / "loads", loads, ["kth"])
     points = samples.points_of(Store(study))
     found = []
     for name in ("one", "two"):
@@ -166,13 +173,14 @@ def test_no_logarithmic_axis_can_show_a_zero(kind: str, waits: tuple[tuple[float
 
 
 def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
-    rows = [
-        campaigns.Row("w", "$\\frac$", {"mean_wait_s": 1.0}),
-        campaigns.Row("w", "p", {"mean_wait_s": 2.0}, {"o$_{": "$x"}),
-        campaigns.Row("w", "p", {"mean_wait_s": 2.0}, {"o$_{": "^$y$"}),
-    ]
-    points = samples.points_of(Store(campaigns.keep(tmp_path / "c", rows, ["w"])))
     for kind in campaign_figures.KINDS:
+        name = "w-load0.9" if kind == "sweep" else "w"
+        rows = [
+            campaigns.Row(name, "$\\frac$", {"mean_wait_s": 1.0}),
+            campaigns.Row(name, "p", {"mean_wait_s": 2.0}, {"o$_{": "$x"}),
+            campaigns.Row(name, "p", {"mean_wait_s": 2.0}, {"o$_{": "^$y$"}),
+        ]
+        points = samples.points_of(Store(campaigns.keep(tmp_path / kind, rows, ["w"])))
         campaign_figures.draw(kind, points, tmp_path / "x.svg", CampaignFigureOptions("mean_wait_s"))
 
 

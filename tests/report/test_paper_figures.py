@@ -309,21 +309,28 @@ def test_invalid_options_are_rejected(args: tuple[str, ...], message: str, place
 # ----------------------------------------------------------------------------------------------------------- campaigns
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(folder: Path, ending: str = "") -> Path:
+    """Write a campaign of two weeks of two logs; `ending` is that of the names of its workloads."""
     rows = [
-        campaigns.Row(f"{family}-week0{week}", policy, {"mean_wait_s": 100.0 * week + 7 * number})
+        campaigns.Row(f"{family}-week0{week}{ending}", policy, {"mean_wait_s": 100.0 * week + 7 * number})
         for family in ("kth", "sdsc")
         for week in (1, 2)
         for number, policy in enumerate(LONG)
     ]
-    return campaigns.keep(tmp_path_factory.mktemp("papers") / "study", rows, ["kth", "sdsc"])
+    return campaigns.keep(folder, rows, ["kth", "sdsc"])
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return kept(tmp_path_factory.mktemp("papers") / "study")
 
 
 @pytest.mark.parametrize("width", [3.5, 7.2])
 @pytest.mark.parametrize("kind", campaign_figures.KINDS)
-def test_figures_of_a_campaign_have_the_width_and_no_clipped_text(kind: str, width: float, study: Path) -> None:
-    points = points_of(Store(study))
+def test_figures_of_a_campaign_have_the_width_and_no_clipped_text(
+    kind: str, width: float, study: Path, tmp_path: Path
+) -> None:
+    points = points_of(Store(kept(tmp_path / "loads", "-load0.9") if kind == "sweep" else study))
     figure = campaign_figures.figure_of(kind, points, CampaignFigureOptions("wait_s", width=width))
     assert figure.get_figwidth() == width
     check_all_inside(figure)

@@ -169,6 +169,10 @@ def run(may_be_interrupted: bool = True) -> int:
     except SystemExit as stop:  # argparse has printed its message
         code = stop.code if isinstance(stop.code, int) else 0
         ignore()
+    except InputError as error:  # a help text that is longer than the buffer could not be written
+        cli.print_error(str(error))
+        code = error.exit_code
+        ignore()
     except (Interrupted, KeyboardInterrupt) as stop:  # after the end of the command
         ignore()
         code = cli.interrupted(stop)

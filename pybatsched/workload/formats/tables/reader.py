@@ -48,7 +48,8 @@ _MOST_S: Final = 100 * 366 * 86_400  # a century
 _LATEST: Final = 253_402_300_800  # the year 10000
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _ID_NUMBER: Final = re.compile(r"[0-9]{1,15}")
-_MOST_ID: Final = 10**15
+_MOST_DIGITS: Final = 15
+_MOST_ID: Final = 10**_MOST_DIGITS
 _FORBIDDEN: Final = re.compile(r'[!,"\\\s\0]')
 #: Kinds of columns that repeat few values: each value is read once.
 _OF_FEW_VALUES: Final[frozenset[Kind]] = frozenset({"duration", "count", "memory", "state", "text"})
@@ -367,28 +368,27 @@ class _Times:
         return (there - _EPOCH).total_seconds()
 
 
-def _plain_seconds(cells: Sequence[Any]) -> list[float] | None:
-    """Read cells that are all plain numbers of seconds above 0; None if one is not. O(n), a fifth of the usual time."""
+def _plain_numbers(cells: Sequence[Any]) -> list[int] | None:
+    """Read cells that are all whole numbers of at most 15 digits; None if one is not. O(n)."""
     kinds = set(map(type, cells))
     if kinds == {str}:
-        if not all(map(str.isdecimal, cells)) or not "".join(cells).isascii():
+        if not all(map(str.isdecimal, cells)) or not "".join(cells).isascii() or max(map(len, cells)) > _MOST_DIGITS:
             return None
     elif kinds != {int}:
         return None
-    numbers = list(map(float, cells))
-    return numbers if min(numbers) > 0 and max(numbers) < _MOST_S else None
+    return list(map(int, cells))
+
+
+def _plain_seconds(cells: Sequence[Any]) -> list[float] | None:
+    """Read cells that are all plain numbers of seconds above 0; None if one is not. O(n), a fifth of the usual time."""
+    numbers = _plain_numbers(cells)
+    return None if numbers is None or min(numbers) <= 0 or max(numbers) >= _MOST_S else list(map(float, numbers))
 
 
 def _plain_ids(cells: Sequence[Any]) -> list[JobId] | None:
     """Read ids that are all numbers; None if one is not. O(n), a fifth of the usual time."""
-    kinds = set(map(type, cells))
-    if kinds == {str}:
-        if not all(map(str.isdecimal, cells)) or not "".join(cells).isascii():
-            return None
-    elif kinds != {int}:
-        return None
-    numbers = list(map(int, cells))
-    return list(map(JobId, numbers)) if min(numbers) >= 0 and max(numbers) < _MOST_ID else None
+    numbers = _plain_numbers(cells)
+    return None if numbers is None or min(numbers) < 0 or max(numbers) >= _MOST_ID else list(map(JobId, numbers))
 
 
 def _may_be_invalid(found: Mapping[str, list[Any]]) -> bool:
