@@ -58,7 +58,7 @@ OTHERS = {
     "LocalScheduler": "",
     "Partition": "add_running change_estimate remove_running",
     "Cluster": (
-        "from_begins occupy vacate change_machines check sleep_pstates partition_of partition_at is_retired "
+        "from_begins occupy vacate change_machines show_returning check sleep_pstates partition_of partition_at is_retired "
         "retire_profile hand_over"
     ),
     "Job": (
