@@ -58,8 +58,8 @@ OTHERS = {
     "LocalScheduler": "",
     "Partition": "add_running change_estimate remove_running",
     "Cluster": (
-        "from_begins occupy vacate change_machines show_returning check sleep_pstates partition_of partition_at is_retired "
-        "retire_profile hand_over"
+        "from_begins occupy vacate change_machines show_returning check sleep_pstates partition_of partition_at "
+        "is_retired retire_profile hand_over"
     ),
     "Job": (
         "base_rest base_work from_fields full_work load n_derived n_held prediction present_work queued_in restarts "

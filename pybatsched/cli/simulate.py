@@ -42,7 +42,8 @@ with figures, versions, options and digests of the inputs. During the run their 
 results are replaced only when the new run has finished, with a note if they had another policy or other inputs.
 PREFIX_state.json holds the state of the run: running, interrupted, failed or finished.
 Options that Batsim has too have Batsim's names.
-Profiles that need a network model (communication, storage, MPI) are rejected: run them with Batsim.
+Jobs that communicate or use storage run on SimGrid's clock (--clock). Profiles of MPI traces are rejected: run them
+with Batsim.
 """
 
 

@@ -288,7 +288,8 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
             {"windows": 3},
             (
                 "unknown argument 'windows'; expected one of workload, platform, n_jobs, span_s, episodes, reward, "
-                "tau_s, walltimes, predict, correct, order, assume_walltime, window, running, reservations"
+                "tau_s, walltimes, predict, correct, on_failure, expected_repair_s, host_reservations, order, "
+                "assume_walltime, window, running, reservations"
             ),
         ),
         ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),

@@ -65,8 +65,6 @@ def test_convert(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option",
     [
-        ("--weeks",),
-        ("--week", "1"),
         ("--size", "requested"),
         ("--size", "allocated"),
         ("--memory-unit", "KB"),
@@ -79,6 +77,15 @@ def test_convert_rejects_options_for_swf_only(tmp_path: Path, option: tuple[str,
     message = f"pybatsched: {option[0]}: expected a log in SWF, found a file of the Rackham format, {file}\n"
     assert (done.returncode, done.stderr) == (2, message)
     assert not (tmp_path / "w.json").exists()
+
+
+def test_weeks_need_a_choice_without_waits(tmp_path: Path) -> None:
+    file = rackham_file(tmp_path, *ONE_OF_EACH)
+    done = run_cli("workload", "convert", file, tmp_path / "w.json", "--weeks")
+    assert done.returncode == 2
+    assert f"{file}: the log has no waits, so the utilisation of its weeks is unknown; choose weeks by" in done.stderr
+    assert not (tmp_path / "w.json").exists()
+    assert run_cli("workload", "convert", file, tmp_path / "w.json", "--week", "1").returncode == 0
 
 
 def test_a_shift_of_a_batsim_file_moves_logged_starts(tmp_path: Path) -> None:
@@ -125,10 +132,14 @@ def test_a_campaign_takes_it(tmp_path: Path) -> None:
     assert (plain.n_procs, prepared(procs=40).n_procs) == (9720, 40)
     exact = json.loads(Path(prepared(walltimes="exact", max_jobs=2).path).read_text())
     assert [(job["walltime"], job["estimate"]) for job in exact["jobs"]] == [(501, 500), (251, 250)]
-    for more, text in (({"weeks": {}}, "weeks"), ({"memory_unit": "KB"}, "memory_unit")):
-        with pytest.raises(
-            InputError, match=f"^workload day: {text}: expected a log in SWF, found a file of the Rackham"
-        ):
+    for more, text in (
+        (
+            {"weeks": {}},
+            "rackham.txt: the log has no waits, so the utilisation of its weeks is unknown; choose weeks by",
+        ),
+        ({"memory_unit": "KB"}, "memory_unit: expected a log in SWF, found a file of the Rackham"),
+    ):
+        with pytest.raises(InputError, match=f"^workload day: {text}"):
             prepared(**more)
     rackham_file(tmp_path, *ONE_OF_EACH[:-1])
     assert prepared().digest != plain.digest

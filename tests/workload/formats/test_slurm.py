@@ -296,7 +296,10 @@ def test_convert_lint_and_stats(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("convert", "FILE", "OUT", "--weeks"), "--weeks: expected a log in SWF, found a log of Slurm"),
+        (
+            ("convert", "FILE", "OUT", "--weeks"),
+            "expected a week with a logged utilisation of 0.7 or more, which is neither the first nor the last, found 0%",
+        ),
         (
             ("convert", "FILE", "OUT", "--memory-unit", "MB"),
             "--memory-unit: expected a log in SWF, found a log of Slurm",
