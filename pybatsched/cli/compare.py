@@ -18,7 +18,7 @@ examples:
   pybatsched compare 'out/easy-*' 'out/sjf-*'           two sets of runs, paired by what the star stands for
 
 With a star in both names, the runs are pairs: of the same week, seed or shaken copy. The table has the means of both
-sets, the difference, its 95 % interval by paired bootstrap, the probability that the second set is better, and a
+sets, the difference, its confidence interval by paired bootstrap, the probability that the second set is better, and a
 p-value, corrected for the number of metrics. docs/experiments.md explains the columns.
 
 A condition is a metric of the table, one of < <= > >= == !=, and a number. A number with a sign is compared with the

@@ -269,7 +269,8 @@ class JobTable:
         if measure in {"slowdown", "bounded_slowdown"}:
             flow = pl.col("wait_s") + pl.col("runtime_s")
             bound_s = max(tau_s, TICK_S) if measure == "bounded_slowdown" else TICK_S
-            found = _at_least(1.0, flow / _at_least(bound_s, pl.col("runtime_s")))
+            # A column as divisor: polars multiplies by the reciprocal of a constant, which may change the last digit.
+            found = _at_least(1.0, flow / pl.col("runtime_s").clip(lower_bound=bound_s))
         elif measure in STRETCHES:
             bound_s = STRETCH_BOUND_S if measure == "bounded_stretch" else 0.0
             found = pl.col("flow_s") / _at_least(bound_s, pl.col("alone_s"))

@@ -127,7 +127,7 @@ class World:
         if self.options.dynamic_jobs or self.has_network:
             raise InputError(
                 f"{self.scenario.workloads[name].source or name}: feedback: expected a policy that registers no jobs "
-                "(no requeue), and --clock exact"
+                "(no requeue; with --mtbf: -o on_failure=kill), and --clock exact"
             )
         earlier: set[str] = set()
         kept = []

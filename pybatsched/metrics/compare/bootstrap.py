@@ -28,7 +28,7 @@ COLUMNS: Final = {
     "mean": "The mean of the policy over these pairs.",
     "baseline": "The mean of the baseline over the same pairs.",
     "difference": "The mean of the policy minus that of the baseline; where lower is better, below 0 is better.",
-    "low": "The lower end of the 95 % interval of the difference (another level with --ci).",
+    "low": "The lower end of the confidence interval of the difference (its level: --ci).",
     "high": "The upper end; an interval without 0 speaks for a real difference.",
     "p_better": "The probability that the policy is better than the baseline, by the bootstrap; 0.5 is no knowledge.",
     "p": "The p-value of a permutation test: how often random signs give a difference as large.",
