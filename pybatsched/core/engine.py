@@ -734,6 +734,8 @@ class Engine:
                 )
             for decision in wanted:
                 self._hook = ""
+                if self._reservations is not None:
+                    decision = self._reservations.after_moves(decision)  # noqa: PLW2901
                 carry_out(check(decision))
                 if self._n_idle_calls and type(decision) not in _IDLE:
                     self._n_idle_calls = 0

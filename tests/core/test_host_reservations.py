@@ -182,6 +182,31 @@ def test_a_policy_gets_other_processors() -> None:
     assert times(run_policy(Stubborn, jobs, 4, host_reservations=tables)) == {"a": (30, 80, "0-1")}
 
 
+class Snapshot(Ignorant):
+    """Reads the free processors once, and starts jobs on the lowest of them."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        free = self.partition.free
+        found: list[d.Decision] = []
+        while self.jobs and self.jobs[0].n_procs <= len(free):
+            job = self.jobs.pop(0)
+            procs = free.first(job.n_procs)
+            free = free - procs
+            found.append(d.ExecuteJob(job.id, procs))
+        return found
+
+
+def test_a_policy_that_reads_the_free_processors_once() -> None:
+    """a is moved to 2-3, and b, which the policy starts there, gets 0-1. In a second run c is moved to 7."""
+    jobs = Workload().job("a", n=2, s=50, walltime=51).job("b", n=2, s=10, walltime=11)
+    found = times(run_policy(Snapshot, jobs, 4, host_reservations=[reserved(20, 10, "0-1")]))
+    assert found == {"a": (0, 50, "2-3"), "b": (0, 10, "0-1")}
+    jobs.job("c", n=1, s=50, walltime=51).job("e", n=2, s=10, walltime=11).job("f", n=2, s=10, walltime=11)
+    found = times(run_policy(Snapshot, jobs, 9, host_reservations=[reserved(20, 10, "0-1 4-6")]))
+    assert {name: one[0] for name, one in found.items()} == dict.fromkeys("abcef", 0)
+    assert found["c"] == (0, 50, "7")
+
+
 def test_a_start_is_delayed_if_no_processors_are_left() -> None:
     """a would overlap and starts at 30; b, which the policy starts behind it, ends before."""
     jobs = Workload().job("a", n=2, s=50, walltime=51).job("b", n=2, s=10, at=1, walltime=11)

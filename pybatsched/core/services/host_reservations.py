@@ -132,6 +132,8 @@ class HostReservations:
         self.windows = tuple(one.window for one in self._all)
         self._deferred: list[tuple[Job, d.ExecuteJob]] = []
         self._n_deferred = 0
+        # Processors that the policy believes free though a moved job has them, and those it believes used.
+        self._taken = self._left = EMPTY
         self._called_at = -math.inf
         self._names = {one.spec.name for one in self._all}
 
@@ -233,6 +235,7 @@ class HostReservations:
 
     def start_jobs(self, now: float) -> None:
         """Start the jobs of present reservations that fit, in order, and the jobs whose start was delayed."""
+        self._taken = self._left = EMPTY
         for one in self._all:
             if one.window.start_at <= now + HALF_TICK and one.waiting:
                 self._start_own(one, now)
@@ -269,10 +272,31 @@ class HostReservations:
         kept = decision.procs & usable
         more, n = usable - kept, len(decision.procs) - len(kept)
         if self.takes_any_procs and decision.mapping is None and n <= len(more):
-            return replace(decision, procs=kept | more.first(n))
+            procs = kept | more.first(n)
+            self._taken = self._taken | (procs - decision.procs - self._left)
+            self._left = (self._left | (decision.procs - procs)) - procs
+            return replace(decision, procs=procs)
         self._deferred.append((job, decision))
         self._n_deferred += 1
         return None
+
+    def after_moves(self, decision: d.Decision) -> d.Decision:
+        """Return a decision with the processors that earlier jobs of the reply left, for those they were given. O(k).
+
+        A policy that read the free processors before its first start does not know that a job was moved.
+        """
+        if not self._taken or not isinstance(decision, d.ExecuteJob | d.Replace | d.StartAt):
+            return decision
+        lost = decision.procs & self._taken
+        partition = self._cluster.partition_at(decision.procs) if lost else None
+        if partition is None:
+            return decision
+        left = (self._left & partition.free) - decision.procs
+        if len(lost) > len(left):
+            return decision
+        other = left.first(len(lost))
+        self._taken, self._left = self._taken - lost, self._left - other
+        return replace(decision, procs=(decision.procs - lost) | other)
 
     def _retry(self, job: Job, decision: d.ExecuteJob, now: float) -> None:
         """Start a job whose start was delayed, if it can start now."""
