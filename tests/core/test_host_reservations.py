@@ -152,6 +152,19 @@ def test_a_job_of_a_reservation_whose_machine_fails() -> None:
     assert times(run) == {"x": (20, 22, "0"), "dyn!w0.x.1": (22, 28, "1")}
 
 
+def test_a_host_that_fails_in_a_reservation_is_not_back_at_its_end() -> None:
+    """0-1 are reserved until 20, and 0 is down from 12 to 112: b waits for 1 and 2 only, and c does not delay it."""
+    jobs = (
+        Workload()
+        .job("a", n=1, s=5, at=13, walltime=6, estimate=5)
+        .job("b", n=2, s=5, at=13, walltime=6, estimate=5)
+        .job("c", n=1, s=200, at=13.5, walltime=201, estimate=200)
+    )
+    outage = [(12, e.MACHINES_UNAVAILABLE, "0"), (112, e.MACHINES_AVAILABLE, "0")]
+    run = run_policy("easy", jobs, 3, machine_events=outage, host_reservations=[reserved(10, 10, "0-1")])
+    assert starts(run) == {"a": 13, "b": 20, "c": 25}
+
+
 # --- policies that know nothing -----------------------------------------------------------------------------------
 
 
