@@ -39,7 +39,7 @@ from pybatsched.errors import (
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
     from pybatsched.core.services.predictions import Predictions
-    from pybatsched.core.services.requeue import Services
+    from pybatsched.core.services.requeue import KillCause, Services
 
 
 #: Why a job is rejected that can never start.
@@ -517,7 +517,7 @@ class Engine:
                 if is_inherited:
                     self._return_inherited(job)
                 self._services.stopped(job, event.timestamp)
-            is_failure = self._services.is_failure(wire_id)
+            cause = self._services.kill_cause(wire_id)
             ended = self._services.kill_answered(wire_id, progress.get(wire_id))
             if ended is None:
                 continue
@@ -525,15 +525,15 @@ class Engine:
                 self._actions.end_job(ended, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp)
                 if self._predictions is not None:
                     self._learn(ended, event.timestamp)
-            if is_failure:
-                self._failed(ended)
+            if cause is not None:
+                self._killed_for(cause, ended)
             else:
                 self._caller.call("on_job_killed", ended, self.now)
 
-    def _failed(self, job: Job) -> None:
-        """Notify the policy that a job was killed because its machine failed."""
+    def _killed_for(self, cause: KillCause, job: Job) -> None:
+        """Notify the policy that a job was killed for a failure or a reservation."""
         assert self._failures is not None
-        self._failures.stopped(job)
+        self._failures.stopped(job, cause)
         partition = job.past[-1].partition if job.state is JobState.WAITING else job.partition
         if partition is not None:  # else it is a job of an earlier policy
             self._caller.call("on_job_ended", job, self.now)

@@ -82,6 +82,19 @@ def test_jobs_in_the_way(conflict: str, expected: dict[str, Any]) -> None:
     assert times(run) == expected
 
 
+@pytest.mark.parametrize("rule", [None, "requeue_first"])
+@pytest.mark.parametrize("conflict", ["requeue", "kill"])
+def test_kills_for_reservations_are_no_failures(conflict: str, rule: str | None) -> None:
+    """20 s on two processors are lost."""
+    jobs = Workload().job("a", n=2, s=50, walltime=51)
+    tables = [reserved(20, 10, "0-1", conflict=conflict)]
+    session = Session(plan_for("easy", host_reservations=tables, on_failure=rule), checked=True)
+    run = FakeBatsim(jobs, 2, {"dynamic-jobs-enabled": True}).run(session.handle)
+    found = session.engine.figures
+    assert (found["n_reservation_kills"], found["lost_work_s"], found.get("n_failure_kills", 0)) == (1, 40, 0)
+    assert not any("failures=" in job.metadata for job in run.jobs.values())
+
+
 def test_an_overrun_delays_only_what_waits_for_its_processors() -> None:
     """a runs until 25 instead of 15, and its host is free at 30, when the reservation ends."""
     jobs = (

@@ -330,5 +330,5 @@ class HostReservations:
         return None
 
     def figures(self) -> dict[str, float]:
-        """Return how many starts were delayed."""
-        return {"n_delayed_starts": self._n_deferred}
+        """Return how many starts were delayed, and how many jobs were killed."""
+        return {"n_delayed_starts": self._n_deferred, "n_reservation_kills": self._failures.n_reservation_kills}
