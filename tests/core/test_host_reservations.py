@@ -107,6 +107,16 @@ def test_an_overrun_delays_only_what_waits_for_its_processors() -> None:
     assert times(run) == {"a": (0, 25, "0"), "b": (21, 26, "1"), "c": (30, 35, "0-1")}
 
 
+@pytest.mark.parametrize("conflict", ["requeue", "kill"])
+def test_a_reservation_that_begins_when_another_ends(conflict: str) -> None:
+    """a was there before the first one was announced, and runs on; the second one kills it at 20."""
+    first = reserved(10, 10, 2, name="first", notice=1)
+    tables = [first, reserved(20, 10, 2, name="second", conflict=conflict)]
+    run = run_policy("easy", Workload().job("a", n=2, s=50, walltime=51), 2, host_reservations=tables)
+    rest = {"dyn!w0.a.1": (30, 80, "0-1")} if conflict == "requeue" else {}
+    assert times(run) == {"a": (0, 20, "0-1"), **rest}
+
+
 def test_a_late_announcement() -> None:
     """At 0 the reservation is not known, and a starts; b comes when it is."""
     jobs = Workload().job("a", n=1, s=50, walltime=51).job("b", n=1, s=50, at=5, walltime=51)

@@ -51,6 +51,7 @@ class _Reserved:
     announced_at: float
     waiting: list[Job]
     is_announced: bool = False
+    is_active: bool = False
 
 
 def specs_of(options: Any) -> tuple[ReservationSpec, ...]:
@@ -152,7 +153,8 @@ class HostReservations:
                 self._reject_waiting(one)
             elif window.start_at <= soon:
                 active = active | window.procs
-                if not window.procs.issubset(self._cluster.reserved):
+                if not one.is_active:
+                    one.is_active = True
                     changed = changed | window.procs
                     self._clear(one)
             elif one.announced_at <= soon and not one.is_announced:
