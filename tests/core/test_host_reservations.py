@@ -162,6 +162,28 @@ def test_jobs_that_ask_for_a_reservation() -> None:
     }
 
 
+def test_jobs_that_a_later_window_has_room_for() -> None:
+    """A window of 10 s every 20 s, three times: w, x and y of 8 s run in one each. None is left for z.
+
+    If x runs on past its estimate until the window is over, y waits for the next one.
+    """
+    own: dict[str, Any] = {"reservation": "r", "user": "alice", "n": 2, "walltime": 20}
+    jobs = Workload()
+    for name in ("w", "x", "y", "z"):
+        jobs.job(name, s=8, estimate=8, **own)
+    tables = [reserved(10, 10, 2, users=["alice"], every=20, count=3)]
+    assert starts(run_policy("easy", jobs, 2, host_reservations=tables)) == {"w": 10, "x": 30, "y": 50, "z": None}
+    jobs = Workload().job("x", s=12, estimate=8, **own).job("y", s=8, estimate=8, **own)
+    assert starts(run_policy("easy", jobs, 2, host_reservations=tables)) == {"x": 10, "y": 30}
+
+
+def test_a_job_without_a_walltime_runs_in_no_reservation() -> None:
+    jobs = Workload().job("x", n=1, s=6, reservation="r", user="alice")
+    session = Session(plan_for("easy", host_reservations=[reserved(20, 10, 1, users=["alice"])]), checked=True)
+    FakeBatsim(jobs, 1).run(session.handle)
+    assert list(session.engine.rejections) == ["has no walltime and no estimate; reservation {} needs one"]
+
+
 def test_accounts() -> None:
     jobs = Workload().job("x", n=1, s=6, estimate=6, walltime=9, reservation="r", account="hpc")
     assert starts(run_policy("fcfs", jobs, 1, host_reservations=[reserved(20, 10, 1, accounts=["hpc"])])) == {"x": 20}

@@ -150,7 +150,7 @@ class HostReservations:
             if window.end_at <= soon:
                 changed = changed | window.procs
                 self._all.remove(one)
-                self._reject_waiting(one)
+                self._put_off_waiting(one, now)
             elif window.start_at <= soon:
                 active = active | window.procs
                 if not one.is_active:
@@ -218,21 +218,40 @@ class HostReservations:
         if user not in spec.users and account not in spec.accounts:
             self._reject(job, ("user {} may not use reservation {}", user or "without a name", name))
             return True
-        for one in own:
-            window = one.window
-            left_s = window.end_at - max(now, window.start_at)
-            if job.estimate is not None and job.n_procs <= len(window.procs) and job.estimate <= left_s + HALF_TICK:
+        if job.estimate is None:
+            self._reject(job, ("has no walltime and no estimate; reservation {} needs one", name))
+        elif not self._put_into(own, job, now):
+            self._reject(job, ("does not fit into reservation {}: {} processors", name, job.n_procs))
+        return True
+
+    def _put_into(self, windows: Iterable[_Reserved], job: Job, now: float) -> bool:
+        """Let a job wait for the first of some windows that it fits into. Return whether there is one."""
+        for one in windows:
+            left_s = one.window.end_at - max(now, one.window.start_at)
+            is_short = job.estimate is not None and job.estimate <= left_s + HALF_TICK
+            if is_short and job.n_procs <= len(one.window.procs):
                 one.waiting.append(job)
                 return True
-        self._reject(job, ("does not fit into reservation {}: {} processors", name, job.n_procs))
-        return True
+        return False
+
+    def _put_off(self, one: _Reserved, job: Job, now: float, reason: d.Reason) -> None:
+        """Let a job wait for a later window of the same reservation, or reject it."""
+        later = [
+            other
+            for other in self._all
+            if other.spec.name == one.spec.name and other.window.start_at > one.window.start_at
+        ]
+        if not self._put_into(later, job, now):
+            self._reject(job, reason)
+        for other in later:
+            other.waiting.sort(key=lambda waiting: waiting.seq)
 
     def _reject(self, job: Job, reason: d.Reason) -> None:
         self._actions.carry_out(d.RejectJob(job.id, reason=reason))
 
-    def _reject_waiting(self, one: _Reserved) -> None:
+    def _put_off_waiting(self, one: _Reserved, now: float) -> None:
         for job in one.waiting:
-            self._reject(job, ("reservation {} ended before it could start", one.spec.name))
+            self._put_off(one, job, now, ("reservation {} ended before it could start", one.spec.name))
         one.waiting.clear()
 
     def start_jobs(self, now: float) -> None:
@@ -255,7 +274,7 @@ class HostReservations:
         while one.waiting and one.waiting[0].n_procs <= len(free):
             job = one.waiting.pop(0)
             if job.estimate is None or instant(now, job.estimate) > window.end_at + HALF_TICK:
-                self._reject(job, ("would not end by the end of reservation {}", one.spec.name))
+                self._put_off(one, job, now, ("would not end by the end of reservation {}", one.spec.name))
                 continue
             procs = free.first(job.n_procs)
             free = free - procs
