@@ -303,6 +303,9 @@ def test_why_a_job_waits() -> None:
         ([reserved(0, 10, "x")], "reservation r: hosts: expected processors"),
         ([reserved(0, 10, "0"), reserved(9, 1, "0-1", name="s")], "reservation s: processors 0 are reserved by r"),
         ([reserved(0, 10, "0", every=5, count=2)], "reservation r: every: expected at least its duration"),
+        ([reserved(0, 10, "0"), reserved(20, 10, "0")], "reservation r: name: another reservation has it too"),
+        ([reserved(0, 10, True)], "hosts"),
+        ([reserved(0, 10, 1, count=3)], "expected every, the time from one start to the next"),
         ([reserved(0, 0, "0")], "duration"),
         ([reserved(-1, 5, "0")], "start"),
         ([reserved(0, 5, 0)], "expected at least one host"),
@@ -321,6 +324,8 @@ def test_a_file() -> None:
         (text.replace("8h", "0"), "r.toml: line 2: reservation: duration"),
         (text.replace("duration", "length"), "r.toml: line 2: reservation: duration"),
         (text + text.replace('"m"', '""'), "r.toml: line 8: reservation: name"),
+        (text.replace("= 4", "= true"), "r.toml: line 2: reservation: hosts"),
+        (text + "count = 2\n", "r.toml: line 2: reservation: count: expected every"),
         (text + "[other]\n", "r.toml: expected tables"),
         ("[[reservation", "r.toml: "),
     ):

@@ -66,7 +66,11 @@ def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Rese
     """
     found: list[_Reserved] = []
     numbers = {resource.name: proc for proc, resource in cluster.resources.items() if resource.name}
+    names: set[str] = set()
     for spec in specs:
+        if spec.name in names:
+            raise InputError(f"reservation {spec.name}: name: another reservation has it too; expected unique names")
+        names.add(spec.name)
         if spec.every is not None and spec.every < spec.duration:
             raise InputError(f"reservation {spec.name}: every: expected at least its duration, {spec.duration:g} s")
         for nth in range(spec.count if spec.every is not None else 1):
