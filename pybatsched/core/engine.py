@@ -25,7 +25,7 @@ from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.services.failures import REQUEUING, Failures, repair_s_of, rule_of
-from pybatsched.core.services.host_reservations import HostReservations, specs_of
+from pybatsched.core.services.host_reservations import HostReservations, specs_of, windows_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
     NOT_THE_PLUGINS,
@@ -399,6 +399,7 @@ class Engine:
         specs = specs_of(self.policy.options)
         self._reservations = self._actions.gate = None
         self.cluster.reserved = EMPTY
+        self.cluster.window_ends = []
         if specs:
             assert self._failures is not None
             any_procs = self.policy.takes_any_procs
@@ -642,6 +643,7 @@ class Engine:
             problem = field_check.error_text(job.id, job.fields)
             if problem is not None:
                 raise InputError(problem)
+        windows_of(specs_of(policy.options), self.cluster)  # raises InputError
         before = (self.policy, self.policy_name, self._caller, self.cluster.partitions)
         self.policy, self.policy_name, self._caller = policy, policy_name, PolicyCaller(policy, policy_name)
         self.cluster.partitions = {}
@@ -692,8 +694,6 @@ class Engine:
         unfinished = sorted(self.jobs.alive.values(), key=lambda job: (job.started_at or 0.0, job.seq))
         running = [job for job in unfinished if job.state is JobState.RUNNING and job.procs is not None]
         self.cluster.hand_over(running, self._is_taken_over)
-        if self.cluster.repairs:
-            self.cluster.show_returning()
         self._settle_machines()
         taken = self.cluster.procs
         for partition in self.cluster.partitions.values():

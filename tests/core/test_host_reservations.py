@@ -9,6 +9,8 @@ import pytest
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
+from pybatsched.core.engine import Engine
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
 from pybatsched.core.services.reservation_specs import read_reservations
@@ -315,6 +317,27 @@ def test_why_a_job_waits() -> None:
 def test_wrong_reservations(tables: list[dict[str, Any]], text: str) -> None:
     with pytest.raises(InputError, match=text):
         run_policy("easy", JOBS, 4, host_reservations=tables)
+
+
+def test_another_policy_with_wrong_reservations_changes_nothing() -> None:
+    begins = e.SimulationBegins(n_resources=4, n_compute=4, config={"dynamic-jobs-enabled": True}, timestamp=0.0)
+    engine = Engine(plan_for("easy", host_reservations=[reserved(0, 50, "0-1")]).make, "easy", checked=True)
+    engine.step(0.0, [begins])
+    before = engine.policy, engine.cluster.partitions, engine.reservations
+    with pytest.raises(InputError, match="do not exist"):
+        engine.replace_policy(begins, plan_for("fcfs", host_reservations=[reserved(0, 10, "9")]).make, "fcfs")
+    assert (engine.policy, engine.cluster.partitions, engine.reservations) == before
+    assert str(engine.cluster.reserved) == "0-1"
+
+
+def test_a_policy_without_reservations_forgets_those_of_the_last_one() -> None:
+    begins = e.SimulationBegins(n_resources=4, n_compute=4, config={"dynamic-jobs-enabled": True}, timestamp=0.0)
+    engine = Engine(plan_for("easy", host_reservations=[reserved(0, 50, "0-1")]).make, "easy", checked=True)
+    engine.step(0.0, [begins])
+    engine.replace_policy(begins, plan_for("fcfs", expected_repair_s=5).make, "fcfs")
+    engine.step(1.0, [e.Notify(e.MACHINES_UNAVAILABLE, procs=IntervalSet([0]), timestamp=1.0)])
+    (partition,) = engine.cluster.partitions.values()
+    assert partition.returning == [(6.0, IntervalSet([0]))]
 
 
 def test_a_file() -> None:
