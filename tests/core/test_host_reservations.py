@@ -186,6 +186,13 @@ def test_a_job_without_a_walltime_runs_in_no_reservation() -> None:
     assert list(session.engine.rejections) == ["has no walltime and no estimate; reservation {} needs one"]
 
 
+@pytest.mark.parametrize("name", [["r"], {"r": 1}, 3])
+def test_a_field_that_is_no_name(name: Any) -> None:
+    jobs = Workload().job("x", n=1, s=6, walltime=9, reservation=name, user="alice")
+    run = run_policy("fcfs", jobs, 1, host_reservations=[reserved(20, 10, 1, users=["alice"])])
+    assert [job.final_state for job in run.jobs.values()] == ["REJECTED"]
+
+
 def test_accounts() -> None:
     jobs = Workload().job("x", n=1, s=6, estimate=6, walltime=9, reservation="r", account="hpc")
     assert starts(run_policy("fcfs", jobs, 1, host_reservations=[reserved(20, 10, 1, accounts=["hpc"])])) == {"x": 20}

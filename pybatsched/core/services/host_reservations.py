@@ -208,9 +208,10 @@ class HostReservations:
 
     def submit(self, job: Job, now: float) -> bool:
         """Queue a job that runs in a reservation, or reject it. Return whether it does."""
-        name = job.fields.get(FIELD)
-        if name is None:
+        field = job.fields.get(FIELD)
+        if field is None:
             return False
+        name = str(field)
         soon = now + HALF_TICK
         own = [one for one in self._all if one.spec.name == name and one.window.end_at > soon]
         if not own:
