@@ -200,7 +200,7 @@ class Actions:
     def do_kill_job(self, decision: d.KillJob) -> None:
         """Kill jobs."""
         jobs = [self._job(job_id) for job_id in decision.job_ids]
-        jobs = [job for job in jobs if not self.services.is_failure(job.wire_id)]
+        jobs = [job for job in jobs if self.services.kill_cause(job.wire_id) is None]
         if jobs:
             self.services.kill(jobs)
             self.send(decision, job_ids=tuple(job.wire_id for job in jobs))

@@ -414,14 +414,25 @@ class Cluster:
                     returned = returned - job.procs
             partition.free = free | returned
             partition.n_free = len(partition.free)
+        if self.window_ends or self.repairs:
+            self.show_returning()
 
     def show_returning(self) -> None:
-        """Show the partitions which absent processors return at known times. O(partitions * known times)."""
+        """Show the partitions which absent processors return at known times. O(known times * (log + partitions)).
+
+        A processor counts from its last known time on, and not at all while it is away without a known end.
+        """
+        known = EMPTY
+        for _, procs in self.repairs:
+            known = known | procs
+        later = self.drained | self.asleep | (self.unavailable - known)
+        found: list[tuple[float, IntervalSet]] = []
+        for at, procs in sorted((*self.window_ends, *self.repairs), key=_time, reverse=True):
+            found.append((at, procs - later))
+            later = later | procs
         for partition in self.partitions.values():
             partition.returning = [
-                (at, procs & partition.procs)
-                for at, procs in (*self.window_ends, *self.repairs)
-                if not procs.isdisjoint(partition.procs)
+                (at, procs & partition.procs) for at, procs in found if not procs.isdisjoint(partition.procs)
             ]
             partition.n_changes += 1
 
@@ -436,3 +447,7 @@ class Cluster:
                 held = held | job.procs
             assert partition.free == partition.procs - held - self.away, f"free set of {partition} is wrong"
             assert partition.n_free == len(partition.free)
+
+
+def _time(known: tuple[float, IntervalSet]) -> float:
+    return known[0]

@@ -25,7 +25,7 @@ from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.services.failures import REQUEUING, Failures, repair_s_of, rule_of
-from pybatsched.core.services.host_reservations import HostReservations, specs_of
+from pybatsched.core.services.host_reservations import HostReservations, specs_of, windows_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
     NOT_THE_PLUGINS,
@@ -39,7 +39,7 @@ from pybatsched.errors import (
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
     from pybatsched.core.services.predictions import Predictions
-    from pybatsched.core.services.requeue import Services
+    from pybatsched.core.services.requeue import KillCause, Services
 
 
 #: Why a job is rejected that can never start.
@@ -399,6 +399,7 @@ class Engine:
         specs = specs_of(self.policy.options)
         self._reservations = self._actions.gate = None
         self.cluster.reserved = EMPTY
+        self.cluster.window_ends = []
         if specs:
             assert self._failures is not None
             any_procs = self.policy.takes_any_procs
@@ -517,7 +518,7 @@ class Engine:
                 if is_inherited:
                     self._return_inherited(job)
                 self._services.stopped(job, event.timestamp)
-            is_failure = self._services.is_failure(wire_id)
+            cause = self._services.kill_cause(wire_id)
             ended = self._services.kill_answered(wire_id, progress.get(wire_id))
             if ended is None:
                 continue
@@ -525,15 +526,15 @@ class Engine:
                 self._actions.end_job(ended, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp)
                 if self._predictions is not None:
                     self._learn(ended, event.timestamp)
-            if is_failure:
-                self._failed(ended)
+            if cause is not None:
+                self._killed_for(cause, ended)
             else:
                 self._caller.call("on_job_killed", ended, self.now)
 
-    def _failed(self, job: Job) -> None:
-        """Notify the policy that a job was killed because its machine failed."""
+    def _killed_for(self, cause: KillCause, job: Job) -> None:
+        """Notify the policy that a job was killed for a failure or a reservation."""
         assert self._failures is not None
-        self._failures.stopped(job)
+        self._failures.stopped(job, cause)
         partition = job.past[-1].partition if job.state is JobState.WAITING else job.partition
         if partition is not None:  # else it is a job of an earlier policy
             self._caller.call("on_job_ended", job, self.now)
@@ -642,6 +643,7 @@ class Engine:
             problem = field_check.error_text(job.id, job.fields)
             if problem is not None:
                 raise InputError(problem)
+        windows_of(specs_of(policy.options), self.cluster)  # raises InputError
         before = (self.policy, self.policy_name, self._caller, self.cluster.partitions)
         self.policy, self.policy_name, self._caller = policy, policy_name, PolicyCaller(policy, policy_name)
         self.cluster.partitions = {}
@@ -692,8 +694,6 @@ class Engine:
         unfinished = sorted(self.jobs.alive.values(), key=lambda job: (job.started_at or 0.0, job.seq))
         running = [job for job in unfinished if job.state is JobState.RUNNING and job.procs is not None]
         self.cluster.hand_over(running, self._is_taken_over)
-        if self.cluster.repairs:
-            self.cluster.show_returning()
         self._settle_machines()
         taken = self.cluster.procs
         for partition in self.cluster.partitions.values():
@@ -734,6 +734,8 @@ class Engine:
                 )
             for decision in wanted:
                 self._hook = ""
+                if self._reservations is not None:
+                    decision = self._reservations.after_moves(decision)  # noqa: PLW2901
                 carry_out(check(decision))
                 if self._n_idle_calls and type(decision) not in _IDLE:
                     self._n_idle_calls = 0

@@ -9,6 +9,8 @@ import pytest
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
+from pybatsched.core.engine import Engine
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
 from pybatsched.core.services.reservation_specs import read_reservations
@@ -82,6 +84,19 @@ def test_jobs_in_the_way(conflict: str, expected: dict[str, Any]) -> None:
     assert times(run) == expected
 
 
+@pytest.mark.parametrize("rule", [None, "requeue_first"])
+@pytest.mark.parametrize("conflict", ["requeue", "kill"])
+def test_kills_for_reservations_are_no_failures(conflict: str, rule: str | None) -> None:
+    """20 s on two processors are lost."""
+    jobs = Workload().job("a", n=2, s=50, walltime=51)
+    tables = [reserved(20, 10, "0-1", conflict=conflict)]
+    session = Session(plan_for("easy", host_reservations=tables, on_failure=rule), checked=True)
+    run = FakeBatsim(jobs, 2, {"dynamic-jobs-enabled": True}).run(session.handle)
+    found = session.engine.figures
+    assert (found["n_reservation_kills"], found["lost_work_s"], found.get("n_failure_kills", 0)) == (1, 40, 0)
+    assert not any("failures=" in job.metadata for job in run.jobs.values())
+
+
 def test_an_overrun_delays_only_what_waits_for_its_processors() -> None:
     """a runs until 25 instead of 15, and its host is free at 30, when the reservation ends."""
     jobs = (
@@ -92,6 +107,16 @@ def test_an_overrun_delays_only_what_waits_for_its_processors() -> None:
     )
     run = run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, "0")])
     assert times(run) == {"a": (0, 25, "0"), "b": (21, 26, "1"), "c": (30, 35, "0-1")}
+
+
+@pytest.mark.parametrize("conflict", ["requeue", "kill"])
+def test_a_reservation_that_begins_when_another_ends(conflict: str) -> None:
+    """a was there before the first one was announced, and runs on; the second one kills it at 20."""
+    first = reserved(10, 10, 2, name="first", notice=1)
+    tables = [first, reserved(20, 10, 2, name="second", conflict=conflict)]
+    run = run_policy("easy", Workload().job("a", n=2, s=50, walltime=51), 2, host_reservations=tables)
+    rest = {"dyn!w0.a.1": (30, 80, "0-1")} if conflict == "requeue" else {}
+    assert times(run) == {"a": (0, 20, "0-1"), **rest}
 
 
 def test_a_late_announcement() -> None:
@@ -139,6 +164,35 @@ def test_jobs_that_ask_for_a_reservation() -> None:
     }
 
 
+def test_jobs_that_a_later_window_has_room_for() -> None:
+    """A window of 10 s every 20 s, three times: w, x and y of 8 s run in one each. None is left for z.
+
+    If x runs on past its estimate until the window is over, y waits for the next one.
+    """
+    own: dict[str, Any] = {"reservation": "r", "user": "alice", "n": 2, "walltime": 20}
+    jobs = Workload()
+    for name in ("w", "x", "y", "z"):
+        jobs.job(name, s=8, estimate=8, **own)
+    tables = [reserved(10, 10, 2, users=["alice"], every=20, count=3)]
+    assert starts(run_policy("easy", jobs, 2, host_reservations=tables)) == {"w": 10, "x": 30, "y": 50, "z": None}
+    jobs = Workload().job("x", s=12, estimate=8, **own).job("y", s=8, estimate=8, **own)
+    assert starts(run_policy("easy", jobs, 2, host_reservations=tables)) == {"x": 10, "y": 30}
+
+
+def test_a_job_without_a_walltime_runs_in_no_reservation() -> None:
+    jobs = Workload().job("x", n=1, s=6, reservation="r", user="alice")
+    session = Session(plan_for("easy", host_reservations=[reserved(20, 10, 1, users=["alice"])]), checked=True)
+    FakeBatsim(jobs, 1).run(session.handle)
+    assert list(session.engine.rejections) == ["has no walltime and no estimate; reservation {} needs one"]
+
+
+@pytest.mark.parametrize("name", [["r"], {"r": 1}, 3])
+def test_a_field_that_is_no_name(name: Any) -> None:
+    jobs = Workload().job("x", n=1, s=6, walltime=9, reservation=name, user="alice")
+    run = run_policy("fcfs", jobs, 1, host_reservations=[reserved(20, 10, 1, users=["alice"])])
+    assert [job.final_state for job in run.jobs.values()] == ["REJECTED"]
+
+
 def test_accounts() -> None:
     jobs = Workload().job("x", n=1, s=6, estimate=6, walltime=9, reservation="r", account="hpc")
     assert starts(run_policy("fcfs", jobs, 1, host_reservations=[reserved(20, 10, 1, accounts=["hpc"])])) == {"x": 20}
@@ -150,6 +204,19 @@ def test_a_job_of_a_reservation_whose_machine_fails() -> None:
     tables = [reserved(20, 10, "0-1", users=["alice"])]
     run = run_policy("easy", jobs, 2, machine_events=outage, host_reservations=tables, on_failure="requeue_first")
     assert times(run) == {"x": (20, 22, "0"), "dyn!w0.x.1": (22, 28, "1")}
+
+
+def test_a_host_that_fails_in_a_reservation_is_not_back_at_its_end() -> None:
+    """0-1 are reserved until 20, and 0 is down from 12 to 112: b waits for 1 and 2 only, and c does not delay it."""
+    jobs = (
+        Workload()
+        .job("a", n=1, s=5, at=13, walltime=6, estimate=5)
+        .job("b", n=2, s=5, at=13, walltime=6, estimate=5)
+        .job("c", n=1, s=200, at=13.5, walltime=201, estimate=200)
+    )
+    outage = [(12, e.MACHINES_UNAVAILABLE, "0"), (112, e.MACHINES_AVAILABLE, "0")]
+    run = run_policy("easy", jobs, 3, machine_events=outage, host_reservations=[reserved(10, 10, "0-1")])
+    assert starts(run) == {"a": 13, "b": 20, "c": 25}
 
 
 # --- policies that know nothing -----------------------------------------------------------------------------------
@@ -180,6 +247,31 @@ def test_a_policy_gets_other_processors() -> None:
     tables = [reserved(20, 10, "0-1")]
     assert times(run_policy(Ignorant, jobs, 4, host_reservations=tables)) == {"a": (0, 50, "2-3")}
     assert times(run_policy(Stubborn, jobs, 4, host_reservations=tables)) == {"a": (30, 80, "0-1")}
+
+
+class Snapshot(Ignorant):
+    """Reads the free processors once, and starts jobs on the lowest of them."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        free = self.partition.free
+        found: list[d.Decision] = []
+        while self.jobs and self.jobs[0].n_procs <= len(free):
+            job = self.jobs.pop(0)
+            procs = free.first(job.n_procs)
+            free = free - procs
+            found.append(d.ExecuteJob(job.id, procs))
+        return found
+
+
+def test_a_policy_that_reads_the_free_processors_once() -> None:
+    """a is moved to 2-3, and b, which the policy starts there, gets 0-1. In a second run c is moved to 7."""
+    jobs = Workload().job("a", n=2, s=50, walltime=51).job("b", n=2, s=10, walltime=11)
+    found = times(run_policy(Snapshot, jobs, 4, host_reservations=[reserved(20, 10, "0-1")]))
+    assert found == {"a": (0, 50, "2-3"), "b": (0, 10, "0-1")}
+    jobs.job("c", n=1, s=50, walltime=51).job("e", n=2, s=10, walltime=11).job("f", n=2, s=10, walltime=11)
+    found = times(run_policy(Snapshot, jobs, 9, host_reservations=[reserved(20, 10, "0-1 4-6")]))
+    assert {name: one[0] for name, one in found.items()} == dict.fromkeys("abcef", 0)
+    assert found["c"] == (0, 50, "7")
 
 
 def test_a_start_is_delayed_if_no_processors_are_left() -> None:
@@ -220,6 +312,9 @@ def test_why_a_job_waits() -> None:
         ([reserved(0, 10, "x")], "reservation r: hosts: expected processors"),
         ([reserved(0, 10, "0"), reserved(9, 1, "0-1", name="s")], "reservation s: processors 0 are reserved by r"),
         ([reserved(0, 10, "0", every=5, count=2)], "reservation r: every: expected at least its duration"),
+        ([reserved(0, 10, "0"), reserved(20, 10, "0")], "reservation r: name: another reservation has it too"),
+        ([reserved(0, 10, True)], "hosts"),
+        ([reserved(0, 10, 1, count=3)], "expected every, the time from one start to the next"),
         ([reserved(0, 0, "0")], "duration"),
         ([reserved(-1, 5, "0")], "start"),
         ([reserved(0, 5, 0)], "expected at least one host"),
@@ -231,6 +326,27 @@ def test_wrong_reservations(tables: list[dict[str, Any]], text: str) -> None:
         run_policy("easy", JOBS, 4, host_reservations=tables)
 
 
+def test_another_policy_with_wrong_reservations_changes_nothing() -> None:
+    begins = e.SimulationBegins(n_resources=4, n_compute=4, config={"dynamic-jobs-enabled": True}, timestamp=0.0)
+    engine = Engine(plan_for("easy", host_reservations=[reserved(0, 50, "0-1")]).make, "easy", checked=True)
+    engine.step(0.0, [begins])
+    before = engine.policy, engine.cluster.partitions, engine.reservations
+    with pytest.raises(InputError, match="do not exist"):
+        engine.replace_policy(begins, plan_for("fcfs", host_reservations=[reserved(0, 10, "9")]).make, "fcfs")
+    assert (engine.policy, engine.cluster.partitions, engine.reservations) == before
+    assert str(engine.cluster.reserved) == "0-1"
+
+
+def test_a_policy_without_reservations_forgets_those_of_the_last_one() -> None:
+    begins = e.SimulationBegins(n_resources=4, n_compute=4, config={"dynamic-jobs-enabled": True}, timestamp=0.0)
+    engine = Engine(plan_for("easy", host_reservations=[reserved(0, 50, "0-1")]).make, "easy", checked=True)
+    engine.step(0.0, [begins])
+    engine.replace_policy(begins, plan_for("fcfs", expected_repair_s=5).make, "fcfs")
+    engine.step(1.0, [e.Notify(e.MACHINES_UNAVAILABLE, procs=IntervalSet([0]), timestamp=1.0)])
+    (partition,) = engine.cluster.partitions.values()
+    assert partition.returning == [(6.0, IntervalSet([0]))]
+
+
 def test_a_file() -> None:
     text = '# weekly\n[[reservation]]\nname = "m"\nstart = "1d"\nduration = "8h"\nhosts = 4\n'
     assert read_reservations(text, "r.toml") == [{"name": "m", "start": 86400.0, "duration": 28800.0, "hosts": 4}]
@@ -238,6 +354,8 @@ def test_a_file() -> None:
         (text.replace("8h", "0"), "r.toml: line 2: reservation: duration"),
         (text.replace("duration", "length"), "r.toml: line 2: reservation: duration"),
         (text + text.replace('"m"', '""'), "r.toml: line 8: reservation: name"),
+        (text.replace("= 4", "= true"), "r.toml: line 2: reservation: hosts"),
+        (text + "count = 2\n", "r.toml: line 2: reservation: count: expected every"),
         (text + "[other]\n", "r.toml: expected tables"),
         ("[[reservation", "r.toml: "),
     ):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.decisions import Reason
     from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.services.requeue import Services
+    from pybatsched.core.services.requeue import KillCause, Services
 
 #: What happens to a job whose machine fails: it is killed, and requeued in front of the queue or behind all others,
 #: submitted again, or not requeued.
@@ -53,7 +53,9 @@ class Failures:
         self._services = services
         self._stopped: list[Job] = []  # killed jobs that wait again, and are in no queue
         self._n_failures = 0
-        self.n_killed = 0  # jobs killed by failures
+        self._n_failure_kills = 0
+        #: Jobs that were killed because a reservation began.
+        self.n_reservation_kills = 0
         self._n_not_requeued = 0
         self._lost_s = self._checkpoint_s = self._useful_s = 0.0  # processor-seconds
 
@@ -64,7 +66,8 @@ class Failures:
         """
         if self.rule is not None:
             self._n_failures += 1
-            self._kill(procs, self.running(), ("processors {} failed", procs), is_lost=self.rule == "kill")
+            reason = ("processors {} failed", procs)
+            self._kill("failure", procs, self.running(), reason, is_lost=self.rule == "kill")
 
     def expect_repair(self, procs: IntervalSet, now: float) -> None:
         """Record when failed processors are expected to return, if that is known. O(repairs)."""
@@ -80,11 +83,14 @@ class Failures:
             self._cluster.show_returning()
 
     def clear(self, procs: IntervalSet, reason: Reason, *, is_lost: bool) -> None:
-        """Kill the policy's jobs on processors, by one decision, and requeue them unless they are lost."""
+        """Kill the policy's jobs on processors for a reservation, by one decision, and requeue them unless they are lost."""
         inherited = self._cluster.inherited
-        self._kill(procs, (job for job in self.running() if job.id not in inherited), reason, is_lost=is_lost)
+        jobs = (job for job in self.running() if job.id not in inherited)
+        self._kill("reservation", procs, jobs, reason, is_lost=is_lost)
 
-    def _kill(self, procs: IntervalSet, jobs: Iterable[Job], reason: Reason, *, is_lost: bool) -> None:
+    def _kill(
+        self, cause: KillCause, procs: IntervalSet, jobs: Iterable[Job], reason: Reason, *, is_lost: bool
+    ) -> None:
         hit = [job for job in jobs if job.procs is not None and not job.procs.isdisjoint(procs)]
         hit = [job for job in hit if not self._services.kill_pending(job.wire_id)]
         if not hit:
@@ -93,7 +99,7 @@ class Failures:
         lost = [job for job in hit if is_lost or not self._cluster.can_restart(job)]
         if not is_lost:
             self._n_not_requeued += len(lost)
-        self._services.kill_failed(hit, lost, reason)
+        self._services.kill_for(cause, hit, lost, reason)
 
     def running(self) -> Iterator[Job]:
         """Return all running jobs, those in no partition included."""
@@ -103,9 +109,12 @@ class Failures:
                     yield job
         yield from self._cluster.inherited.values()
 
-    def stopped(self, job: Job) -> None:
+    def stopped(self, job: Job, cause: KillCause) -> None:
         """Record that the kill of a job has taken effect. It waits again, unless it has ended."""
-        self.n_killed += 1
+        if cause == "failure":
+            self._n_failure_kills += 1
+        else:
+            self.n_reservation_kills += 1
         if job.state is JobState.WAITING:
             self._stopped.append(job)
         else:
@@ -154,24 +163,33 @@ class Failures:
         return jobs
 
     @property
+    def n_killed(self) -> int:
+        """How many jobs were killed by failures and for reservations."""
+        return self._n_failure_kills + self.n_reservation_kills
+
+    @property
     def has_stopped(self) -> bool:
         """Whether killed jobs are in no queue."""
         return bool(self._stopped)
 
     def follow(self, other: Failures) -> None:
         """Continue the counts of the policy that this one's policy replaces."""
-        self._n_failures, self.n_killed = other._n_failures, other.n_killed
+        self._n_failures, self._n_failure_kills = other._n_failures, other._n_failure_kills
+        self.n_reservation_kills = other.n_reservation_kills
         self._n_not_requeued, self._lost_s = other._n_not_requeued, other._lost_s
         self._checkpoint_s, self._useful_s = other._checkpoint_s, other._useful_s
 
     def figures(self) -> dict[str, float]:
-        """Return the failures, the kills, and the processor-seconds of lost work, checkpoints and useful work."""
+        """Return the failures, their kills, and the processor-seconds of lost work, checkpoints and useful work.
+
+        Without the option `on_failure` only the lost work is reported.
+        """
         total_s = self._useful_s + self._checkpoint_s + self._lost_s
         if self.rule is None:
-            return {"n_reservation_kills": self.n_killed}
+            return {"lost_work_s": self._lost_s}
         return {
             "n_failures": self._n_failures,
-            "n_failure_kills": self.n_killed,
+            "n_failure_kills": self._n_failure_kills,
             "lost_work_s": self._lost_s,
             "checkpoint_s": self._checkpoint_s,
             "application_efficiency": self._useful_s / total_s if total_s else 1.0,

@@ -51,6 +51,7 @@ class _Reserved:
     announced_at: float
     waiting: list[Job]
     is_announced: bool = False
+    is_active: bool = False
 
 
 def specs_of(options: Any) -> tuple[ReservationSpec, ...]:
@@ -65,7 +66,11 @@ def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Rese
     """
     found: list[_Reserved] = []
     numbers = {resource.name: proc for proc, resource in cluster.resources.items() if resource.name}
+    names: set[str] = set()
     for spec in specs:
+        if spec.name in names:
+            raise InputError(f"reservation {spec.name}: name: another reservation has it too; expected unique names")
+        names.add(spec.name)
         if spec.every is not None and spec.every < spec.duration:
             raise InputError(f"reservation {spec.name}: every: expected at least its duration, {spec.duration:g} s")
         for nth in range(spec.count if spec.every is not None else 1):
@@ -132,6 +137,8 @@ class HostReservations:
         self.windows = tuple(one.window for one in self._all)
         self._deferred: list[tuple[Job, d.ExecuteJob]] = []
         self._n_deferred = 0
+        # Processors that the policy believes free though a moved job has them, and those it believes used.
+        self._taken = self._left = EMPTY
         self._called_at = -math.inf
         self._names = {one.spec.name for one in self._all}
 
@@ -147,10 +154,11 @@ class HostReservations:
             if window.end_at <= soon:
                 changed = changed | window.procs
                 self._all.remove(one)
-                self._reject_waiting(one)
+                self._put_off_waiting(one, now)
             elif window.start_at <= soon:
                 active = active | window.procs
-                if not window.procs.issubset(self._cluster.reserved):
+                if not one.is_active:
+                    one.is_active = True
                     changed = changed | window.procs
                     self._clear(one)
             elif one.announced_at <= soon and not one.is_announced:
@@ -200,9 +208,10 @@ class HostReservations:
 
     def submit(self, job: Job, now: float) -> bool:
         """Queue a job that runs in a reservation, or reject it. Return whether it does."""
-        name = job.fields.get(FIELD)
-        if name is None:
+        field = job.fields.get(FIELD)
+        if field is None:
             return False
+        name = str(field)
         soon = now + HALF_TICK
         own = [one for one in self._all if one.spec.name == name and one.window.end_at > soon]
         if not own:
@@ -214,25 +223,45 @@ class HostReservations:
         if user not in spec.users and account not in spec.accounts:
             self._reject(job, ("user {} may not use reservation {}", user or "without a name", name))
             return True
-        for one in own:
-            window = one.window
-            left_s = window.end_at - max(now, window.start_at)
-            if job.estimate is not None and job.n_procs <= len(window.procs) and job.estimate <= left_s + HALF_TICK:
+        if job.estimate is None:
+            self._reject(job, ("has no walltime and no estimate; reservation {} needs one", name))
+        elif not self._put_into(own, job, now):
+            self._reject(job, ("does not fit into reservation {}: {} processors", name, job.n_procs))
+        return True
+
+    def _put_into(self, windows: Iterable[_Reserved], job: Job, now: float) -> bool:
+        """Let a job wait for the first of some windows that it fits into. Return whether there is one."""
+        for one in windows:
+            left_s = one.window.end_at - max(now, one.window.start_at)
+            is_short = job.estimate is not None and job.estimate <= left_s + HALF_TICK
+            if is_short and job.n_procs <= len(one.window.procs):
                 one.waiting.append(job)
                 return True
-        self._reject(job, ("does not fit into reservation {}: {} processors", name, job.n_procs))
-        return True
+        return False
+
+    def _put_off(self, one: _Reserved, job: Job, now: float, reason: d.Reason) -> None:
+        """Let a job wait for a later window of the same reservation, or reject it."""
+        later = [
+            other
+            for other in self._all
+            if other.spec.name == one.spec.name and other.window.start_at > one.window.start_at
+        ]
+        if not self._put_into(later, job, now):
+            self._reject(job, reason)
+        for other in later:
+            other.waiting.sort(key=lambda waiting: waiting.seq)
 
     def _reject(self, job: Job, reason: d.Reason) -> None:
         self._actions.carry_out(d.RejectJob(job.id, reason=reason))
 
-    def _reject_waiting(self, one: _Reserved) -> None:
+    def _put_off_waiting(self, one: _Reserved, now: float) -> None:
         for job in one.waiting:
-            self._reject(job, ("reservation {} ended before it could start", one.spec.name))
+            self._put_off(one, job, now, ("reservation {} ended before it could start", one.spec.name))
         one.waiting.clear()
 
     def start_jobs(self, now: float) -> None:
         """Start the jobs of present reservations that fit, in order, and the jobs whose start was delayed."""
+        self._taken = self._left = EMPTY
         for one in self._all:
             if one.window.start_at <= now + HALF_TICK and one.waiting:
                 self._start_own(one, now)
@@ -250,7 +279,7 @@ class HostReservations:
         while one.waiting and one.waiting[0].n_procs <= len(free):
             job = one.waiting.pop(0)
             if job.estimate is None or instant(now, job.estimate) > window.end_at + HALF_TICK:
-                self._reject(job, ("would not end by the end of reservation {}", one.spec.name))
+                self._put_off(one, job, now, ("would not end by the end of reservation {}", one.spec.name))
                 continue
             procs = free.first(job.n_procs)
             free = free - procs
@@ -269,10 +298,31 @@ class HostReservations:
         kept = decision.procs & usable
         more, n = usable - kept, len(decision.procs) - len(kept)
         if self.takes_any_procs and decision.mapping is None and n <= len(more):
-            return replace(decision, procs=kept | more.first(n))
+            procs = kept | more.first(n)
+            self._taken = self._taken | (procs - decision.procs - self._left)
+            self._left = (self._left | (decision.procs - procs)) - procs
+            return replace(decision, procs=procs)
         self._deferred.append((job, decision))
         self._n_deferred += 1
         return None
+
+    def after_moves(self, decision: d.Decision) -> d.Decision:
+        """Return a decision with the processors that earlier jobs of the reply left, for those they were given. O(k).
+
+        A policy that read the free processors before its first start does not know that a job was moved.
+        """
+        if not self._taken or not isinstance(decision, d.ExecuteJob | d.Replace | d.StartAt):
+            return decision
+        lost = decision.procs & self._taken
+        partition = self._cluster.partition_at(decision.procs) if lost else None
+        if partition is None:
+            return decision
+        left = (self._left & partition.free) - decision.procs
+        if len(lost) > len(left):
+            return decision
+        other = left.first(len(lost))
+        self._taken, self._left = self._taken - lost, self._left - other
+        return replace(decision, procs=(decision.procs - lost) | other)
 
     def _retry(self, job: Job, decision: d.ExecuteJob, now: float) -> None:
         """Start a job whose start was delayed, if it can start now."""
@@ -306,5 +356,5 @@ class HostReservations:
         return None
 
     def figures(self) -> dict[str, float]:
-        """Return how many starts were delayed."""
-        return {"n_delayed_starts": self._n_deferred}
+        """Return how many starts were delayed, and how many jobs were killed."""
+        return {"n_delayed_starts": self._n_deferred, "n_reservation_kills": self._failures.n_reservation_kills}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from pybatsched.core import decisions as d
 from pybatsched.core.decisions import Decision, Reason
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import JobTable
 
 
+#: Why the engine kills a job: its machine failed, or a reservation of hosts begins.
+KillCause: TypeAlias = Literal["failure", "reservation"]
 #: Run times that differ by less are the same.
 _SAME_S: Final = 1e-3
 
@@ -100,7 +102,7 @@ class PendingKill:
     requeue: d.Requeue | None
     spare_id: str | None = None  # registered in advance if the profile cannot be copied
     killed_at: float | None = None
-    is_failure: bool = False  # the engine kills it because its machine failed
+    cause: KillCause | None = None  # None if the policy kills it
 
 
 class Services:
@@ -138,27 +140,27 @@ class Services:
         requeue: d.Requeue | None = None,
         spare_id: str | None = None,
         *,
-        is_failure: bool = False,
+        cause: KillCause | None = None,
     ) -> None:
         """Record kills that are being sent. Batsim answers only the first one for a job."""
         for job in jobs:
             if job.wire_id not in self._kills:
-                self._kills[job.wire_id] = PendingKill(job, requeue, spare_id, is_failure=is_failure)
+                self._kills[job.wire_id] = PendingKill(job, requeue, spare_id, cause=cause)
                 if job.partition is not None:
                     job.partition.n_kills_pending += 1
 
-    def kill_failed(self, jobs: list[Job], lost: list[Job], reason: Reason) -> None:
-        """Kill jobs whose machine failed, by one decision. All but the `lost` ones are requeued."""
+    def kill_for(self, cause: KillCause, jobs: list[Job], lost: list[Job], reason: Reason) -> None:
+        """Kill jobs for a failure or a reservation, by one decision. All but the `lost` ones are requeued."""
         for job in jobs:
             requeue = None if job in lost else d.Requeue(job.id, reason=reason)
             spare_id = None if requeue is None else self._spare_for(job, requeue)
-            self.kill([job], requeue, spare_id, is_failure=True)
+            self.kill([job], requeue, spare_id, cause=cause)
         self._reply.send(d.KillJob(tuple(job.wire_id for job in jobs), reason=reason))
 
-    def is_failure(self, wire_id: str) -> bool:
-        """Return whether a job is being killed because its machine failed."""
+    def kill_cause(self, wire_id: str) -> KillCause | None:
+        """Return why the engine is killing a job; None if it is not."""
         pending = self._kills.get(wire_id)
-        return pending is not None and pending.is_failure
+        return None if pending is None else pending.cause
 
     def kill_pending(self, wire_id: str) -> bool:
         """Return whether a kill of this job is pending."""
@@ -221,7 +223,7 @@ class Services:
     def requeue(self, decision: d.Requeue) -> None:
         """Kill a running job that continues later."""
         job = self._validator.job(decision.job_id)
-        if self.is_failure(job.wire_id):
+        if self.kill_cause(job.wire_id) is not None:
             return  # the policy cannot know
         if job.wire_id in self._kills:
             raise Violation("one kill", f"job {job.id} is being killed already", job=job)
@@ -264,7 +266,7 @@ class Services:
         share = (progress or {}).get("progress")
         own_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
         restarts = job.restarts = job.restarts or Restarts()
-        restarts.n_failures += pending.is_failure
+        restarts.n_failures += pending.cause == "failure"
         kept_s, cut_s, total_s = 0.0, 0.0, 0.0
         if requeue.work == "all":
             profile_name, profile, walltime, estimate = job.full_work

@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from pybatsched.errors import InputError, toml_problem
 
@@ -35,7 +44,7 @@ class ReservationSpec(BaseModel):
     name: str = Field(min_length=1)
     start: _Seconds
     duration: _Seconds = Field(gt=0)
-    hosts: int | str | tuple[str, ...]
+    hosts: StrictInt | str | tuple[str, ...]
     users: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     conflict: Literal["wait", "requeue", "kill"] = "wait"
@@ -49,6 +58,13 @@ class ReservationSpec(BaseModel):
         if hosts in (0, "", ()) or (isinstance(hosts, int) and hosts < 0):
             raise ValueError("expected at least one host")
         return hosts
+
+    @field_validator("count")
+    @classmethod
+    def _repeated(cls, count: int, info: ValidationInfo) -> int:
+        if count > 1 and "every" in info.data and info.data["every"] is None:
+            raise ValueError("expected every, the time from one start to the next, beside it")
+        return count
 
 
 def read_reservations(text: str, source: str) -> list[dict[str, Any]]:
