@@ -143,7 +143,7 @@ class World:
                 kept.append(job)
             earlier.add(job.id)
         self._by_workload[name] = kept
-        self.n_followers += len(self._n_awaited)
+        self.n_followers = len(self._n_awaited)  # of all workloads
 
     @property
     def has_network(self) -> bool:

@@ -157,6 +157,18 @@ def test_simulate_with_feedback(place: Path) -> None:
     assert "--feedback" in json.loads((place / "feedback_summary.json").read_text())["command"]
 
 
+def test_two_workloads_with_feedback_finish(place: Path) -> None:
+    """One processor: job 3 of each workload follows its job 2, 5 s after its end at 2010 and 2020."""
+    assert run_cli("workload", "convert", "log.swf", "w.json", "--feedback", cwd=place).returncode == 0
+    args = ("--procs", "1", "--policy", "fcfs", "-e", "two", "-q")
+    done = run_cli("simulate", "-w", "w.json", "-w", "w.json", *args, cwd=place)
+    assert done.returncode == 0, done.stderr
+    run = pb.read_run(place / "two")
+    assert run.is_finished
+    rows = run.jobs.select("id", "submitted_at", "started_at").sort("id").rows()
+    assert [row for row in rows if row[0].endswith("!3")] == [("w0!3", 2015, 2020), ("w1!3", 2025, 2030)]
+
+
 def test_convert_resample_and_campaigns_with_feedback(place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", "--feedback", cwd=place)
     assert done.returncode == 0, done.stderr
