@@ -271,6 +271,27 @@ def test_short_jobs_and_prepared_jobs_stay() -> None:
     assert prepared(once, Checkpointing("50", "5", "1")).jobs == once.jobs
 
 
+def test_jobs_of_other_sizes_share_no_profile_of_a_total() -> None:
+    """800 Gflop at 1 Gflop/s: 200 s on four hosts and 160 s on five, with three dumps of 5 s each."""
+    sizes = {"a": 4, "b": 4, "c": 5}
+    jobs = [{"id": name, "subtime": 0, "res": n, "profile": "t", "walltime": 900} for name, n in sizes.items()]
+    whole = workloads.Workload(jobs, {"t": {"type": "parallel_homogeneous_total", "cpu": 8e11, "com": 0}}, 8, "w.json")
+    made = with_checkpoints(whole, Checkpointing("50", "5"), node_mtbf_s=None, speed=1e9)
+    run_s = [made.profiles[job["profile"]]["cpu"] / job["res"] / 1e9 for job in made.jobs]
+    assert run_s == pytest.approx([215, 215, 175])
+    assert len(made.profiles) == 3
+
+
+def test_a_profile_of_the_user_is_not_replaced() -> None:
+    """The profile of a job with three dumps would have the name of one of the user's."""
+    jobs = one()
+    base = jobs.jobs[0]["profile"]
+    jobs.profiles[f"{base}+3x5"] = {"type": "delay", "delay": 1}
+    made = prepared(jobs)
+    assert made.profiles[f"{base}+3x5"] == {"type": "delay", "delay": 1}
+    assert made.profiles[made.jobs[0]["profile"]] == {"type": "delay", "delay": 215}
+
+
 @pytest.mark.parametrize(
     ("fields", "text"),
     [

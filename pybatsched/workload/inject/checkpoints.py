@@ -171,9 +171,13 @@ def _lengthened(
         return own
     total_s = with_dumps_s(work_s, interval_s, dump_s)
     name = f"{job['profile']}+{n_dumps(work_s, interval_s)}x{tidy(dump_s)}"
-    if name not in profiles:
-        profile = workload.profiles[job["profile"]]
-        profiles[name] = dict(shortened_profile(profile, workload.profiles, exact_s, exact_s + total_s - work_s))
+    profile = workload.profiles[job["profile"]]
+    if profile.get("type") == "parallel_homogeneous_total":  # the dumps of more hosts are more work
+        name += f"/{job['res']}"
+    made = dict(shortened_profile(profile, workload.profiles, exact_s, exact_s + total_s - work_s))
+    while profiles.get(name, made) != made:  # another profile has this name
+        name += "+"
+    profiles[name] = made
     own["profile"] = name
     for field in ("walltime", "estimate"):
         span_s = own.get(field)
