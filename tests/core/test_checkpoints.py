@@ -253,14 +253,19 @@ def test_the_times_are_those_of_a_run_second_by_second(
 
 
 def test_daly() -> None:
-    """On 4 hosts with an MTBF of 40,000 s, a job on 2 hosts has one of 20,000 s: sqrt(2 * 60 * 20000) - 60."""
+    """On 4 hosts with an MTBF of 40,000 s, a job on 2 hosts has one of 20,000 s."""
     job = {"id": "a", "subtime": 0, "res": 2, "profile": "d", "walltime": 9000}
     whole = workloads.Workload([job], {"d": {"type": "delay", "delay": 8000}}, 4, "w.json")
     failures = FailureModel(10_000.0, of="system")
     made = checkpointed({"w0": whole}, Checkpointing(dump="60"), model.uniform(4), failures)["w0"].jobs[0]
-    assert made["checkpoint_interval_s"] == pytest.approx(math.sqrt(2 * 60 * 20_000) - 60, abs=1e-6)
-    assert daly_interval_s(60, 20_000) == math.sqrt(2 * 60 * 20_000) - 60
+    ratio = 60 / (2 * 20_000)
+    expected_s = math.sqrt(2 * 60 * 20_000) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - 60
+    assert made["checkpoint_interval_s"] == pytest.approx(expected_s, abs=1e-6)
     assert made["checkpoint_read_s"] == 60
+    # C / 2M = 0.01: 1000 * (1 + 0.1 / 3 + 0.01 / 9) - 100, and 300 * (1 + 0.9 / 3 + 0.81 / 9) - 270 near C = 2M.
+    assert daly_interval_s(100, 5000) == pytest.approx(1000 + 100 / 3 + 10 / 9 - 100)
+    assert daly_interval_s(270, 270 / 1.62) == pytest.approx(300 * 1.39 - 270)
+    assert daly_interval_s(270, 135) == 135
 
 
 def test_short_jobs_and_prepared_jobs_stay() -> None:
