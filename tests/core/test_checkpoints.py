@@ -297,10 +297,18 @@ def test_a_profile_of_the_user_is_not_replaced() -> None:
     assert made.profiles[made.jobs[0]["profile"]] == {"type": "delay", "delay": 215}
 
 
+def test_daly_needs_a_dump() -> None:
+    jobs = one(checkpoint_interval_s="daly", checkpoint_dump_s=0)
+    whole = workloads.Workload(jobs.jobs, jobs.profiles, 8, "w.json")
+    with pytest.raises(InputError, match=r"w\.json: job a, field checkpoint_dump_s: expected more than 0 seconds"):
+        with_checkpoints(whole, None, node_mtbf_s=1000.0, speed=1e9)
+
+
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
         ({"checkpoint_interval_s": 0}, "field checkpoint_interval_s: expected more than 0 seconds"),
+        ({"checkpoint_interval_s": 1e-9}, "field checkpoint_interval_s: expected more than 0 seconds"),
         ({"checkpoint_interval_s": -5}, "field checkpoint_interval_s: expected 0 seconds or more, found -5"),
         ({"checkpoint_dump_s": "x"}, "field checkpoint_dump_s: expected 0 seconds or more, found 'x'"),
         ({"checkpoint_interval_s": "daly"}, "needs the MTBF"),
@@ -321,7 +329,7 @@ def test_communication_has_no_checkpoints() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "text"),
-    [("0", "interval"), ({"dump": "0"}, "dump"), ({"every": "1h"}, "unknown setting"), ({"read": []}, "read")],
+    [("0", "interval"), ("0.0000001", "interval"), ({"dump": "0"}, "dump"), ({"every": "1h"}, "unknown setting"), ({"read": []}, "read")],
 )
 def test_wrong_settings(settings: Any, text: str) -> None:
     with pytest.raises(InputError, match=f"checkpoint: .*{text}"):

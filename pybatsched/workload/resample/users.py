@@ -26,7 +26,7 @@ from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import as_list, offered_load, resubmitted, used_profiles
+from pybatsched.workload.prepare import as_list, load_factor, offered_load, resubmitted, used_profiles
 from pybatsched.workload.walltimes import tidy
 from pybatsched.workload.weeks import WEEK_S
 
@@ -81,7 +81,7 @@ def resample(workload: Workload, options: Resampling, seed: int | str = 0) -> Wo
     distance from the submission, and jobs depend on the same job of their copy of the user, the latest earlier one.
     """
     users, n_log_weeks, first_at = _users(workload)
-    factor = 1.0 if options.load is None else options.load / offered_load([workload], workload.n_procs)
+    factor = 1.0 if options.load is None else load_factor([workload], options.load, workload.n_procs)
     rng = random.Random(f"{seed}/resample")  # noqa: S311  no secret
     n_weeks = options.weeks or n_log_weeks
     made: list[tuple[float, int, int, Mapping[str, Any], Any]] = []

@@ -131,6 +131,15 @@ def test_a_policy_that_registers_jobs_is_refused() -> None:
         pb.simulate(pb.Log(made, "w"), "redirection", progress=False)
 
 
+@pytest.mark.parametrize("think_time", ["abc", None, True, float("nan")])
+def test_a_think_time_that_is_no_number_is_an_error(think_time: Any) -> None:
+    log = workload(("a", 0, 0, 50), ("a", 1, 0, 5))
+    log.jobs[1] |= {"depends_on": 1, "think_time": think_time}
+    log.about["feedback"] = True
+    with pytest.raises(InputError, match=r"w\.json: job 2, field think_time: expected seconds, found"):
+        run_of(log)
+
+
 # --------------------------------------------------------------------------------------------- commands and campaigns
 
 

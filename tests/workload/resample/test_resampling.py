@@ -159,6 +159,11 @@ def test_the_load_is_that_of_more_users() -> None:
     assert users[0] < users[1] < users[2]
 
 
+def test_a_load_of_jobs_without_work_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"w\.json: load: expected jobs that need processors for some time"):
+        resample(workload(("a", 0), ("a", 1.5), run_s=0), Resampling(load=0.5))
+
+
 def pb_load(log: Workload) -> float:
     return next(one for one in checks(log, log) if one.name == "offered load").log
 
