@@ -29,7 +29,7 @@ from pybatsched.workload.selection import seconds_of
 
 #: A failure from a log: the host, the time of the failure, and the time of the repair.
 Outage = tuple[int, float, float]
-_LAWS: Final = "exponential, weibull:SHAPE, with a shape above 0"
+_LAWS: Final = "exponential, weibull:SHAPE, with a shape of 0.01 or more"
 _REPAIRS: Final = "a time such as 4h, exponential:MEAN, or lognormal:MEDIAN:SIGMA"
 #: Columns of a log of failures by their meaning; the second names are those of LANL's data.
 _COLUMNS: Final = {
@@ -201,7 +201,7 @@ def _law_of(text: str) -> Callable[[random.Random, float], float]:
     if text == "exponential":
         return lambda dice, mean_s: dice.expovariate(1 / mean_s)
     shape = _positive(shape_text) if name == "weibull" else None
-    if shape is None:
+    if shape is None or shape < 0.01:  # the gamma function of a smaller one is too large
         raise InputError(f"law: expected {_LAWS}, found {text!r:.40}")
     scale = 1 / math.gamma(1 + 1 / shape)
     return lambda dice, mean_s: dice.weibullvariate(mean_s * scale, shape)
@@ -267,7 +267,14 @@ def read_log(path: str | Path, n_hosts: int) -> list[Outage]:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text; expected a table with the columns node, down and up") from None
-    header = [name.strip().lower() for name in next(csv.reader(lines[:1]), [])]
+    reader = csv.reader(lines)
+    try:
+        head, *table = list(reader) or [[]]
+    except csv.Error as error:
+        raise InputError(
+            f"{path}: line {reader.line_num}: {error}; expected a table with the columns node, down and up"
+        ) from None
+    header = [name.strip().lower() for name in head]
     where: dict[str, int] = {}
     for meaning, names in _COLUMNS.items():
         found = next((name for name in names if name in header), None)
@@ -277,7 +284,7 @@ def read_log(path: str | Path, n_hosts: int) -> list[Outage]:
             )
         where[meaning] = header.index(found)
     rows: list[tuple[int, int, float | datetime, float | datetime]] = []
-    for number, row in enumerate(csv.reader(lines[1:]), 2):
+    for number, row in enumerate(table, 2):
         if not any(cell.strip() for cell in row):
             continue
         try:

@@ -20,6 +20,7 @@ from pybatsched.simulator.options import BATSIM, EXACT, SIMGRID, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
+from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.jobs import name_in
 from pybatsched.workload.resample.feedback import has_feedback
@@ -138,12 +139,18 @@ class World:
             for one in awaited:
                 self.followers.setdefault(one, []).append(job)
             if awaited:
+                think_s = job.fields.get("think_time", 0)
+                if not is_number(think_s):
+                    raise InputError(
+                        f"{self.scenario.workloads[name].source or name}: job {job.fields['id']}, field think_time: "
+                        f"expected seconds, found {think_s!r:.40}"
+                    )
                 self._n_awaited[job.id] = len(awaited)
             else:
                 kept.append(job)
             earlier.add(job.id)
         self._by_workload[name] = kept
-        self.n_followers += len(self._n_awaited)
+        self.n_followers = len(self._n_awaited)  # of all workloads
 
     @property
     def has_network(self) -> bool:

@@ -253,14 +253,19 @@ def test_the_times_are_those_of_a_run_second_by_second(
 
 
 def test_daly() -> None:
-    """On 4 hosts with an MTBF of 40,000 s, a job on 2 hosts has one of 20,000 s: sqrt(2 * 60 * 20000) - 60."""
+    """On 4 hosts with an MTBF of 40,000 s, a job on 2 hosts has one of 20,000 s."""
     job = {"id": "a", "subtime": 0, "res": 2, "profile": "d", "walltime": 9000}
     whole = workloads.Workload([job], {"d": {"type": "delay", "delay": 8000}}, 4, "w.json")
     failures = FailureModel(10_000.0, of="system")
     made = checkpointed({"w0": whole}, Checkpointing(dump="60"), model.uniform(4), failures)["w0"].jobs[0]
-    assert made["checkpoint_interval_s"] == pytest.approx(math.sqrt(2 * 60 * 20_000) - 60, abs=1e-6)
-    assert daly_interval_s(60, 20_000) == math.sqrt(2 * 60 * 20_000) - 60
+    ratio = 60 / (2 * 20_000)
+    expected_s = math.sqrt(2 * 60 * 20_000) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - 60
+    assert made["checkpoint_interval_s"] == pytest.approx(expected_s, abs=1e-6)
     assert made["checkpoint_read_s"] == 60
+    # C / 2M = 0.01: 1000 * (1 + 0.1 / 3 + 0.01 / 9) - 100, and 300 * (1 + 0.9 / 3 + 0.81 / 9) - 270 near C = 2M.
+    assert daly_interval_s(100, 5000) == pytest.approx(1000 + 100 / 3 + 10 / 9 - 100)
+    assert daly_interval_s(270, 270 / 1.62) == pytest.approx(300 * 1.39 - 270)
+    assert daly_interval_s(270, 135) == 135
 
 
 def test_short_jobs_and_prepared_jobs_stay() -> None:
@@ -271,10 +276,39 @@ def test_short_jobs_and_prepared_jobs_stay() -> None:
     assert prepared(once, Checkpointing("50", "5", "1")).jobs == once.jobs
 
 
+def test_jobs_of_other_sizes_share_no_profile_of_a_total() -> None:
+    """800 Gflop at 1 Gflop/s: 200 s on four hosts and 160 s on five, with three dumps of 5 s each."""
+    sizes = {"a": 4, "b": 4, "c": 5}
+    jobs = [{"id": name, "subtime": 0, "res": n, "profile": "t", "walltime": 900} for name, n in sizes.items()]
+    whole = workloads.Workload(jobs, {"t": {"type": "parallel_homogeneous_total", "cpu": 8e11, "com": 0}}, 8, "w.json")
+    made = with_checkpoints(whole, Checkpointing("50", "5"), node_mtbf_s=None, speed=1e9)
+    run_s = [made.profiles[job["profile"]]["cpu"] / job["res"] / 1e9 for job in made.jobs]
+    assert run_s == pytest.approx([215, 215, 175])
+    assert len(made.profiles) == 3
+
+
+def test_a_profile_of_the_user_is_not_replaced() -> None:
+    """The profile of a job with three dumps would have the name of one of the user's."""
+    jobs = one()
+    base = jobs.jobs[0]["profile"]
+    jobs.profiles[f"{base}+3x5"] = {"type": "delay", "delay": 1}
+    made = prepared(jobs)
+    assert made.profiles[f"{base}+3x5"] == {"type": "delay", "delay": 1}
+    assert made.profiles[made.jobs[0]["profile"]] == {"type": "delay", "delay": 215}
+
+
+def test_daly_needs_a_dump() -> None:
+    jobs = one(checkpoint_interval_s="daly", checkpoint_dump_s=0)
+    whole = workloads.Workload(jobs.jobs, jobs.profiles, 8, "w.json")
+    with pytest.raises(InputError, match=r"w\.json: job a, field checkpoint_dump_s: expected more than 0 seconds"):
+        with_checkpoints(whole, None, node_mtbf_s=1000.0, speed=1e9)
+
+
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
         ({"checkpoint_interval_s": 0}, "field checkpoint_interval_s: expected more than 0 seconds"),
+        ({"checkpoint_interval_s": 1e-9}, "field checkpoint_interval_s: expected more than 0 seconds"),
         ({"checkpoint_interval_s": -5}, "field checkpoint_interval_s: expected 0 seconds or more, found -5"),
         ({"checkpoint_dump_s": "x"}, "field checkpoint_dump_s: expected 0 seconds or more, found 'x'"),
         ({"checkpoint_interval_s": "daly"}, "needs the MTBF"),
@@ -295,7 +329,7 @@ def test_communication_has_no_checkpoints() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "text"),
-    [("0", "interval"), ({"dump": "0"}, "dump"), ({"every": "1h"}, "unknown setting"), ({"read": []}, "read")],
+    [("0", "interval"), ("0.0000001", "interval"), ({"dump": "0"}, "dump"), ({"every": "1h"}, "unknown setting"), ({"read": []}, "read")],
 )
 def test_wrong_settings(settings: Any, text: str) -> None:
     with pytest.raises(InputError, match=f"checkpoint: .*{text}"):

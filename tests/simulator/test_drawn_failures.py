@@ -99,6 +99,7 @@ def test_seeds_give_other_failures() -> None:
         ({"mtbf": "1d", "repair": "exponential:0"}, "repair: expected a time"),
         ({"mtbf": "1d", "repair": "lognormal:1h"}, "repair: expected a time"),
         ({"mtbf": "1d", "law": "weibull:0"}, "law: expected exponential"),
+        ({"mtbf": "1d", "law": "weibull:0.005"}, "with a shape of 0.01 or more, found 'weibull:0.005'"),
         ({"mtbf": "1d", "law": "normal"}, "law: expected exponential"),
         ({"mtbf": "1d", "of": "rack"}, "of: expected node or system"),
         ({"mtbf": "1d", "seed": "x"}, "seed: expected int"),
@@ -156,6 +157,8 @@ def test_a_log_of_lanl(tmp_path: Path) -> None:
         ("node,down,up\n0,1\n", "line 2: expected 3 cells, found 2"),
         ("node,down,up\n0,-1,4\n", "line 2: expected seconds, 0 or more"),
         ("node,down,up\n0,never,4\n", "line 2: expected seconds or a date"),
+        (f"node,down,up\n0,1,4\n1,{'9' * 200_000},4\n", "log.csv: line 3: field larger than field limit"),
+        (f"node,down,{'u' * 200_000}\n", "log.csv: line 1: field larger than field limit"),
         ("node,down,up\n0,1,4\n1,06/27/2003 14:00,06/27/2003 15:00\n", "line 2: expected either dates or seconds"),
     ],
 )

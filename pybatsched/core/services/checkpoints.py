@@ -81,14 +81,18 @@ def with_dumps_s(work_s: float, interval_s: float, dump_s: float) -> float:
 
 
 def daly_interval_s(dump_s: float, mtbf_s: float) -> float:
-    """Return Daly's interval of work between two checkpoints: sqrt(2 C M) - C, and M if C is 2 M or more.
+    """Return Daly's interval of work between two checkpoints, of higher order, for a dump of C and an MTBF of M.
 
-    J. T. Daly: A higher order estimate of the optimum checkpoint interval for restart dumps, 2006.
+    It is sqrt(2 C M) (1 + sqrt(r) / 3 + r / 9) - C with r = C / 2 M, and M if C is 2 M or more. J. T. Daly: A higher
+    order estimate of the optimum checkpoint interval for restart dumps, 2006.
 
-    >>> daly_interval_s(50.0, 40_000.0), daly_interval_s(100.0, 20.0)
-    (1950.0, 20.0)
+    >>> round(daly_interval_s(50.0, 40_000.0), 3), daly_interval_s(100.0, 20.0)
+    (1966.806, 20.0)
     """
-    return math.sqrt(2 * dump_s * mtbf_s) - dump_s if dump_s < 2 * mtbf_s else mtbf_s
+    ratio = dump_s / (2 * mtbf_s)
+    if ratio >= 1:
+        return mtbf_s
+    return math.sqrt(2 * dump_s * mtbf_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - dump_s
 
 
 def checkpoints_of(job_id: str, fields: Mapping[str, Any]) -> Checkpoints | None:

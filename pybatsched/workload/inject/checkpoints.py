@@ -31,7 +31,7 @@ class Checkpointing:
     read: str | None = None
 
     def __post_init__(self) -> None:
-        if self.interval != DALY and seconds_of(self.interval, "interval") <= 0:
+        if self.interval != DALY and not round(seconds_of(self.interval, "interval"), 6):
             raise InputError(f"interval: expected {DALY}, or more than 0 seconds, found {self.interval}")
         if self.dump_s <= 0:
             raise InputError(f"dump: expected more than 0 seconds, found {self.dump}")
@@ -119,11 +119,18 @@ def _times_of(
             raise InputError(
                 f"{where}: the interval {DALY} needs the MTBF of machines; expected --mtbf, or an interval"
             )
-        return daly_interval_s(dump_s, node_mtbf_s / job["res"]), dump_s, read_s
+        interval_s = daly_interval_s(dump_s, node_mtbf_s / job["res"])
+        if not round(interval_s, 6):
+            raise InputError(
+                f"{where}, field {DUMP}: expected more than 0 seconds for the interval {DALY}, found {dump_s:g}"
+            )
+        return interval_s, dump_s, read_s
     if INTERVAL in job:
         interval_s = _seconds(job, INTERVAL, None, where)
-        if interval_s == 0:
-            raise InputError(f"{where}, field {INTERVAL}: expected more than 0 seconds, or {DALY!r}, found 0")
+        if not round(interval_s, 6):
+            raise InputError(
+                f"{where}, field {INTERVAL}: expected more than 0 seconds, or {DALY!r}, found {interval_s:g}"
+            )
         return interval_s, dump_s, read_s
     return seconds_of(str(interval), "interval"), dump_s, read_s
 
@@ -171,9 +178,13 @@ def _lengthened(
         return own
     total_s = with_dumps_s(work_s, interval_s, dump_s)
     name = f"{job['profile']}+{n_dumps(work_s, interval_s)}x{tidy(dump_s)}"
-    if name not in profiles:
-        profile = workload.profiles[job["profile"]]
-        profiles[name] = dict(shortened_profile(profile, workload.profiles, exact_s, exact_s + total_s - work_s))
+    profile = workload.profiles[job["profile"]]
+    if profile.get("type") == "parallel_homogeneous_total":  # the dumps of more hosts are more work
+        name += f"/{job['res']}"
+    made = dict(shortened_profile(profile, workload.profiles, exact_s, exact_s + total_s - work_s))
+    while profiles.get(name, made) != made:  # another profile has this name
+        name += "+"
+    profiles[name] = made
     own["profile"] = name
     for field in ("walltime", "estimate"):
         span_s = own.get(field)

@@ -26,7 +26,7 @@ from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import as_list, offered_load, resubmitted, used_profiles
+from pybatsched.workload.prepare import as_list, load_factor, offered_load, resubmitted, used_profiles
 from pybatsched.workload.walltimes import tidy
 from pybatsched.workload.weeks import WEEK_S
 
@@ -78,10 +78,10 @@ def resample(workload: Workload, options: Resampling, seed: int | str = 0) -> Wo
     """Return a log of resampled users. The same seed gives the same one. O(n log n). Raises InputError.
 
     Jobs are numbered from 1. A user that occurs several times has several names: 17, 17.2, 17.3, … Deadlines keep their
-    distance from the submission, and jobs depend on the same job of their copy of the user.
+    distance from the submission, and jobs depend on the same job of their copy of the user, the latest earlier one.
     """
     users, n_log_weeks, first_at = _users(workload)
-    factor = 1.0 if options.load is None else options.load / offered_load([workload], workload.n_procs)
+    factor = 1.0 if options.load is None else load_factor([workload], options.load, workload.n_procs)
     rng = random.Random(f"{seed}/resample")  # noqa: S311  no secret
     n_weeks = options.weeks or n_log_weeks
     made: list[tuple[float, int, int, Mapping[str, Any], Any]] = []
@@ -95,8 +95,11 @@ def resample(workload: Workload, options: Resampling, seed: int | str = 0) -> Wo
             f"{workload.source}: resample: no job is left in {quantity(n_weeks, 'week')}; expected more weeks or users"
         )
     made.sort(key=lambda row: row[:3])
-    ids = {(copy, str(job["id"])): number for number, (_, copy, _, job, _) in enumerate(made, start=1)}
-    jobs = [_renamed(number, row, ids) for number, row in enumerate(made, start=1)]
+    ids: dict[tuple[int, str], int] = {}
+    jobs = []
+    for number, row in enumerate(made, start=1):
+        jobs.append(_renamed(number, row, ids))
+        ids[row[1], str(row[3]["id"])] = number
     about = {name: value for name, value in workload.about.items() if name not in {"report", "selection", "week"}}
     shift = workload.about.get("shifted_by", 0)
     about["shifted_by"] = tidy(first_at + (shift if is_number(shift) else 0))  # the same day and hour as in the log
@@ -179,7 +182,7 @@ def _rounded(value: float, rng: random.Random) -> int:
 def _renamed(
     number: int, row: tuple[float, int, int, Mapping[str, Any], Any], ids: Mapping[tuple[int, str], int]
 ) -> dict[str, Any]:
-    """Return a job of the new log. Dependencies on jobs outside of it are removed."""
+    """Return a job of the new log. Dependencies on jobs that are not among the earlier ones, `ids`, are removed."""
     at, copy, _, job, name = row
     made = {**resubmitted(job, at), "id": number}
     if name is not None:

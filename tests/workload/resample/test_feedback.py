@@ -131,6 +131,15 @@ def test_a_policy_that_registers_jobs_is_refused() -> None:
         pb.simulate(pb.Log(made, "w"), "redirection", progress=False)
 
 
+@pytest.mark.parametrize("think_time", ["abc", None, True, float("nan")])
+def test_a_think_time_that_is_no_number_is_an_error(think_time: Any) -> None:
+    log = workload(("a", 0, 0, 50), ("a", 1, 0, 5))
+    log.jobs[1] |= {"depends_on": 1, "think_time": think_time}
+    log.about["feedback"] = True
+    with pytest.raises(InputError, match=r"w\.json: job 2, field think_time: expected seconds, found"):
+        run_of(log)
+
+
 # --------------------------------------------------------------------------------------------- commands and campaigns
 
 
@@ -155,6 +164,18 @@ def test_simulate_with_feedback(place: Path) -> None:
         waits[name] = pb.read_run(place / name).jobs["wait_s"].to_list()
     assert waits == {"plain": [0, 999, 994], "feedback": [0, 999, 0]}
     assert "--feedback" in json.loads((place / "feedback_summary.json").read_text())["command"]
+
+
+def test_two_workloads_with_feedback_finish(place: Path) -> None:
+    """One processor: job 3 of each workload follows its job 2, 5 s after its end at 2010 and 2020."""
+    assert run_cli("workload", "convert", "log.swf", "w.json", "--feedback", cwd=place).returncode == 0
+    args = ("--procs", "1", "--policy", "fcfs", "-e", "two", "-q")
+    done = run_cli("simulate", "-w", "w.json", "-w", "w.json", *args, cwd=place)
+    assert done.returncode == 0, done.stderr
+    run = pb.read_run(place / "two")
+    assert run.is_finished
+    rows = run.jobs.select("id", "submitted_at", "started_at").sort("id").rows()
+    assert [row for row in rows if row[0].endswith("!3")] == [("w0!3", 2015, 2020), ("w1!3", 2025, 2030)]
 
 
 def test_convert_resample_and_campaigns_with_feedback(place: Path) -> None:

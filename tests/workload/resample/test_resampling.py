@@ -127,6 +127,27 @@ def test_dependencies_stay_within_a_copy_of_a_user() -> None:
     assert all(("think_time" in job) == ("depends_on" in job) for job in made.jobs)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_job_depends_on_the_latest_earlier_one(seed: int) -> None:
+    """Ann's three weeks come again every three weeks; each week's second job follows the first job of that week."""
+    log = workload(*[("ann", week + part) for week in range(3) for part in (0.1, 0.2)])
+    for before, job in zip(log.jobs[::2], log.jobs[1::2], strict=True):
+        job |= {"depends_on": before["id"], "think_time": 5}
+    made = resample(log, Resampling(weeks=12, long_term_weeks=3), seed)
+    assert [job.get("depends_on") for job in made.jobs] == [k if k % 2 else None for k in range(24)]
+
+
+def test_a_job_does_not_depend_on_a_later_one() -> None:
+    """The job of the second week depends on that of the first. If the second week comes first, it depends on none."""
+    log = workload(("ann", 0.1), ("ann", 1.2))
+    log.jobs[1] |= {"depends_on": 1, "think_time": 5}
+    found = {
+        tuple(job.get("depends_on") for job in resample(log, Resampling(long_term_weeks=2), seed).jobs)
+        for seed in range(10)
+    }
+    assert found == {(None, 1), (None, None)}
+
+
 def test_the_load_is_that_of_more_users() -> None:
     rng_jobs = [(f"u{k % 40}", (k * 7919 % 30_000) / 1000) for k in range(3000)]
     log = workload(*rng_jobs, run_s=20_000)
@@ -136,6 +157,11 @@ def test_the_load_is_that_of_more_users() -> None:
         assert sum(map(pb_load, made)) / 5 == pytest.approx(load, rel=0.1)
     users = [len({job["user"] for job in resample(log, Resampling(load=f * before), 1).jobs}) for f in (0.5, 1, 2)]
     assert users[0] < users[1] < users[2]
+
+
+def test_a_load_of_jobs_without_work_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"w\.json: load: expected jobs that need processors for some time"):
+        resample(workload(("a", 0), ("a", 1.5), run_s=0), Resampling(load=0.5))
 
 
 def pb_load(log: Workload) -> float:
