@@ -182,7 +182,7 @@ class Simulation:
             left = (self._n_submitters, world.n_submitted - world.n_finished)
             if left == (0, 0) and not world.n_kills:
                 return
-            n = n + 1 if left == before else 0
+            n = n + 1 if left == before and left[1] else 0  # without a job there is none that could end
             before = left
             if n == self.MAX_FAILURES_AT_REST:
                 stream.ends_at = self.failures_ended_at = world.now

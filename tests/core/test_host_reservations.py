@@ -119,6 +119,12 @@ def test_a_reservation_that_begins_when_another_ends(conflict: str) -> None:
     assert times(run) == {"a": (0, 20, "0-1"), **rest}
 
 
+def test_two_reservations_of_the_same_time() -> None:
+    tables = [reserved(20, 10, "2-3"), reserved(20, 10, "0-1") | {"name": "other"}]
+    jobs = Workload().job("a", n=4, s=15, at=10, walltime=16, estimate=15)
+    assert starts(run_policy("easy", jobs, 4, host_reservations=tables)) == {"a": 30}
+
+
 def test_a_late_announcement() -> None:
     """At 0 the reservation is not known, and a starts; b comes when it is."""
     jobs = Workload().job("a", n=1, s=50, walltime=51).job("b", n=1, s=50, at=5, walltime=51)

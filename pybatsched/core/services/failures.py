@@ -83,7 +83,7 @@ class Failures:
             self._cluster.show_returning()
 
     def clear(self, procs: IntervalSet, reason: Reason, *, is_lost: bool) -> None:
-        """Kill the policy's jobs on processors for a reservation, by one decision, and requeue them unless they are lost."""
+        """Kill the policy's jobs on processors for a reservation by one decision; requeue them unless lost."""
         inherited = self._cluster.inherited
         jobs = (job for job in self.running() if job.id not in inherited)
         self._kill("reservation", procs, jobs, reason, is_lost=is_lost)
@@ -96,9 +96,10 @@ class Failures:
         if not hit:
             return
         hit.sort(key=_seq)
-        lost = [job for job in hit if is_lost or not self._cluster.can_restart(job)]
+        own = [job for job in hit if self._services.acknowledged(job.id)]  # of the policy, which may register others
+        lost = [job for job in hit if is_lost or job in own or not self._cluster.can_restart(job)]
         if not is_lost:
-            self._n_not_requeued += len(lost)
+            self._n_not_requeued += sum(job not in own for job in lost)
         self._services.kill_for(cause, hit, lost, reason)
 
     def running(self) -> Iterator[Job]:

@@ -86,7 +86,7 @@ def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Rese
                     )
             announced_at = 0.0 if spec.notice is None else max(start_at - spec.notice, 0.0)
             found.append(_Reserved(Window(start_at, end_at, procs, spec.name), spec, announced_at, []))
-    found.sort(key=lambda one: one.window)
+    found.sort(key=lambda one: (one.window.start_at, one.window.end_at, one.window.procs.lowest))
     return found
 
 

@@ -76,6 +76,21 @@ def close(expected: dict[str, tuple[float, float]]) -> Any:
     return {name: pytest.approx(span, abs=2e-6) for name, span in expected.items()}
 
 
+@pytest.mark.parametrize("rule", ["requeue_first", "requeue_last", "resubmit", "kill"])
+def test_a_load_on_a_node_that_fails_is_not_requeued_as_a_job(rule: str, tmp_path: Path) -> None:
+    """Node 0 fails at 4, during the load. The job loads its file anew, on node 1, and no other load runs."""
+    events = [("machine_unavailable", 4), ("machine_available", 6)]
+    lines = [json.dumps({"timestamp": at, "type": kind, "resources": "0-1"}) for kind, at in events]
+    (tmp_path / "events.txt").write_text("\n".join(lines) + "\n")
+    more = ("--events", str(tmp_path / "events.txt"), "-o", f"on_failure={rule}")
+    found = run(tmp_path, job(Workload(), "a", "f", n=2), *more)
+    assert spans(found)["a"] == pytest.approx((14, 19), abs=2e-6)
+    names = [row["job_id"] for row in rows(tmp_path / "out_jobs.csv") if row["job_id"].startswith("load")]
+    assert names == ["load.1", "load.2"]
+    figures = json.loads((tmp_path / "out_summary.json").read_text())["figures"]
+    assert figures["n_jobs"] == 1
+
+
 def test_a_load_alone_takes_size_by_bandwidth(tmp_path: Path) -> None:
     """1 GB at 0.1 GB/s, then 5 s of work, within the walltime of 100 s. The load counts as wait."""
     found = run(tmp_path, job(Workload(), "a", "f", n=2))
