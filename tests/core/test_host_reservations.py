@@ -14,7 +14,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
 from pybatsched.core.services.reservation_specs import read_reservations
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, PolicyError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 
@@ -278,6 +278,22 @@ def test_a_policy_that_reads_the_free_processors_once() -> None:
     found = times(run_policy(Snapshot, jobs, 9, host_reservations=[reserved(20, 10, "0-1 4-6")]))
     assert {name: one[0] for name, one in found.items()} == dict.fromkeys("abcef", 0)
     assert found["c"] == (0, 50, "7")
+
+
+class Wrong(Snapshot):
+    """Starts its second job on a text."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        for nth, decision in enumerate(super().decide(now)):
+            assert isinstance(decision, d.ExecuteJob)
+            text: Any = "2-3"
+            yield d.ExecuteJob(decision.job_id, text) if nth else decision
+
+
+def test_wrong_processors_after_a_move() -> None:
+    jobs = Workload().job("a", n=2, s=50, walltime=51).job("b", n=2, s=10, walltime=11)
+    with pytest.raises(PolicyError, match="expected an IntervalSet"):
+        run_policy(Wrong, jobs, 4, host_reservations=[reserved(20, 10, "0-1")])
 
 
 def test_a_start_is_delayed_if_no_processors_are_left() -> None:

@@ -221,9 +221,7 @@ def test_jobs_that_never_end_are_reported(tmp_path: Path, monkeypatch: pytest.Mo
 def test_failures_go_on_after_a_time_without_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second job comes after 40 days in which 16 processors fail some 640 times."""
     monkeypatch.setattr(Simulation, "MAX_FAILURES_AT_REST", 50)
-    jobs = [
-        {"id": str(at), "subtime": at * DAY_S, "res": 1, "profile": "d", "walltime": 9 * DAY_S} for at in (0, 40)
-    ]
+    jobs = [{"id": str(at), "subtime": at * DAY_S, "res": 1, "profile": "d", "walltime": 9 * DAY_S} for at in (0, 40)]
     content = {"nb_res": 16, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": DAY_S / 4}}}
     (tmp_path / "w.json").write_text(json.dumps(content))
     run = pb.simulate(tmp_path / "w.json", "fcfs", failures={"mtbf": "1d"}, progress=False)

@@ -313,16 +313,18 @@ class HostReservations:
         """
         if not self._taken or not isinstance(decision, d.ExecuteJob | d.Replace | d.StartAt):
             return decision
-        lost = decision.procs & self._taken
-        partition = self._cluster.partition_at(decision.procs) if lost else None
+        procs: Any = getattr(decision, "procs", None)  # not checked yet
+        if not isinstance(procs, IntervalSet) or procs.isdisjoint(self._taken):
+            return decision
+        partition = self._cluster.partition_at(procs)
         if partition is None:
             return decision
-        left = (self._left & partition.free) - decision.procs
+        lost, left = procs & self._taken, (self._left & partition.free) - procs
         if len(lost) > len(left):
             return decision
         other = left.first(len(lost))
         self._taken, self._left = self._taken - lost, self._left - other
-        return replace(decision, procs=(decision.procs - lost) | other)
+        return replace(decision, procs=(procs - lost) | other)
 
     def _retry(self, job: Job, decision: d.ExecuteJob, now: float) -> None:
         """Start a job whose start was delayed, if it can start now."""
