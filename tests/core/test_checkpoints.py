@@ -329,7 +329,13 @@ def test_communication_has_no_checkpoints() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "text"),
-    [("0", "interval"), ("0.0000001", "interval"), ({"dump": "0"}, "dump"), ({"every": "1h"}, "unknown setting"), ({"read": []}, "read")],
+    [
+        ("0", "interval"),
+        ("0.0000001", "interval"),
+        ({"dump": "0"}, "dump"),
+        ({"every": "1h"}, "unknown setting"),
+        ({"read": []}, "read"),
+    ],
 )
 def test_wrong_settings(settings: Any, text: str) -> None:
     with pytest.raises(InputError, match=f"checkpoint: .*{text}"):
