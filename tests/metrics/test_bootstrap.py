@@ -105,6 +105,18 @@ def test_pairs_are_of_the_same_workload_and_copies_are_one_unit() -> None:
     assert list(found) == ["policy", *COLUMNS]
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_pairs_without_a_finite_value_are_left_out(value: float) -> None:
+    rows = rows_of(*((f"a-week0{week}", "easy", 10.0 * week) for week in (1, 2, 3, 4)))
+    rows += rows_of(("a-week01", "sjf", 8.0), ("a-week02", "sjf", 19.0), ("a-week03", "sjf", value))
+    rows += rows_of(("a-week04", "sjf", 37.0))
+    (found,) = against(rows, is_easy, ["policy"], ["mean_wait_s"])
+    assert (found["n"], found["difference"]) == (3, -2.0)
+    assert found["p"] == 0.25  # all three signs are equal: 2 of 8
+    with pytest.raises(InputError, match="comparison: expected finite values"):
+        compare([(1.0, 2.0), (value, 3.0)])
+
+
 def test_seeds_of_one_workload_are_units_and_a_baseline_without_seeds_has_all_of_them() -> None:
     rows = rows_of(("w", "easy", 10.0), seed=None)
     rows += [row for seed in (1, 2, 3) for row in rows_of(("w", "random", 10.0 + seed), seed=seed)]

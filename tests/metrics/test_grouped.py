@@ -47,6 +47,17 @@ def test_the_values_of_a_family_are_its_weeks_with_means_over_seeds() -> None:
     assert (high - low) / 2 == pytest.approx(T1 * 4)
 
 
+def test_loads_of_one_workload_are_not_independent() -> None:
+    """The seeds, copies or rows in order have means of 15 and 17 over two loads. One run of each load is one value."""
+    loads, waits = ["w-load0.7", "w-load0.9"], [10.0, 20.0, 14.0, 20.0]
+    seeds = runs(workload=loads * 2, seed=[1, 1, 2, 2], mean_wait_s=waits)
+    copies = runs(workload=[f"{name}-shake{k:02}" for k in (1, 2) for name in loads], mean_wait_s=waits)
+    for frame in (seeds, copies, runs(workload=loads * 2, mean_wait_s=waits)):
+        ((mean, low, high, n),) = summary_table(frame, [], [FIGURE]).rows()
+        assert (mean, n, (high - low) / 2) == (16.0, 2, pytest.approx(T1))
+    assert summary_table(runs(workload=loads, mean_wait_s=[10.0, 20.0]), [], [FIGURE]).rows() == [(15.0, None, None, 1)]
+
+
 def test_one_value_has_no_interval_and_no_value_no_mean() -> None:
     frame = runs(policy=["a", "b", "b"], seed=[1, 1, 2], mean_wait_s=[3.0, None, None])
     assert summary_table(frame, ["policy"], [FIGURE]).rows() == [("a", 3.0, None, None, 1), ("b", None, None, None, 0)]

@@ -65,6 +65,8 @@ def compare(
         raise InputError(f"confidence level {level:g}: expected a number between 0 and 1, such as {LEVEL:g}")
     if not pairs:
         raise InputError("comparison: expected at least one pair of runs, found none")
+    if not all(math.isfinite(value) for pair in pairs for value in pair):
+        raise InputError("comparison: expected finite values, found others; leave these pairs out")
     numpy, stats = _scipy()
     first, second = numpy.array(pairs, dtype=float).T
     found = first - second
@@ -108,8 +110,8 @@ def against(
     """Compare the groups of runs with a baseline, in the order of their first runs. O(groups · figures · resamples).
 
     A row is a run with its figures; groups differ in the columns `by`. The result has a row for each group and figure:
-    the columns `by`, and those of `COLUMNS`. Pairs without a value of the figure are left out. A baseline without a
-    seed is compared with all seeds. Raises InputError if there is no pair, and if the baseline has several settings.
+    the columns `by`, and those of `COLUMNS`. Pairs without a finite value are left out. A baseline without a seed is
+    compared with all seeds. Raises InputError if there is no pair, and if the baseline has several settings.
     """
     base: dict[tuple[Any, ...], Row] = {}
     for row in filter(is_baseline, rows):
@@ -147,8 +149,8 @@ def _key(row: Row, **others: Any) -> tuple[Any, ...]:
 
 
 def _unit_pairs(own: Sequence[tuple[Row, Row]], figure: str) -> list[tuple[float, float]]:
-    """Return the means of a figure over the pairs of each independent unit."""
-    known = [(a, b) for a, b in own if a.get(figure) is not None and b.get(figure) is not None]
+    """Return the means of a figure over the pairs of each independent unit, without those that are not finite."""
+    known = [pair for pair in own if all(row.get(figure) is not None and math.isfinite(row[figure]) for row in pair)]
     first = unit_means([a for a, _ in known], figure)
     second = unit_means([{**a, figure: b[figure]} for a, b in known], figure)
     return [(value, second[unit]) for unit, value in first.items()]

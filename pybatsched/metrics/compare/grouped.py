@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -130,12 +131,17 @@ def unit_means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[Hashable,
     """Return the mean of a figure over the rows of each independent unit. O(rows).
 
     The units are the workloads; shaken copies of one workload, at one load or several, are one unit. If there is one
-    such unit, they are its copies, and else the runs of each seed and repeat.
+    such unit, they are its copies, and else the runs of each seed and repeat. Loads are never independent.
     """
-    by_unit = [parsed(str(row.get(_WORKLOAD))).unit for row in rows]
-    by_copy = [row.get(_WORKLOAD) for row in rows]
+    names = [str(row.get(_WORKLOAD)) for row in rows]
+    by_unit = [parsed(name).unit for name in names]
+    by_copy = [parsed(name).without_load for name in names]
     seeds = [name for name in _SEEDS if rows and name in rows[0]]
-    by_seed = [tuple(row[name] for name in seeds) or number for number, row in enumerate(rows)]
+    seen: Counter[str] = Counter()
+    by_seed: list[Hashable] = []
+    for name, row in zip(names, rows, strict=True):
+        by_seed.append(tuple(row[seed] for seed in seeds) or seen[name])
+        seen[name] += 1
     keys: Sequence[Hashable] = by_unit if len(set(by_unit)) > 1 else by_copy if len(set(by_copy)) > 1 else by_seed
     units: dict[Hashable, list[float]] = {}
     for key, row in zip(keys, rows, strict=True):
