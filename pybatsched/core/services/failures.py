@@ -83,7 +83,7 @@ class Failures:
             self._cluster.show_returning()
 
     def clear(self, procs: IntervalSet, reason: Reason, *, is_lost: bool) -> None:
-        """Kill the policy's jobs on processors for a reservation, by one decision. Requeue them unless they are lost."""
+        """Kill the policy's jobs on processors for a reservation, by one decision. Requeue them unless lost."""
         inherited = self._cluster.inherited
         jobs = (job for job in self.running() if job.id not in inherited)
         self._kill("reservation", procs, jobs, reason, is_lost=is_lost)
