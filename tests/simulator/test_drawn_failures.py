@@ -226,7 +226,7 @@ def test_failures_go_on_after_a_time_without_jobs(tmp_path: Path, monkeypatch: p
     (tmp_path / "w.json").write_text(json.dumps(content))
     run = pb.simulate(tmp_path / "w.json", "fcfs", failures={"mtbf": "1d"}, progress=False)
     assert run.figures["n_completed"] == 2
-    assert run.figures["n_failures"] > 500
+    assert (run.figures["n_failures"] or 0) > 500
 
 
 def test_campaigns_draw_failures_by_seed(tmp_path: Path) -> None:
