@@ -348,7 +348,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--policy", "easy", "--events", "absent.txt"], "absent.txt: cannot be read: No such file"),
         (["--policy", "easy", "-E"], "wattage_per_state"),
         (["--policy", "easy", "-e", "w.json/x"], "cannot write"),
-        (["--external", "-o", "a=1"], "-o, --config and --journal: expected with --policy"),
+        (["--external", "-o", "a=1"], "-o, --config, --reservations and --journal: expected with --policy"),
         (
             ["--external", "-s", "nonsense"],
             "cannot connect to 'nonsense': Invalid argument; expected an endpoint such as",

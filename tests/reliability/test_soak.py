@@ -41,8 +41,8 @@ def test_runs_with_faults_have_no_problems(policy: str) -> None:
 
 
 @cache
-def scenes_of(policy: str) -> list[Scene]:
-    return [drawn(policy, seed) for seed in range(150)]
+def scenes_of(policy: str, n: int = 150) -> list[Scene]:
+    return [drawn(policy, seed) for seed in range(n)]
 
 
 def test_a_scene_is_a_function_of_policy_and_seed() -> None:
@@ -65,10 +65,11 @@ def test_a_scene_is_a_function_of_policy_and_seed() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: str) -> None:
     drawn_values: dict[str, set[str]] = {}
-    for scene in scenes_of(policy):
+    for scene in scenes_of(policy, 250):
         for name, value in scene.options.items():
             drawn_values.setdefault(name, set()).add(repr(value))
-    fields = registry.find(policy).option_fields
+    fields = dict(registry.find(policy).option_fields)
+    fields.pop("loads", None)  # transfers need SimGrid's clock, which the soak does not use
     assert drawn_values.keys() == fields.keys()
     for name, one in fields.items():
         assert choices(one.annotation) <= drawn_values[name], name
