@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FOREIGN := build/foreign
-COMPILED_TESTS ?= tests/conformance tests/properties tests/policies/test_choices.py tests/test_compiled_build.py
+COMPILED_TESTS ?= tests/conformance tests/properties tests/test_compiled_build.py
 ACCASIM := build/accasim
 # All installed packages are pinned, including the build tools.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -14,7 +14,7 @@ PINS := build/pins
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms api docs pictures bench bench-peers instructions \
-  fast compiled test-compiled tests-of-compiled asan elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
+  wheels compiled test-compiled asan elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -96,13 +96,14 @@ endurance: $(VENV)/ready
 
 # Build the wheel, install it into an empty environment, and run it.
 wheel: $(VENV)/ready
-	rm -rf build/wheel build/fresh
+	rm -rf build/wheel build/fresh build/lib* build/bdist*
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2> /dev/null || echo 315532800) \
 	  PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir build/wheel . > build/wheel.log 2>&1 \
 	  || { cat build/wheel.log; exit 1; }
 	$(PYTHON) -m venv build/fresh
 	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
-	cd build && fresh/bin/pybatsched --version && fresh/bin/pybatsched policies
+	cd build && fresh/bin/pybatsched --version | tee fresh.version && fresh/bin/pybatsched policies
+	grep -q '(compiled)' build/fresh.version
 	cd build && fresh/bin/pybatsched simulate -w ../examples/workload.json --policy easy -e fresh/run -q
 
 # Build sdist and wheel of the last commit twice, and keep them in dist/ if both builds are identical, with the bill of
@@ -121,29 +122,32 @@ licences: $(VENV)/ready
 	$(PIP_INSTALL) --no-deps --no-compile --target $(PINS) --requirement constraints.txt
 	PYTHONPATH=tests $(BIN)/python release/bill.py --licences docs/licences.md
 
-# The compiled build in a separate, empty environment, as users install it.
-fast: pyproject.toml
-	rm -rf build/fast && $(PYTHON) -m venv build/fast
-	PYBATSCHED_COMPILE=1 $(subst $(BIN),build/fast/bin,$(PIP_INSTALL)) '.[report]'
-	cd build && fast/bin/pybatsched --version | tee fast.version
-	grep -q '(compiled)' build/fast.version
+# Wheels of the last commit with the parts in C, in build/wheels: by cibuildwheel, if it and a Docker engine are available,
+# else for each Python of PYTHONS that is installed.
+PYTHONS ?= python3.11 python3.12 python3.13
+wheels:
+	rm -rf build/wheels && mkdir -p build/wheels/source && git archive HEAD | tar -x -C build/wheels/source
+	if command -v cibuildwheel > /dev/null && docker info > /dev/null 2>&1; \
+	then cibuildwheel --output-dir build/wheels build/wheels/source; \
+	else for python in $(PYTHONS); do \
+	  $$python -c '' 2> /dev/null || { echo "$$python is not installed: no wheel for it"; continue; }; \
+	  $$python -m venv build/wheels/env && PIP_CONSTRAINT=constraints.txt build/wheels/env/bin/python -m pip wheel --quiet \
+	    --disable-pip-version-check --no-deps --wheel-dir build/wheels build/wheels/source && rm -rf build/wheels/env || exit 1; \
+	done; fi
+	rm -rf build/wheels/source && ls build/wheels
 
-# The compiled build in build/compiled, with the tools of this environment, for tests against the plain modules.
+# The build with the parts in C in build/compiled, with the tools of this environment.
 compiled: $(VENV)/ready
 	rm -rf build/compiled && mkdir -p build/compiled
 	cp -R pybatsched build/compiled/pybatsched
 	cp -R schedulers/pybatsched_schedulers build/compiled/pybatsched_schedulers
-	PYBATSCHED_COMPILE=1 PYBATSCHED_OPTIMISE=0 $(BIN)/python -W ignore setup.py -q build_ext \
-	  --build-lib build/compiled --build-temp build/temp > build/compiled.log 2>&1 || { cat build/compiled.log; exit 1; }
+	$(BIN)/python -W ignore setup.py -q build_ext --build-lib build/compiled --build-temp build/temp > build/compiled.log 2>&1 \
+	  || { cat build/compiled.log; exit 1; }
 	cd build && PYTHONPATH=compiled ../$(BIN)/python -m pybatsched --version | tee compiled.version
 	grep -q '(compiled)' build/compiled.version
 
-# The most important tests on the compiled build, and the comparison of both builds. The second target uses the existing
-# build.
+# The most important tests on that build, and the comparison of both builds.
 test-compiled: compiled
-	$(MAKE) tests-of-compiled
-
-tests-of-compiled: $(VENV)/ready
 	PYBATSCHED_COMPILED=build/compiled PYTHONPATH=build/compiled $(BIN)/pytest -n auto $(COMPILED_TESTS)
 
 # Tests of the C extensions, built with GCC's address and undefined-behaviour sanitizers. A test process ends at the
@@ -156,7 +160,7 @@ asan: $(VENV)/ready
 	rm -rf build/asan && mkdir -p build/asan
 	cp -R pybatsched build/asan/pybatsched
 	cp -R schedulers/pybatsched_schedulers build/asan/pybatsched_schedulers
-	$(SANITIZE) PYBATSCHED_COMPILE=c $(BIN)/python -W ignore setup.py -q build_ext --build-lib build/asan --build-temp build/asan/temp
+	$(SANITIZE) $(BIN)/python -W ignore setup.py -q build_ext --build-lib build/asan --build-temp build/asan/temp
 	$(SANITIZED) $(BIN)/python -P -c 'import pybatsched.core._runs, pybatsched.core._fixed6, pybatsched.policies._profile'
 	$(SANITIZE) $(SANITIZED) $(BIN)/pytest -n auto $(ASAN_TESTS)
 

@@ -24,28 +24,9 @@ _PLATFORM = """\
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
  <zone id="site" routing="Full">
-  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" bw="1e300Bps" lat="0">{power}</cluster>
+  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" {links}>{power}</cluster>
   <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
     <prop id="role" value="master"/>{power}
-  </cluster>
-  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
-  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
-    <link_ctn id="trunk"/>
-  </zoneRoute>
- </zone>
-</platform>
-"""
-
-
-_BACKBONE = """\
-<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
- <zone id="site" routing="Full">
-  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" bw="125MBps" lat="50us"
-    bb_bw="{backbone}Bps" bb_lat="20us"/>
-  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
-    <prop id="role" value="master"/>
   </cluster>
   <link id="trunk" bandwidth="1e300Bps" latency="0"/>
   <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
@@ -61,7 +42,7 @@ _SENT, _BACKBONE_SHARE = 20e6, 4e6
 
 def platform_xml(n_procs: int, properties: str = "") -> str:
     """Return a platform of equal processors for any Batsim; all hosts have these properties."""
-    return _PLATFORM.format(last=n_procs - 1, power=properties)
+    return _PLATFORM.format(last=n_procs - 1, links='bw="1e300Bps" lat="0"', power=properties)
 
 
 # --- the input in all formats -----------------------------------------------------------------------------------------
@@ -125,7 +106,8 @@ def write_communicating(workload: Workload, directory: Path) -> Input:
     directory.mkdir(parents=True)
     made = Input(directory, {str(job["id"]): job["subtime"] for job in workload.jobs})
     n_procs = workload.n_procs
-    text = _BACKBONE.format(last=n_procs - 1, backbone=f"{n_procs * _BACKBONE_SHARE:.0f}")
+    links = f'bw="125MBps" lat="50us" bb_bw="{n_procs * _BACKBONE_SHARE:.0f}Bps" bb_lat="20us"'
+    text = _PLATFORM.format(last=n_procs - 1, links=links, power="")
     Path(made.platform).write_text(text, encoding="utf-8")
     batsim4.write(workload, made.workload)
     return made
@@ -253,10 +235,10 @@ def all_cases(n_procs: int) -> Iterator[Case]:
     is_ready = (BUILD / "foreign" / "ready").exists()
     no_pybatsim = no_batsim or _unless(is_ready, "no build/foreign; `make build/foreign/ready` makes it")
     yield Case("Batsim + pybatsim, easyBackfill", _pybatsim("easyBackfill"), "easy", wired=True, missing=no_pybatsim)
-    compiled = BUILD / "fast" / "bin" / "python"
+    compiled = BUILD / "fresh" / "bin" / "python"
     builds = (
         ("pure Python", sys.executable, ""),
-        ("compiled", str(compiled), _unless(compiled.exists(), "no build/fast; `make fast` makes it")),
+        ("compiled", str(compiled), _unless(compiled.exists(), "no build/fresh; `make wheel` makes it")),
     )
     ours = [(policy, *build) for policy in ("easy", "conservative") for build in builds]
     for policy, build, python, missing in ours:

@@ -4,7 +4,7 @@
     python benchmarks/peers.py --communicating [...]
 
 The programs are Batsim and batsched on the PATH, pybatsim in build/foreign, AccaSim in build/accasim, and the compiled
-build of pybatsched in build/fast. Missing programs are listed and left out. All cases run one after the other, for
+build of pybatsched in build/fresh. Missing programs are listed and left out. All cases run one after the other, for
 several rounds. The run with the median CPU time (user and system, of all processes) counts. A run with a single job
 measures the start-up. Two cases run under two names; their difference is the noise. Exchanges are counted in a separate
 run, in which Batsim logs every message. With --communicating, all jobs send bytes over the backbone of a cluster, and

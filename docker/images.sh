@@ -15,7 +15,7 @@ default() {
   sed -n "s/^ARG $1=//p" docker/Dockerfile
 }
 
-rm -rf build/wheels
+rm -rf build/docker-wheels
 set --
 for base in "$(default BASE)" "$(default BUILD_BASE)"; do
   has "$base" || docker pull --quiet "$base" || set -- --build-arg "BASE=$ours" --build-arg "BUILD_BASE=$ours:build"
@@ -25,10 +25,10 @@ if [ $# != 0 ]; then
   has "$ours" && has "$ours:build" || docker/base.sh "$ours"
   version=$(docker run --rm "$ours" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   needed=$("$python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"])')
-  # setuptools and mypy are needed to build pybatsched.
-  "$python" -m pip --quiet download --dest build/wheels --constraint constraints.txt --only-binary :all: \
-    --python-version "$version" setuptools mypy $needed
-  set -- "$@" --build-arg PIP_NO_INDEX=1 --build-arg PIP_FIND_LINKS=build/wheels
+  # setuptools is needed to build pybatsched.
+  "$python" -m pip --quiet download --dest build/docker-wheels --constraint constraints.txt --only-binary :all: \
+    --python-version "$version" setuptools $needed
+  set -- "$@" --build-arg PIP_NO_INDEX=1 --build-arg PIP_FIND_LINKS=build/docker-wheels
 fi
 docker build "$@" --file docker/Dockerfile --target scheduler --tag pybatsched .
 docker build "$@" --file docker/Dockerfile --target batsim --tag pybatsched-batsim .

@@ -8,7 +8,6 @@ from pybatsched.version import __version__
 
 TYPE_CHECKING = False  # as in typing, which is slow to import: a command must handle signals early
 if TYPE_CHECKING:
-    from pybatsched.compiling import mypyc_attr as mypyc_attr
     from pybatsched.core import events as events
     from pybatsched.core.cluster import Cluster as Cluster, Partition as Partition
     from pybatsched.core.decisions import (
@@ -47,12 +46,9 @@ if TYPE_CHECKING:
     from pybatsched.core.instants import HALF_TICK as HALF_TICK, TICK as TICK, instant as instant
     from pybatsched.core.intervals import EMPTY as EMPTY, IntervalSet as IntervalSet
     from pybatsched.core.jobs import Job as Job, JobState as JobState
-    from pybatsched.core.policy import (
-        API_VERSION as API_VERSION,
-        BatsimFeature as BatsimFeature,
-        Options as Options,
-        Policy as Policy,
-    )
+    from pybatsched.core.model_refs import model_at as model_at
+    from pybatsched.core.options import Options as Options
+    from pybatsched.core.policy import API_VERSION as API_VERSION, BatsimFeature as BatsimFeature, Policy as Policy
     from pybatsched.core.services.derive import load_note as load_note
     from pybatsched.core.services.predictions import (
         Predictions as Predictions,
@@ -98,16 +94,16 @@ if TYPE_CHECKING:
         take_out as take_out,
     )
     from pybatsched.policies.observations import Observation as Observation, observe as observe
-    from pybatsched.policies.options import (
-        ChoiceOptions as ChoiceOptions,
-        Order as Order,
-        QueueFields as QueueFields,
-        QueueOptions as QueueOptions,
-    )
     from pybatsched.policies.orders import (
         QueueOrder as QueueOrder,
         RankedJobs as RankedJobs,
         parse_order as parse_order,
+    )
+    from pybatsched.policies.queue_options import (
+        ChoiceOptions as ChoiceOptions,
+        Order as Order,
+        QueueFields as QueueFields,
+        QueueOptions as QueueOptions,
     )
     from pybatsched.policies.registry import local_scheduler as local_scheduler
     from pybatsched.policies.reservations import Reservations as Reservations
@@ -115,7 +111,6 @@ if TYPE_CHECKING:
 #: The module of each public name. A module is imported when one of its names is first used, so that a command imports
 #: only what it needs.
 _MODULES = {
-    "compiling": "mypyc_attr",
     "core": "events",
     "core.cluster": "Cluster Partition",
     "core.decisions": (
@@ -127,7 +122,9 @@ _MODULES = {
     "core.instants": "HALF_TICK TICK instant",
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState",
-    "core.policy": "API_VERSION BatsimFeature Options Policy",
+    "core.model_refs": "model_at",
+    "core.options": "Options",
+    "core.policy": "API_VERSION BatsimFeature Policy",
     "core.services.derive": "load_note",
     "core.services.predictions": "Predictions Predictor run_time_s user_of",
     "errors": "InputError PolicyError UntrustedFileError quantity",
@@ -142,7 +139,7 @@ _MODULES = {
     "policies.loading": "agent_of",
     "policies.local_scheduler": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy take_out",
     "policies.observations": "Observation observe",
-    "policies.options": "ChoiceOptions Order QueueFields QueueOptions",
+    "policies.queue_options": "ChoiceOptions Order QueueFields QueueOptions",
     "policies.orders": "QueueOrder RankedJobs parse_order",
     "policies.registry": "local_scheduler",
     "policies.reservations": "Reservations",

@@ -27,7 +27,7 @@ from pybatsched.policies import registry
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import read_hello, write_greeting
 from pybatsched.session.session import Session
-from pybatsched.simulator import batsim5
+from pybatsched.simulator import batsim5_handshake
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.options import Scenario, SimulationOptions
@@ -124,13 +124,13 @@ class FakeBatsim:
             text = scenario.options.sched_config
             features = read_hello(handle(write_greeting(text))).features
             codec = v5.Codec(features, text)
-            scenario = replace(scenario, options=batsim5.with_requested_features(scenario.options, features))
+            scenario = replace(scenario, options=batsim5_handshake.with_requested_features(scenario.options, features))
 
         def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
             reply = codec.decode_decisions(handle(codec.encode_events(Message(now, tuple(events)))))
             return reply.now, reply.items
 
-        peer = scheduler if self.batsim == 4 else batsim5.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
+        peer = scheduler if self.batsim == 4 else batsim5_handshake.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
         record = _Record()
         simulation = Simulation(scenario, peer, record)
         try:

@@ -57,8 +57,7 @@ def build(place: Path, epoch: int, variables: dict[str, str], umask: int, *, com
     kinds = ["--wheel"] if compiled else ["--sdist", "--wheel"]
     more = {"PYBATSCHED_COMPILE": "0"}
     if compiled:  # compilers write the source directory into their output
-        how = os.environ.get("PYBATSCHED_COMPILE", "1")
-        more = {"PYBATSCHED_COMPILE": how, "CFLAGS": f"-ffile-prefix-map={place}=. -g0"}
+        more = {"PYBATSCHED_COMPILE": "1", "CFLAGS": f"-ffile-prefix-map={place}=. -g0"}
     before = os.umask(umask)
     try:
         done = subprocess.run(
@@ -141,7 +140,7 @@ def main() -> int:
     """Build, compare and keep; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=ROOT / "dist")
-    parser.add_argument("--compiled", action="store_true", help="the wheel with compiled modules instead")
+    parser.add_argument("--compiled", action="store_true", help="the wheel with the parts in C instead")
     args = parser.parse_args()
     if git("status", "--porcelain"):
         print("release: uncommitted changes are not in the release", file=sys.stderr)

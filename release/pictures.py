@@ -3,11 +3,13 @@
     python release/pictures.py [DIRECTORY]
 
 The picture of job states follows from `core.jobs.TRANSITIONS`, the Gantt charts from simulations of a small example.
+The overheads of checkpoints are those of a study.
 The same code gives the same files, byte for byte; a test compares them.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from html import escape
@@ -284,83 +286,17 @@ _LOADS: Final = (
     (
         "fixed seconds",
         "#4263eb",
-        (
-            1.1,
-            1.1,
-            1.1,
-            1.1,
-            2.1,
-            4.3,
-            4.3,
-            4.3,
-            4.3,
-            8.5,
-            8.5,
-            10.7,
-            17.1,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-        ),
+        "1.1 1.1 1.1 1.1 2.1 4.3 4.3 4.3 4.3 8.5 8.5 10.7 17.1 21.3 21.3 21.3 21.3 21.3 21.3 21.3 21.3",
     ),
     (
         "transfers, the file system is never the limit",
         "#2b8a3e",
-        (
-            1.0,
-            1.1,
-            3.2,
-            4.3,
-            4.3,
-            5.2,
-            6.4,
-            8.5,
-            9.3,
-            10.7,
-            12.8,
-            16.0,
-            18.1,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-            21.3,
-            25.6,
-        ),
+        "1 1.1 3.2 4.3 4.3 5.2 6.4 8.5 9.3 10.7 12.8 16 18.1 21.3 21.3 21.3 21.3 21.3 21.3 21.3 25.6",
     ),
     (
         "transfers, the file system gives 5 GB/s",
         "#c92a2a",
-        (
-            0.0,
-            1.1,
-            3.5,
-            5.4,
-            8.5,
-            9.7,
-            12.4,
-            12.4,
-            12.4,
-            17.1,
-            21.3,
-            21.3,
-            40.7,
-            40.7,
-            84.0,
-            149.1,
-            149.1,
-            149.1,
-            149.1,
-            149.1,
-            149.1,
-        ),
+        "0 1.1 3.5 5.4 8.5 9.7 12.4 12.4 12.4 17.1 21.3 21.3 40.7 40.7 84 149.1 149.1 149.1 149.1 149.1 149.1",
     ),
 )
 
@@ -382,7 +318,7 @@ def loads() -> str:
     for place, (name, colour, minutes_of) in enumerate(_LOADS):
         points = " ".join(
             f"{left + width * min(minutes, most) / most:.1f},{top + height * (1 - share / 20):.1f}"
-            for share, minutes in enumerate(minutes_of)
+            for share, minutes in enumerate(map(float, minutes_of.split()))
         )
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
         y = top + height - 62 + 22 * place
@@ -391,6 +327,42 @@ def loads() -> str:
         )
         parts.append(text(left + width - 290, y, name, size=13, at="start"))
     return picture(770, 400, "Load times with fixed seconds and with transfers", parts)
+
+
+#: Overhead in percent for each MTBF, at these multiples of Daly's interval: tests/core/test_daly_optimum.py.
+_FACTORS: Final = (0.4, 0.5, 0.63, 0.8, 1.0, 1.26, 1.6, 2.0, 2.5)
+_OVERHEADS: Final = {
+    "6 h": ("#b91c1c", (28.69, 25.01, 22.46, 20.88, 20.44, 21.03, 22.83, 25.51, 29.87)),
+    "24 h": ("#b45309", (13.14, 11.42, 10.17, 9.45, 9.22, 9.49, 10.29, 11.54, 13.39)),
+    "96 h": ("#1d4ed8", (6.30, 5.46, 4.85, 4.51, 4.39, 4.51, 4.90, 5.50, 6.39)),
+}
+
+
+def daly() -> str:
+    """Draw the overhead of checkpoints and failures over the interval, for three mean times between failures."""
+    left, top, width, height, most = 80, 50, 560, 290, 30
+    bottom = top + height
+
+    def across(factor: float) -> float:
+        return round(left + width * math.log(factor / _FACTORS[0]) / math.log(_FACTORS[-1] / _FACTORS[0]), 1)
+
+    def up(percent: float) -> float:
+        return round(bottom - height * percent / most, 1)
+
+    parts = [text(left, top - 18, "Time that is not work, over work", bold=True, at="start")]
+    for percent in range(0, most + 1, 5):
+        parts.append(line(left, up(percent), left + width, up(percent), 'stroke="#e5e7eb"'))
+        parts.append(text(left - 10, up(percent) + 4, f"{percent} %", size=12, fill=SOFT, at="end"))
+    parts += [text(across(factor), bottom + 20, f"{factor:g}", size=12, fill=SOFT) for factor in _FACTORS]
+    parts.append(text(left + width / 2, bottom + 44, "checkpoint interval, over Daly's interval", size=13))
+    parts.append(line(across(1), top, across(1), bottom, f'stroke="{LINE}" stroke-dasharray="5 3"'))
+    for name, (colour, values) in _OVERHEADS.items():
+        points = [(across(factor), up(value)) for factor, value in zip(_FACTORS, values, strict=True)]
+        path = " ".join(f"{x:g},{y:g}" for x, y in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x:g}" cy="{y:g}" r="3.5" fill="{colour}"/>' for x, y in points]
+        parts.append(text(left + width + 12, points[-1][1] + 5, f"MTBF {name}", size=13, fill=colour, at="start"))
+    return picture(760, bottom + 62, "Overhead over the checkpoint interval: it is least at Daly's interval", parts)
 
 
 def logo() -> str:
@@ -406,6 +378,7 @@ def logo() -> str:
 PICTURES: Final = {
     "architecture.svg": architecture,
     "backfilling.svg": backfilling,
+    "daly.svg": daly,
     "job-states.svg": job_states,
     "loads.svg": loads,
     "logo.svg": logo,

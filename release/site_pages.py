@@ -49,7 +49,11 @@ SECTIONS: Final = {
         "Simulate, compare and run campaigns in a program or a notebook.",
         ("experiment.simulating", "experiment.runs", "experiment.policies", "experiment.log", "experiment.stepping"),
     ),
-    "policy": Section("Policy", "The class that a policy extends, and its options.", ("core.policy", "compiling")),
+    "policy": Section(
+        "Policy",
+        "The class that a policy extends, and its options.",
+        ("core.policy", "core.options", "core.model_refs"),
+    ),
     "decisions": Section("Decisions", "What a policy returns from `decide`.", ("core.decisions",)),
     "jobs": Section(
         "Jobs",
@@ -65,7 +69,7 @@ SECTIONS: Final = {
     "queues": Section(
         "Queues",
         "Local schedulers: a queue and a rule on one partition.",
-        ("policies.local_scheduler", "policies.options", "policies.orders", "policies.registry"),
+        ("policies.local_scheduler", "policies.queue_options", "policies.orders", "policies.registry"),
     ),
     "plans": Section(
         "Plans",

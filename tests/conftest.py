@@ -41,6 +41,17 @@ def pytest_collection(session: pytest.Session) -> None:
     os.environ["PATH"] = programs.without_hidden(programs.FULL_PATH, Path(place.name))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Restore the signal handlers that commands set in the process of a test."""
+    handlers = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return (yield)
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+
+
 @pytest.hookimpl(wrapper=True)  # around the fixtures of all scopes
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     if not any(map(item.get_closest_marker, programs.MARKERS)):

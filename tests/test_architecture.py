@@ -17,12 +17,11 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ALLOWED: dict[str, str] = {
     "version": "",
     "errors": "",
-    "compiling": "",
     "text_table": "",
     "locks": "errors",
     "results": "locks errors",
     "core": "errors",
-    "policies": "core compiling errors",
+    "policies": "core errors",
     "protocol": "core errors",
     "workload": "results protocol core errors",
     "session": "version protocol policies core locks errors",
@@ -30,13 +29,13 @@ ALLOWED: dict[str, str] = {
     "live": "metrics session core errors",
     "platform": "core text_table errors",
     "machines": "platform errors",
-    "simulator": "platform live metrics results session workload protocol policies core compiling errors",
+    "simulator": "platform live metrics results session workload protocol policies core errors",
     "testing": "simulator machines platform session workload protocol policies core errors",
     "gym": "simulator machines platform metrics workload policies core errors",
     "campaign": ("simulator machines platform live metrics workload policies core results text_table errors version"),
     "report": "campaign session metrics workload results core errors version",
     "experiment": ("report campaign simulator machines platform metrics session workload policies core results errors"),
-    "pybatsched": "experiment policies core compiling errors version",
+    "pybatsched": "experiment policies core errors version",
     "cli": (
         "experiment report campaign simulator machines platform live metrics session workload protocol policies core "
         "results text_table errors version"
@@ -168,15 +167,3 @@ def test_data_modules_of_reports_import_no_plotting_library(module: str) -> None
     assert not {top.split(".")[0] for top in used} & {"bokeh", "matplotlib", "polars"}
     own = {top.removeprefix("pybatsched.report.") for top in used if top.startswith("pybatsched.report")}
     assert own <= set(WHAT_IS_SHOWN[: WHAT_IS_SHOWN.index(module)])
-
-
-def test_compiled_modules_choose_nothing_by_type_checking() -> None:
-    """For mypyc the other branch of `if TYPE_CHECKING` is unreachable, and ends the process."""
-    table = re.search(r"^HOT = \{.*?^\}", (ROOT / "setup.py").read_text(), flags=re.MULTILINE | re.DOTALL)
-    assert table is not None
-    hot: dict[str, str] = ast.literal_eval(table[0].removeprefix("HOT = "))
-    for folder, names in hot.items():
-        for stem in names.split():
-            tree = ast.parse((ROOT / folder / f"{stem}.py").read_text())
-            choices = [node for node in ast.walk(tree) if isinstance(node, ast.If) and node.orelse]
-            assert not any("TYPE_CHECKING" in ast.unparse(node.test) for node in choices), f"{folder}/{stem}.py"

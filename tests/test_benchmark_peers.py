@@ -119,9 +119,9 @@ def test_missing_programs_are_reported(alone: Any) -> None:
         "Batsim + pybatsched, conservative, compiled": "no batsim on the PATH",
         "embedded simulator, easy, pure Python": "",
         "embedded simulator, easy, pure Python, once more": "",
-        "embedded simulator, easy, compiled": "no build/fast; `make fast` makes it",
+        "embedded simulator, easy, compiled": "no build/fresh; `make wheel` makes it",
         "embedded simulator, conservative, pure Python": "",
-        "embedded simulator, conservative, compiled": "no build/fast; `make fast` makes it",
+        "embedded simulator, conservative, compiled": "no build/fresh; `make wheel` makes it",
         "AccaSim, EASY and first fit, 32 nodes of 1": "no build/accasim; `make build/accasim/ready` makes it",
         "AccaSim, EASY and first fit, 2 nodes of 16": "no build/accasim; `make build/accasim/ready` makes it",
     }
@@ -133,7 +133,7 @@ def test_with_batsim_alone_the_other_programs_are_reported_missing(alone: Any, t
     assert missing["Batsim + batsched, easy_bf"] == "no batsched on the PATH"
     assert missing["Batsim + pybatsim, easyBackfill"] == "no build/foreign; `make build/foreign/ready` makes it"
     assert missing["Batsim + pybatsched, easy, pure Python"] == ""
-    assert missing["Batsim + pybatsched, easy, compiled"] == "no build/fast; `make fast` makes it"
+    assert missing["Batsim + pybatsched, easy, compiled"] == "no build/fresh; `make wheel` makes it"
 
 
 @pytest.mark.long

@@ -16,17 +16,17 @@ from pybatsched.errors import PybatschedError, UnfinishedError, quantity
 from pybatsched.machines import names
 from pybatsched.metrics.compare.paired import stays_of
 from pybatsched.metrics.distributions import distribution
-from pybatsched.metrics.job_fields import fields_of
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.summary import STATE_COUNTS
 from pybatsched.metrics.truncated import Truncation
+from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.platform import model
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.failures import FailureModel, checkpointed
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
-from pybatsched.workload import Workload, jobs as ids, jobs as job_fields, load
+from pybatsched.workload import Workload, jobs as workload_jobs, load
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
 #: Statistics of a measure for each kind of job.
@@ -50,7 +50,7 @@ def _workload_of(path: str) -> tuple[Workload, Mapping[str, Mapping[str, Any]]]:
     if key not in _last_workload:
         _last_workload.clear()  # first: two large workloads need much memory
         workload = load(path)
-        ids.check_ids({"w0": workload})
+        workload_jobs.check_ids({"w0": workload})
         _last_workload[key] = workload, fields_of({"w0": workload})
     return _last_workload[key]
 
@@ -61,7 +61,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     platform = model.uniform(cell["procs"]) if cell["procs"] else names.find(cell["platform"]).read()
     source = registry.find(cell["policy"], trusted=True)  # the user's campaign names it
     plan = registry.PolicyPlan(source, dict(cell["options"]), given_by="the campaign", trusted=True)
-    job_fields.check_fields([workload], plan.field_models())
+    workload_jobs.check_fields([workload], plan.field_models())
     events = []
     failures = None if cell.get("failures") is None else FailureModel.of_settings(cell["failures"])
     if failures is not None:

@@ -28,7 +28,7 @@ from pybatsched.campaign.table import POINT
 from pybatsched.errors import InputError
 from pybatsched.metrics.compare.paired import PAIRED_BY
 from pybatsched.metrics.figure_names import resolved
-from pybatsched.metrics.job_fields import matches
+from pybatsched.metrics.workload_fields import matches
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,7 +20,7 @@ from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
 from pybatsched.core import error_texts
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics import DEFAULT_TAU_S
-from pybatsched.metrics.job_fields import as_choices
+from pybatsched.metrics.workload_fields import as_choices
 from pybatsched.simulator.failures import FailureModel
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
@@ -61,7 +61,7 @@ class PlatformSpec(Part):
             raise ValueError("expected one of procs, platform and of_workload = true")
         if self.alpha and self.platform is not None:
             raise ValueError(
-                "alpha: expected procs or of_workload with it (platform generate --alpha writes platform files)"
+                "alpha: works only with procs or of_workload (platform generate --alpha writes platform files)"
             )
         return self
 
@@ -305,7 +305,7 @@ class Spec(Part):
         """Check that the baseline has one setting on each platform and workload."""
         if not self.baseline:
             if self.where:
-                raise ValueError("where: expected a baseline with it (where selects the compared jobs)")
+                raise ValueError("where: works only with baseline (where selects the compared jobs)")
             return self
         own = [policy for policy in self.policy if policy.title == self.baseline]
         if not own:

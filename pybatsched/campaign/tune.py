@@ -90,7 +90,6 @@ def tune(
     Raises InputError, also if there are too few workloads.
     """
     table.load_polars()
-    optuna = load_optuna()
     wanted = spec.tune
     if wanted is None:
         raise InputError("expected a table [tune] with policy, figure and options")
@@ -104,6 +103,7 @@ def tune(
 
     train, test = _split(points_with(own), wanted.train)
     search.n_train, search.n_test = len(train), len(test)
+    optuna = load_optuna()  # after the file was checked
     study = optuna.create_study(
         direction=search.direction,
         sampler=optuna.samplers.TPESampler(seed=wanted.seed),

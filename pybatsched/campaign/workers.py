@@ -32,6 +32,10 @@ _PIPE_BYTES: Final = 65536
 _STDERR_LINES: Final = 30
 
 
+#: Each worker has a core for itself, and tables of a cell are small: threads of polars would only disturb others.
+_ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1"}
+
+
 class Work(Protocol):
     """What a worker does: a cell of a campaign, or a pickled call (`call` in its dictionary)."""
 
@@ -113,7 +117,7 @@ class LocalWorkers:
         path = os.pathsep.join(filter(None, (_HOME, os.environ.get("PYTHONPATH"))))
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pybatsched.campaign.worker"],
-            env=os.environ | {"PYTHONPATH": path, "TMPDIR": scratch.name},
+            env=_ONE_THREAD | os.environ | {"PYTHONPATH": path, "TMPDIR": scratch.name},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

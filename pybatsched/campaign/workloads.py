@@ -299,16 +299,16 @@ class WorkloadSpec(Part):
     @model_validator(mode="after")
     def _whole_log(self) -> WorkloadSpec:
         if self.resample is not None and (self.weeks is not None or self.sequences is not None):
-            raise ValueError("resample: expected a workload without weeks and sequences")
+            raise ValueError("resample: cannot be used with weeks or sequences")
         if self.resample is not None and (self.warm_up or self.cool_down):
-            raise ValueError("resample: expected a workload without warm_up and cool_down")
+            raise ValueError("resample: cannot be used with warm_up or cool_down")
         return self
 
     @model_validator(mode="after")
     def _one_load(self) -> WorkloadSpec:
         of_model = self.generate is not None and self.generate.load is not None
         if self.load and (self.scale_load is not None or of_model):
-            raise ValueError("load: expected without scale_load, and without a load of generate")
+            raise ValueError("load: cannot be used with scale_load, or with a load of generate")
         if len(set(self.load)) < len(self.load):
             raise ValueError("load: one is given twice")
         return self
@@ -321,19 +321,19 @@ class WorkloadSpec(Part):
         if self.format is not None and self.format not in FORMATS:
             raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found {self.format!r:.60}")
         if self.format is not None and self.mapping is not None:
-            raise ValueError("format: expected without mapping, which is for other tables")
+            raise ValueError("format: cannot be used with mapping, which is for other tables")
         if self.generate is not None:
             for name, value in (given | self.of_logs).items():
                 if value is not None:
-                    raise ValueError(f"{name}: expected a file with it; not used with generate")
+                    raise ValueError(f"{name}: cannot be used with generate")
         if self.weeks is not None and (self.file is None or self.from_at is not None or self.to_at is not None):
-            raise ValueError("weeks: expected a log given by file, and neither from nor to")
+            raise ValueError("weeks: works only with file, and without from and to")
         if self.weeks is not None and self.sequences is not None:
-            raise ValueError("sequences: expected a workload without weeks")
+            raise ValueError("sequences: cannot be used with weeks")
         if self.sequences is not None and (self.warm_up or self.cool_down):
-            raise ValueError("sequences: expected a workload without warm_up and cool_down")
+            raise ValueError("sequences: cannot be used with warm_up or cool_down")
         if self.external is not None and not self.merge:
-            raise ValueError("external: expected merge with it: jobs of merged logs have a cluster")
+            raise ValueError("external: works only with merge: jobs of merged logs have a cluster")
         if self.procs is not None and self.merge:
             raise ValueError("procs: expected in each log of merge, not in the workload")
         try:

@@ -21,7 +21,7 @@ _COMMANDS: Final = {
     "serve": "Serve a policy to Batsim on a ZeroMQ endpoint (the default command).",
     "simulate": "Simulate a policy on a workload with the embedded simulator: no Batsim needed.",
     "run": "Run a policy with a real Batsim: start both, supervise them and stop both together.",
-    "batsim": "Batsim's own command line, in front of the embedded simulator: for programs that start a batsim.",
+    "batsim": "Batsim's command line for the embedded simulator, for programs that start a batsim.",
     "keys": "Generate CURVE keys, by which a server and its peer authenticate each other (--curve).",
     "relay": "Connect a Batsim, which has no keys, to a scheduler that requires them (--curve).",
     "workload": "Check, convert, cut, merge, generate and describe workloads.",
@@ -78,11 +78,9 @@ exit codes:
 
 
 def _build() -> str:
-    """Return the kind of build: all hot modules compiled, only the parts written in C, or pure Python."""
-    if find_spec("pybatsched.policies._profile") is None:
-        return "pure Python"
-    spec = find_spec("pybatsched.core.cluster")
-    return "parts in C" if spec is None or str(spec.origin).endswith(".py") else "compiled"
+    """Return the kind of build: with the parts in C, or pure Python."""
+    in_c = [find_spec(f"pybatsched.{name}") for name in ("core._runs", "core._fixed6", "policies._profile")]
+    return "compiled" if all(in_c) else "some parts in C" if any(in_c) else "pure Python"
 
 
 #: Commands that parse their whole command line themselves.
@@ -114,9 +112,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
-    """Build the parser with the options of the `loaded` commands. Other commands are known by name only.
+    """Build the parser with the options of the `loaded` commands, and no others if these are known commands.
 
-    Imports the modules of the loaded commands. All of them take most of a second.
+    Imports the modules of the loaded commands. All of them take most of a second. For an unknown command, all commands
+    are in the parser by name.
     """
     parser = _Parser(
         prog="pybatsched",
@@ -126,7 +125,10 @@ def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.Argumen
     )
     parser.add_argument("--version", action="version", version=f"pybatsched {__version__} ({_build()})")
     choices = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    are_known = bool(loaded) and all(name in _COMMANDS for name in loaded)
     for name, summary in _COMMANDS.items():
+        if name not in loaded and are_known:
+            continue
         if name not in loaded or name in _WITH_OWN_PARSER:
             choices.add_parser(name, help=summary)
             continue

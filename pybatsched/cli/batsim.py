@@ -1,4 +1,4 @@
-"""Batsim's own command line, in front of the embedded simulator: for programs that start a batsim.
+"""Batsim's command line for the embedded simulator, for programs that start a batsim.
 
 Options, defaults, files and exit codes are those of Batsim 4.2.1, not those of the other commands.
 """

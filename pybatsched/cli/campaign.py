@@ -21,10 +21,10 @@ from pybatsched.workload.formats.files import write_text
 
 EPILOG: Final = """\
 examples:
-  pybatsched campaign run study.toml --output out/study          all cores of this machine
-  pybatsched campaign run study.toml --output out/study --resume continue after an interruption
-  pybatsched campaign run study.toml --dask tcp://head:8786      on a Dask cluster
-  pybatsched campaign tune study.toml --output out/tune          search the options of a policy
+  pybatsched campaign run study.toml --output out/study           all cores of this machine
+  pybatsched campaign run study.toml --output out/study --resume  continue after an interruption
+  pybatsched campaign run study.toml --dask tcp://head:8786       on a Dask cluster
+  pybatsched campaign tune study.toml --output out/tune           search the options of a policy
   pybatsched campaign status out/study
   pybatsched campaign table out/study --by policy,options --format markdown
 
@@ -263,10 +263,10 @@ def _table(args: argparse.Namespace) -> int:
     if everything.is_empty():
         raise InputError(f"{args.folder}: no cell is done yet")
     if args.bold_best and (args.ci is None or args.format == "csv"):
-        raise InputError("--bold-best: expected --ci, and --format text, markdown or latex with it")
+        raise InputError("--bold-best: works only with --ci, and with --format text, markdown or latex")
     if args.against is not None:
         if args.quantiles is not None or args.bold_best:
-            raise InputError("--against: expected without --quantiles and --bold-best")
+            raise InputError("--against: cannot be used with --quantiles or --bold-best")
         chosen = figures if args.figures is not None else ()
         level = LEVEL if args.ci is None else _level(args.ci)
         print(table.written(table.against(everything, args.against, by, chosen, level), args.format), end="")

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PREFIX|FILE",
         help="the run to compare with: the start of its file names, or its summary",
     )
-    add("after", metavar="PREFIX|FILE", help="the run to judge")
+    add("after", metavar="PREFIX|FILE", help="the run that is compared with it")
     add(
         "--fail-if",
         action="append",

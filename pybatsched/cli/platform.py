@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli.common import arguments
+from pybatsched.cli.common import arguments, inputs
 from pybatsched.cli.common.arguments import Command
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.machines.catalogue import MACHINES
 from pybatsched.machines.write import NEW_SPELLING, OLD_SPELLING, Variant, platform_xml
 from pybatsched.platform import check, describe
-from pybatsched.platform.model import DEFAULT_MASTER
 from pybatsched.platform.roles import read_roles
 from pybatsched.text_table import aligned
 from pybatsched.workload.formats.files import write_text
@@ -84,13 +83,7 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("platform", metavar="NAME|FILE", help="a machine, or a SimGrid platform file")
-    _add_roles(parser)
-
-
-def _add_roles(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("-m", "--master-host", default=DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
-    add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
+    inputs.add_roles(parser)
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -126,12 +119,18 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     add("--unit", default="", metavar="UNIT", help="what a host is: core, node, … (default: the machine's first unit)")
     add(
         "--alpha",
-        type=_number,
+        type=arguments.number,
         default=0.0,
         metavar="A",
         help="add hosts, last in the order of ids, until they are this share of all, as for a redirection group",
     )
-    add("--scale", type=_number, default=1.0, metavar="K", help="K times the nodes of each class, at least one of each")
+    add(
+        "--scale",
+        type=arguments.number,
+        default=1.0,
+        metavar="K",
+        help="K times the nodes of each class, at least one of each",
+    )
     add("--energy", action="store_true", help="add the power of hosts, where it is known")
     add(
         "--batsim",
@@ -191,13 +190,6 @@ def _version(text: str) -> str:
     return ".".join(text.removeprefix("v").split(".")[:2])
 
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
-
-
 # -------------------------------------------------------------------------------------------------------------- check
 
 _N_SHOWN: Final = 50
@@ -212,7 +204,7 @@ def _check_arguments(parser: argparse.ArgumentParser) -> None:
     energy = "check also what batsim -E needs (Batsim 5: --energy-host)"
     parser.add_argument("-E", "--energy", action="store_true", help=energy)
     parser.add_argument("-q", "--quiet", action="store_true", help="print only what Batsim would reject")
-    _add_roles(parser)
+    inputs.add_roles(parser)
 
 
 def _check(args: argparse.Namespace) -> int:

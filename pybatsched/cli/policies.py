@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a list or a description."""
     if args.batsim_args:
         if args.name is None:
-            raise InputError("--batsim-args: expected the name of a policy")
+            raise InputError("--batsim-args: works only with the name of a policy; add it")
         print(" ".join(registry.find(args.name, trusted=True).batsim_args))
         return 0
     if args.name is not None:

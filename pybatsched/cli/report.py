@@ -61,7 +61,7 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
     run_states: list[RunState] = []
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
         if args.label:
-            raise InputError("--label: expected runs with it; the policies of a campaign have labels in its file")
+            raise InputError("--label: works only with runs; the policies of a campaign have labels in its file")
         arguments.refuse_to_overwrite(args.output, Store(args.runs[0]).files_read())
         text = of_campaign(args.runs[0], args.baseline)
     else:

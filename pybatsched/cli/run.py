@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from pybatsched.cli.common import arguments, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
-from pybatsched.errors import InputError
+from pybatsched.core.policy import BatsimFeature
 from pybatsched.experiment import run_inputs
-from pybatsched.live import DEFAULT_TIMEOUT_S, batsim, batsim5
+from pybatsched.live import batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
 from pybatsched.metrics import Tally, energy, summary
-from pybatsched.metrics.job_fields import evaluated_ids, not_evaluated
+from pybatsched.metrics.workload_fields import evaluated_ids, not_evaluated
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
 from pybatsched.platform.roles import read_roles
 from pybatsched.policies import registry
@@ -32,7 +34,7 @@ from pybatsched.workload import Workload, prepare
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.batsim5 import to_batsim5
 from pybatsched.workload.jobs import full_id
-from pybatsched.workload.resample.feedback import has_feedback
+from pybatsched.workload.resample.feedback import held_back
 
 EPILOG: Final = """\
 examples:
@@ -75,13 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--batsim", metavar="PATH", help="the batsim program (default: the one on the PATH)")
     which.add_argument("--image", metavar="NAME", help="start Batsim from a Docker image, as oarteam/batsim:4.0.0")
-    add(
-        "--timeout",
-        type=arguments.timeout_s,
-        default=DEFAULT_TIMEOUT_S,
-        metavar="SECONDS",
-        help="fail if Batsim sends nothing for this time after the start (default %(default)g, 0 = never)",
-    )
+    arguments.add_timeout(add, "Batsim sends nothing for this time after the start")
     add(
         "--first-timeout",
         type=arguments.timeout_s,
@@ -99,6 +95,7 @@ class _PreparedRun:
 
     plan: registry.PolicyPlan
     workloads: Mapping[str, Workload]
+    feedback_jobs: Sequence[Mapping[str, Any]]  # those that Batsim does not submit
     digests: Mapping[str, list[dict[str, str]]]
     launcher: batsim.Launcher
     version: str
@@ -138,7 +135,7 @@ def _supervised(args: argparse.Namespace, job: _PreparedRun, results: Results) -
             if args.verbose:
                 print_exchange(message, reply)
 
-        session = Session(job.plan, watch=show, say=_say(args), keeps_notes=True)
+        session = Session(job.plan, watch=show, say=_say(args), keeps_notes=True, feedback_jobs=job.feedback_jobs)
         if args.journal:
             session.record_in(JournalWriter(args.journal))
         log = Path(f"{results.part}{run_state.LOG}")
@@ -192,8 +189,7 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
     workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
-    if any(map(has_feedback, workloads.values())):
-        raise InputError("feedback: expected `pybatsched simulate`; Batsim submits jobs at the times of the workload")
+    submitted, feedback_jobs = _without_feedback_jobs(workloads)
     for remark in run_inputs.planning_warnings(plan.reserving(), workloads.values()):
         _say(args)(remark)
     for remark in run_inputs.size_warnings(platform, workloads.values()):
@@ -213,18 +209,29 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     results = stack.enter_context(run_end.keep_files(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     own_files = [
-        _as_file(args, path, f"{args.export}_{name}.json", workload, five_as=name if is_five else None)
+        _as_file(args, path, f"{args.export}_{name}.json", submitted[name], workload, five_as=name if is_five else None)
         for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
     ]
     launcher = _launcher(args, [platform_file, *own_files], _absolute(args.export).parent)
     reads = ["-p", platform_file, *(word for path in own_files for word in ("-w", path))]
-    wanted = [] if is_five else registry.batsim_args(plan.needs())
+    needs = plan.needs() | {BatsimFeature.DYNAMIC_JOBS} if feedback_jobs else plan.needs()
+    wanted = [] if is_five else registry.batsim_args(needs)
     flags = [flag for flag in wanted if flag not in options]
     flags += args.for_batsim
     if not {"--quiet", "--verbosity"} & options.keys():
         flags.append("-q")
     shown_version = f"{args.image} ({version})" if args.image else version
-    return _PreparedRun(plan, workloads, digests, launcher, shown_version, is_five, reads, flags, options), results
+    run = _PreparedRun(plan, workloads, feedback_jobs, digests, launcher, shown_version, is_five, reads, flags, options)
+    return run, results
+
+
+def _without_feedback_jobs(workloads: Mapping[str, Workload]) -> tuple[dict[str, Workload], list[dict[str, Any]]]:
+    """Return the workloads that Batsim submits, and the jobs that follow others. Raises InputError."""
+    submitted, feedback_jobs = {}, []
+    for name, workload in workloads.items():
+        submitted[name], held = held_back(name, workload)
+        feedback_jobs += held
+    return submitted, feedback_jobs
 
 
 def _refuse_to_overwrite(args: argparse.Namespace, given: Sequence[str]) -> None:
@@ -301,15 +308,19 @@ def _written(path: str, text: str) -> str:
     return path
 
 
-def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload, *, five_as: str | None) -> str:
+def _as_file(
+    args: argparse.Namespace, path: str, copy: str, workload: Workload, given: Workload, *, five_as: str | None
+) -> str:
     """Return a workload file for Batsim: the user's own file, if nothing has to be changed, else a copy.
 
-    `five_as` is the name of the workload in Batsim 5, None for an older Batsim.
+    `given` is the workload with the jobs that follow others. `five_as` is the name of the workload in Batsim 5, None
+    for an older Batsim.
     """
     is_own = (
         inputs.files_are_unchanged(args)
         and arguments.format_of(path, args) == "Batsim JSON"
         and not files.is_compressed(path)
+        and workload is given
     )
     made = workload
     if five_as is not None:

@@ -10,7 +10,7 @@ from pybatsched.cli.common import arguments, process
 from pybatsched.cli.common.progress import print_exchange
 from pybatsched.core import decisions as d
 from pybatsched.errors import BrokenPromiseError, InputError, Interrupted, quantity
-from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, keys
+from pybatsched.live import DEFAULT_ENDPOINT, keys
 from pybatsched.live.access import is_wide
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.session.journal import JournalWriter
@@ -36,13 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to wait for Batsim (default %(default)s, this machine only)",
     )
     add("--journal", metavar="FILE", help="record the run for replay and explain")
-    add(
-        "--timeout",
-        type=arguments.timeout_s,
-        default=DEFAULT_TIMEOUT_S,
-        metavar="SECONDS",
-        help="fail if the peer sends nothing for this time after the start (default %(default)g, 0 = never)",
-    )
+    arguments.add_timeout(add, "the peer sends nothing for this time after the start")
     arguments.add_first_timeout(add)
     add(
         "--max-message",

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from pybatsched.cli.common import arguments, faults, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
-from pybatsched.core.services.reservation_specs import check_members
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
 from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.metrics import summary
-from pybatsched.metrics.job_fields import not_evaluated
+from pybatsched.metrics.workload_fields import not_evaluated
 from pybatsched.platform import model, roles
 from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `simulate`."""
     _add_inputs(parser.add_argument_group("inputs"))
     failing = parser.add_argument_group("failures of machines")
-    faults.add_failures(failing, required=False)
+    faults.add_failures(failing)
     faults.add_checkpoints(failing)
     scheduler = parser.add_argument_group("scheduler")
     arguments.add_policy(scheduler, required=False)
@@ -75,12 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="v4",
         help="protocol of the external scheduler: that of Batsim 3.1 to 4.2 (default), or of Batsim 5",
     )
-    add(
-        "--timeout",
-        type=arguments.timeout_s,
-        metavar="SECONDS",
-        help=f"fail if the external scheduler does not reply in time (default {DEFAULT_TIMEOUT_S:g}, 0 = never)",
-    )
+    arguments.add_timeout(add, "the external scheduler does not reply for this time", default=None)
     add(
         "--send-end",
         action="store_true",
@@ -112,8 +106,7 @@ def _add_inputs(group: arguments.Group) -> None:
     )
     inputs.add_workloads(group)
     add("--events", action="append", default=[], metavar="FILE", help="external events, one JSON object per line")
-    add("-m", "--master-host", default=model.DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
-    add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
+    inputs.add_roles(group)
     add(
         "--mmax",
         type=arguments.natural,
@@ -164,13 +157,13 @@ def run(args: argparse.Namespace) -> int:
         plan.check_early()
     elif args.options or args.config or args.journal or args.reservations:
         raise InputError(
-            "-o, --config, --reservations and --journal: expected with --policy; an external scheduler has its own "
+            "-o, --config, --reservations and --journal: work only with --policy; an external scheduler has its own "
             "options"
         )
     elif args.curve is not None:
         _keys(args)  # before the run starts
     if args.curve is not None and plan is not None:
-        raise InputError("--curve: expected with --external; a policy in this process has no connection")
+        raise InputError("--curve: works only with --external; a policy in this process has no connection")
     _refuse_to_overwrite(args, plan)
     if args.protocol == "v5":
         _check_batsim5(args)
@@ -204,12 +197,16 @@ def _check_choices(args: argparse.Namespace) -> None:
     if args.platform is not None and args.procs is not None:
         raise InputError("-p and --procs were both given; expected only one")
     if args.timeout is not None and not args.external:
-        raise InputError("--timeout: expected with --external; a policy in this process has no time limit")
+        raise InputError("--timeout: works only with --external; a policy in this process has no time limit")
     if args.platform is None:
         if args.master_host != model.DEFAULT_MASTER:
-            raise InputError(f"-m {args.master_host}: expected with -p PLATFORM; the hosts of --procs N have no master")
+            raise InputError(
+                f"-m {args.master_host}: works only with -p PLATFORM; the hosts of --procs N have no master"
+            )
         if args.add_role_to_hosts:
-            raise InputError("-r, --add-role-to-hosts: expected with -p PLATFORM; the hosts of --procs N have no roles")
+            raise InputError(
+                "-r, --add-role-to-hosts: works only with -p PLATFORM; the hosts of --procs N have no roles"
+            )
 
 
 def _refuse_to_overwrite(args: argparse.Namespace, plan: registry.PolicyPlan | None) -> None:
@@ -237,12 +234,12 @@ def _version(args: argparse.Namespace) -> str:
 
 def _check_batsim5(args: argparse.Namespace) -> None:
     if not args.external:
-        raise InputError("--protocol v5: expected with --external; a policy in this process uses no protocol")
+        raise InputError("--protocol v5: works only with --external; a policy in this process uses no protocol")
     for name in _BATSIM4_ONLY:
         if getattr(args, name):
             option = name.replace("_", "-")
             raise InputError(
-                f"--{option}: expected without --protocol v5; schedulers of Batsim 5 request it themselves"
+                f"--{option}: cannot be used with --protocol v5; schedulers of Batsim 5 request it themselves"
             )
 
 
@@ -345,11 +342,17 @@ def read_scenario(
             arguments.say(remark)
     checkpointing = faults.checkpointing(args)
     if plan is not None and args.reservations is not None:
-        jobs = (job for workload in workloads.values() for job in workload.jobs)
-        check_members(plan.given["host_reservations"], jobs, args.reservations)
-    return run_inputs.scenario_of(
+        from pybatsched.core.services.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
+
+        jobs = ((workload.source, job) for workload in workloads.values() for job in workload.jobs)
+        check_members(plan.given["host_reservations"], jobs)
+    scenario = run_inputs.scenario_of(
         platform, workloads, options, args.events, ends_at, failures=failures, checkpointing=checkpointing
     )
+    if not args.quiet:
+        for remark in run_inputs.checkpoint_warnings(scenario, failures):
+            arguments.say(remark)
+    return scenario
 
 
 def _machine_of(workloads: Mapping[str, Workload], args: argparse.Namespace) -> Platform:

@@ -21,6 +21,7 @@ from pybatsched.core.validator import Validator, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.jobs import JobTable
+    from pybatsched.core.services.feedback import Feedback, FollowingJob
     from pybatsched.core.services.host_reservations import HostReservations
 
 
@@ -98,6 +99,7 @@ class Actions:
         self.may_reopen = may_reopen  # the registration, if it was finished
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
         self.gate: HostReservations | None = None  # checks starts, if there are reservations of hosts
+        self.feedback: Feedback | None = None  # jobs to register after the ends of others
         self._jobs = jobs
         self._cluster = cluster
         self._job = validator.job
@@ -156,6 +158,8 @@ class Actions:
         self._jobs.remove_finished(job)
         self._notes.forget(job.wire_id)
         self.services.forget_job(job)
+        if self.feedback is not None:
+            self.feedback.ended(job.id, at)
 
     def start_beside(self, job: Job, procs: IntervalSet, reason: d.Reason) -> None:
         """Start a job of a reservation, in no partition: the policy does not know it."""
@@ -263,8 +267,19 @@ class Actions:
         """Register a job."""
         # The policy created this job: it waits from now on, and no hook is called for it.
         self.open_registration()
-        self.services.registered(self.add_job(decision.job_id, decision.job, at=self.now))
+        self.services.registered(self.add_job(decision.job_id, decision.job, at=self.now), by_policy=True)
         self.send(decision)
+
+    def register_following(self, following: FollowingJob, at: float) -> Job:
+        """Register a job that follows others, with its profile. Return it; it was submitted at `at`."""
+        workload, name = following.id.partition("!")[0], following.job["profile"]
+        reason = "a think time after the end of {}", following.after[-1]
+        self.carry_out(d.RegisterProfile(workload, name, following.profile, reason=reason))
+        fields = {**following.job, "subtime": at}
+        job = self.add_job(following.id, fields, following.profile, at=at)
+        self.services.registered(job, by_policy=False)
+        self.send(d.RegisterJob(following.id, fields, reason=reason))
+        return job
 
     def do_register_profile(self, decision: d.RegisterProfile) -> None:
         """Register a profile."""

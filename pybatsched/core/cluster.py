@@ -189,7 +189,7 @@ class Cluster:
         self.asleep = EMPTY
         #: Processors of present reservations of hosts.
         self.reserved = EMPTY
-        #: Processors that are drained: no job starts there, and running jobs go on.
+        #: Processors that are drained: no job starts there, and running jobs continue.
         self.drained = EMPTY
         self.window_ends: list[tuple[float, IntervalSet]] = []  # ends of present reservations
         self.repairs: list[tuple[float, IntervalSet]] = []  # expected returns of failed processors

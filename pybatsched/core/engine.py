@@ -19,12 +19,14 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.actions import Actions
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Reason
-from pybatsched.core.fields import FieldCheck
+from pybatsched.core.field_check import FieldCheck
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
+from pybatsched.core.model_refs import model_of
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.services.failures import REQUEUING, Failures, repair_s_of, rule_of
+from pybatsched.core.services.feedback import FEEDBACK_JOBS, Feedback, feedback_of
 from pybatsched.core.services.host_reservations import HostReservations, specs_of, windows_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
@@ -189,6 +191,7 @@ class Engine:
         self._predictions: Predictions | None = None
         self._failures: Failures | None = None
         self._reservations: HostReservations | None = None
+        self._feedback: Feedback | None = None
         self._correction_at = -math.inf  # the last call that was requested for a correction
         self._field_check: FieldCheck
         self._validator: Validator
@@ -234,6 +237,8 @@ class Engine:
                 self._event = event
                 self._apply[type(event)](event)
             self._event = None
+            if self._feedback is not None:
+                self._submit_following(self._feedback)
             return Reply(self.now, ()) if self.ended else self._reply(events)
         except NOT_THE_PLUGINS as error:
             if isinstance(error, RemoteProtocolError) and self._event is not None and not self._hook:
@@ -275,7 +280,7 @@ class Engine:
         if self._n_idle_calls:
             self._check_idle_calls()
         if self._validator.dynamic_jobs:
-            self._finish_registration()
+            self._manage_registration()
         reply_now = self.now
         if not self._is_instant:
             reply_now = self._busy_until()
@@ -374,7 +379,7 @@ class Engine:
         self.cluster.jobs = MappingProxyType(self.jobs.alive)
         self.policy = self._make_policy(event)
         self._caller = PolicyCaller(self.policy, self.policy_name)
-        self._field_check = FieldCheck(self.policy.JobFields, self.policy_name)
+        self._field_check = FieldCheck(model_of(type(self.policy), "JobFields"), self.policy_name)
         _check_needs(self.policy, self.policy_name, event)
         self._validator = Validator(self.jobs, self.cluster)
         may_reopen = not self.policy.manages_registration
@@ -383,12 +388,24 @@ class Engine:
         self._services = self._actions.services
         self._holds = self._actions.holds
         self._static_jobs_done = event.workloads is not None and not event.workloads
+        self._feedback = self._actions.feedback = feedback_of(event.extra)
+        if self._feedback is not None and not self._validator.dynamic_jobs:
+            raise InputError("feedback: expected a Batsim that is started with --enable-dynamic-jobs")
+        self._check_feedback(self.policy, self.policy_name)
         self._predictions = _predictions_of(self.policy)
         self._begin_predictions(self._predictions)
         self._failures = self._failures_of_policy()
         self.began = True
         self._begin_policy()
         self._begin_reservations()
+
+    def _check_feedback(self, policy: Policy, name: str) -> None:
+        """Raise InputError if jobs that follow others are left, and the policy manages the registration."""
+        if policy.manages_registration and self._feedback is not None and self._feedback.n_left:
+            raise InputError(
+                f"feedback: policy {name} manages the registration of jobs (manages_registration); expected a policy "
+                "that leaves it to the engine, which registers the jobs that follow others"
+            )
 
     def _failures_of_policy(self) -> Failures | None:
         rule, repair_s = rule_of(self.policy.options), repair_s_of(self.policy.options)
@@ -436,7 +453,7 @@ class Engine:
         job_id, jobs = event.job_id, self.jobs
         if jobs.registered.has(job_id):
             return  # the acknowledgement of a registration
-        if job_id in jobs.by_wire_id or job_id in jobs.alive or jobs.finished.has(job_id):
+        if self._is_used(job_id):
             raise RemoteProtocolError(f"job {job_id} was submitted before; expected a new id", field="job_id")
         if event.job is None:
             raise RemoteProtocolError(f"job {job_id} has no description; expected an object", field="job")
@@ -447,6 +464,11 @@ class Engine:
         if self._failures is not None:
             self._failures.check(job)
         self._submit(job)
+
+    def _is_used(self, job_id: str) -> bool:
+        """Return whether a job with this id was submitted or registered."""
+        jobs = self.jobs
+        return job_id in jobs.by_wire_id or job_id in jobs.alive or jobs.finished.has(job_id)
 
     def _submit(self, job: Job) -> None:
         """Notify the policy of a waiting job, or reject the job if it is larger than the platform."""
@@ -462,6 +484,25 @@ class Engine:
             self._hook = "on_job_submitted"
             self.policy.on_job_submitted(job, self.now)
             self._hook = ""
+
+    def _submit_following(self, feedback: Feedback) -> None:
+        """Submit the jobs whose think time after the end of others is over."""
+        n_before = feedback.n_left
+        while (due := feedback.next_due(self.now)) is not None:
+            at, following = due
+            if self._is_used(following.id):
+                raise RemoteProtocolError(
+                    f"job {following.id} was submitted before; expected a new id", field=FEEDBACK_JOBS
+                )
+            problem = self._field_check.error_text(following.id, following.job)
+            if problem is not None:
+                raise InputError(problem)
+            job = self._actions.register_following(following, at)
+            if self._failures is not None:
+                self._failures.check(job)
+            self._submit(job)
+        if n_before and not feedback.n_left and self._static_jobs_done:
+            self._caller.call("on_notify", e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self.now), self.now)
 
     def _running(self) -> list[Job]:
         """Return the running jobs. O(1) with one partition and no held job, else O(running)."""
@@ -564,13 +605,15 @@ class Engine:
             self._drain(event)
         elif event.kind == e.NO_MORE_STATIC_JOBS:
             self._static_jobs_done = True
+            if self._feedback is not None and self._feedback.n_left:
+                return  # jobs that follow others are still to come
         elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
             self._machines_settled = not self.cluster.asleep
             self._settle_machines()
         self._caller.call("on_notify", event, self.now)
 
     def _drain(self, event: e.Notify) -> None:
-        """Start no more jobs on processors, or start jobs there again. Running jobs go on."""
+        """Start no more jobs on processors, or start jobs there again. Running jobs continue."""
         text = event.extra.get("resources")
         try:
             procs = event.procs if event.procs is not None else IntervalSet.parse(str(text or ""))
@@ -620,7 +663,7 @@ class Engine:
     ) -> Reply:
         """Continue the run with another policy, and return its decisions at this time. O(unfinished jobs).
 
-        Running jobs go on; see `Policy.take_over`. Held jobs are released. All waiting jobs are submitted to the new
+        Running jobs continue; see `Policy.take_over`. Held jobs are released. All waiting jobs are submitted to the new
         policy in order of submission, with the size and times that Batsim knows. Calls that the old policy requested
         still arrive. `begins` is the first event of the run.
 
@@ -638,7 +681,8 @@ class Engine:
             )
         policy = make_policy(begins)
         _check_needs(policy, policy_name, begins)
-        field_check = FieldCheck(policy.JobFields, policy_name)
+        self._check_feedback(policy, policy_name)
+        field_check = FieldCheck(model_of(type(policy), "JobFields"), policy_name)
         for job in self.jobs.alive.values():
             problem = field_check.error_text(job.id, job.fields)
             if problem is not None:
@@ -708,7 +752,7 @@ class Engine:
             if job.state is JobState.WAITING:
                 forget_plans(job)
                 self._submit(job)
-        if self._static_jobs_done:
+        if self._static_jobs_done and not (self._feedback is not None and self._feedback.n_left):
             self._caller.call("on_notify", e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self.now), self.now)
         if self._machines_settled and not self.cluster.inherited:
             self._caller.call("on_notify", e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=self.now), self.now)
@@ -743,8 +787,8 @@ class Engine:
         self._hook = ""
 
     def _count_call(self, events: Sequence[e.Event]) -> None:
-        """Count a message whose first event is a call; any other event resets the count."""
-        if any(type(event) is not e.RequestedCall for event in events):
+        """Count a message whose first event is a call; another event or a decision of the engine resets the count."""
+        if self._actions.out or any(type(event) is not e.RequestedCall for event in events):
             self._n_idle_calls = 0
             return
         if not self._n_idle_calls:
@@ -769,13 +813,23 @@ class Engine:
             return
         raise Violation("endless calls", f"{text}, and nothing else happened")
 
-    def _finish_registration(self) -> None:
-        """Send `registration_finished` when no job can be registered any more; Batsim waits for it."""
-        actions = self._actions
+    def _manage_registration(self) -> None:
+        """Request a call for the next job that follows others. After the last one, finish the registration.
+
+        `registration_finished` is sent when no job can be registered any more; Batsim waits for it.
+        """
+        actions, feedback = self._actions, self._feedback
+        over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending
+        if feedback is not None and feedback.n_left:
+            if over:
+                feedback.check_not_stuck()
+            call = feedback.next_call(self.now)
+            if call is not None:
+                actions.carry_out(d.CallMeLater(call[0], reason=("{} is submitted then", call[1])))
+            return
         if actions.registration_finished or self.policy.manages_registration:
             return
         never = BatsimFeature.DYNAMIC_JOBS not in _needs_of(self.policy)
-        over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending
         if never or over:
             why = "this policy registers no jobs" if never else "all jobs are in and over"
             actions.carry_out(d.Notify(d.REGISTRATION_FINISHED, reason=why))

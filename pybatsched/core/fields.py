@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet
-from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -71,6 +70,11 @@ class Fault(NamedTuple):
     found: Any = NOTHING
 
     @property
+    def is_missing(self) -> bool:
+        """Whether the field is required, and the job does not have it."""
+        return self.found is NOTHING
+
+    @property
     def what(self) -> str:
         """The field and the rule, without the value found."""
         return f"field {self.field}: {self.wrong}" if self.field else self.wrong
@@ -79,39 +83,25 @@ class Fault(NamedTuple):
         """Return the error message for a job of a message."""
         if not self.field:
             return f"job {job_id}: {self.wrong}"
-        found = "nothing" if self.found is NOTHING else "null" if self.found is None else repr(self.found)[:60]
+        found = "nothing" if self.is_missing else "null" if self.found is None else repr(self.found)[:60]
         return f"job {job_id}, {self.what}, found {found}"
 
 
-class FieldCheck:
-    """Checks the jobs of one run against a model, in order of submission. `owner` is the policy with this model.
+class ModelCheck:
+    """Checks the fields of jobs against a model with pydantic. `FieldCheck` calls it for jobs that have such fields."""
 
-    `context` is what is known before the run starts: `clusters`, the names of the machine's clusters.
-
-    O(1) for jobs without the model's fields. The estimate, which most jobs have, is checked without pydantic first:
-    this is thirty times as fast.
-    """
-
-    _of_all: ClassVar = frozenset(JobFields.model_fields)
-
-    def __init__(
-        self, model: type[FieldModel], owner: str = "", context: Mapping[str, Any] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, model: type[FieldModel], owner: str, context: Mapping[str, Any]) -> None:
         self._model = model
         self._validate = model.__pydantic_validator__.validate_python  # `model_validate` takes three times as long
         self._owner = owner
-        infos = _by_member(model)
-        plans = issubclass(model, JobFields)
-        self._infos = infos
-        self._own = frozenset(infos) - (self._of_all if plans else frozenset())
-        self._plans = plans
-        self._always = any(info.is_required() for info in infos.values())
+        self._infos = _by_member(model)
         self._context: dict[str, Any] = dict(context)
+        self.names = frozenset(self._infos)
+        self.plans = issubclass(model, JobFields)
+        self.has_required = any(info.is_required() for info in self._infos.values())
 
     def faults(self, fields: Mapping[str, Any]) -> Iterator[Fault]:
         """Return all errors in a job's fields. Raises PolicyError for an exception of a validator."""
-        if self._has_none(fields):
-            return
         nulls = [name for name in self._infos if name in fields and fields[name] is None]
         for name in nulls:
             yield Fault(name, f"expected {self._infos[name].description or 'a value'}", None)
@@ -128,27 +118,6 @@ class FieldCheck:
             text = f"{self._model.__name__} raised {describe_error(error)}"
             raise PolicyError(text, policy=self._owner, rule="no exception") from error
 
-    def concerns(self, names: AbstractSet[str]) -> bool:
-        """Return whether a job with some of these fields, and no others, can have an error. O(names)."""
-        return self._always or not names.isdisjoint(self._own) or (self._plans and "estimate" in names)
-
-    def _has_none(self, fields: Mapping[str, Any]) -> bool:
-        """Return whether a job has no field to check, as most jobs. O(fields of the model)."""
-        if self._always or not fields.keys().isdisjoint(self._own):
-            return False
-        if not self._plans:
-            return True
-        value = fields.get("estimate", 1)
-        if type(value) is float:
-            return 0 < value < math.inf
-        return type(value) is int and 0 < value < 1 << 63
-
-    def error_text(self, job_id: str, fields: Mapping[str, Any]) -> str | None:
-        """Return the first error in the fields of a job of a message; None if there is none."""
-        if self._has_none(fields):
-            return None
-        return next((fault.text_for(job_id) for fault in self.faults(fields)), None)
-
 
 def field_descriptions(model: type[FieldModel]) -> dict[str, str]:
     """Return the description of each field of a model."""
@@ -163,36 +132,6 @@ def _by_member(model: type[BaseModel]) -> dict[str, FieldInfo]:
 def _member(name: str, info: FieldInfo) -> str:
     alias = info.validation_alias or info.alias
     return alias if isinstance(alias, str) else name
-
-
-def _fault(model: type[BaseModel], problem: Mapping[str, Any]) -> Fault:
-    """Convert an error of pydantic."""
-    raised = problem.get("ctx", {}).get("error")
-    if isinstance(raised, FieldError):
-        return raised.fault
-    place: list[str] = []
-    description = None
-    inner: type[BaseModel] | None = model
-    for part in problem["loc"]:
-        info = None if inner is None else _by_member(inner).get(str(part))
-        if info is None:
-            break  # inside a value without field names, or one of several types
-        place.append(str(part))
-        description, inner = info.description, _model_in(info.annotation)
-    text = message(problem)
-    if not place:
-        return Fault("", text)
-    is_own = problem["type"] == "value_error"  # the message of the author's validator
-    wrong = text if is_own or description is None else f"expected {description}"
-    return Fault(".".join(place), wrong, NOTHING if problem["type"] == "missing" else problem["input"])
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the model among the types of a field; None if there is none."""
-    for kind in (annotation, *get_args(annotation)):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            return kind
-    return None
 
 
 _MOST: Final = 1e300
@@ -232,3 +171,33 @@ def memory_class(need_gb: float, classes: Sequence[float]) -> float | None:
     """
     i = bisect_left(classes, need_gb)
     return classes[i] if i < len(classes) else None
+
+
+def _fault(model: type[BaseModel], problem: Mapping[str, Any]) -> Fault:
+    """Convert an error of pydantic."""
+    raised = problem.get("ctx", {}).get("error")
+    if isinstance(raised, FieldError):
+        return raised.fault
+    place: list[str] = []
+    description = None
+    inner: type[BaseModel] | None = model
+    for part in problem["loc"]:
+        info = None if inner is None else _by_member(inner).get(str(part))
+        if info is None:
+            break  # inside a value without field names, or one of several types
+        place.append(str(part))
+        description, inner = info.description, _model_in(info.annotation)
+    text = message(problem)
+    if not place:
+        return Fault("", text)
+    is_own = problem["type"] == "value_error"  # the message of the author's validator
+    wrong = text if is_own or description is None else f"expected {description}"
+    return Fault(".".join(place), wrong, NOTHING if problem["type"] == "missing" else problem["input"])
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the model among the types of a field; None if there is none."""
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+    return None

@@ -7,6 +7,7 @@ numbers and plans need no tolerances.
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Final
 
 #: The resolution of Batsim's times, in seconds.
@@ -38,6 +39,22 @@ else:
 def instant(start_at: float, span_s: float) -> float:
     """Return the time a span after a start, on the tick; infinity for an infinite span."""
     return on_tick(start_at + span_s) if span_s != math.inf else math.inf
+
+
+#: What `span_of` reads, for errors.
+A_SPAN: Final = "seconds, or a number with m, h, d or w as in 12h"
+_UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def span_of(text: str) -> float | None:
+    """Read a span of time such as 86400, 90m, 12h, 3d or 2w in seconds; None if it is none.
+
+    >>> span_of("90m"), span_of("1.5h"), span_of("-1"), span_of("1e999")
+    (5400.0, 5400.0, None, None)
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)([smhdw]?)", text.strip())
+    seconds = float(match[1]) * _UNITS_S[match[2]] if match else math.inf
+    return seconds if math.isfinite(seconds) else None
 
 
 def seconds_text(at: float) -> str:

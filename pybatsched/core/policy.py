@@ -10,17 +10,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
-
-from pybatsched.core.fields import JobFields
-from pybatsched.core.services.reservation_specs import ReservationSpec
+from pybatsched.core.model_refs import COMMON, model_at
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.decisions import Decision, Reason
     from pybatsched.core.events import Answer, Event, FromJobMsg, Notify, Query
+    from pybatsched.core.fields import JobFields
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
     from pybatsched.core.services.predictions import Predictions
@@ -49,54 +49,6 @@ class BatsimFeature(enum.Enum):
         return self.value[1]
 
 
-class Options(BaseModel):
-    """Base of a policy's options, a pydantic model. Unknown options are errors.
-
-    Every policy has the options of this model.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    predict: str | None = Field(
-        default=None,
-        description="predictor of run times, which replace the requested times in all plans: last2, mean2, user_mean, "
-        "exact, requested, double, linear, boosted or path/to/file.py:Class (default: no predictions)",
-    )
-    correct: Literal["requested", "doubling", "incremental"] | None = Field(
-        default=None,
-        description="new estimate of a running job that has outlived its last one: the requested time, twice the last "
-        "estimate, or the first estimate plus 1 min, 5 min and so on (default with predict: requested)",
-    )
-    on_failure: Literal["requeue_first", "requeue_last", "resubmit", "kill"] | None = Field(
-        default=None,
-        description="jobs on a machine that becomes unavailable are killed, and requeued in front of the queue or "
-        "behind all others, submitted again, or not requeued (default: they run on, as in Batsim)",
-    )
-
-    expected_repair_s: float | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds after which an unavailable machine is expected back: plans use it from then on (default: "
-        "unknown; with simulate --mtbf and a fixed --repair, its time)",
-    )
-    host_reservations: tuple[ReservationSpec, ...] | None = Field(
-        default=None,
-        description="reservations of hosts for time windows: a list of tables with name, start, duration, hosts and "
-        "so on, as in simulate --reservations (default: none)",
-    )
-
-    @model_serializer(mode="wrap")
-    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Return the options for summaries and journals, without those of every policy that are not set."""
-        found: dict[str, Any] = handler(self)
-        return {name: value for name, value in found.items() if name not in _COMMON or value is not None}
-
-
-#: The options of every policy.
-_COMMON: Final = frozenset(Options.model_fields)
-
-
 @dataclass(frozen=True, slots=True)
 class TrustedFiles:
     """The Python files (``file.py:Class``) that a policy may run: those named in the user's own options.
@@ -118,9 +70,9 @@ class Policy:
     to the features that Batsim must have enabled.
     """
 
-    Options: ClassVar[type[BaseModel]] = Options
+    Options: ClassVar[type[BaseModel]] = model_at("pybatsched.core.options:Options", **COMMON)
     #: The fields it reads from `job.fields`. Workloads are checked before a run, jobs from messages on submission.
-    JobFields: ClassVar[type[JobFields]] = JobFields
+    JobFields: ClassVar[type[JobFields]] = model_at("pybatsched.core.fields:JobFields", estimate=None)
     #: Options that name other policies whose local schedulers it uses. Their job fields are checked as well.
     borrows: ClassVar[tuple[str, ...]] = ()
     #: Options that name Python code to run, as ``module:object``. They are accepted only from the user's own options.
@@ -129,6 +81,9 @@ class Policy:
     #: the option `assume_walltime` is set.
     reserves: ClassVar[bool] = False
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset()
+    #: Options and values with which the policy registers profiles that communicate. The embedded simulator then has
+    #: SimGrid's clock.
+    communicates_if: ClassVar[Mapping[str, str]] = {}
     #: Set it if the policy parses the text of Batsim's --sched-cfg itself.
     reads_sched_config: ClassVar[bool] = False
     #: Set it if the policy handles jobs larger than the platform; else the engine rejects them.

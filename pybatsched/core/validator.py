@@ -7,7 +7,7 @@ broken rule. It changes nothing. The rules are those of Batsim 4.2, as far as a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -74,7 +74,7 @@ class Validator:
         return decision
 
     def _check_fields(self, decision: d.Decision) -> None:
-        for name, types in _FIELD_TYPES[type(decision)]:
+        for name, types in _field_types(type(decision)):
             value = getattr(decision, name)
             if not isinstance(value, types):
                 hint = " (use IntervalSet.from_procset)" if type(value).__name__ == "ProcSet" else ""
@@ -242,7 +242,7 @@ class Validator:
         if not 1 <= decision.n <= self.cluster.n_procs:
             text = f"n: expected 1 to {self.cluster.n_procs} processors, the size of the platform; found {decision.n}"
             raise Violation("right number", text, job=job)
-        # An integer may be larger than any float, which compiled code would not accept.
+        # An integer may be larger than any float.
         scale: Any = getattr(decision, "scale")  # noqa: B009
         if not 0 < scale < 1e300:
             text = f"scale: expected a factor for times, more than 0, found {scale!r:.60}"
@@ -393,14 +393,12 @@ def _classes_of(field_type: Any) -> tuple[type, ...]:
     return tuple(cls for part in parts for cls in _CLASSES.get(part, ()))
 
 
-_FIELD_TYPES: Final[dict[type[d.Decision], tuple[tuple[str, tuple[type, ...]], ...]]] = {
-    cls: tuple(
-        (name, classes)
-        for name, kind in {"timestamp": float | None, **d.field_types(cls)}.items()
-        if (classes := _classes_of(kind))
-    )
-    for cls in d.DECISIONS
-}
+def _field_types(cls: type[d.Decision]) -> Iterator[tuple[str, tuple[type, ...]]]:
+    """Return the fields of a decision with the classes that they may have. Slow: it evaluates annotations."""
+    for name, kind in {"timestamp": float | None, **d.field_types(cls)}.items():
+        classes = _classes_of(kind)
+        if classes:
+            yield name, classes
 
 
 def _expected(types: tuple[type, ...]) -> str:

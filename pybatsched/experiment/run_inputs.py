@@ -8,23 +8,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.core.fields import JobFields
+from pybatsched.core.field_check import FieldsLike
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics import summary
-from pybatsched.metrics.job_fields import check_fields
+from pybatsched.metrics.workload_fields import check_fields
 from pybatsched.platform.groups import groups, host_size
 from pybatsched.platform.model import Platform
-from pybatsched.platform.network.routes import missing_routes
 from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.failures import FailureModel, checkpointed
-from pybatsched.simulator.options import AUTO, BATSIM, SIMGRID, Scenario, SimulationOptions
-from pybatsched.simulator.work.profiles import resolve
+from pybatsched.simulator.options import AUTO, BATSIM, EXACT, SIMGRID, Scenario, SimulationOptions
+from pybatsched.simulator.work.profiles import DELAY, resolve
 from pybatsched.workload import jobs as job_checks
 from pybatsched.workload.formats.files import digest_of
-from pybatsched.workload.inject.checkpoints import Checkpointing
+from pybatsched.workload.inject.checkpoints import Checkpointing, progress_remark
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
 from pybatsched.workload.report import Report
@@ -148,7 +147,7 @@ def planning_warnings(reserving: Reserving | None, loaded: Iterable[Workload]) -
 
 
 def check_workloads(
-    workloads: Mapping[str, Workload], models: Mapping[str, type[JobFields]], platform: Platform | None
+    workloads: Mapping[str, Workload], models: Mapping[str, FieldsLike], platform: Platform | None
 ) -> None:
     """Raise InputError for repeated ids of jobs, and for fields that metrics or the policy cannot read. O(jobs).
 
@@ -160,17 +159,24 @@ def check_workloads(
     job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
 
 
-def network_warning(platform: Platform, loaded: Iterable[Workload]) -> str:
-    """Return a warning if jobs communicate and hosts lack routes; empty if not. O(profiles + hosts + routes)."""
+def network_warning(platform: Platform) -> str:
+    """Return a warning if jobs that communicate find hosts without routes; empty if not. O(hosts + routes)."""
     if platform.network is None:
         return ""
+    from pybatsched.platform.network.routes import missing_routes  # noqa: PLC0415  most platforms have no network
+
     missing = missing_routes(platform.network, {host.name for host in platform.hosts})
-    if not missing:
-        return ""
-    for workload in loaded:
-        if any(work.communicates for work in resolve("", workload.profiles, workload.profiles).known()):
-            return f"{platform.source}: {missing}"
-    return ""
+    return f"{platform.source}: {missing}" if missing else ""
+
+
+def _communicates(loaded: Iterable[Workload]) -> bool:
+    """Return whether a profile moves data over the network. O(profiles)."""
+    return any(
+        work.communicates
+        for workload in loaded
+        if any(profile["type"] != DELAY for profile in workload.profiles.values())
+        for work in resolve("", workload.profiles, workload.profiles).known()
+    )
 
 
 def warnings_of(
@@ -180,17 +186,28 @@ def warnings_of(
     plan: registry.PolicyPlan | None,
 ) -> list[str]:
     """Return what a user should know about the inputs of the embedded simulator before the run. O(jobs + hosts)."""
-    refused = [f"{text} (Batsim rejects this; the embedded simulator ignores it)" for text in platform.refused]
+    communicates = options.clock != EXACT and _communicates(loaded)
+    has_network = communicates or options.clock in {SIMGRID, BATSIM}
+    unless = " until a job or a message needs it" if has_network else ""
+    refused = [f"{text} (Batsim rejects this; the embedded simulator ignores it{unless})" for text in platform.refused]
     found = [
         *(energy_warnings(loaded) if options.energy else []),
         *planning_warnings(None if plan is None else runs.reserving(plan, options), loaded),
         *platform.remarks,
         *refused[:_N_REFUSED_SHOWN],
-        "" if options.clock in {SIMGRID, BATSIM} else platform.network_note,
-        network_warning(platform, loaded),
+        "" if has_network else platform.network_note,
+        network_warning(platform) if communicates else "",
         *size_warnings(platform, loaded),
     ]
     return [text for text in found if text]
+
+
+def checkpoint_warnings(scenario: Scenario, failures: FailureModel | None) -> list[str]:
+    """Return warnings about jobs that would hardly ever complete a checkpoint. O(jobs)."""
+    if failures is None:
+        return []
+    mtbf_s = failures.node_mtbf_s(scenario.platform)
+    return [text for workload in scenario.workloads.values() if (text := progress_remark(workload, mtbf_s))]
 
 
 def scenario_of(

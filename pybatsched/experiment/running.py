@@ -18,7 +18,7 @@ from pybatsched.experiment.log import Log, Time, in_seconds
 from pybatsched.experiment.policies import PolicyChoice
 from pybatsched.machines import names
 from pybatsched.metrics import DEFAULT_TAU_S, summary
-from pybatsched.metrics.job_fields import not_evaluated
+from pybatsched.metrics.workload_fields import not_evaluated
 from pybatsched.platform import model
 from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
@@ -67,7 +67,7 @@ class Machine:
         if self.units not in {None, *UNITS}:
             raise InputError(f"units: expected one of {', '.join(UNITS)}, found {self.units!r:.40}")
         if self.units not in {None, "core"} and self.platform is None:
-            raise InputError(f"units {self.units}: expected with a platform")
+            raise InputError(f"units {self.units}: works only with a platform")
         if self.clock not in CLOCKS:
             raise InputError(f"clock: expected one of {', '.join(CLOCKS)}, found {self.clock!r:.40}")
         if self.energy and self.platform is None:
@@ -147,7 +147,8 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
         failures=machine.failures,
         checkpointing=machine.checkpointing,
     )
-    return scenario, run_inputs.warnings_of(platform, workloads.values(), options, plan)
+    warnings = run_inputs.warnings_of(platform, workloads.values(), options, plan)
+    return scenario, [*warnings, *run_inputs.checkpoint_warnings(scenario, machine.failures)]
 
 
 def run_task(

@@ -116,8 +116,8 @@ def simulate(
     are done once.
 
     With `failures`, machines fail at random times: ``failures={"mtbf": "30d", "repair": "4h"}``. Jobs on them are
-    killed and requeued (option `on_failure` of the policy). With `checkpoint` ("daly", a time, or settings), they go on
-    from their last checkpoint.
+    killed and requeued (option `on_failure` of the policy). With `checkpoint` ("daly", a time, or settings), they
+    continue from their last checkpoint.
 
     With `workers`, runs are distributed over processes of this machine; with `client`, over a Dask cluster. Ctrl-C
     returns the runs that are finished. Raises InputError for wrong inputs and PolicyError if a policy fails.
@@ -132,7 +132,9 @@ def simulate(
     chosen: Sequence[PolicyLike] = policy if isinstance(policy, list | tuple) else [policy]  # type: ignore[list-item]
     if isinstance(policy, list | tuple) and options:
         names = ", ".join(options)
-        raise InputError(f"{names}: expected with one policy; for several, use policy('easy', {next(iter(options))}=…)")
+        raise InputError(
+            f"{names}: works only with one policy; for several, use policy('easy', {next(iter(options))}=…)"
+        )
     choices = [choose(one, **options) for one in chosen]
     check_count("workers", workers)
     if client is not None and not hasattr(client, "submit"):
@@ -181,7 +183,7 @@ def _per_seed(
         yield make, None
         return
     if seeds is None:
-        raise InputError("seeds: expected with a workload that is a function of the seed")
+        raise InputError("seeds: needed by a workload that is a function of the seed")
     for seed in seeds:
         yield (make if isinstance(make, Log) else as_log(make(seed))), seed
 

@@ -33,8 +33,8 @@ from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Task, machine_of, scenario_of, warn_all
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
-from pybatsched.metrics.job_fields import evaluated_ids
 from pybatsched.metrics.summary import Result
+from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.simulator import simulation
 from pybatsched.simulator.jobs import SimJob
@@ -472,7 +472,7 @@ class Simulation:
     def replace_policy(self, policy: PolicyLike | PolicyPlan, **options: Any) -> None:
         """Continue with another policy from here ("what if").
 
-        Running jobs go on. Waiting jobs are in the queue of the new policy, in order of submission; held jobs and
+        Running jobs continue. Waiting jobs are in the queue of the new policy, in order of submission; held jobs and
         suspended jobs are among them. A job that continues after a kill keeps the work that is done. The new policy
         decides at once, at the time of the last message.
 

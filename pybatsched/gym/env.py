@@ -23,8 +23,8 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies.choices import Mask
 from pybatsched.policies.loading import names_file
 from pybatsched.policies.observations import Observation, observe, shapes
-from pybatsched.policies.options import ChoiceOptions
 from pybatsched.policies.predictions import add_predictor, predictor_of
+from pybatsched.policies.queue_options import ChoiceOptions
 from pybatsched.simulator.options import Scenario
 from pybatsched.workload import Workload
 from pybatsched.workload.sequences import SequenceStarts

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
-from pybatsched.metrics.job_fields import check_fields
+from pybatsched.metrics.workload_fields import check_fields
 from pybatsched.platform.model import Platform, uniform
 from pybatsched.workload import Workload, load
 from pybatsched.workload.sequences import SequenceStarts

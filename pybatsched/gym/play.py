@@ -18,11 +18,11 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import TrustedFiles
 from pybatsched.gym.rewards import Since
 from pybatsched.metrics import Outcome, Tally
-from pybatsched.metrics.job_fields import evaluated_ids
+from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.choices import ChoiceScheduler
 from pybatsched.policies.local_scheduler import LocalPolicy
-from pybatsched.policies.options import ChoiceOptions
 from pybatsched.policies.predictions import predictions_of
+from pybatsched.policies.queue_options import ChoiceOptions
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs

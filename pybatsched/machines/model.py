@@ -92,7 +92,7 @@ class Machine:
 
     @property
     def n_cores(self) -> int:
-        """All cores."""
+        """The number of cores of all nodes."""
         return sum(part.n_nodes * part.cores_per_node for part in self.classes)
 
     @property

@@ -74,7 +74,13 @@ OF_RUNS: Final = _by_name(
         Figure("n_walltime_reached", "", "n walltime reached", "jobs that were ended at their walltime", "lower"),
         Figure("n_killed", "", "n killed", "jobs that were killed", "lower"),
         Figure("n_rejected", "", "n rejected", "jobs that were rejected", "lower"),
-        Figure("n_late", "", "n late", "jobs of a kind that missed their deadline, as in `deadline_n_late`", "lower"),
+        Figure(
+            "n_late",
+            "",
+            "n late",
+            "jobs of a kind that missed their deadline, promised or not, as in `deadline_n_late`",
+            "lower",
+        ),
         Figure("n_unfinished", "", "n unfinished", "jobs that were left when the run ended", "lower"),
         Figure("utilisation", "", "utilisation", "share of all processors' time that jobs held, see below", "higher"),
         Figure("makespan_s", "s", "makespan (s)", "last end, counted from 0", "lower"),
@@ -107,7 +113,11 @@ AGAINST: Final = _by_name(
         ),
     )
 )
-_TITLES: Final = {one.name: one.title for table in (MEASURES, STRETCHES, OF_RUNS, AGAINST) for one in table.values()}
+_TITLES: Final = {
+    one.name: one.title for table in (MEASURES, STRETCHES, OF_RUNS, AGAINST) for one in table.values()
+} | {
+    "lost_s": "run time lost by kills (s)"  # a fact of jobs on machines that fail
+}
 _BETTER: Final = {one.name: one.better for table in (MEASURES, STRETCHES, OF_RUNS, AGAINST) for one in table.values()}
 #: Statistics of a measure that are better in the same direction as the measure.
 _RANKED: Final = tuple(name for name in STATISTICS if name.startswith(("mean", "max", "p")))

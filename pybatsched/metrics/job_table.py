@@ -19,10 +19,10 @@ from pybatsched.core.jobs import deadline_of
 from pybatsched.errors import InputError
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
-from pybatsched.metrics.job_fields import as_choices, kind_of, matches, user_name
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, facts_of, joined
 from pybatsched.metrics.series import Steps
 from pybatsched.metrics.truncated import Truncation
+from pybatsched.metrics.workload_fields import as_choices, kind_of, matches, user_name
 from pybatsched.workload.statistics import shares
 from pybatsched.workload.statistics.shares import Share
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pybatsched.core.events import REJECTED
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError, quantity
-from pybatsched.metrics import energy, job_fields as fields, jobs_csv, truncated
+from pybatsched.metrics import energy, jobs_csv, truncated, workload_fields as fields
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.series import Steps

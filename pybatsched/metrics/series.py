@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -63,18 +62,3 @@ class Steps:
     def _stops(self) -> tuple[float, ...]:
         """Return the instants up to which the values hold."""
         return (*self.times[1:], math.inf) if self.times else ()
-
-
-def steps_of(changes: Iterable[tuple[float, float]]) -> Steps:
-    """Create steps from changes (time, amount) in any order. Changes at one instant are added up. O(n log n)."""
-    sums: defaultdict[float, float] = defaultdict(float)
-    for time, change in changes:
-        sums[time] += change
-    times, values = [], []
-    value = 0.0
-    for time in sorted(sums):
-        if change := sums[time]:
-            value += change
-            times.append(time)
-            values.append(value)
-    return Steps(tuple(times), tuple(values))

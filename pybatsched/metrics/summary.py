@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import platform as python_platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
@@ -37,8 +38,7 @@ STATE_WORDS: Final = {
 STATE_COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in STATE_WORDS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
+class Stuck(msgspec.Struct, frozen=True):
     """A job that is unfinished at the end of the simulation, and why it did not start.
 
     `started_at` is None if the job waits; if it runs, `n_procs` are the processors it holds.
@@ -51,8 +51,7 @@ class Stuck:
     started_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """The result of a run. `stuck` is empty if it finished; `energy` is None if it was not simulated.
 
     `stopped` is the reason if the run was ended from outside. `cut_at` is the time at which the simulation was
@@ -69,18 +68,17 @@ class Result:
     rejections: tuple[tuple[int, str], ...] = ()
     remarks: tuple[str, ...] = ()
     broken_promises: tuple[str, ...] = ()
-    policy_figures: Mapping[str, float] = field(default_factory=dict)
+    policy_figures: Mapping[str, float] = {}
     stopped: str = ""
     cut_at: float | None = None
     n_to_come: int = 0
     energy: Energy | None = None
     n_too_large: int = 0
-    predictions_by_user: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    predictions_by_user: Mapping[str, Mapping[str, float]] = {}
     reservations: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """The setting of a run: its inputs by kind with their digests, the machine's size, Batsim's options, the policy.
 
     `policy` is the policy's name, origin and options, None for an external scheduler. `clusters` are the processors of
@@ -92,7 +90,7 @@ class Setting:
     n_jobs: int
     batsim_options: Mapping[str, Any]
     policy: Mapping[str, Any] | None
-    clusters: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, str] = {}
 
 
 def clusters_text(groups: Mapping[str, IntervalSet]) -> dict[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Wattage:
+class Wattage(msgspec.Struct, frozen=True):
     """The power of a host in one pstate, in watts: idle, with a load close to 0, and with all cores busy."""
 
     idle: float
@@ -16,8 +16,7 @@ class Wattage:
     full: float
 
 
-@dataclass(frozen=True, slots=True)
-class SleepPstate:
+class SleepPstate(msgspec.Struct, frozen=True):
     """A sleep pstate, with the virtual pstates of switching off and on.
 
     Each switch takes 1/v seconds, where v is the speed of its virtual pstate.

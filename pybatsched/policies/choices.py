@@ -27,14 +27,13 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pybatsched.compiling import mypyc_attr
 from pybatsched.core.cluster import Partition
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.policies.local_scheduler import Entry, LocalScheduler
-from pybatsched.policies.options import ChoiceOptions
+from pybatsched.policies.queue_options import ChoiceOptions
 
 #: Which choices are possible now: one boolean for each choice.
 Mask: TypeAlias = NDArray[np.bool_]
@@ -80,7 +79,6 @@ def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
     return spans_s
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ChoiceScheduler(LocalScheduler):
     """A queue from which an agent chooses.
 

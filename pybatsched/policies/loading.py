@@ -32,14 +32,19 @@ def split(name: str) -> tuple[Path, str]:
     return Path(path if path.endswith(".py") else path + ".py"), inner
 
 
-def module_of(path: Path, module_name: str, who: str) -> ModuleType:
-    """Run a file as a module of this name. Raises InputError with the prefix `who` for every failure."""
+def check_is_file(path: Path, who: str) -> None:
+    """Raise InputError with the prefix `who` if there is no such file."""
     try:
         is_there = path.is_file()
     except OSError as error:
         raise InputError(f"{who}: {path}: cannot be read: {error.strerror}") from None
     if not is_there:
         raise InputError(f"{who}: file {path} not found")
+
+
+def module_of(path: Path, module_name: str, who: str) -> ModuleType:
+    """Run a file as a module of this name. Raises InputError with the prefix `who` for every failure."""
+    check_is_file(path, who)
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{who}: {path} cannot be read as Python")

@@ -13,25 +13,28 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
-from pybatsched.compiling import mypyc_attr
 from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
+from pybatsched.core.model_refs import COMMON, DefaultOptions, model_at
 from pybatsched.core.policy import Policy
 from pybatsched.core.services.failures import FIRST, rule_of
 from pybatsched.errors import InputError
 from pybatsched.policies.availability import AvailabilityProfile
-from pybatsched.policies.options import QueueFields, QueueOptions
 from pybatsched.policies.orders import parse_order
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.events import Notify, Query
     from pybatsched.core.intervals import IntervalSet
+    from pybatsched.policies.queue_options import QueueOptions
 
 
 #: The rank of jobs that are put in front of the queue, in any order.
 FRONT: Final = -math.inf
+
+#: The defaults of the own fields of `QueueOptions`.
+_OWN_DEFAULTS: Final[dict[str, Any]] = {"order": "fcfs", "assume_walltime": None}
 
 
 class Entry(NamedTuple):
@@ -56,7 +59,6 @@ def take_out(entries: list[AnyTuple], entry: AnyTuple) -> None:
     del entries[i]
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class LocalScheduler(ABC):
     """A queue of waiting jobs and a rule that starts them on one partition.
 
@@ -77,11 +79,11 @@ class LocalScheduler(ABC):
     _sorted_at: float = math.nan  # the time of all ranks, if they are of one time
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
-        options = options or QueueOptions.model_validate({})
+        found: Any = options or DefaultOptions({**COMMON, **_OWN_DEFAULTS})
         self.partition = partition
-        self.assume_walltime = options.assume_walltime
+        self.assume_walltime: float | None = found.assume_walltime
         self.queue: list[Entry] = []
-        order = parse_order(options.order)
+        order = parse_order(found.order)
         if self.reserves:
             try:
                 order.check_fixed()
@@ -287,20 +289,22 @@ class LocalScheduler(ABC):
         infinite, without extra processors, if the job waits for one without an estimate or cannot start on the
         available machines.
         """
-        n_then = self.partition.n_free
+        partition, n_needed = self.partition, head.n_procs
+        n_then = partition.n_free
         shadow_at = -math.inf
-        if self.partition.returning or self.partition.upcoming:
+        if partition.returning or partition.upcoming:
             return self._shadow_around(head, now)
-        for job in self.partition.running_jobs:
+        are_whole = not partition.n_away  # then a job returns all that it holds
+        for job in partition.running_jobs:
             end_at = job.expected_end_at
-            if n_then >= head.n_procs and end_at > shadow_at:
+            if n_then >= n_needed and end_at > shadow_at:
                 break
-            n_then += self.partition.n_returned_by(job)
-            if n_then >= head.n_procs:
+            n_then += job.n_held if are_whole and job.n_held else partition.n_returned_by(job)
+            if n_then >= n_needed:
                 shadow_at = max(shadow_at, end_at, now)  # a job past its estimate is expected to end now
-        if n_then < head.n_procs or shadow_at == math.inf:
+        if n_then < n_needed or shadow_at == math.inf:
             return math.inf, 0
-        return shadow_at, n_then - head.n_procs
+        return shadow_at, n_then - n_needed
 
     def _shadow_around(self, head: Job, now: float) -> tuple[float, int]:
         """Return the shadow time of a job and the extra processors, with reservations of hosts. O(running + windows).
@@ -362,7 +366,6 @@ class LocalScheduler(ABC):
         )
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class QueuePolicy(Policy):
     """A policy that routes jobs between local schedulers, one for each partition. Fill `locals` in `on_begin`.
 
@@ -370,7 +373,7 @@ class QueuePolicy(Policy):
     of all schedulers. Override `on_job_submitted` to choose the queue of a job.
     """
 
-    JobFields: ClassVar[type[Any]] = QueueFields
+    JobFields: ClassVar[type[Any]] = model_at("pybatsched.policies.queue_options:QueueFields", urgent=False)
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -470,11 +473,10 @@ class QueuePolicy(Policy):
         return "it is in no queue"
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class LocalPolicy(QueuePolicy):
     """A policy that is one local scheduler on the whole machine. Set `scheduler`."""
 
-    Options: ClassVar[type[Any]] = QueueOptions
+    Options: ClassVar[type[Any]] = model_at("pybatsched.policies.queue_options:QueueOptions", **_OWN_DEFAULTS)
     scheduler: ClassVar[type[LocalScheduler]]
     local: LocalScheduler
 

@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from itertools import compress, repeat
 from typing import Any, Final, NamedTuple
 
-from pybatsched.core.error_texts import close_to
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
 
@@ -292,6 +291,8 @@ def _field(job: Job, name: str) -> float:
     except KeyError:
         if name in _VARIABLES:
             raise InputError(f"job {job.id}: the order needs the field {name}; expected a number, found none") from None
+        from pybatsched.core.error_texts import close_to  # noqa: PLC0415  imports pydantic
+
         hint = close_to(name, (*_VARIABLES, *NAMED_ORDERS, *ALIASES))
         raise InputError(
             f"job {job.id}: unknown name {name!r} in an order, and the job has no such field; {hint}"

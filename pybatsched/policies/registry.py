@@ -15,25 +15,28 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from importlib import metadata
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
-from pydantic import BaseModel, ValidationError
 
-from pybatsched.core import error_texts
-from pybatsched.core.fields import JobFields, field_descriptions
-from pybatsched.core.policy import BatsimFeature, Options, Policy, TrustedFiles
+from pybatsched.core.model_refs import COMMON, DefaultOptions, ModelRef, model_of, object_at
+from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
 from pybatsched.core.services.failures import REQUEUING
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
-from pybatsched.policies.loading import module_of, names_file, split
+from pybatsched.policies.loading import check_is_file, module_of, names_file, split
 from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
 from pybatsched.policies.predictions import predictions_of, predictor_of
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from pydantic import BaseModel, ValidationError
+
     from pybatsched.core.cluster import Partition
     from pybatsched.core.events import SimulationBegins
+    from pybatsched.core.field_check import FieldsLike
 
 GROUP: Final = "pybatsched.policies"
 
@@ -59,12 +62,14 @@ class PolicySource:
     def option_fields(self) -> Mapping[str, Any]:
         """The options by name, as pydantic describes them: its own, then those of every policy."""
         fields = self.cls.Options.model_fields
-        common = {name: info for name, info in fields.items() if name in Options.model_fields}
+        common = {name: info for name, info in fields.items() if name in COMMON}
         return {**{name: info for name, info in fields.items() if name not in common}, **common}
 
     @property
     def job_fields(self) -> Mapping[str, str]:
         """The job fields that it reads, the estimate included, with their descriptions."""
+        from pybatsched.core.fields import field_descriptions  # noqa: PLC0415  imports pydantic
+
         return field_descriptions(self.cls.JobFields)
 
     @property
@@ -121,9 +126,17 @@ class PolicyPlan:
     recorded: Recorded = NOTHING_RECORDED
     fixed: bool = False
 
-    def options_for(self, begins: SimulationBegins | None) -> BaseModel:
-        """Merge and check the options: ``-o`` over Batsim's sched-config over the file over the defaults."""
+    def options_for(self, begins: SimulationBegins | None) -> Any:
+        """Merge and check the options: ``-o`` over Batsim's sched-config over the file over the defaults.
+
+        Returns the policy's model, or `DefaultOptions` without any option.
+        """
         merged = self._merged(begins)
+        model = model_of(self.source.cls, "Options")
+        if not merged and isinstance(model, ModelRef):
+            return DefaultOptions(model.defaults)
+        from pydantic import ValidationError  # noqa: PLC0415  slow, and most runs have no options
+
         known = self.source.option_fields
         if self.source.cls.Options.model_config.get("extra") != "allow":
             for key, (_, layer) in merged.items():
@@ -138,17 +151,24 @@ class PolicyPlan:
         except ValidationError as error:
             raise InputError(_explained(error, self.source.cls.Options, self.source.name, merged)) from None
         if "predict" in merged:
-            self._check_predictor(checked, merged["predict"][1].given_by)
+            self._check_predictor(checked, merged["predict"][1])
         return checked
 
-    def _check_predictor(self, options: BaseModel, given_by: str) -> None:
-        """Raise InputError for an unknown predictor. The code of a file is not run before it is needed."""
+    def _check_predictor(self, options: BaseModel, layer: _Layer) -> None:
+        """Raise InputError for an unknown predictor, or a file of the user that does not exist.
+
+        The code of a file is not run before it is needed.
+        """
         name = getattr(options, "predict", None)
-        if isinstance(name, str) and not names_file(name):
-            try:
+        if not isinstance(name, str):
+            return
+        try:
+            if not names_file(name):
                 predictor_of(name)
-            except InputError as error:
-                raise InputError(f"policy {self.source.name}: option predict (from {given_by}): {error}") from None
+            elif layer.trusted:
+                check_is_file(split(name)[0], f"predictor {name!r:.200}")
+        except InputError as error:
+            raise InputError(f"policy {self.source.name}: option predict (from {layer.given_by}): {error}") from None
 
     def trusted_files(self, begins: SimulationBegins | None) -> TrustedFiles:
         """Return the Python files that the options name, the user's own separate from all others.
@@ -170,13 +190,18 @@ class PolicyPlan:
 
     def check_early(self) -> None:
         """Raise InputError for wrong options before the run. Missing ones may still come from Batsim."""
+        given = {**self.from_file, **self.given}
+        if not (given or self.source.cls.borrows) and isinstance(model_of(self.source.cls, "Options"), ModelRef):
+            return
+        from pydantic import ValidationError  # noqa: PLC0415  slow, and most runs have no options
+
         try:
-            options = self.source.cls.Options.model_validate({**self.from_file, **self.given})
+            options = self.source.cls.Options.model_validate(given)
         except ValidationError as error:
             if any(problem["type"] != "missing" for problem in error.errors()):
                 self.options_for(None)
             return
-        if "predict" in self.given or "predict" in self.from_file:
+        if "predict" in given:
             self.options_for(None)
         for option in self.source.cls.borrows:
             name = str(getattr(options, option, ""))
@@ -186,9 +211,9 @@ class PolicyPlan:
                 except InputError as error:
                     raise InputError(f"policy {self.source.name}, option {option}: {error}") from None
 
-    def field_models(self, begins: SimulationBegins | None = None) -> dict[str, type[JobFields]]:
+    def field_models(self, begins: SimulationBegins | None = None) -> dict[str, FieldsLike]:
         """Return the models of the job fields: the policy's own, and those of policies that its options name."""
-        return {name: cls.JobFields for name, cls in self._policies(begins).items()}
+        return {name: model_of(cls, "JobFields") for name, cls in self._policies(begins).items()}
 
     def _policies(self, begins: SimulationBegins | None) -> dict[str, type[Policy]]:
         """Return the policy and those that its options name, by name.
@@ -238,6 +263,12 @@ class PolicyPlan:
         requeues |= isinstance(tables, list | tuple) and any("requeue" in _texts(table) for table in tables)
         own = self.source.cls.needs
         return own | {BatsimFeature.DYNAMIC_JOBS} if requeues else own
+
+    def communicates_by(self, begins: SimulationBegins | None = None) -> str:
+        """Return the option with which the policy registers profiles that communicate; empty if there is none."""
+        merged = self._merged(begins)
+        wanted = self.source.cls.communicates_if
+        return next((f"{key}={value}" for key, value in wanted.items() if merged.get(key, ("",))[0] == value), "")
 
     def make(self, begins: SimulationBegins) -> Policy:
         """Create the policy. Raises InputError for an exception of its constructor."""
@@ -292,8 +323,10 @@ def _batsim_source(begins: SimulationBegins | None) -> str:
 
 
 @functools.cache
-def available() -> Mapping[str, metadata.EntryPoint]:
+def available() -> Mapping[str, EntryPoint]:
     """Return the installed policies by name. Cost: one search of the installed packages, the first time."""
+    from importlib import metadata  # noqa: PLC0415  slow
+
     return {entry.name: entry for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
@@ -325,7 +358,7 @@ def also_known(sources: Iterable[PolicySource]) -> Iterator[None]:
 
 def is_installed(name: str) -> bool:
     """Return whether a name is that of an installed policy, or of a Python file."""
-    return name in available() or names_file(name)
+    return name in _included() or name in available() or names_file(name)
 
 
 def find(name: str, *, trusted: bool = False) -> PolicySource:
@@ -337,18 +370,29 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
                 f"expected an installed policy: {_known()}"
             )
         return _from_file(name)
-    entry = available().get(name)
-    if entry is None and name in _ALSO_KNOWN.get():
-        return _ALSO_KNOWN.get()[name]
-    if entry is None:
+    place = _included().get(name)
+    entry = None if place is not None else available().get(name)
+    if place is None and entry is None:
+        if name in _ALSO_KNOWN.get():
+            return _ALSO_KNOWN.get()[name]
         raise InputError(f"unknown policy {name!r}; installed: {_known()} (or give path/to/file.py:Class)")
+    place = place or (entry.value if entry is not None else "")
     try:
-        found = entry.load()
+        found = object_at(place) if entry is None else entry.load()
     except NOT_THE_PLUGINS:
         raise
     except BaseException as error:
-        raise InputError(f"policy {name!r} ({entry.value}) cannot be loaded: {describe_error(error)}") from error
-    return PolicySource(name, _checked(found, name), entry.value)
+        raise InputError(f"policy {name!r} ({place}) cannot be loaded: {describe_error(error)}") from error
+    return PolicySource(name, _checked(found, name), place)
+
+
+def _included() -> Mapping[str, str]:
+    """Return the included policies as ``module:Class``, by name; none if they are not installed."""
+    try:
+        places: Mapping[str, str] = import_module("pybatsched_schedulers").POLICIES
+    except ImportError:
+        return {}
+    return places
 
 
 def local_scheduler(
@@ -387,7 +431,7 @@ def _with_one_queue(source: PolicySource) -> type[LocalPolicy]:
 
 
 def _known() -> str:
-    return ", ".join(available()) or "none"
+    return ", ".join(sorted({*available(), *_included()})) or "none"
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -443,11 +487,16 @@ def _checked(found: object, name: str) -> type[Policy]:
         raise InputError(f"policy {name!r} is a {kind}; expected a subclass of pybatsched.Policy")
     if found.decide is Policy.decide:
         raise InputError(f"policy {name!r}: class {found.__name__} does not define decide(self, now)")
-    model: object = found.Options
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+    model, fields = model_of(found, "Options"), model_of(found, "JobFields")
+    if isinstance(model, ModelRef) and isinstance(fields, ModelRef):
+        return found
+    from pydantic import BaseModel  # noqa: PLC0415  slow
+
+    from pybatsched.core.fields import JobFields  # noqa: PLC0415  slow
+
+    if not (isinstance(model, ModelRef) or (isinstance(model, type) and issubclass(model, BaseModel))):
         raise InputError(f"policy {name!r}: {found.__name__}.Options: expected a pydantic model")
-    fields: object = found.JobFields
-    if not (isinstance(fields, type) and issubclass(fields, JobFields)):
+    if not (isinstance(fields, ModelRef) or (isinstance(fields, type) and issubclass(fields, JobFields))):
         raise InputError(f"policy {name!r}: {found.__name__}.JobFields: expected a subclass of pybatsched.JobFields")
     return found
 
@@ -456,6 +505,8 @@ def _explained(
     error: ValidationError, model: type[BaseModel], name: str, merged: Mapping[str, tuple[Any, _Layer]]
 ) -> str:
     """Return a line for each wrong option, with its source."""
+    from pybatsched.core import error_texts  # noqa: PLC0415  slow
+
     lines = []
     for problem in error_texts.problems(error, model):
         if not problem.place:  # about several options

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pybatsched.campaign.tune import Trial
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.figure_names import name_and_unit, resolved
-from pybatsched.metrics.job_fields import matches
+from pybatsched.metrics.workload_fields import matches
 from pybatsched.report import durations, figure_style, figures
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.campaign.layout import charts_of, sweep_charts
@@ -392,7 +392,7 @@ def _differences(all_points: Sequence[Point], options: CampaignFigureOptions) ->
     """Draw the differences of all settings to a baseline with their intervals, a panel for each family."""
     points = chosen(all_points, options.only)
     if options.each:
-        raise InputError("each: expected without it; a difference is one of whole runs")
+        raise InputError("each: cannot be used with the figure differences, which compares whole runs")
     figure_name, baseline = _figure_name(points, options), baseline_of(points, options.baseline)
     if not baseline:
         raise InputError("differences: expected a campaign with several policies or settings")

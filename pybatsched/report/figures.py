@@ -122,7 +122,7 @@ def _drawn(kind: str, runs: Sequence[Run], options: FigureOptions) -> tuple[Figu
             f"--scale: expected one of the figures {', '.join(name for name in KINDS if name not in _FIXED_SCALE)}"
         )
     if options.color != "auto" and kind != "gantt":
-        raise InputError(f"--color: expected the figure gantt, found {kind}")
+        raise InputError(f"--color: works only with the figure gantt, not with {kind}")
     with figure_style.style(options.width):
         figure = figure_style.new_figure(options.width, _height(kind, len(runs), options.width))
         summary = KINDS[kind](figure, runs, options)

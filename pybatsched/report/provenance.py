@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
+from pybatsched.report.durations import duration_text
 
 
 def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
@@ -111,6 +112,8 @@ def _of_run(run: Run, tau_s: float) -> dict[str, str]:
         "jobs in it": f"{n:,}" if isinstance(n := summary.get("n_jobs_in_workloads"), int) else _UNKNOWN,
         **_read_options(summary),
         "external events": "\n".join(_files(inputs.get("events"))) or _UNKNOWN,
+        "failures": _failures(_mapping(summary.get("failures"))) or _UNKNOWN,
+        "checkpoints": _checkpoints(_mapping(summary.get("checkpoint"))) or _UNKNOWN,
         "τ of bounded slowdowns": _tau(run, tau_s),
         "options of Batsim": _switches(_mapping(summary.get("batsim_options"))) or _UNKNOWN,
         "simulator": next((f"{text} {versions[name]}" for name, text in _SIMULATORS.items() if name in versions), "-"),
@@ -118,6 +121,35 @@ def _of_run(run: Run, tau_s: float) -> dict[str, str]:
         or _UNKNOWN,
         "command": str(summary.get("command") or _UNKNOWN),
     }
+
+
+def _failures(settings: Mapping[str, Any]) -> str:
+    r"""Return the settings of random failures as text; empty if there are none.
+
+    >>> _failures({"mtbf_s": 2592000.0, "repair": "4h", "of": "node", "law": "exponential", "together": "", "seed": 1})
+    'MTBF of each host 30 d, exponential\nrepairs 4h\nseed 1'
+    """
+    mtbf_s = settings.get("mtbf_s")
+    if not isinstance(mtbf_s, int | float):
+        return ""
+    together = settings.get("together")
+    unit = "the machine" if settings.get("of") == "system" else f"hosts of one {together}" if together else "each host"
+    lines = [f"MTBF of {unit} {duration_text(mtbf_s)}, {settings.get('law', _UNKNOWN)}"]
+    lines += [f"hosts of one {together} fail at once"] if together else []
+    return "\n".join([*lines, f"repairs {settings.get('repair', _UNKNOWN)}", f"seed {settings.get('seed', _UNKNOWN)}"])
+
+
+def _checkpoints(settings: Mapping[str, Any]) -> str:
+    r"""Return the settings of checkpoints as text; empty if there are none.
+
+    >>> _checkpoints({"interval": "daly", "dump": "5m", "read": None})
+    "interval by Daly's formula\ndumps 5m, reads 5m"
+    """
+    if not settings:
+        return ""
+    interval, dump = settings.get("interval"), settings.get("dump", _UNKNOWN)
+    first = "interval by Daly's formula" if interval == "daly" else f"after every {interval} of work"
+    return f"{first}\ndumps {dump}, reads {settings.get('read') or dump}"
 
 
 def _tau(run: Run, tau_s: float) -> str:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from pybatsched import locks
 from pybatsched.errors import InputError
@@ -61,8 +63,7 @@ class State(StrEnum):
     FINISHED = "finished"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """The mark of a run. `n_jobs` is the number of jobs of the workload, `n_over` the number of finished ones.
 
     `about` is the whole JSON object. In a run that is not finished, it has the members of the summary that were known
@@ -97,8 +98,7 @@ class Mark:
         return f"{how} after {jobs}" if jobs else how
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The files that belong to a prefix: their prefix, and whether they are those of a complete run.
 
     `mark` is that of the last run. If the files are complete and the mark is that of an unfinished run, the files
@@ -125,8 +125,7 @@ class Found:
         return RunState(shown, newer=self.mark) if self.is_whole else RunState(shown, self.mark, n_over)
 
 
-@dataclass(frozen=True, slots=True)
-class RunState:
+class RunState(msgspec.Struct, frozen=True):
     """The completeness of a run: `mark` is set if it is not finished, `newer` if a later run is not finished.
 
     `cut` is set if the user stopped the simulation at a time. Such a run is valid, but its figures need this notice.

@@ -3,7 +3,8 @@
 A journal is a stream of msgpack maps, flushed one by one, without wall-clock times: the same run gives the same bytes.
 
     {"record": "header", "format": "pybatsched journal", "version": 1, "pybatsched": …, "policy": …, "options": …,
-     "given": …, "from_file": …, "platform": sha256 of the machine if it is in the first message}
+     "given": …, "from_file": …, "platform": sha256 of the machine if it is in the first message,
+     "feedback_jobs": [jobs that follow others, if Batsim does not send them]}
     {"record": "request", "n": 1, "bytes": …}          as received; an over-large one is truncated and has a "size"
     {"record": "reply", "n": 1, "bytes": …, "reasons": [one per decision],
      "notes": [[index, job, text]]}                    only job metadata that was not sent
@@ -28,6 +29,7 @@ import msgspec
 
 from pybatsched import locks
 from pybatsched.core.events import Resource, SimulationBegins
+from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.errors import InputError
 from pybatsched.version import __version__
 
@@ -62,8 +64,15 @@ class JournalWriter:
             raise InputError(f"the journal {os.fspath(path)!r} cannot be written: {error.strerror}") from None
         self._pack = msgpack.Packer(use_bin_type=True, unicode_errors="replace").pack
 
-    def header(self, plan: PolicyPlan, begins: SimulationBegins | None, options: Mapping[str, Any]) -> None:
-        """Write the versions, the policy with its options, and the machine."""
+    def header(
+        self,
+        plan: PolicyPlan,
+        begins: SimulationBegins | None,
+        options: Mapping[str, Any],
+        feedback_jobs: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Write the versions, the policy with its options, the machine, and jobs that Batsim does not know."""
+        added = {FEEDBACK_JOBS: _packable(list(feedback_jobs))} if feedback_jobs else {}
         self._write(
             record="header",
             format=FORMAT,
@@ -72,9 +81,10 @@ class JournalWriter:
             python=platform.python_version(),
             policy=plan.source.name,
             options=_packable(options),
-            given=_packable(plan.given),
+            given=_packable(_without_places(plan.given)),
             from_file=_packable(plan.from_file),
             platform=None if begins is None else platform_digest(begins),
+            **added,
         )
 
     def request(self, n: int, raw: bytes, max_bytes: int) -> None:
@@ -245,6 +255,15 @@ def _notes(record: Mapping[str, Any]) -> list[Note]:
     if any([*map(type, note)] != [int, str, str] for note in notes):
         raise TypeError("'notes'")
     return [(index, job_id, text) for index, job_id, text in notes]
+
+
+def _without_places(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options without the file and line of each reservation, which belong to one machine."""
+    tables = given.get("host_reservations")
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        return given
+    kept = [{name: value for name, value in table.items() if name != "source"} for table in tables]
+    return {**given, "host_reservations": kept}
 
 
 def _packable(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from pybatsched.core.engine import Engine
+from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.errors import InputError, PybatschedError, UntrustedFileError
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file
@@ -59,7 +60,7 @@ def session_for(reader: JournalReader, policy: str | None = None, given: Mapping
     if PurePath(policy or recorded).name == PurePath(recorded).name:  # else it has other options
         recorded_options = registry.Recorded(header["given"], header["from_file"], reader.is_trusted)
         plan = replace(plan, recorded=recorded_options)
-    return Session(plan)
+    return Session(plan, feedback_jobs=header.get(FEEDBACK_JOBS, ()))
 
 
 def replay(

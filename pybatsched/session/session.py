@@ -6,14 +6,16 @@ the codec, which hides the version of Batsim.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine, Reply
+from pybatsched.core.policy import BatsimFeature
+from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import CannotEncodeError, Codec, Message, v4
 from pybatsched.version import __version__
@@ -28,8 +30,10 @@ MAX_MESSAGE_BYTES: Final = 512 * 2**20
 class Session:
     """One run: a policy, an engine and a codec. `handle` takes a message and returns the reply.
 
-    `watch` is called with every exchange. `say` is called at the start with warnings about features that this Batsim
-    lacks. With `keeps_notes` the job metadata that Batsim 5 cannot store is kept in memory.
+    `feedback_jobs` are jobs that follow others, which a Batsim that was started without them does not send
+    (`pybatsched.core.services.feedback`). `watch` is called with every exchange. `say` is called at the start with
+    warnings about features that this Batsim lacks. With `keeps_notes` the job metadata that Batsim 5 cannot store is
+    kept in memory.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class Session:
         checked: bool = False,
         say: Callable[[str], None] | None = None,
         keeps_notes: bool = False,
+        feedback_jobs: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.plan = plan
         self.engine = Engine(plan.make, plan.source.name, checked=checked)
@@ -51,6 +56,7 @@ class Session:
         self._max_bytes = max_bytes
         self._say = say
         self._keeps_notes = keeps_notes
+        self._feedback_jobs = feedback_jobs
         self._codec: Codec = v4
         #: The last metadata of each job, by its id in Batsim, if it was not sent and `keeps_notes` is set.
         self.notes: dict[str, str] = {}
@@ -69,7 +75,7 @@ class Session:
         """Return the reply to a message. Errors of the peer or of the policy are journalled and raised."""
         self.n_messages += 1
         if self.n_messages == 1:
-            self._codec = _codec_for(raw, self.plan)
+            self._codec = _codec_for(raw, self._needs())
         codec, journal = self._codec, self._journal
         try:
             message = self._receive_first(raw) if self.n_messages == 1 else self._receive(raw)
@@ -77,7 +83,10 @@ class Session:
                 reply, answer = Reply(0.0, ()), message
             else:
                 is_v4 = codec is v4  # which changes no order and no decision
-                reply = self.engine.step(message.now, message.items if is_v4 else codec.order(message.items))
+                events = message.items if is_v4 else codec.order(message.items)
+                if self._feedback_jobs and not self.engine.began:
+                    events = tuple(map(self._with_feedback_jobs, events))
+                reply = self.engine.step(message.now, events)
                 if not is_v4:
                     reply = Reply(reply.now, codec.prepare(reply.decisions))
                 try:
@@ -116,7 +125,7 @@ class Session:
         )
         if self._journal is not None:
             if self.n_messages == 1:
-                self._journal.header(self.plan, None, self.plan.given)
+                self._journal.header(self.plan, None, self.plan.given, self._feedback_jobs)
             self._journal.request(self.n_messages, b"".join(parts), self._max_bytes)
             self._journal.error(self.n_messages, type(error).__name__, str(error))
         raise error
@@ -145,7 +154,7 @@ class Session:
         """Close the journal, if there is one, and record how the run ended."""
         if self._journal is not None:
             if not self.n_messages:
-                self._journal.header(self.plan, None, self.plan.given)
+                self._journal.header(self.plan, None, self.plan.given, self._feedback_jobs)
             self._journal.end(how)
             self._journal.close()
 
@@ -203,7 +212,10 @@ class Session:
             failure = error
         if self._journal is not None:
             self._journal.header(
-                self.plan, begins, self._options(begins or e.SimulationBegins(config=config, timestamp=0.0))
+                self.plan,
+                begins,
+                self._options(begins or e.SimulationBegins(config=config, timestamp=0.0)),
+                self._feedback_jobs,
             )
             self._journal.request(1, raw, self._max_bytes)
         if failure is not None:
@@ -214,20 +226,31 @@ class Session:
                 self._say(text)
         return received
 
+    def _needs(self) -> frozenset[BatsimFeature]:
+        """Return the features of Batsim that the run needs."""
+        needs = self.plan.needs()
+        return needs | {BatsimFeature.DYNAMIC_JOBS} if self._feedback_jobs else needs
+
+    def _with_feedback_jobs(self, event: e.Event) -> e.Event:
+        """Add the jobs that follow others to SIMULATION_BEGINS; return all other events unchanged."""
+        if not isinstance(event, e.SimulationBegins):
+            return event
+        return msgspec.structs.replace(event, extra={**event.extra, FEEDBACK_JOBS: self._feedback_jobs})
+
     def _options(self, begins: e.SimulationBegins | None) -> dict[str, object]:
         try:
-            return self.plan.options_for(begins).model_dump(mode="json")
+            return dict(self.plan.options_for(begins).model_dump(mode="json"))
         except InputError:
             return dict(self.plan.given)  # the engine reports the same error
 
 
-def _codec_for(raw: bytes, plan: PolicyPlan) -> Codec:
+def _codec_for(raw: bytes, needs: frozenset[BatsimFeature]) -> Codec:
     """Return the codec for the first message of a conversation. That of Batsim 5 is imported only if it may be one."""
     if raw.startswith(b"{"):
         return v4
     from pybatsched.protocol.v5 import codec_for  # noqa: PLC0415
 
-    return codec_for(raw, plan.needs())
+    return codec_for(raw, needs)
 
 
 def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:

@@ -285,7 +285,7 @@ class DecisionEffects:
             raise Refusal(
                 f"cannot register profile {name}: workload {decision.workload_name} has or had one of this name"
             )
-        if decision.profile.get("type") in {"composed", "smpi", "usage_trace"}:
+        if decision.profile.get("type") in ("composed", "smpi", "usage_trace"):  # may be unhashable
             raise Refusal(f"profile {name}: Batsim 4 cannot run a registered {decision.profile['type']} profile")
         where = f"REGISTER_PROFILE into {decision.workload_name}"
         work = self._new_profile(table, name, dict(decision.profile), where)
@@ -326,6 +326,7 @@ class DecisionEffects:
         """Count a registered job, and acknowledge it."""
         world = self._world
         world.n_submitted += 1
+        world.held_back.pop(decision.job_id, None)
         if world.options.acknowledge_dynamic_jobs:
             world.add_submitted(world.jobs[decision.job_id])
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pybatsched.core.events import DRAIN, UNDRAIN
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.protocol.json_values import object_in
@@ -112,7 +113,14 @@ def _event(line: str, n_hosts: int | None, *, forward_unknown: bool) -> External
                 f"field type: expected machine_available or machine_unavailable, found {kind!r}; "
                 "other types need --forward-unknown-events"
             )
+        if kind in {DRAIN, UNDRAIN}:
+            _procs(content, n_hosts)
         return ExternalEvent(float(at), kind, EMPTY, content)
+    return ExternalEvent(float(at), kind, _procs(content, n_hosts), content)
+
+
+def _procs(content: Mapping[str, Any], n_hosts: int | None) -> IntervalSet:
+    """Return the processors of an event. Raises ValueError if the platform does not have them."""
     text = content.get("resources")
     if not isinstance(text, str) or not text:
         raise ValueError(f"field resources: expected processors such as '0-3 5', found {text!r}")
@@ -123,7 +131,7 @@ def _event(line: str, n_hosts: int | None, *, forward_unknown: bool) -> External
     unknown = EMPTY if n_hosts is None else procs - IntervalSet.span(0, n_hosts)
     if unknown:
         raise ValueError(f"field resources: processors {unknown} do not exist; the platform has {n_hosts}")
-    return ExternalEvent(float(at), kind, procs, content)
+    return procs
 
 
 def _check_machines(path: str | Path, events: list[ExternalEvent]) -> None:

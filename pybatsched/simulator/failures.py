@@ -39,6 +39,9 @@ _COLUMNS: Final = {
 }
 _DATES: Final = ("%m/%d/%Y %H:%M", "%m/%d/%y %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
 
+#: The least share of machines that must be available on average.
+_LEAST_UP: Final = 0.05
+
 
 @dataclass(frozen=True)
 class FailureModel:
@@ -116,10 +119,10 @@ class FailureModel:
         mean_s = _repair_of(self.repair)[1]
         n = len(units)
         n_up = n * self.mtbf_s / (self.mtbf_s + mean_s) if self.of == "node" else n - mean_s / self.mtbf_s
-        if n_up < 0.5:
+        if n_up < max(0.5, _LEAST_UP * n):
             raise InputError(
-                f"mtbf: {self.mtbf_s:g} s with repairs of {mean_s:g} s leaves no machine: {max(n_up, 0):.2g} of {n} "
-                "would be available; expected a longer MTBF or shorter repairs"
+                f"mtbf: {self.mtbf_s:g} s with repairs of {mean_s:g} s leaves hardly any machine: "
+                f"{max(n_up, 0):.2g} of {n} would be available; expected a longer MTBF or shorter repairs"
             )
         return units
 
@@ -295,6 +298,8 @@ def read_log(path: str | Path, n_hosts: int) -> list[Outage]:
             raise InputError(f"{path}: line {number}: expected {len(header)} cells, found {len(row)}") from None
         except ValueError as error:
             raise InputError(f"{path}: line {number}: {error}") from None
+    if not rows:
+        raise InputError(f"{path}: expected a table with failures, found a header alone")
     return _outages(path, rows)
 
 

@@ -70,6 +70,12 @@ class Loop:
         self._begin: list[Process] = []
         self._held_up: list[Process] = []  # by a halt: the process that yielded it, and those that start after it
 
+    def change_then(self, change: Callable[[], object] | None, then: Callable[[], object]) -> None:
+        """Change the machine, and then do something else. Both happen at once: only SimGrid's clock has rounds."""
+        if change is not None:
+            change()
+        then()
+
     def spawn(self, process: Process) -> None:
         """Start a process after the sender of the current notice has continued."""
         self._begin.append(process)

@@ -21,6 +21,7 @@ from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simgrid.processes import SimgridExecution, SimgridProcesses
 from pybatsched.simulator.world import World
+from pybatsched.workload.resample.feedback import check_no_feedback
 
 Launch: TypeAlias = Callable[[list[SimJob]], None]
 
@@ -30,6 +31,7 @@ def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
 
     External events are ignored. O(jobs that share processors) per start and end.
     """
+    check_no_feedback(scenario.workloads)
     shared = replace(scenario.options, compute_sharing=True)
     loop = Loop(_nothing, scenario.ends_at)
     world = World(replace(scenario, options=shared), loop, outputs)

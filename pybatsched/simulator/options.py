@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pybatsched.platform.model import Platform
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.workload.model import Workload
+from pybatsched.workload.resample.feedback import has_feedback
 
 AUTO: Final = "auto"
 EXACT: Final = "exact"
@@ -64,7 +65,7 @@ class SimulationOptions:
 class Scenario:
     """All inputs of one run. The keys of `workloads` are Batsim's names w0, w1, …; `event_lists` has one list per file.
 
-    The simulation stops at `ends_at`.
+    The simulation stops at `ends_at`. For a workload with feedback, dynamic jobs are on.
     """
 
     platform: Platform
@@ -72,3 +73,7 @@ class Scenario:
     options: SimulationOptions = field(default_factory=SimulationOptions)
     event_lists: Sequence[Iterable[ExternalEvent]] = ()
     ends_at: float = math.inf
+
+    def __post_init__(self) -> None:
+        if not self.options.dynamic_jobs and any(map(has_feedback, self.workloads.values())):
+            object.__setattr__(self, "options", replace(self.options, dynamic_jobs=True))

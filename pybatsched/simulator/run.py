@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import TOO_LARGE, Engine, Reply
-from pybatsched.core.fields import JobFields
+from pybatsched.core.field_check import FieldsLike
 from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature
-from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
+from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
-from pybatsched.metrics.job_fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
 from pybatsched.metrics.truncated import UnfinishedJob
+from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.protocol import Message
 from pybatsched.session.diagnosis import why_waiting_text
 from pybatsched.simulator.failures import FailureModel
 from pybatsched.simulator.jobs import RUNNING
-from pybatsched.simulator.options import Scenario, SimulationOptions
+from pybatsched.simulator.options import EXACT, SIMGRID, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
+from pybatsched.workload.resample.feedback import check_no_feedback
 
 if TYPE_CHECKING:
     from pybatsched.live.keys import ClientKeys
@@ -49,8 +50,15 @@ Progress = Callable[[float, int], None]
 
 
 def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOptions:
-    """Turn on the Batsim features that a policy needs."""
-    needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.needs(_begins_of(options))}
+    """Turn on the Batsim features that a policy needs, and SimGrid's clock if it moves data. Raises InputError."""
+    begins = _begins_of(options)
+    needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.needs(begins)}
+    if option := plan.communicates_by(begins):
+        if options.clock == EXACT:
+            raise InputError(
+                f"policy {plan.source.name}: option {option} needs the network; expected --clock simgrid, found exact"
+            )
+        needed["clock"] = SIMGRID
     return replace(options, **needed)
 
 
@@ -68,7 +76,8 @@ def with_failure_rule(plan: PolicyPlan, options: SimulationOptions, failures: Fa
 
 def options_of(plan: PolicyPlan, options: SimulationOptions) -> Mapping[str, Any]:
     """Return the options of a policy, with those of Batsim's ``--sched-cfg``. Raises an error if one is wrong."""
-    return plan.options_for(_begins_of(options)).model_dump(mode="json")
+    found: Mapping[str, Any] = plan.options_for(_begins_of(options)).model_dump(mode="json")
+    return found
 
 
 def _begins_of(options: SimulationOptions) -> e.SimulationBegins:
@@ -76,7 +85,7 @@ def _begins_of(options: SimulationOptions) -> e.SimulationBegins:
     return e.SimulationBegins(config=options.batsim_config(), timestamp=0.0)
 
 
-def field_models(plan: PolicyPlan, options: SimulationOptions) -> dict[str, type[JobFields]]:
+def field_models(plan: PolicyPlan, options: SimulationOptions) -> dict[str, FieldsLike]:
     """Return the job field models of a policy and of the policies in its options, ``--sched-cfg`` included."""
     return plan.field_models(_begins_of(options))
 
@@ -135,17 +144,20 @@ def run_external(
     stops a run that Batsim would continue. `on_message`, `before_last` and `keys` are those of `ExternalScheduler`.
     With `batsim` 5 the run starts with the handshake of Batsim 5 and uses its protocol.
     """
+    check_no_feedback(scenario.workloads)
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
-    from pybatsched.simulator import batsim5  # noqa: PLC0415  only for external schedulers
+    from pybatsched.simulator import batsim5_handshake  # noqa: PLC0415  only for external schedulers
     from pybatsched.simulator.external import ExternalScheduler  # noqa: PLC0415  it imports ZeroMQ
 
     with ExternalScheduler(endpoint, timeout_s, on_message, before_last, keys) as scheduler:
         answer: Scheduler = scheduler
         is_greeted = batsim == 5
         if is_greeted:
-            options = batsim5.with_requested_features(scenario.options, scheduler.greet(scenario.options.sched_config))
+            options = batsim5_handshake.with_requested_features(
+                scenario.options, scheduler.greet(scenario.options.sched_config)
+            )
             scenario = replace(scenario, options=options)
-            answer = batsim5.with_batsim5_fields(scheduler, scenario, endpoint)
+            answer = batsim5_handshake.with_batsim5_fields(scheduler, scenario, endpoint)
         result = _run(scenario, answer, outputs, progress, None, n_before=int(is_greeted))
         if (send_end or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # the scheduler may have stopped already

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from msgspec.structs import replace
 
 from pybatsched.core import decisions as d, events as e
-from pybatsched.core.instants import on_tick
+from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.decision_effects import DecisionEffects
@@ -27,7 +27,7 @@ from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.numbers import as_read
-from pybatsched.simulator.submitters import follow, occur, submit
+from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.world import Refusal, World
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ class Simulation:
         self._answer: Answer = (0.0, ())
         self._ready = False
         self._ending = False
-        self._n_submitters = len(scenario.workloads) + bool(self.world.n_followers)
-        self.world.follow = self._follow
+        self._n_submitters = len(scenario.workloads)
         self._n_event_lists = len(scenario.event_lists)
         self._n_calls_at_rest = 0
         self._at_rest_since = 0.0
@@ -103,7 +102,8 @@ class Simulation:
     @property
     def n_to_come(self) -> int:
         """The number of jobs of the workloads that have not been submitted. O(jobs in memory)."""
-        return sum(job.state == j.NOT_SUBMITTED for job in self.world.jobs.values())
+        n_held_back = len(self.world.held_back)
+        return n_held_back + sum(job.state == j.NOT_SUBMITTED for job in self.world.jobs.values())
 
     @property
     def unfinished(self) -> list[SimJob]:
@@ -133,7 +133,7 @@ class Simulation:
                 self._request = None
                 self._continue()
             if self.is_cut or self.called_since is not None:
-                self.ended_at = self.world.now
+                self.ended_at = self.world.loop.now
             self._execution.note_schedule(self.ended_at)
 
     def _begin(self) -> None:
@@ -179,7 +179,7 @@ class Simulation:
         """Return random failures. If no job ends any more, as all are killed before their end, only repairs follow."""
         world, n, before = self.world, 0, (-1, -1)
         for event in stream:
-            left = (self._n_submitters, world.n_submitted - world.n_finished)
+            left = (self._n_submitters + len(world.held_back), world.n_submitted - world.n_finished)
             if left == (0, 0) and not world.n_kills:
                 return
             n = n + 1 if left == before and left[1] else 0  # without a job there is none that could end
@@ -236,6 +236,7 @@ class Simulation:
             {name: workload.source for name, workload in self.world.scenario.workloads.items()},
             profiles,
             timestamp=0.0,
+            extra={FEEDBACK_JOBS: list(self.world.held_back.values())} if self.world.held_back else e.NOTHING,
         )
 
     def _exchange(self, events: list[e.Event]) -> Process:
@@ -270,7 +271,8 @@ class Simulation:
         if not self._ready or self._ending:
             return
         if self.world.outbox:
-            if not self._n_submitters and self.world.n_finished == self.world.n_submitted:
+            is_to_come = self._n_submitters or self.world.held_back
+            if not is_to_come and self.world.n_finished == self.world.n_submitted:
                 self._count_calls()
             events, self.world.outbox = self.world.outbox, []
             self._ready = False
@@ -313,18 +315,6 @@ class Simulation:
             job.state = j.SUBMITTED
             self.world.add_submitted(job)
         self.world.n_submitted += len(jobs)
-
-    def _follow(self, job: SimJob) -> None:
-        """Submit a job a think time after the end of the job that it depends on."""
-        think_s = job.fields.get("think_time", 0)
-        at = on_tick(self.world.now + max(float(think_s), 0.0))
-        self.world.loop.spawn(follow(job, at, self._on_followed))
-
-    def _on_followed(self, jobs: list[SimJob]) -> None:
-        self._on_submitted(jobs)
-        self.world.n_followers -= len(jobs)
-        if not self.world.n_followers:
-            self._on_goodbye(None)
 
     def _on_occurred(self, list_name: str, events: list[ExternalEvent]) -> None:
         now = self.world.stamp()

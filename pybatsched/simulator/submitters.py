@@ -41,14 +41,6 @@ def submit(
     yield goodbye, None
 
 
-def follow(job: SimJob, at: float, submitted: Handler) -> Process:
-    """Submit a job that depends on another, a think time after its end."""
-    yield at
-    job.subtime = at
-    job.fields = {**job.fields, "subtime": at}
-    yield submitted, [job]
-
-
 def occur(events: Iterable[ExternalEvent], occurred: Handler, goodbye: Handler) -> Process:
     """Post external events, which are sorted by time."""
     yield _greeted, None

@@ -5,7 +5,6 @@ The loop has the clock and the mailbox. The parts of the simulator depend on thi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from pybatsched.core import events as e
@@ -20,10 +19,9 @@ from pybatsched.simulator.options import BATSIM, EXACT, SIMGRID, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, Work, WorkTable, resolve, storage_fault
 from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
-from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.jobs import name_in
-from pybatsched.workload.resample.feedback import has_feedback
+from pybatsched.workload.resample.feedback import held_back
 
 
 class Refusal(RemoteProtocolError):  # noqa: N818  the simulator refuses; the error is the scheduler's
@@ -54,10 +52,7 @@ class World:
         self.n_kills = 0
         self.n_switching = 0
         self.registration_finished = False
-        self.followers: dict[str, list[SimJob]] = {}  # with feedback: jobs to submit after the end of a job
-        self.n_followers = 0
-        self.follow: Callable[[SimJob], None] | None = None
-        self._n_awaited: dict[str, int] = {}  # by id of a follower, the jobs that have not ended yet
+        self.held_back: dict[str, dict[str, Any]] = {}  # with feedback: jobs that the scheduler registers, by id
         self.replays_usage = False
         self.communicates = False
         self._by_workload: dict[str, list[SimJob]] = {}  # until `take_jobs`
@@ -93,10 +88,12 @@ class World:
     # --- jobs ---
 
     def _load(self) -> None:
-        for name, workload in self.scenario.workloads.items():
-            used = dict.fromkeys(job["profile"] for job in workload.jobs)
-            self.works[name] = table = resolve(name, workload.profiles, used)
-            for work in table.known():
+        for name, given in self.scenario.workloads.items():
+            workload, held = held_back(name, given)
+            self.held_back.update((job["id"], job) for job in held)
+            works = resolve(name, given.profiles, dict.fromkeys(job["profile"] for job in given.jobs)).known()
+            self.works[name] = WorkTable(name, {work.name: work for work in works if work.name in workload.profiles})
+            for work in works:
                 if work.kind == USAGE:
                     work.ranks = read_ranks(work.name, work.described, workload.source)
                     work.rank_counts = frozenset({len(work.ranks)})
@@ -104,53 +101,34 @@ class World:
                 elif work.parts:  # parts come first in the table
                     work.rank_counts = frozenset().union(*(part.rank_counts for part in work.parts))
                 self.communicates = self.communicates or work.communicates
-                if work.uses_storage and (fault := storage_fault(work.described)):
+                if work.uses_storage and (fault := self._storage_fault(work)):
                     raise InputError(f"{workload.source or name}: profile {work.name}: {fault}")
-            refused = {work.name: why for work in table.known() if (why := self.why_refused(work)) is not None}
-            jobs = self._by_workload[name] = []
+            refused = {work.name: why for work in works if (why := self.why_refused(work)) is not None}
+            for fields in given.jobs if refused else ():
+                if (profile := fields["profile"]) in refused:
+                    raise NotSimulatedError(
+                        f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
+                    )
             with gc_paused():
-                for fields in workload.jobs:
-                    profile = fields["profile"]
-                    if profile in refused:
-                        raise NotSimulatedError(
-                            f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
-                        )
-                    jobs.append(self.make_job(name, fields))
-            if has_feedback(workload):
-                self._hold_followers(name)
+                self._by_workload[name] = [self.make_job(name, fields) for fields in workload.jobs]
         if self.has_network and (why := self._why_no_network()):
             raise NotSimulatedError(
                 f"the clock of SimGrid is not simulated {why}; expected --clock exact, or use Batsim"
             )
+        network = self.scenario.platform.network
+        if self.has_network and network is not None:
+            from pybatsched.platform.network.routes import unusable_link  # noqa: PLC0415  most runs have no network
 
-    def _hold_followers(self, name: str) -> None:
-        """Take the jobs that depend on earlier jobs out of a workload. O(jobs). Raises InputError."""
-        if self.options.dynamic_jobs or self.has_network:
-            raise InputError(
-                f"{self.scenario.workloads[name].source or name}: feedback: expected a policy that registers no jobs "
-                "(no requeue; with --mtbf: -o on_failure=kill), and --clock exact"
-            )
-        earlier: set[str] = set()
-        kept = []
-        for job in self._by_workload[name]:
-            on = job.fields.get("depends_on", ())
-            names = {f"{name}!{name_in(name, one)}" for one in (on if isinstance(on, list) else [on])} if on else set()
-            awaited = names & earlier
-            for one in awaited:
-                self.followers.setdefault(one, []).append(job)
-            if awaited:
-                think_s = job.fields.get("think_time", 0)
-                if not is_number(think_s):
-                    raise InputError(
-                        f"{self.scenario.workloads[name].source or name}: job {job.fields['id']}, field think_time: "
-                        f"expected seconds, found {think_s!r:.40}"
-                    )
-                self._n_awaited[job.id] = len(awaited)
-            else:
-                kept.append(job)
-            earlier.add(job.id)
-        self._by_workload[name] = kept
-        self.n_followers = len(self._n_awaited)  # of all workloads
+            platform = self.scenario.platform
+            if fault := unusable_link(network, {host.name for host in (*platform.hosts, platform.master)}):
+                raise InputError(f"{platform.source}: {fault}")
+
+    def _storage_fault(self, work: Work) -> str:
+        """Return what is wrong with a profile that uses storage; empty if nothing is."""
+        platform = self.scenario.platform
+        if platform.network is not None and not platform.storage:
+            return f"uses storage; expected a host with the property role = storage in {platform.source}"
+        return storage_fault(work.described)
 
     @property
     def has_network(self) -> bool:
@@ -166,7 +144,7 @@ class World:
             return work.refusal
         why = self._why_no_network()
         if not why and self.options.clock == EXACT:
-            why = "with --clock exact"
+            why = "with --clock exact (use --clock simgrid)"
         if not why and self.scenario.platform.network is None:
             why = f"on {self.scenario.platform.source}, which has no network"
         return f"profile {work.name} ({work.kind}) communicates, which is not simulated {why}" if why else None
@@ -215,11 +193,6 @@ class World:
         self.n_finished += 1
         self.outputs.job(job)
         self.finished_jobs.append(job)
-        if self.followers and job.id in self.followers:
-            for follower in self.followers.pop(job.id):
-                self._n_awaited[follower.id] -= 1
-                if not self._n_awaited[follower.id] and self.follow is not None:
-                    self.follow(follower)
 
     def forget_jobs(self) -> None:
         """Remove the finished jobs, and their profiles unless profiles are reused."""

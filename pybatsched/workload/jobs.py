@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from pybatsched.core.fields import NOTHING, FieldCheck, FieldModel
+from pybatsched.core.field_check import FieldCheck, FieldsLike
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import FileLocation, shown
 from pybatsched.workload.model import Workload
@@ -65,7 +65,7 @@ def name_in(workload: str, given: Any) -> str:
 
 def check_fields(
     workloads: Iterable[Workload],
-    models: Mapping[str, type[FieldModel]],
+    models: Mapping[str, FieldsLike],
     context: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Raise InputError for the first field that a model rejects. It names file, job and field. O(jobs * models).
@@ -82,5 +82,5 @@ def check_fields(
                     place = FileLocation(workload.source, f"job {shown(job['id'])}")
                     if not fault.field:
                         raise InputError(f"{place}: {fault.wrong}")
-                    found = "nothing" if fault.found is NOTHING else shown(fault.found)
+                    found = "nothing" if fault.is_missing else shown(fault.found)
                     raise InputError(f"{place}, {fault.what}, found {found}")

@@ -124,7 +124,7 @@ def consecutive(workload: Workload, start: int, n_jobs: int) -> Workload:
 
 
 def scale_load(workload: Workload, factor: float) -> Workload:
-    """Divide all submission times by a factor: the offered load grows by it. O(n). Raises InputError.
+    """Divide all submission times by a factor, which multiplies the offered load. O(n). Raises InputError.
 
     Deadlines and logged starts keep their distance from the submission.
     """

@@ -40,7 +40,7 @@ def part(begin: float, end: float) -> Iterator[None]:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Report nothing inside the `with` block, for a look at the start of a file."""
+    """Report no progress inside the `with` block: only the start of a file is read there."""
     token = _PART.set(None)
     try:
         yield

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pybatsched.core.instants import seconds_text
+from pybatsched.core.instants import A_SPAN, seconds_text, span_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload.walltimes import tidy
 
@@ -19,15 +18,11 @@ TOO_MANY: Final = "after the first so many jobs: dropped"
 NOT_COUNTED: Final = "of the warm-up or cool-down: simulated, not counted in figures of jobs"
 
 
-_UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
 def seconds_of(text: str, what: str) -> float:
     """Read a time such as 86400, 90m, 12h, 3d or 2w. Raises InputError; its text starts with `what`."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)([smhdw]?)", text.strip())
-    seconds = float(match[1]) * _UNITS_S[match[2]] if match else math.inf
-    if not math.isfinite(seconds):
-        raise InputError(f"{what}: expected seconds, or a number with m, h, d or w as in 12h, found {text}")
+    seconds = span_of(text)
+    if seconds is None:
+        raise InputError(f"{what}: expected {A_SPAN}, found {text}")
     return seconds
 
 

@@ -19,8 +19,9 @@ import bisect
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from pybatsched.errors import InputError
 
@@ -67,8 +68,7 @@ class Times(NamedTuple):
     changed: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Walltimes:
+class Walltimes(msgspec.Struct, frozen=True):
     """One of the rules above. `Walltimes.parse("factor:2")` reads one from text."""
 
     rule: str = "requested"

@@ -24,17 +24,15 @@ from pybatsched import (
     IntervalSet,
     LocalPolicy,
     LocalScheduler,
-    QueueOptions,
     Reason,
     Reservations,
     instant,
-    mypyc_attr,
+    model_at,
     take_out,
 )
-from pybatsched_schedulers.plan_options import ConservativeOptions
 
 if TYPE_CHECKING:
-    from pybatsched import Job, Partition
+    from pybatsched import Job, Partition, QueueOptions
 
 
 # With simulated networks jobs start and end a few microseconds late; smaller deviations from the plan are ignored.
@@ -51,7 +49,6 @@ def upcoming(places: list[tuple[float, int, Job]], after: float) -> Iterator[tup
         yield places[i][0], places[i][2]
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ConservativeScheduler(LocalScheduler):
     """Conservative backfilling on one partition.
 
@@ -71,7 +68,7 @@ class ConservativeScheduler(LocalScheduler):
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
-        self.compression = options.compression if isinstance(options, ConservativeOptions) else True
+        self.compression = bool(getattr(options, "compression", True))
         self._profile = AvailabilityProfile(0.0, partition.n_free)
         self._reservations = Reservations()
         self._by_place: list[tuple[float, int, Job]] = []  # the same, sorted
@@ -401,10 +398,11 @@ class ConservativeScheduler(LocalScheduler):
         return "planned to start at {}", place
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Conservative(LocalPolicy):
     """Conservative backfilling: a reservation for every job."""
 
-    Options: ClassVar[type[ConservativeOptions]] = ConservativeOptions
+    Options: ClassVar[type[Any]] = model_at(
+        "pybatsched_schedulers.backfilling_options:ConservativeOptions", compression=True
+    )
     reserves = True
     scheduler = ConservativeScheduler

@@ -27,15 +27,13 @@ from pybatsched import (
     ExecuteJob,
     LocalPolicy,
     LocalScheduler,
-    QueueOptions,
     Reason,
-    mypyc_attr,
+    model_at,
     parse_order,
 )
-from pybatsched_schedulers.plan_options import EasyOptions
 
 if TYPE_CHECKING:
-    from pybatsched import AvailabilityProfile, IntervalSet, Job, Partition, RankedJobs
+    from pybatsched import AvailabilityProfile, IntervalSet, Job, Partition, QueueOptions, RankedJobs
 
 #: From this length on a queue is also indexed by job size. For shorter queues a full pass is faster.
 LONG_QUEUE: Final = 64
@@ -99,7 +97,6 @@ class Backlog:
         return found
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class EasyScheduler(LocalScheduler):
     """EASY on one partition.
 
@@ -116,7 +113,7 @@ class EasyScheduler(LocalScheduler):
         super().__init__(partition, options)
         if self._varies and options is not None:
             self._ranked = parse_order(options.order).ranked_jobs()
-        backfill_order = options.backfill_order if isinstance(options, EasyOptions) else None
+        backfill_order = getattr(options, "backfill_order", None)
         #: The backfill order; None: the order of the queue.
         self._backfill_order = None if backfill_order is None else parse_order(backfill_order)
         self._backfill_varies = self._varies if self._backfill_order is None else self._backfill_order.varies
@@ -332,9 +329,10 @@ class EasyScheduler(LocalScheduler):
         )
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Easy(LocalPolicy):
     """EASY backfilling (aggressive backfilling with one reservation)."""
 
-    Options: ClassVar[type[Any]] = EasyOptions
+    Options: ClassVar[type[Any]] = model_at(
+        "pybatsched_schedulers.backfilling_options:EasyOptions", backfill_order=None
+    )
     scheduler = EasyScheduler

@@ -8,10 +8,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from pybatsched import TICK, Decision, Job, LocalPolicy, LocalScheduler, QueueOptions, instant, mypyc_attr
+from pybatsched import TICK, Decision, Job, LocalPolicy, LocalScheduler, instant
 
 if TYPE_CHECKING:
-    from pybatsched import Partition
+    from pybatsched import Partition, QueueOptions
 
 
 class PlannedJob(NamedTuple):
@@ -125,7 +125,6 @@ class QueuePlan:
         return False
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class FcfsScheduler(LocalScheduler):
     """Start heads of the queue while they fit. O(started * (k + log queue)) per plan.
 
@@ -231,7 +230,6 @@ class FcfsScheduler(LocalScheduler):
         return None if start_at == math.inf else start_at
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Fcfs(LocalPolicy):
     """First come, first served, without backfilling."""
 

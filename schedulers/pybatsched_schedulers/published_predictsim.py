@@ -21,7 +21,9 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
 
 from pybatsched import (
     HALF_TICK,
@@ -31,15 +33,25 @@ from pybatsched import (
     Entry,
     JobState,
     LocalScheduler,
+    Options,
     QueuePolicy,
     Reason,
     instant,
     take_out,
 )
-from pybatsched_schedulers.plan_options import PredictsimOptions
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, Job, Partition, Predictions
+
+
+class PredictsimOptions(Options):
+    """Options of `published_predictsim`."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    backfill_order: Literal["fcfs", "sjf"] = Field(
+        "fcfs", description="order in which waiting jobs are tried for backfilling: fcfs, or shortest prediction first"
+    )
 
 
 class PlannedRun:

@@ -209,7 +209,7 @@ def test_work_lost_by_a_restart_is_grey(browser: webdriver.Chrome, tmp_path: Pat
     assert seen(browser, (5, 3)) == [(176, 176, 176)]
     assert "preempted by w0!U; this work is lost" in gantt(browser, "return g.told(g.at(5, 3))")
     entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
-    assert [entry.text for entry in entries] == ["lost: the job was killed and restarted from scratch", "urgent job"]
+    assert [entry.text for entry in entries] == ["lost: the job was killed, and this work is repeated", "urgent job"]
 
 
 def test_loads_are_hatched_and_hovering_shows_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:

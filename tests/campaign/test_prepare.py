@@ -396,7 +396,7 @@ def test_a_log_with_too_few_jobs_for_its_sequences(tmp_path: Path) -> None:
 
 
 def test_a_workload_has_weeks_or_sequences() -> None:
-    with pytest.raises(ValidationError, match="sequences: expected a workload without weeks"):
+    with pytest.raises(ValidationError, match="sequences: cannot be used with weeks"):
         WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "weeks": {}, "sequences": {}})
 
 

@@ -52,14 +52,14 @@ FIRST = "a letter or digit first, at most 80 characters"
             "workload 1: walltimes: expected one of exact",
         ),
         ({"workload": [{"name": "w", "generate": {"procs": 8, "model": "x"}}]}, "model: expected one of lublin"),
-        ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: expected a log given by file"),
+        ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: works only with file"),
         ({"workload": [{"name": "w", "file": "f", "deadlines": {}}]}, "deadlines: expected either every or share"),
         ({"workload": [{"name": "w", "file": "f"}] * 2}, "workload: two are named 'w'"),
         ({"platform": [{"name": "p"}]}, "platform 1: expected one of procs, platform and of_workload"),
         ({"platform": [{"name": "p", "procs": 0}]}, "platform 1: procs: expected more than 0"),
         (
             {"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]},
-            "alpha: expected procs or of_workload with it",
+            "alpha: works only with procs or of_workload",
         ),
         (
             {"policy": [{"name": "easy", "options": {"order": []}}]},
@@ -74,7 +74,7 @@ FIRST = "a letter or digit first, at most 80 characters"
         ({"policy": [{"name": "r", "options": {"t": float("nan")}}]}, "t: expected a number, found nan"),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "max_jobs": 5}]},
-            "max_jobs: expected a file with it",
+            "max_jobs: cannot be used with generate",
         ),
         ({"chart": [{"by": "policy"}]}, "chart 1: figure is missing; expected a text"),
         ({"chart": [{"figure": "f", "scale": "root"}]}, "chart 1: scale: expected one of auto, log, linear"),
@@ -109,11 +109,11 @@ FIRST = "a letter or digit first, at most 80 characters"
         ),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "memory_unit": "MB"}]},
-            "workload 1: memory_unit: expected a file with it",
+            "workload 1: memory_unit: cannot be used with generate",
         ),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "run_times": "cut"}]},
-            "workload 1: run_times: expected a file with it",
+            "workload 1: run_times: cannot be used with generate",
         ),
         (
             {"workload": [{"name": "w", "file": "f", "size": "largest"}]},
@@ -133,7 +133,7 @@ FIRST = "a letter or digit first, at most 80 characters"
         ),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "timezone": "UTC"}]},
-            "workload 1: timezone: expected a file with it",
+            "workload 1: timezone: cannot be used with generate",
         ),
         (
             {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, 0], [4, 60]]}}]},
@@ -170,7 +170,7 @@ FIRST = "a letter or digit first, at most 80 characters"
             {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}], "external": 1.1}]},
             "workload 1: external: expected at most 1",
         ),
-        ({"workload": [{"name": "w", "file": "f", "external": 0.5}]}, "workload 1: external: expected merge with it"),
+        ({"workload": [{"name": "w", "file": "f", "external": 0.5}]}, "workload 1: external: works only with merge"),
         (
             {"workload": [{"name": "w", "file": "f", "from": "soon"}]},
             "workload 1: from: time: expected seconds, or a number with m, h, d or w",
@@ -182,13 +182,13 @@ FIRST = "a letter or digit first, at most 80 characters"
         ({"workload": [{"name": "w", "file": "f", "to": -1}]}, "workload 1: to: expected 0 or more, found -1"),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "from": 0}]},
-            "workload 1: from: expected a file with it; not used with generate",
+            "workload 1: from: cannot be used with generate",
         ),
         (
             {"workload": [{"name": "w", "file": "f", "weeks": {}, "to": "2w"}]},
-            "workload 1: weeks: expected a log given by file, and neither from nor to",
+            "workload 1: weeks: works only with file, and without from and to",
         ),
-        ({"where": {"external": False}}, "where: expected a baseline with it (where selects the compared jobs)"),
+        ({"where": {"external": False}}, "where: works only with baseline (where selects the compared jobs)"),
         ({"baseline": "fcfs"}, "baseline: no policy is named 'fcfs'; expected one of easy"),
         (
             {"baseline": "easy", "policy": [{"name": "easy", "options": {"order": ["fcfs", "sjf"]}}]},

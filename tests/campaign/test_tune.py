@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,17 @@ def test_bad_input(place: Path, old: str, new: str, text: str) -> None:
     assert "study.toml: " in done.stderr
     assert text in done.stderr
     assert not (place / "out" / "manifest.json").exists()
+
+
+def test_the_file_is_checked_before_optuna_is_needed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)  # as if it were not installed
+    done = search(place, "-q")
+    assert done.returncode == 2
+    assert "pip install 'pybatsched[tune]'" in done.stderr
+    (place / "study.toml").write_text(STUDY.replace("seeds = [1, 2, 3, 4, 5, 6]", "seeds = [1]"))
+    done = search(place, "-q")
+    assert done.returncode == 2
+    assert "tune: expected at least two workloads" in done.stderr
 
 
 def test_a_campaign_without_the_table_is_not_searched(place: Path) -> None:

@@ -190,11 +190,17 @@ def failure(place: Path, *args: str) -> str:
         (("--policy", "easy", "--procs", "10000001"), "--procs: expected 1 to 10,000,000 processors, found 10000001\n"),
         (("--policy", "easy", "--config", "no.toml"), "--config no.toml: cannot be read: No such file or directory\n"),
         (("--policy", "easy", "--config", "bad.toml"), "--config bad.toml: line 1:8: expected TOML: invalid value\n"),
-        (("--policy", "easy", "-m", "nohost"), "-m nohost: expected with -p PLATFORM; the hosts of --procs N have no "),
-        (("--policy", "easy", "-r", "a:storage"), "-r, --add-role-to-hosts: expected with -p PLATFORM; the hosts of "),
+        (
+            ("--policy", "easy", "-m", "nohost"),
+            "-m nohost: works only with -p PLATFORM; the hosts of --procs N have no ",
+        ),
+        (
+            ("--policy", "easy", "-r", "a:storage"),
+            "-r, --add-role-to-hosts: works only with -p PLATFORM; the hosts of ",
+        ),
         (
             ("--policy", "easy", "--timeout", "0"),
-            "--timeout: expected with --external; a policy in this process has no",
+            "--timeout: works only with --external; a policy in this process has no",
         ),
         (
             ("--policy", "none.py"),

@@ -11,7 +11,12 @@ from support.places import ROOT
 
 #: Modules of libraries that only connections use, and slow ones that nothing above needs.
 _CONNECTIONS = ("zmq", "asyncio", "http.client", "urllib.request", "ssl", "msgpack", "pybatsched.live.keys")
-_RARE = ("tomllib", "numpy", "polars", "tqdm", "pybatsched.machines", "pybatsched.platform.xml")
+_RARE = (
+    *("tomllib", "numpy", "polars", "tqdm", "importlib.metadata", "email"),
+    *("pybatsched.machines", "pybatsched.platform.xml", "pybatsched.platform.network"),
+)
+#: Pydantic, which checks options of policies and fields of jobs, and modules that import it.
+_CHECKS = ("pydantic", "annotated_types", "pybatsched.core.options", "pybatsched.core.fields")
 
 
 def imported(code: str) -> set[str]:
@@ -48,13 +53,18 @@ def test_a_simulation_imports_no_connections_codecs_and_formats_of_logs(tmp_path
     formats = tuple(f"pybatsched.workload.formats.{name}" for name in ("swf", "job_log", "rackham", "slurm_reader"))
     codecs = ("pybatsched.protocol.v4", "pybatsched.protocol.v5", "pybatsched.session.session")
     others = ("pybatsched.simulator.simgrid.kernel", "pybatsched.metrics.runs", "pybatsched.report")
-    assert found((*_CONNECTIONS, *_RARE, *formats, *codecs, *others), modules) == []
+    assert found((*_CONNECTIONS, *_RARE, *_CHECKS, *formats, *codecs, *others), modules) == []
 
 
 def test_only_the_named_policy_is_loaded(tmp_path: Path) -> None:
     modules = simulating(tmp_path, "-q")
     policies = {name for name in modules if name.startswith("pybatsched_schedulers.")}
-    assert policies == {f"pybatsched_schedulers.{name}" for name in ("easy", "plan_options")}
+    assert policies == {"pybatsched_schedulers.easy"}
+
+
+def test_options_are_checked_by_pydantic(tmp_path: Path) -> None:
+    modules = simulating(tmp_path, "-q", "-o", "order=sjf")
+    assert {"pydantic", "pybatsched_schedulers.backfilling_options"} <= modules
 
 
 def test_a_journal_needs_only_the_codec_of_batsim_4(tmp_path: Path) -> None:
@@ -67,4 +77,9 @@ def test_a_server_imports_zeromq_but_nothing_of_the_simulator() -> None:
     modules = imported("import pybatsched.cli.serve; from pybatsched.policies import registry; registry.find('easy')")
     assert {"zmq", "pybatsched.live.server"} <= modules
     unused = ("pybatsched.simulator", "pybatsched.workload", "pybatsched.metrics", "pybatsched.platform")
-    assert found(("asyncio", "http.client", "urllib.request", "pybatsched.protocol.v5", *unused, *_RARE), modules) == []
+    assert (
+        found(
+            ("asyncio", "http.client", "urllib.request", "pybatsched.protocol.v5", *unused, *_RARE, *_CHECKS), modules
+        )
+        == []
+    )

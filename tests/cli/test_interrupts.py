@@ -53,7 +53,6 @@ def interrupted(at: str, program: str, args: tuple[str, ...], place: Path) -> su
         "argparse",
         "pybatsched.errors",
         "pybatsched.cli.simulate",
-        "pydantic",
         "pybatsched.simulator.run",
         "msgspec",
     ],

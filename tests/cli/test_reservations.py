@@ -9,6 +9,7 @@ import pytest
 from support.process import run_cli
 
 TABLE = '[[reservation]]\nname = "m"\nstart = "20s"\nduration = 10\nhosts = 2\n'
+OTHER = TABLE.replace('"m"', '"n"')
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def test_a_run(folder: Path) -> None:
     assert starts == {"a": 30, "b": 20}
     summary = json.loads((folder / "out_summary.json").read_text())
     assert summary["reservations"] == [{"name": "m", "start": 20.0, "end": 30.0, "procs": "0-1"}]
+    assert b"r.toml" not in (folder / "j.pbj").read_bytes()  # a journal does not depend on the folder
     told = run_cli("explain", "j.pbj", "w0!a", cwd=folder)
     assert "would overlap reservation m from 20.0 to 30.0" in told.stdout
     told = run_cli("explain", "j.pbj", "w0!b", cwd=folder)
@@ -51,12 +53,25 @@ def test_a_run(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (TABLE + 'users = ["carol"]\n', "r.toml: reservation m: users: no job of the workload is of 'carol'"),
-        (TABLE.replace("10", "-1"), "r.toml: line 1: reservation: duration"),
-        (TABLE.replace('"m"', '"n"'), "field reservation: expected one of ['n'], found 'm'"),
-        (TABLE.replace("hosts = 2", 'hosts = ["h9"]'), "reservation m: hosts: unknown host 'h9'"),
-        (TABLE + TABLE.replace('"m"', '"n"'), "reservation n: hosts: expected at most 0, found 2"),
+        (TABLE + 'users = ["carol"]\n', "r.toml: line 1: reservation m: users: no job of the workload is of 'carol'"),
+        (TABLE.replace("10", "-1"), "r.toml: line 4: reservation: duration"),
+        (TABLE + 'source = "x"\n', "r.toml: line 1: reservation: source: unknown member; expected name, start,"),
+        (TABLE.replace('"m"', '"n"'), "w.json: job b, field reservation: expected one of ['n'], found 'm'"),
+        (TABLE.replace("hosts = 2", 'hosts = ["h9"]'), "r.toml: line 1: reservation m: hosts: unknown host 'h9'"),
+        (
+            TABLE.replace("hosts = 2", 'hosts = "1-2"'),
+            "r.toml: line 1: reservation m: hosts: processors 2 do not exist",
+        ),
+        (TABLE + OTHER, "r.toml: line 6: reservation n: hosts: expected at most 0, found 2"),
+        (
+            TABLE + "\n" + OTHER.replace("hosts = 2", 'hosts = "1"'),
+            "r.toml: line 7: reservation n: processors 1 are reserved by r.toml: line 1: reservation m in the same",
+        ),
         ("name = 1\n", "expected tables [[reservation]] only"),
+        (
+            'reservation = [{name = "m", start = 20, duration = 10, hosts = 3}]\n',
+            "r.toml: reservation m: hosts: expected at most 2, found 3",
+        ),
     ],
 )
 def test_wrong_files(folder: Path, text: str, expected: str) -> None:
@@ -71,5 +86,8 @@ def test_the_page_shows_failures(folder: Path) -> None:
     assert code == 0, errors
     assert run_cli("report", "out", cwd=folder).returncode == 0
     page = (folder / "report.html").read_text()
+    assert "<td>MTBF of each host 1 d, exponential\nrepairs 1h\nseed 0</td>" in page
+    assert "<td>after every 20s of work\ndumps 5m, reads 5m</td>" in page
     assert "Failures of machines" in page
+    assert "kills per job, of all jobs" in page
     assert "application efficiency" in page

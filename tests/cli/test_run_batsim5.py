@@ -143,7 +143,7 @@ def test_a_server_and_the_simulator_in_batsim_5s_place(place: Path) -> None:
 def test_options_that_do_not_go_with_batsim_5s_protocol(place: Path) -> None:
     done = run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "easy", "--protocol", "v5", cwd=place)
     assert done.returncode == 2
-    assert "--protocol v5: expected with --external" in done.stderr
+    assert "--protocol v5: works only with --external" in done.stderr
     args = ("--procs", "4", "-w", "w.json", "--external", "--protocol", "v5", "--enable-dynamic-jobs")
     done = run_cli("simulate", *args, cwd=place)
     assert done.returncode == 2

@@ -283,7 +283,7 @@ def test_a_rejected_workload_keeps_earlier_results(inputs: Path) -> None:
     refused = simulate(inputs, "--policy", "fcfs", "-e", "keep", "--clock", "exact")
     assert refused.returncode == 2
     assert "w.json: job 0: profile d0 (parallel_homogeneous) communicates, which is not simulated" in refused.stderr
-    assert "with --clock exact; run it with Batsim" in refused.stderr
+    assert "with --clock exact (use --clock simgrid); run it with Batsim" in refused.stderr
     assert texts(inputs, "keep") == before
 
 
@@ -348,7 +348,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--policy", "easy", "--events", "absent.txt"], "absent.txt: cannot be read: No such file"),
         (["--policy", "easy", "-E"], "wattage_per_state"),
         (["--policy", "easy", "-e", "w.json/x"], "cannot write"),
-        (["--external", "-o", "a=1"], "-o, --config, --reservations and --journal: expected with --policy"),
+        (["--external", "-o", "a=1"], "-o, --config, --reservations and --journal: work only with --policy"),
         (
             ["--external", "-s", "nonsense"],
             "cannot connect to 'nonsense': Invalid argument; expected an endpoint such as",
@@ -363,7 +363,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         ),
         (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
         (["--policy", "easy", "--memory-unit", "TB"], "--memory-unit: invalid choice: 'TB'"),
-        (["--policy", "easy", "--memory-unit", "MB"], "--memory-unit: expected a log in SWF among the workloads"),
+        (["--policy", "easy", "--memory-unit", "MB"], "--memory-unit: works only with a log in SWF"),
     ],
 )
 def test_usage_errors_name_the_wrong_option_or_file(args: list[str], message: str, inputs: Path) -> None:
@@ -451,7 +451,7 @@ def test_processors_come_from_the_workload_without_a_machine(tmp_path: Path) -> 
 def test_units_need_a_platform(tmp_path: Path) -> None:
     given = ("simulate", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "--units", "node")
     done = run_cli(*given, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, "pybatsched: --units node: expected -p PLATFORM with it\n")
+    assert (done.returncode, done.stderr) == (2, "pybatsched: --units node: works only with -p PLATFORM\n")
 
 
 def test_jobs_that_are_too_large_are_the_first_line_of_the_closing_table(tmp_path: Path) -> None:

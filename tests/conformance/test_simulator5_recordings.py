@@ -22,7 +22,7 @@ from pybatsched.protocol import Message
 from pybatsched.protocol.v5 import Codec
 from pybatsched.protocol.v5_handshake import read_greeting, read_hello
 from pybatsched.protocol.v5_members import fields_of
-from pybatsched.simulator import batsim5
+from pybatsched.simulator import batsim5_handshake
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
@@ -94,8 +94,8 @@ def play(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
         return message.now, message.items
 
     scenario = scenario_of(recording)
-    scenario = replace(scenario, options=batsim5.with_requested_features(scenario.options, features))
-    telling = batsim5.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
+    scenario = replace(scenario, options=batsim5_handshake.with_requested_features(scenario.options, features))
+    telling = batsim5_handshake.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
     assert Simulation(scenario, telling, Outputs(str(prefix))).run()
     return sent
 

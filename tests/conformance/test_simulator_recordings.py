@@ -90,7 +90,10 @@ def energy_rows(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("recording", [r for r in ALL if r.name in NETWORK], ids=lambda r: r.name)
 def test_the_exact_clock_has_no_network(recording: Recording, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"job \w+: profile \w+ .* is not simulated with --clock exact; run it with"):
+    with pytest.raises(
+        InputError,
+        match=r"job \w+: profile \w+ .* is not simulated with --clock exact \(use --clock simgrid\); run it with",
+    ):
         play(recording, tmp_path / "out", clock=EXACT)
 
 

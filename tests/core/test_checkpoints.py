@@ -13,6 +13,7 @@ from support.examples import examples
 from support.process import run_cli
 
 import pybatsched as pb
+from pybatsched.cli import main
 from pybatsched.core import events as e
 from pybatsched.core.services.checkpoints import Checkpoints, daly_interval_s
 from pybatsched.errors import InputError
@@ -22,7 +23,7 @@ from pybatsched.session.session import Session
 from pybatsched.simulator.failures import FailureModel, checkpointed
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from pybatsched.workload import model as workloads
-from pybatsched.workload.inject.checkpoints import Checkpointing, with_checkpoints
+from pybatsched.workload.inject.checkpoints import Checkpointing, progress_remark, with_checkpoints
 
 Events = list[tuple[float, str, str]]
 
@@ -266,6 +267,47 @@ def test_daly() -> None:
     assert daly_interval_s(100, 5000) == pytest.approx(1000 + 100 / 3 + 10 / 9 - 100)
     assert daly_interval_s(270, 270 / 1.62) == pytest.approx(300 * 1.39 - 270)
     assert daly_interval_s(270, 135) == 135
+
+
+@pytest.mark.parametrize(("n_hosts", "attempts"), [(1, ""), (3, ""), (4, "162,755")])
+@pytest.mark.parametrize("rule", ["kill", "requeue_last"])
+def test_checkpoints_that_are_hardly_ever_complete(
+    n_hosts: int, attempts: str, rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 s of work and a dump of 280 s, with failures every 100 s: e^9 attempts are few enough, e^12 are not.
+
+    The run starts, also without requeued jobs. It ends before the first failure.
+    """
+    job = {"id": "a", "subtime": 0, "res": n_hosts, "profile": "d", "checkpoint_interval_s": 20}
+    short = {**job, "id": "b", "res": 4, "profile": "s"}
+    profiles = {"d": {"type": "delay", "delay": 8000}, "s": {"type": "delay", "delay": 20}}
+    (tmp_path / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": [short, job], "profiles": profiles}))
+    args = ["-w", str(tmp_path / "w.json"), "--procs", "4", "--policy", "fcfs", "-o", f"on_failure={rule}"]
+    args += ["--mtbf", "100", "--repair", "1", "--checkpoint", "daly", "--checkpoint-dump", "280", "--stop-at", "1"]
+    main(["simulate", *args, "-e", str(tmp_path / "x")])
+    said = capsys.readouterr().err
+    expected = (
+        f"w.json: job a: its hosts fail every 25 s on average, so that it needs about {attempts} attempts for one"
+    )
+    assert (expected in said) == bool(attempts)
+    assert ("attempts" in said) == bool(attempts)
+    assert (tmp_path / "x_jobs.csv").exists()
+
+
+def test_the_remark_on_checkpoints_names_the_worst_job() -> None:
+    """(20 + 280) s on 4 hosts that fail every 100 s each: e^12 attempts; on 5 hosts e^15, and on 2,000 e^6000."""
+    jobs = Workload().job("a", n=4, s=900).job("b", n=5, s=900).job("c", n=1, s=900)
+    made = with_checkpoints(
+        workloads.Workload(jobs.jobs, jobs.profiles, 8, "w.json"),
+        Checkpointing("20", "280"),
+        node_mtbf_s=100.0,
+        speed=None,
+    )
+    said = progress_remark(made, 100.0)
+    assert "job b: its hosts fail every 20 s on average, so that it needs about 3,269,017 attempts (more than" in said
+    assert "than 20,000 also for 1 other job) for one checkpoint after 20 s of work" in said
+    made.jobs[0]["res"] = 2000
+    assert "about e^6000 attempts" in progress_remark(made, 100.0)
 
 
 def test_short_jobs_and_prepared_jobs_stay() -> None:

@@ -11,7 +11,8 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import Options, Policy
+from pybatsched.core.options import Options
+from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
@@ -236,6 +237,7 @@ def test_a_profile_that_cannot_be_copied_is_registered_before_the_kill() -> None
     jobs.jobs[0]["profile"] = "both"
     run = run_policy("fcfs", jobs, 1, machine_events=outage(4, 6, "0"), on_failure="requeue_first")
     assert times(run) == {"a": (0, 4), "a.1": (6, 16)}
+    assert run.jobs["w0!a.1"].metadata.endswith(";failures=1;lost_s=4")
 
 
 def test_a_replaced_policy_continues_the_counts() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 from pydantic import Field, ValidationInfo, model_validator
 
 from pybatsched import FieldError, FieldModel, JobFields, Policy
-from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, FieldCheck, field_descriptions
+from pybatsched.core.field_check import FieldCheck
+from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, field_descriptions
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.testing import Workload, run_policy
 

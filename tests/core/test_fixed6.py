@@ -12,7 +12,7 @@ from support.built import built_part
 from support.examples import examples
 
 from pybatsched.core.instants import on_tick, on_tick_in_python
-from pybatsched.simulator.outputs.rows import JOB_COLUMNS, job_row, plain_job_row, rejected_row
+from pybatsched.simulator.outputs.files import JOB_COLUMNS, job_row, plain_job_row, rejected_row
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -339,7 +340,7 @@ def test_why_a_job_waits() -> None:
         ([reserved(0, 10, 1, count=3)], "expected every, the time from one start to the next"),
         ([reserved(0, 0, "0")], "duration"),
         ([reserved(-1, 5, "0")], "start"),
-        ([reserved(0, 5, 0)], "expected at least one host"),
+        ([reserved(0, 5, 0)], "expected a number of hosts, processors such as"),
         ([reserved(0, 5, 1, conflict="fight")], "conflict"),
     ],
 )
@@ -371,15 +372,31 @@ def test_a_policy_without_reservations_forgets_those_of_the_last_one() -> None:
 
 def test_a_file() -> None:
     text = '# weekly\n[[reservation]]\nname = "m"\nstart = "1d"\nduration = "8h"\nhosts = 4\n'
-    assert read_reservations(text, "r.toml") == [{"name": "m", "start": 86400.0, "duration": 28800.0, "hosts": 4}]
+    assert read_reservations(text, "r.toml") == [
+        {"name": "m", "start": 86400.0, "duration": 28800.0, "hosts": 4, "source": "r.toml: line 2"}
+    ]
     for wrong, message in (
-        (text.replace("8h", "0"), "r.toml: line 2: reservation: duration"),
-        (text.replace("duration", "length"), "r.toml: line 2: reservation: duration"),
-        (text + text.replace('"m"', '""'), "r.toml: line 8: reservation: name"),
-        (text.replace("= 4", "= true"), "r.toml: line 2: reservation: hosts"),
-        (text + "count = 2\n", "r.toml: line 2: reservation: count: expected every"),
+        (text.replace("8h", "0"), "r.toml: line 5: reservation: duration: expected more than 0, found 0.0"),
+        (
+            text.replace("8h", "2x"),
+            "line 5: reservation: duration: expected seconds, or a number with m, h, d or w as in",
+        ),
+        (text.replace("duration", "length"), "r.toml: line 2: reservation: duration is missing"),
+        (text + 'evry = "3h"\n', "r.toml: line 7: reservation: unknown key 'evry'; did you mean 'every'?"),
+        (text + 'users = "alice"\n', "line 7: reservation: users: expected a list of texts such as"),
+        (text + text.replace('"m"', '""'), "r.toml: line 9: reservation: name: expected a text that is not empty"),
+        (
+            text.replace("= 4", "= true"),
+            "r.toml: line 6: reservation: hosts: expected a number of hosts, processors such",
+        ),
+        (
+            text.replace("= 4", "= [1, 2]"),
+            "r.toml: line 6: reservation: hosts: expected a number of hosts, processors such",
+        ),
+        (text + "count = 2\n", "r.toml: line 7: reservation: count: expected every"),
+        (text + 'every = "2d"\n', "r.toml: line 2: reservation: count: expected 2 or more windows beside every"),
         (text + "[other]\n", "r.toml: expected tables"),
         ("[[reservation", "r.toml: "),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=re.escape(message)):
             read_reservations(wrong, "r.toml")

@@ -17,7 +17,8 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.engine import Engine
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import Options, Policy
+from pybatsched.core.options import Options
+from pybatsched.core.policy import Policy
 from pybatsched.errors import PolicyError
 
 

@@ -176,7 +176,7 @@ def test_a_zeromq_without_curve_is_an_error(monkeypatch: pytest.MonkeyPatch, mad
 def test_curve_without_an_external_scheduler_is_rejected(made: Path, tmp_path: Path) -> None:
     done = run_cli("simulate", *WORKLOAD, "--policy", "easy", "--curve", str(made), cwd=tmp_path)
     assert done.returncode == 2
-    assert "--curve: expected with --external" in done.stderr
+    assert "--curve: works only with --external" in done.stderr
 
 
 def test_with_the_right_keys_the_schedule_is_the_same(made: Path, tmp_path: Path, plain: str) -> None:

@@ -182,7 +182,7 @@ def test_the_table_of_a_campaign_against_a_policy(study: Path) -> None:
 def test_errors_of_against(study: Path) -> None:
     for words, text in (
         (("--against", "conservative"), "baseline 'conservative': expected the label of a policy: easy, sjf, fcfs"),
-        (("--against", "easy", "--quantiles"), "--against: expected without --quantiles"),
+        (("--against", "easy", "--quantiles"), "--against: cannot be used with --quantiles"),
         (("--against", "easy", "--figures", "n_cats"), "unknown column 'n_cats'"),
         (("--against", "easy", "--ci", "2"), "--ci 2: expected a confidence level between 0 and 1"),
     ):
@@ -198,7 +198,7 @@ def test_the_figure_and_the_page_of_differences(study: Path, tmp_path: Path) -> 
     assert panel.get_xlabel() == "mean wait (s): policy minus easy; left is better"
     one = pb.read_campaign(study).plot.differences("utilisation", baseline="easy", policy="sjf")
     assert one.get_axes()[0].get_xlabel() == "utilisation: policy minus easy; right is better"
-    with pytest.raises(InputError, match="each: expected without it"):
+    with pytest.raises(InputError, match="each: cannot be used with the figure differences"):
         pb.read_campaign(study).plot.differences("mean_wait_s", each="user")
     done = run_cli("report", str(study), "--output", "page.html", "--baseline", "easy", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

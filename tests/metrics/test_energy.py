@@ -132,7 +132,7 @@ def test_hosts_of_several_speeds_and_cores_are_noted(place: Path) -> None:
     ("args", "message"),
     [
         (("--cpu-load",), "--cpu-load: expected --platform FILE|NAME, which has the speed of hosts"),
-        (("--cpu-load", "--platform", "p.xml", "--profile", "delay"), "--cpu-load: expected without --profile"),
+        (("--cpu-load", "--platform", "p.xml", "--profile", "delay"), "--cpu-load: cannot be used with --profile"),
     ],
 )
 def test_cpu_load_needs_a_platform_with_speeds(args: tuple[str, ...], message: str, place: Path) -> None:

@@ -20,9 +20,9 @@ from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.metrics.compare.comparison import read_summary
-from pybatsched.metrics.job_fields import evaluated_ids, fields_of
 from pybatsched.metrics.job_table import STRETCH_BOUND_S, JobTable
 from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.workload_fields import evaluated_ids, fields_of
 from pybatsched.workload import Workload
 
 SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"

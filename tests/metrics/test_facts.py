@@ -180,7 +180,7 @@ def test_the_page_and_single_figures(place: Path) -> None:
     }
     assert cells["jobs with load"] == ["3", "3"]
     assert cells["total load (s)"] == ["9", "15"]
-    assert (cells["mean load (s)"], cells["max load (s)"]) == (["3", "5"], ["3", "5"])
+    assert (cells["mean load (s) of these jobs"], cells["max load (s)"]) == (["3", "5"], ["3", "5"])
     for kind in ("cdf", "boxes"):
         done = run_cli("plot", kind, "load3", "load5", "--measure", "load_s", "--output", f"{kind}.svg", cwd=place)
         assert done.returncode == 0, done.stderr

@@ -228,8 +228,11 @@ def test_the_command_prints_points_and_means_as_before(study: Path) -> None:
         (("--ci", "95"), "--ci 95: expected a confidence level between 0 and 1, such as 0.95"),
         (("--ci", "much"), "--ci much: expected a confidence level between 0 and 1, such as 0.95"),
         (("--format", "html"), "argument --format: invalid choice: 'html'"),
-        (("--bold-best",), "--bold-best: expected --ci, and --format text, markdown or latex with it"),
-        (("--bold-best", "--ci", "0.9", "--format", "csv"), "--bold-best: expected --ci, and --format text, markdown"),
+        (("--bold-best",), "--bold-best: works only with --ci, and with --format text, markdown or latex"),
+        (
+            ("--bold-best", "--ci", "0.9", "--format", "csv"),
+            "--bold-best: works only with --ci, and with --format text, markdown",
+        ),
     ],
 )
 def test_invalid_arguments_of_the_command_are_rejected(args: tuple[str, ...], message: str, study: Path) -> None:

@@ -15,16 +15,16 @@ from support.examples import examples
 from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
+from support.twins import steps_of
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics import JobRecord, Outcome, joined
 from pybatsched.metrics.distributions import distribution, mean_and_maximum
-from pybatsched.metrics.job_fields import has_no_metric_fields, kind_of
 from pybatsched.metrics.job_table import COLUMNS, SEGMENT_COLUMNS, JobTable
 from pybatsched.metrics.runs import Run, read_latest, read_run
-from pybatsched.metrics.series import steps_of
 from pybatsched.metrics.tally import bounded_slowdown
+from pybatsched.metrics.workload_fields import has_no_metric_fields, kind_of
 from pybatsched.report.gantt.bars import bars_of
 from pybatsched.report.gantt.chart import rectangles_of
 from pybatsched.report.gantt.cluster_rows import Rows

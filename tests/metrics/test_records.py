@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.places import ROOT
 from support.process import run_cli
+from support.twins import steps_of
 
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, jobs_csv, joined
@@ -22,7 +23,7 @@ from pybatsched.metrics.distributions import distribution, percentile
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import Lineage, lineage_of
 from pybatsched.metrics.runs import read_run
-from pybatsched.metrics.series import Steps, steps_of
+from pybatsched.metrics.series import Steps
 
 SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"
 PUSHY = ROOT / "tests" / "support" / "pushy.py"

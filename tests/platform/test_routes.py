@@ -59,6 +59,17 @@ def test_the_reverse_route_uses_the_other_direction_of_a_split_link() -> None:
     assert [link.is_fatpipe for link in routes.between("p", "q").links] == [False, True]
 
 
+@pytest.mark.parametrize("routing", ["Full", "Floyd", "Dijkstra"])
+def test_a_bypass_route_goes_one_way(routing: str) -> None:
+    bypass = '<bypassRoute src="p" dst="q"><link_ctn id="c"/></bypassRoute>'
+    for ways in (route("p", "q", "a") + bypass, bypass + route("p", "q", "a")):
+        content = xml.content_of(f"{HEAD}{zone(routing, ways)}</platform>".encode(), "p.xml")
+        assert not content.network.refused
+        routes = Routes(content.network)
+        assert names(routes, "p", "q") == ["c"]
+        assert names(routes, "q", "p") == ["a"]
+
+
 @pytest.mark.parametrize("routing", ["Floyd", "Dijkstra", "DijkstraCache"])
 def test_searched_routes_have_the_fewest_links(routing: str) -> None:
     ways = route("p", "q", "a") + route("q", "r", "b") + route("p", "r", "a", "b", "c") + route("r", "s", "c")
@@ -119,6 +130,32 @@ def test_between_zones(routing: str) -> None:
     assert names(routes, "n1", "m0") == ["c n1 UP", "trunk", "d m0 DOWN"]
     assert names(routes, "m0", "n1") == ["d m0 UP", "trunk", "c n1 DOWN"]
     assert routes.between("n1", "m0").latency_s == pytest.approx(0.003 + 50e-6 + 0.001)
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "expected"),
+    [
+        ("inner", "d", ["c n1 UP", "c n0 DOWN", "short", "d m0 DOWN"]),  # the innermost pair, by its own gateways
+        ("outer", "d", ["c n1 UP", "short", "d m0 DOWN"]),
+        ("d", "outer", ["c n1 UP", "trunk", "d m0 DOWN"]),  # one way only
+    ],
+)
+def test_bypass_routes_between_zones(src: str, dst: str, expected: list[str]) -> None:
+    gateways = {"inner": "n0", "outer": "nc_router", "d": "md_router"}
+    text = (
+        '<zone id="site" routing="Full"><zone id="outer" routing="Full"><zone id="inner" routing="Full">'
+        + CLUSTER.format("")
+        + '</zone></zone><cluster id="d" prefix="m" suffix="" radical="0-1" speed="1Gf" bw="10MBps" lat="1ms"/>'
+        '<link id="trunk" bandwidth="1GBps" latency="3ms"/><link id="short" bandwidth="1GBps" latency="1ms"/>'
+        '<zoneRoute src="outer" dst="d" gw_src="nc_router" gw_dst="md_router"><link_ctn id="trunk"/></zoneRoute>'
+        f'<bypassZoneRoute src="{src}" dst="{dst}" gw_src="{gateways[src]}" gw_dst="{gateways[dst]}">'
+        '<link_ctn id="short"/></bypassZoneRoute></zone>'
+    )
+    routes = routes_of(text)
+    assert names(routes, "n1", "m0") == expected
+    assert names(routes, "m0", "n1") == (
+        ["d m0 UP", "short", "c n1 DOWN"] if src == "d" else ["d m0 UP", "trunk", "c n1 DOWN"]
+    )
 
 
 def test_zone_with_routing_cluster() -> None:

@@ -96,6 +96,15 @@ def test_unknown_names(tmp_path: Path) -> None:
         registry.find(f"{tmp_path}/gone.py:X", trusted=True)
 
 
+def test_unknown_names_without_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policies of pybatsched are found without entry points, so they are named too."""
+    mine = metadata.EntryPoint("easier", "mine:Easier", registry.GROUP)
+    monkeypatch.setattr(registry, "available", lambda: {"easier": mine})
+    assert registry.find("easy").name == "easy"
+    with pytest.raises(InputError, match="installed: conservative, dbf, easier, easy, fcfs, locality"):
+        registry.find("esay")
+
+
 def test_a_broken_installed_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = metadata.EntryPoint("bad", "no_such_package:Thing", registry.GROUP)
     monkeypatch.setattr(registry, "available", lambda: {"bad": entry})

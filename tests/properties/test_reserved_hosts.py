@@ -7,11 +7,12 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
-from support.outages import outages
+from support.outages import Events, drains, outages, spans
 
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.services.derive import parent_in_note
+from pybatsched.metrics.outcomes import Outcome, joined
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched.workload import model
 from pybatsched.workload.inject.checkpoints import Checkpointing, with_checkpoints
@@ -119,21 +120,49 @@ def test_every_policy(policy: str, data: st.DataObject, tables: list[dict[str, A
     assert run.n_messages <= 10 * (len(workload.jobs) + n_kills) + 4 * len(tables)
 
 
+def check_machines(run: FakeBatsim, events: Events) -> None:
+    """Check that no job runs on a lost processor, and that none starts on a drained one."""
+    jobs = [(job, job.started_at, job.ended_at) for job in run.jobs.values()]
+    ran = [(job, start, end) for job, start, end in jobs if start is not None and end is not None]
+    for gone_at, back_at, proc in spans(events, e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE):
+        for job, start, end in ran:
+            assert proc not in job.procs or end <= gone_at or start >= back_at, job
+    for gone_at, back_at, proc in spans(events, e.DRAIN, e.UNDRAIN):
+        for job, start, _ in ran:
+            assert proc not in job.procs or not gone_at < start < back_at, job
+
+
+def check_work(run: FakeBatsim, workload: Workload) -> None:
+    """Check that each completed job has done all of its work once, dumps included."""
+    rows = []
+    for part in run.jobs.values():
+        started_at, ended_at = part.started_at or 0.0, part.ended_at or 0.0
+        rows.append(Outcome(part.id, part.final_state, 0.0, started_at, ended_at - started_at, 1, part.metadata))
+    run_s = {f"w0!{job['id']}": workload.profiles[job["profile"]]["delay"] for job in workload.jobs}
+    records = joined(rows)
+    assert {record.id for record in records} == run_s.keys()
+    for record in records:
+        if record.state == e.COMPLETED_SUCCESSFULLY:
+            assert record.runtime_s == pytest.approx(run_s[record.id], abs=1e-5)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @examples(25)
-@given(data=st.data(), tables=reservations(), events=outages(N_PROCS, 8))
-def test_with_failures_and_checkpoints(
-    policy: str, data: st.DataObject, tables: list[dict[str, Any]], events: list[tuple[float, str, str]]
+@given(data=st.data(), tables=reservations(), away=outages(N_PROCS, 8), drained=drains(N_PROCS, 4))
+def test_with_failures_checkpoints_and_drains(
+    policy: str, data: st.DataObject, tables: list[dict[str, Any]], away: Events, drained: Events
 ) -> None:
     drawn = data.draw(workloads(4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS))
     whole = model.Workload(drawn.jobs, drawn.profiles, N_PROCS, "w.json")
     made = with_checkpoints(whole, Checkpointing("7", "1", "2"), node_mtbf_s=None, speed=None)
     workload = Workload.from_json({"jobs": made.jobs, "profiles": made.profiles})
     hosts = HOSTS if policy in {"locality", "reallocation"} else []
+    events = sorted(away + drained)
     run = run_policy(
         policy,
         workload,
         N_PROCS,
+        config={"dynamic-jobs-enabled": True, "forward-unknown-events": True},
         hosts=hosts,
         host_reservations=tables,
         machine_events=events,
@@ -141,3 +170,7 @@ def test_with_failures_and_checkpoints(
         **POLICIES[policy],
     )
     check(run, workload, tables)
+    check_machines(run, events)
+    check_work(run, workload)
+    n_kills = sum(job.final_state == e.COMPLETED_KILLED for job in run.jobs.values())
+    assert run.n_messages <= 10 * (len(workload.jobs) + n_kills) + 2 * len(events) + 4 * len(tables)

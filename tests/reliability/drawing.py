@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from support.gridded import Grid
 from support.located import BIG, FILES, HUGE, SLOW, SMALL, Machine, Node
 
 from pybatsched.core.instants import TICK
+from pybatsched.core.services.checkpoints import n_dumps, with_dumps_s
 from pybatsched.policies.orders import ALIASES, NAMED_ORDERS, parse_order
 from reliability.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
 
@@ -81,15 +83,17 @@ def drawn(policy: str, seed: int) -> Scene:
     others = dynamic and batsim == 4 and dice.random() < 0.4
     jobs = _jobs(policy, ground, dice, others=others)
     last = (max(job.at for job in jobs) - ground.begin) / ground.unit + 30
+    faults = _faults(ground, last, random.Random(f"faults {policy} {seed}"), dynamic=dynamic)
+    jobs = _in_reservations(jobs, faults, random.Random(f"reservations {policy} {seed}"))
+    drains = random.Random(f"drains {policy} {seed}")
     return Scene(
         policy,
         ground.n_procs,
-        jobs,
-        OPTIONS[policy](ground, dice)
-        | _predictions(random.Random(f"predictions {policy} {seed}"))
-        | _faults(ground, last, random.Random(f"faults {policy} {seed}"), dynamic=dynamic),
+        _with_checkpoints(jobs, random.Random(f"checkpoints {policy} {seed}")),
+        OPTIONS[policy](ground, dice) | _predictions(random.Random(f"predictions {policy} {seed}")) | faults,
         ground.hosts,
         _outages(ground, last, dice) if dice.random() < 0.45 else (),
+        _outages(ground, last, drains) if drains.random() < 0.2 else (),
         _kills(ground, last, dice) if dice.random() < 0.35 else (),
         _late(ground, dice) if dice.random() < 0.2 else (),
         dynamic=dynamic,
@@ -182,6 +186,42 @@ def _times(ground: _Ground, run: int, mood: str, dice: Dice) -> Drawn:
     return fields
 
 
+def _with_checkpoints(jobs: tuple[Job, ...], dice: Dice) -> tuple[Job, ...]:
+    """Let jobs of some scenes write checkpoints: they take longer by their dumps."""
+    if dice.random() < 0.65:
+        return jobs
+    found = []
+    for job in jobs:
+        interval_s = max(round(job.s * dice.choice([0.1, 0.3, 0.5, 0.9]), 6), 1e-6)
+        dump_s, read_s = (round(job.s * dice.choice([0, 0.02, 0.1, 0.4]), 6) for _ in range(2))
+        if dice.random() < 0.3 or not n_dumps(job.s, interval_s):
+            found.append(job)
+            continue
+        times = {"checkpoint_interval_s": interval_s, "checkpoint_dump_s": dump_s, "checkpoint_read_s": read_s}
+        fields = {**job.fields, **times, "checkpoint_work_s": job.s}
+        for name in fields.keys() & {"walltime", "estimate"}:
+            fields[name] = with_dumps_s(fields[name], interval_s, dump_s)
+        found.append(replace(job, s=with_dumps_s(job.s, interval_s, dump_s), fields=fields))
+    return tuple(found)
+
+
+def _in_reservations(jobs: tuple[Job, ...], options: Drawn, dice: Dice) -> tuple[Job, ...]:
+    """Let some users reserve hosts, and let some jobs ask for a reservation: their own, another one's, or none."""
+    tables = options.get("host_reservations", ())
+    if not tables or dice.random() < 0.5:
+        return jobs
+    for table in tables:
+        if dice.random() < 0.7:
+            table["users"] = [dice.choice(["alice", "bob"])]
+    asked = [*(table["name"] for table in tables), "r9"]
+    return tuple(
+        replace(job, fields={**job.fields, "user": dice.choice(["alice", "bob"]), "reservation": dice.choice(asked)})
+        if dice.random() < 0.3
+        else job
+        for job in jobs
+    )
+
+
 def _no_fields(_ground: _Ground, _run: int, _dice: Dice) -> Drawn:
     return {}
 
@@ -248,8 +288,8 @@ def _predictions(dice: Dice) -> Drawn:
 def _faults(ground: _Ground, last: float, dice: Dice, *, dynamic: bool) -> Drawn:
     """Draw what becomes of jobs on machines that fail, known repairs, and reservations of hosts."""
     options: Drawn = {}
-    if dynamic and dice.random() < 0.4:
-        options["on_failure"] = dice.choice(["requeue_first", "requeue_last", "resubmit", "kill"])
+    if dice.random() < (0.5 if dynamic else 0.1):
+        options["on_failure"] = dice.choice([*(["requeue_first", "requeue_last", "resubmit"] * dynamic), "kill"])
     if dice.random() < 0.15:
         options["expected_repair_s"] = ground.span(dice.choice([0.5, 3, 20]))
     if dice.random() < 0.2:
@@ -262,7 +302,7 @@ def _faults(ground: _Ground, last: float, dice: Dice, *, dynamic: bool) -> Drawn
                 "start": ground.at(nth * last / 3 + dice.uniform(0, last / 8)),
                 "duration": ground.span(dice.uniform(0.1, last / 8)),
                 "hosts": f"{low}-{low + n - 1}",
-                "conflict": dice.choice(["wait", "wait", *(["requeue", "kill"] * dynamic)]),
+                "conflict": dice.choice(["wait", "wait", "wait", "kill", *(["requeue", "requeue"] * dynamic)]),
             }
             if dice.random() < 0.4:
                 table["notice"] = ground.span(dice.uniform(0, last / 4))

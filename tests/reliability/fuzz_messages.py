@@ -17,14 +17,18 @@ from support.places import ROOT
 from support.recordings import recordings, recordings5
 
 from pybatsched.core import decisions as d
-from pybatsched.core.policy import Options, Policy
+from pybatsched.core.options import Options
+from pybatsched.core.policy import Policy
+from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import is_greeting, read_greeting, read_hello
 from pybatsched.session.diagnosis import diagnose
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.testing import FakeBatsim, Refused, plan_for
+from pybatsched.testing import FakeBatsim, Refused, Workload, plan_for
+from pybatsched.workload import model
+from pybatsched.workload.resample.feedback import FEEDBACK, held_back
 from reliability.fuzzing import NotDocumentedError, Target, scratch
 from reliability.mutations import Dice, dice_of, mutated, mutated_conversation
 
@@ -62,13 +66,17 @@ def _talk(policy: str, batsim: int, number: int) -> Talk:
     if policy == "rl":
         options = {"agent": AGENT}
     workload.jobs = workload.jobs[:8]
+    followers = _with_followers(workload) if batsim == 4 and number == 0 else []
     events = fingerprints.outages(dice) if policy in {"fcfs", "easy", "conservative", "dbf", "rl"} else []
     plan = plan_for(policy, **options)
     config = {need.config_key: True for need in plan.source.cls.needs} | {"dynamic-jobs-enabled": True}
-    requests, replies = [], []
+    requests: list[bytes] = []
+    replies: list[bytes] = []
     session = Session(plan)
 
     def noted(raw: bytes) -> bytes:
+        if followers and not requests:
+            raw = _with_member(raw, followers)
         requests.append(raw)
         replies.append(session.handle(raw))
         return replies[-1]
@@ -79,6 +87,22 @@ def _talk(policy: str, batsim: int, number: int) -> Talk:
     fake().run(noted)
     given = [arg for key, value in options.items() for arg in ("-o", f"{key}={json.dumps(value)}")]
     return Talk(tuple(requests), tuple(replies), lambda: Session(plan), fake, ("--policy", policy, *given))
+
+
+def _with_followers(workload: Workload) -> list[dict[str, Any]]:
+    """Let the last two jobs follow the jobs before, remove them from the workload, and return them for the engine."""
+    for at in (-2, -1):
+        workload.jobs[at] |= {"depends_on": workload.jobs[at - 1]["id"], "think_time": 2.5}
+    kept, held = held_back("w0", model.Workload(workload.jobs, workload.profiles, 1, "", {FEEDBACK: True}))
+    workload.jobs, workload.profiles = kept.jobs, kept.profiles
+    return held
+
+
+def _with_member(raw: bytes, followers: list[dict[str, Any]]) -> bytes:
+    """Add the jobs that follow others to SIMULATION_BEGINS."""
+    message = json.loads(raw)
+    message["events"][0]["data"][FEEDBACK_JOBS] = followers
+    return json.dumps(message).encode()
 
 
 class Echo(Policy):

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator.job_processes import SHORTEST_CALL_S
 from pybatsched.simulator.simulation import Answer, Scheduler
 from reliability.scenes import Job, Scene
+
+_GONE: Final = frozenset((e.MACHINES_UNAVAILABLE, e.DRAIN))
+_BACK: Final = frozenset((e.MACHINES_AVAILABLE, e.UNDRAIN))
 
 
 class Ledger:
@@ -31,6 +36,7 @@ class Ledger:
         self.killed_by_others: set[str] = set()
         self.busy: dict[int, str] = {}
         self.away: set[int] = set()
+        self.drained: set[int] = set()
         self._n_procs = n_procs
         self._registered: set[str] = set()
 
@@ -45,9 +51,10 @@ class Ledger:
                     self.waiting[event.job_id] = event.job["res"]
             elif isinstance(event, e.JobCompleted):
                 self._end(event.job_id)
-            elif isinstance(event, e.Notify) and event.procs is not None:
-                procs = set(event.procs)
-                self.away = self.away - procs if event.kind == e.MACHINES_AVAILABLE else self.away | procs
+            elif isinstance(event, e.Notify) and event.kind in _GONE | _BACK:
+                procs = set(event.procs or IntervalSet.parse(str(event.extra.get("resources"))))
+                which = self.drained if event.kind in {e.DRAIN, e.UNDRAIN} else self.away
+                which.update(procs) if event.kind in _GONE else which.difference_update(procs)
 
     def _end(self, job_id: str) -> None:
         procs = self.running.pop(job_id, None)
@@ -98,6 +105,8 @@ class Ledger:
             self.problems.append(f"{job_id} is started on processors of {', '.join(sorted(taken))}")
         if self.away & procs:
             self.problems.append(f"{job_id} is started on processors that are away")
+        if self.drained & procs:
+            self.problems.append(f"{job_id} is started on drained processors")
         if not all(0 <= proc < self._n_procs for proc in procs):
             self.problems.append(f"{job_id} is started on processors that do not exist")
         self.running[job_id] = procs

@@ -20,7 +20,7 @@ from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import features_for, read_hello, write_greeting
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.simulator import batsim5
+from pybatsched.simulator import batsim5_handshake
 from pybatsched.simulator.external import ExternalScheduler
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.options import Scenario
@@ -102,7 +102,9 @@ def _greeted(scene: Scene, scenario: Scenario, plan: PolicyPlan) -> Scenario:
     """Return the inputs of a simulation in Batsim 5's place, in which the policy has what it asks for."""
     if scene.batsim == 4:
         return scenario
-    return replace(scenario, options=batsim5.with_requested_features(scenario.options, features_for(plan.needs())))
+    return replace(
+        scenario, options=batsim5_handshake.with_requested_features(scenario.options, features_for(plan.needs()))
+    )
 
 
 def embedded(scene: Scene, plan: PolicyPlan) -> Played:
@@ -115,7 +117,7 @@ def embedded(scene: Scene, plan: PolicyPlan) -> Played:
         # Decisions that Batsim 5 lacks, such as calls between milliseconds, are not sent here either.
         ours = v5.Codec(features_for(plan.needs()))
         theirs = v5.Codec(features_for(plan.needs()))
-        scheduler = batsim5.with_batsim5_fields(_in_words_of_5(engine, ours, theirs), scenario, "ENDPOINT")
+        scheduler = batsim5_handshake.with_batsim5_fields(_in_words_of_5(engine, ours, theirs), scenario, "ENDPOINT")
     played = _play(scene, scenario, scheduler)
     played.engine = engine
     return played
@@ -162,7 +164,7 @@ def _looked_at(session: Session, look: Look) -> Callable[[bytes], bytes]:
 
 def _conversation(scene: Scene, scenario: Scenario, scheduler: Scheduler, session: Session) -> Played:
     if scene.batsim == 5:
-        scheduler = batsim5.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
+        scheduler = batsim5_handshake.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
     played = _play(scene, scenario, scheduler)
     session.close("ended" if session.finished else "stopped")
     played.engine = session.engine

@@ -11,7 +11,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from reliability.playing import Played
 from reliability.scenes import Scene
-from reliability.schedules import TICK, inexact, lineages
+from reliability.schedules import TICK, inexact, is_stopped_by_reservation, lineages
 
 #: Accepted deadlines have a tolerance of a millisecond, as documented.
 GRACE_S: Final = 1e-3
@@ -89,12 +89,17 @@ class Promises:
             return
         yield from self._moved[:1]
         promises = list(played.engine.broken_promises)
-        if self._scene.has_kills:
-            return
+        rows, _ = lineages(self._scene, played.fates)
+        given_up = (chain[-1] for chain in rows.values() if chain)
+        if (
+            any("failures=" in fate.note for fate in played.fates.values())
+            or any(last.state == e.COMPLETED_KILLED and not last.by_others for last in given_up)
+            or any(is_stopped_by_reservation(self._scene, fate, "requeue") for fate in played.fates.values())
+        ):
+            return  # nothing is promised after a kill by a failure or a reservation
         if self._scene.is_predicted:
             yield from (f"nothing is promised with predictions, but: {text}" for text in promises[:1])
             return
-        rows, _ = lineages(self._scene, played.fates)
         for job_id, deadline_at in self._deadlines.items():
             last = rows[job_id][-1]
             too_late_s = math.inf if last.state == e.REJECTED else last.end - deadline_at - GRACE_S

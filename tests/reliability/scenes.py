@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from pybatsched.core.intervals import IntervalSet
+from pybatsched.core import events as e
+from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.platform.model import Platform, uniform
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from pybatsched.simulator.options import Scenario, SimulationOptions
@@ -98,6 +99,7 @@ class Kill:
 class Scene:
     """One run of a policy. `late` are the seconds that the scheduler takes for its messages, over and over again.
 
+    No job starts on processors of `drains`; jobs that run there continue.
     `hosts` are the properties of the hosts. With `batsim` 5 its protocol is used on the socket, and the policy
     requests dynamic jobs, acknowledgements and profile reuse itself.
     """
@@ -108,6 +110,7 @@ class Scene:
     options: Mapping[str, Any] = field(default_factory=dict)
     hosts: tuple[Mapping[str, str], ...] = ()
     outages: tuple[Outage, ...] = ()
+    drains: tuple[Outage, ...] = ()
     kills: tuple[Kill, ...] = ()
     late: tuple[float, ...] = ()
     dynamic: bool = False
@@ -124,7 +127,7 @@ class Scene:
     @property
     def is_honest(self) -> bool:
         """Whether all estimates hold: no machine fails, no message is late, and no job exceeds its estimate."""
-        return not (self.outages or any(self.late) or self.is_predicted or self.has_reservations) and all(
+        return not (self.outages or self.drains or any(self.late) or self.is_predicted or self.reservations) and all(
             job.estimate is not None and min(job.s, job.walltime or job.s) <= job.estimate for job in self.jobs
         )
 
@@ -134,20 +137,9 @@ class Scene:
         return not self.options.keys().isdisjoint({"predict", "correct"})
 
     @property
-    def has_kills(self) -> bool:
-        """Whether the engine may kill jobs, because machines fail or hosts are reserved."""
-        return "on_failure" in self.options or self.has_reservations
-
-    @property
-    def may_lose_jobs(self) -> bool:
-        """Whether jobs that the engine kills may stay killed."""
-        conflicts = {table["conflict"] for table in self.options.get("host_reservations", ())}
-        return self.options.get("on_failure") == "kill" or "kill" in conflicts
-
-    @property
-    def has_reservations(self) -> bool:
-        """Whether hosts are reserved."""
-        return bool(self.options.get("host_reservations"))
+    def reservations(self) -> tuple[Mapping[str, Any], ...]:
+        """The reservations of hosts."""
+        return tuple(self.options.get("host_reservations") or ())
 
     def scenario(self) -> Scenario:
         """Return the inputs of the simulation."""
@@ -165,18 +157,19 @@ class Scene:
             acknowledge_dynamic_jobs=self.acknowledged,
             profile_reuse=self.reuse,
             forward_profiles=self.forward,
+            forward_unknown_events=bool(self.drains),
         )
         platform = _platform(self.n_procs, tuple(tuple(sorted(host.items())) for host in self.hosts))
         return Scenario(platform, workloads, options, [events] if (events := self._events()) else [])
 
     def _events(self) -> list[ExternalEvent]:
         events = []
-        for outage in self.outages:
-            procs = IntervalSet.parse(outage.procs)
-            events.append(ExternalEvent(outage.at, UNAVAILABLE, procs, {}))
-            if outage.until is not None:
-                events.append(ExternalEvent(outage.until, AVAILABLE, procs, {}))
-        events.sort(key=lambda event: (event.at, event.kind))
+        for found, gone, back in ((self.outages, UNAVAILABLE, AVAILABLE), (self.drains, e.DRAIN, e.UNDRAIN)):
+            for one in found:
+                events.append(_event(one.at, gone, one.procs))
+                if one.until is not None:
+                    events.append(_event(one.until, back, one.procs))
+        events.sort(key=lambda event: (event.at, event.kind not in {AVAILABLE, e.UNDRAIN}))  # returns first
         return [event._replace(place=place) for place, event in enumerate(events)]
 
     def as_code(self, indent: str = "") -> str:
@@ -198,11 +191,22 @@ class Scene:
         return "\n".join(lines)
 
 
+def _event(at: float, kind: str, procs: str) -> ExternalEvent:
+    """Give an event as it is read from a file: processors of other types than Batsim's are only text."""
+    if kind in {AVAILABLE, UNAVAILABLE}:
+        return ExternalEvent(at, kind, IntervalSet.parse(procs), {})
+    return ExternalEvent(at, kind, EMPTY, {"type": kind, "timestamp": at, "resources": procs})
+
+
 def _code(value: Any) -> str:
     """Write a value as Python, records without what is as usual in them."""
     if isinstance(value, tuple):
         inside = ", ".join(map(_code, value))
         return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_code, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name!r}: {_code(member)}' for name, member in value.items())}}}"
     if isinstance(value, Job):
         rest = (f", kind={value.kind!r}" if value.kind != DELAY else "") + (
             f", fields={dict(value.fields)!r}" if value.fields else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -67,14 +67,51 @@ def lineages(scene: Scene, fates: dict[str, Fate]) -> tuple[Rows, list[str]]:
         last = parts[-1][1]
         if last.state not in e.FINAL_STATES or (last.state == e.REJECTED and "replaced_by" in last.note):
             problems.append(f"{name} has no end: its last part is {last.state or 'not over'}")
-        if last.state == e.COMPLETED_KILLED and not last.by_others and not scene.may_lose_jobs:
+        is_unknown = name.startswith(f"{OTHER}!") and len(parts) > 1 and not (scene.reuse or scene.forward)
+        if last.state == e.COMPLETED_KILLED and not (
+            last.by_others or _is_given_up(scene, last, is_unknown=is_unknown)
+        ):
             problems.append(f"{name} was killed by its own scheduler, and never went on")
     return {name: [fate for _, fate in parts] for name, parts in found.items()}, problems
 
 
+def _is_given_up(scene: Scene, fate: Fate, *, is_unknown: bool) -> bool:
+    """Return whether jobs that end here and now are not requeued: their machine fails, or a reservation begins.
+
+    A requeued job whose profile `is_unknown` cannot be requeued again: Batsim deleted the profile at the first end.
+    """
+    gone = [(one.at, one.procs) for one in scene.outages if scene.options.get("on_failure") == "kill" or is_unknown]
+    conflicts = ("kill", "requeue") if is_unknown else ("kill",)
+    return _ends_with(scene, fate, gone) or is_stopped_by_reservation(scene, fate, *conflicts)
+
+
+def is_stopped_by_reservation(scene: Scene, fate: Fate, *conflicts: str) -> bool:
+    """Return whether a reservation that kills or requeues jobs in its way begins when and where a part ends."""
+    gone = [(one["start"], one["hosts"]) for one in scene.reservations if one["conflict"] in conflicts]
+    return _ends_with(scene, fate, gone)
+
+
+def _ends_with(scene: Scene, fate: Fate, gone: list[tuple[float, str]]) -> bool:
+    """Return whether processors of a part are gone when it ends."""
+    procs = IntervalSet.parse(fate.procs)
+    return any(
+        -inexact(at) < fate.end - at < late_s(scene, at) and not procs.isdisjoint(IntervalSet.parse(hosts))
+        for at, hosts in gone
+    )
+
+
+def late_s(scene: Scene, at: float) -> float:
+    """Tell by how much what is due at an instant may be late: calls are, and schedulers that take their time.
+
+    In Batsim 4 a call takes ten ticks at least, in Batsim 5 it is at a whole millisecond.
+    """
+    call_s = 2e-5 if scene.batsim == 4 else 2e-3
+    return inexact(at) + call_s + 3 * sum(scene.late)
+
+
 def _processors(scene: Scene, fates: dict[str, Fate]) -> Iterator[str]:
     """Look for processors with two jobs at a time, and for jobs that start where no machine is. O(n log n)."""
-    held: dict[int, list[tuple[float, float, str]]] = {}
+    held: Held = {}
     for name, fate in fates.items():
         if fate.start >= 0:
             for proc in IntervalSet.parse(fate.procs):
@@ -84,12 +121,67 @@ def _processors(scene: Scene, fates: dict[str, Fate]) -> Iterator[str]:
         for (_, end, one), (start, _, other) in pairwise(spans):
             if start < end - inexact(end):
                 yield f"processor {proc} is used twice: by {one} until {end} and by {other} from {start}"
-    for outage in scene.outages:
-        until = float("inf") if outage.until is None else outage.until
-        for proc in IntervalSet.parse(outage.procs):
-            for start, _, name in held.get(proc, ()):
-                if outage.at + inexact(start) < start < until - inexact(start):
-                    yield f"{name} starts at {start} on processor {proc}, which is away from {outage.at} to {until}"
+    for outages, word in ((scene.outages, "away"), (scene.drains, "drained")):
+        for outage in outages:
+            until = float("inf") if outage.until is None else outage.until
+            yield from _starts_within(held, outage.procs, outage.at, until, f"which is {word}", inexact(outage.at))
+    if "on_failure" in scene.options:
+        for outage in scene.outages:
+            yield from _runs_on(scene, held, outage.procs, outage.at, "which has failed")
+    for table in scene.reservations:
+        yield from _reserved(scene, held, fates, table)
+
+
+#: For each processor: start, end and name of each job on it, in order.
+Held = dict[int, list[tuple[float, float, str]]]
+
+
+def _starts_within(
+    held: Held, procs: str, at: float, until: float, why: str, late: float, but: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Look for jobs that start on processors between two instants."""
+    for proc in IntervalSet.parse(procs):
+        for start, _, name in held.get(proc, ()):
+            if at + late < start < until - inexact(start) and name not in but:
+                yield f"{name} starts at {start} on processor {proc}, {why} from {at} to {until}"
+
+
+def _runs_on(
+    scene: Scene, held: Held, procs: str, at: float, why: str, but: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Look for jobs that run on processors at an instant, and should be killed then."""
+    for proc in IntervalSet.parse(procs):
+        for start, end, name in held.get(proc, ()):
+            if start < at - inexact(at) and end > at + late_s(scene, at) and name not in but:
+                yield f"{name} runs on after {at}, until {end}, on processor {proc}, {why}"
+
+
+def _reserved(scene: Scene, held: Held, fates: dict[str, Fate], table: Mapping[str, Any]) -> Iterator[str]:
+    """Look for jobs that break a reservation, and for its own jobs elsewhere."""
+    at, until, hosts = table["start"], table["start"] + table["duration"], IntervalSet.parse(table["hosts"])
+    by_id = {job.id: job for job in scene.jobs}
+    own = set()
+    for name, fate in fates.items():
+        job = by_id.get(fields_of(fate.note).get("parent", name))
+        if fate.start < 0 or job is None:
+            continue
+        if job.fields.get("reservation") == table["name"]:
+            own.add(name)
+            is_inside = at - inexact(at) <= fate.start and IntervalSet.parse(fate.procs).issubset(hosts)
+            if not is_inside or job.fields["user"] not in table.get("users", ()):
+                yield f"{name} starts at {fate.start} on {fate.procs}, not in its reservation {table['name']}"
+        elif table["conflict"] == "wait" and not IntervalSet.parse(fate.procs).isdisjoint(hosts):
+            known_at = max(at - table["notice"], 0.0) if "notice" in table else 0.0
+            is_known = known_at + late_s(scene, known_at) < fate.start < at - inexact(at)
+            is_first = name == job.id and not scene.is_predicted
+            # Policies may assume a walltime for a job that has none.
+            end = fate.start + (0.0 if job.estimate is None else job.estimate)
+            if is_known and is_first and end > at + inexact(at):
+                yield f"{name} starts at {fate.start} for {job.estimate} s, in the way of {table['name']} at {at}"
+    others = frozenset(own)
+    yield from _starts_within(held, table["hosts"], at, until, "which is reserved", late_s(scene, at), others)
+    if table["conflict"] != "wait" and until > at + late_s(scene, at):
+        yield from _runs_on(scene, held, table["hosts"], at, "which is reserved", others)
 
 
 def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
@@ -106,6 +198,8 @@ def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
     if last.state == e.REJECTED and not ran:
         yield from _rejected(scene, job)
     is_itself = scene.policy != "reallocation"
+    if is_itself:
+        yield from _kept(job, ran, is_known=job.workload != OTHER or scene.forward)
     if is_itself and last.state == (e.COMPLETED_FAILED if job.kind == FAILS else e.COMPLETED_SUCCESSFULLY):
         did = _work_done(ran)
         # What is left of a parallel task is known by Batsim's progress, which has six decimals.
@@ -118,19 +212,61 @@ def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
             yield f"{job.id} is stopped at its walltime after {took} s; that is {job.walltime}"
 
 
+def _own_s(fate: Fate) -> float:
+    """Give the seconds that a part ran, without swaps, loads and reads of checkpoints."""
+    return max(fate.end - fate.start - float(fields_of(fate.note).get("extra_s", 0)), 0.0)
+
+
 def _work_done(ran: list[Fate]) -> float:
-    """Return the seconds of work that count: those of all parts that went on with the rest, without swaps and loads."""
+    """Give the seconds of work that count: those of all parts that went on with the rest, and what was kept."""
     did = 0.0
     for fate in reversed(ran):
-        fields = fields_of(fate.note)
-        did += max(fate.end - fate.start - float(fields.get("extra_s", 0)), 0.0)
-        if fields.get("work") != "rest":
+        said = fields_of(fate.note)
+        did += _own_s(fate) + float(said.get("kept_s", 0))
+        if said.get("work") != "rest":
             break
     return did
 
 
+def _kept(job: Job, ran: list[Fate], *, is_known: bool) -> Iterator[str]:
+    """Count anew what is kept by checkpoints: all that were complete at a kill, and nothing else.
+
+    A job whose profile is not known cannot be shortened: it starts anew.
+    """
+    times = [float(job.fields.get(f"checkpoint_{name}_s", 0)) for name in ("interval", "dump", "work")]
+    period_s, n_most = times[0] + times[1], math.ceil(times[2] / times[0] - 1e-9) - 1 if times[0] and is_known else 0
+    done_s = 0.0
+    for nth, fate in enumerate(ran):
+        said = fields_of(fate.note)
+        kept_s = float(said.get("kept_s", 0))
+        if said.get("work") != "rest":
+            # An instant is rounded, so a checkpoint that ends just at the kill is complete or not.
+            slack_s = (inexact(fate.end) + TICK * job.s) * (nth + 1)
+            low, high = (
+                max(min(math.floor(at / period_s), n_most), 0) if n_most else 0
+                for at in (done_s - slack_s, done_s + slack_s)
+            )
+            if not any(abs(kept_s - n * period_s) <= 1e-5 for n in range(low, high + 1)):
+                yield f"{job.id} goes on from {kept_s} s in its part {nth}, after {done_s} s with {period_s} s for each"
+            done_s = kept_s
+        done_s += _own_s(fate)
+
+
+def _failures(chain: list[Fate]) -> int:
+    """Return how often a job was killed because a machine failed, by its last note."""
+    return max((int(fields_of(fate.note).get("failures", "0")) for fate in chain), default=0)
+
+
+def _requeues(scene: Scene, chain: list[Fate]) -> int:
+    """Return how often the policy has killed a job that went on: not because a machine failed or was reserved."""
+    killed = [fate for fate in chain[:-1] if fate.state == e.COMPLETED_KILLED]
+    return sum(not is_stopped_by_reservation(scene, fate, "requeue") for fate in killed) - _failures(chain)
+
+
 def _rejected(scene: Scene, job: Job) -> Iterator[str]:
     """Check the reason of a rejection: a job that can run is not rejected, if all machines come back."""
+    if "reservation" in job.fields:
+        return
     rule, options = scene.policy, scene.options
     if rule == "redirection":  # all jobs come to the principal group
         rule, options = options.get("principal", "easy"), options.get("principal_options", {})
@@ -143,7 +279,7 @@ def _rejected(scene: Scene, job: Job) -> Iterator[str]:
     needs_memory = rule == "locality" and ("input_file" in job.fields or "node_memory_gb" in job.fields)
     is_known = job.kind != WORK and (job.workload != OTHER or scene.forward)  # to be of times, which can be scaled
     needs_scaling = scene.policy == "reallocation" and not is_known
-    comes_back = all(outage.until is not None for outage in scene.outages)
+    comes_back = all(outage.until is not None for outage in (*scene.outages, *scene.drains))
     if comes_back and job.n <= _room(scene, job) and not (is_endless or may_be_late or needs_memory or needs_scaling):
         yield f"{job.id} is rejected without need"
 
@@ -173,7 +309,8 @@ def _in_order(scene: Scene, rows: Rows) -> Iterator[str]:
     """First come, first served: no job starts before an earlier one."""
     if scene.options.get("order", "fcfs") != "fcfs":
         return
-    ran = [(job.at, rows[job.id][0].start, job.id) for job in scene.jobs if rows[job.id][0].start >= 0]
+    waiting = [job for job in scene.jobs if "reservation" not in job.fields]
+    ran = [(job.at, rows[job.id][0].start, job.id) for job in waiting if rows[job.id][0].start >= 0]
     if scene.late or scene.others:
         return  # then the order of their messages is unknown here
     for at, start, name in ran:
@@ -186,29 +323,39 @@ def _urgent(scene: Scene, rows: Rows) -> Iterator[str]:
     """Urgent jobs are never suspended; suspended ones resume where they were, unless a machine went."""
     for job in scene.jobs:
         chain = rows[job.id]
-        if job.fields.get("urgent") and len(chain) > 1 and not scene.has_kills:
+        if job.fields.get("urgent") and _requeues(scene, chain) > 0:
             yield f"{job.id} is urgent and was preempted"
         is_suspended = scene.options.get("mode", "suspend") == "suspend"
         stays = is_suspended and scene.options.get("resume_same_resources", True)
-        places = {fate.procs for fate in chain if fate.start >= 0}
-        if stays and len(places) > 1 and not (scene.outages or scene.has_kills):
-            yield f"{job.id} resumes on other processors: {' and '.join(sorted(places))}"
+        for one, other in pairwise(fate for fate in chain if fate.start >= 0):
+            is_resumed = fields_of(other.note).get("work") == "rest"
+            if stays and is_resumed and one.procs != other.procs and not (scene.outages or scene.drains):
+                yield f"{job.id} resumes on other processors: {one.procs} and {other.procs}"
 
 
 def _redirected(scene: Scene, rows: Rows) -> Iterator[str]:
-    """No job is redirected twice, and redirected jobs go to the other group."""
-    for job in () if scene.has_kills else scene.jobs:
+    """No job is redirected twice, and redirected jobs go to the other group.
+
+    A job whose machine fails is requeued in its own group, or as a new one in the principal group.
+    """
+    stays = scene.options.get("on_failure", "requeue_first") == "requeue_first"
+    for job in scene.jobs:
         ran = [IntervalSet.parse(fate.procs) for fate in rows[job.id] if fate.start >= 0]
-        if len(rows[job.id]) > 2:
+        if _requeues(scene, rows[job.id]) > (1 if stays else 1 + _failures(rows[job.id])):
             yield f"{job.id} is redirected more than once"
-        if len(ran) == 2 and not max(ran[0]) < min(ran[1]):
-            yield f"{job.id} is redirected from {ran[0]} to {ran[1]}"
+        n_first = _room(scene, job)
+        groups = [min(procs) >= n_first for procs in ran]
+        if "reservation" in job.fields:
+            continue
+        is_back = stays and groups != sorted(groups)
+        if is_back or any(min(procs) < n_first <= max(procs) for procs in ran):
+            yield f"{job.id} is redirected from {ran[0]} to {ran[-1]}"
 
 
 def _within(key: str) -> Any:
     def check(scene: Scene, rows: Rows) -> Iterator[str]:
-        """Each job runs within one node, or one cluster; external jobs on their own."""
-        for job in scene.jobs:
+        """Each job runs within one node, or one cluster; external jobs on their own. In reservations, anywhere."""
+        for job in (job for job in scene.jobs if "reservation" not in job.fields):
             for fate in rows[job.id]:
                 if fate.start < 0 or not scene.hosts:
                     continue

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from reliability.scenes import DELAY, OTHER, Job, Scene
+from reliability.scenes import DELAY, OTHER, Job, Outage, Scene
 
 #: Returns the problems of a scene; no problems means that it passes.
 Problems = Callable[[Scene], list[str]]
 MOST_TRIES: Final = 400
 _NAMES: Final = re.compile(r"\S*\d\S*")
+#: Fields of checkpoints, which go together: with them, the run time of a job follows from its work.
+_TOGETHER: Final = frozenset(f"checkpoint_{name}_s" for name in ("interval", "dump", "read", "work"))
 _FLAGS: Final = ("acknowledged", "reuse", "forward", "dynamic")
 
 
@@ -56,14 +58,7 @@ def _smaller(scene: Scene) -> Iterator[Scene]:
             if jobs:
                 yield replace(scene, jobs=jobs)
         size //= 2
-    for name in ("outages", "kills", "late"):
-        values = getattr(scene, name)
-        if len(values) > 1:
-            yield _with(scene, name, ())
-        for nth in range(len(values)):
-            yield _with(scene, name, values[:nth] + values[nth + 1 :])
-    for key in scene.options:
-        yield replace(scene, options={name: value for name, value in scene.options.items() if name != key})
+    yield from _fewer_faults(scene)
     if scene.batsim == 5:
         yield replace(scene, batsim=4)
     for name in _FLAGS:
@@ -71,6 +66,21 @@ def _smaller(scene: Scene) -> Iterator[Scene]:
             yield _with(scene, name, value=False)
     yield from _plainer_jobs(scene)
     yield from _smaller_machines(scene)
+
+
+def _fewer_faults(scene: Scene) -> Iterator[Scene]:
+    for name in ("outages", "drains", "kills", "late"):
+        values = getattr(scene, name)
+        if len(values) > 1:
+            yield _with(scene, name, ())
+        for nth in range(len(values)):
+            yield _with(scene, name, values[:nth] + values[nth + 1 :])
+    for key in scene.options:
+        yield replace(scene, options={name: value for name, value in scene.options.items() if name != key})
+    tables = scene.reservations
+    for nth in range(len(tables) if len(tables) > 1 else 0):
+        fewer = [*tables[:nth], *tables[nth + 1 :]]
+        yield replace(scene, options={**scene.options, "host_reservations": fewer})
 
 
 def _with(scene: Scene, name: str, value: Any) -> Scene:
@@ -84,13 +94,18 @@ def _from_the_begin(scene: Scene, first_at: float) -> Scene:
     def earlier(at: float) -> float:
         return max(round(at - first_at, 6), 0.0)
 
+    def without(outages: tuple[Outage, ...]) -> tuple[Outage, ...]:
+        return tuple(
+            replace(one, at=earlier(one.at), until=None if one.until is None else earlier(one.until)) for one in outages
+        )
+
+    tables = [{**table, "start": earlier(table["start"])} for table in scene.reservations]
     return replace(
         scene,
         jobs=tuple(replace(job, at=earlier(job.at)) for job in scene.jobs),
-        outages=tuple(
-            replace(one, at=earlier(one.at), until=None if one.until is None else earlier(one.until))
-            for one in scene.outages
-        ),
+        options={**scene.options, "host_reservations": tables} if tables else scene.options,
+        outages=without(scene.outages),
+        drains=without(scene.drains),
         kills=tuple(replace(kill, at=earlier(kill.at)) for kill in scene.kills),
     )
 
@@ -107,7 +122,11 @@ def _plainer(job: Job) -> Iterator[Job]:
     if job.kind != DELAY:
         yield replace(job, kind=DELAY)
     for key in job.fields:
-        yield replace(job, fields={name: value for name, value in job.fields.items() if name != key})
+        if key not in _TOGETHER:
+            yield replace(job, fields={name: value for name, value in job.fields.items() if name != key})
+    if "checkpoint_work_s" in job.fields:
+        plain = {name: value for name, value in job.fields.items() if name not in _TOGETHER}
+        yield replace(job, s=job.fields["checkpoint_work_s"], fields=plain)
     if job.n > 1:
         yield replace(job, n=1)
         yield replace(job, n=job.n - 1)
@@ -115,7 +134,7 @@ def _plainer(job: Job) -> Iterator[Job]:
         if at < job.at:
             yield replace(job, at=at)
     for s in (1.0, float(int(job.s))):
-        if 0 < s < job.s:
+        if 0 < s < job.s and "checkpoint_work_s" not in job.fields:
             yield replace(job, s=s)
 
 
@@ -125,7 +144,7 @@ def _smaller_machines(scene: Scene) -> Iterator[Scene]:
         return
     widest = max((job.n for job in scene.jobs), default=1)
     for n_procs in (widest, scene.n_procs // 2, scene.n_procs - 1):
-        if 0 < n_procs < scene.n_procs and not scene.outages:
+        if 0 < n_procs < scene.n_procs and not (scene.outages or scene.drains or scene.reservations):
             yield replace(scene, n_procs=n_procs)
 
 

@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Final
 
 from support.patience import PATIENCE_S, no_longer_than
 
 from pybatsched.cli.common.arguments import positive
-from pybatsched.core import engine
 from reliability.drawing import POLICIES, drawn
 from reliability.scenes import Scene
 from reliability.shrinking import as_test, shrunk
@@ -164,7 +164,7 @@ def main(args: list[str] | None = None) -> int:
     print("\n".join(table(rows.values(), markdown=given.markdown)))
     failures = [(row.policy, seed, problems) for row in rows.values() for seed, problems in row.failures]
     cpu_s, n_runs = sum(row.cpu_s for row in rows.values()), sum(row.runs for row in rows.values())
-    build = "plain" if engine.__file__.endswith(".py") else "compiled"
+    build = "plain" if find_spec("pybatsched.policies._profile") is None else "compiled"
     each = f"{1000 * cpu_s / max(n_runs, 1):.1f} ms of processor time each"
     print(f"{n_runs:,} runs, {each}, on the {build} build", file=sys.stderr)
     for policy, seed, problems in failures[_SHOWN:]:

@@ -41,8 +41,8 @@ def test_runs_with_faults_have_no_problems(policy: str) -> None:
 
 
 @cache
-def scenes_of(policy: str, n: int = 150) -> list[Scene]:
-    return [drawn(policy, seed) for seed in range(n)]
+def scenes_of(policy: str) -> list[Scene]:
+    return [drawn(policy, seed) for seed in range(250)]
 
 
 def test_a_scene_is_a_function_of_policy_and_seed() -> None:
@@ -52,8 +52,14 @@ def test_a_scene_is_a_function_of_policy_and_seed() -> None:
     assert all(eval(scene.as_code(), vars(written)) == scene for scene in scenes[::50])
     # All that is to be tried is.
     assert {scene.batsim for scene in scenes} == {4, 5}
-    for flag in ("dynamic", "acknowledged", "reuse", "forward", "outages", "kills", "late", "others", "is_honest"):
+    for flag in ("dynamic", "acknowledged", "reuse", "forward", "outages", "drains", "kills", "late", "others"):
         assert {bool(getattr(scene, flag)) for scene in scenes} == {True, False}
+    assert {scene.is_honest for scene in scenes} == {True, False}
+    assert any(outage.until is None for scene in scenes for outage in scene.drains)
+    assert {table["conflict"] for scene in scenes for table in scene.reservations} == {"wait", "requeue", "kill"}
+    assert any("users" in table for scene in scenes for table in scene.reservations)
+    fields = {name for scene in scenes for job in scene.jobs for name in job.fields}
+    assert {"checkpoint_work_s", "reservation"} <= fields
     assert {job.workload for scene in scenes for job in scene.jobs} == {"w0", "w1", "w2", "other"}
     assert any(outage.until is None for scene in scenes for outage in scene.outages)
     assert any(job.at >= 1e9 for scene in scenes for job in scene.jobs)
@@ -65,7 +71,7 @@ def test_a_scene_is_a_function_of_policy_and_seed() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: str) -> None:
     drawn_values: dict[str, set[str]] = {}
-    for scene in scenes_of(policy, 250):
+    for scene in scenes_of(policy):
         for name, value in scene.options.items():
             drawn_values.setdefault(name, set()).add(repr(value))
     fields = dict(registry.find(policy).option_fields)
@@ -171,6 +177,7 @@ def test_illegal_decisions_are_detected_without_the_engine() -> None:
     ledger = Ledger(4)
     ledger.waiting = {"a": 2, "b": 1, "c": 1, "d": 1}
     ledger.away = {3}
+    ledger.drained = {2}
 
     def start(job_id: str, procs: Sequence[int]) -> None:
         ledger.obey([d.ExecuteJob(job_id, IntervalSet(procs))])
@@ -186,6 +193,7 @@ def test_illegal_decisions_are_detected_without_the_engine() -> None:
         "b is started on processors of a",
         "c asks for 1 processors and is started on 2",
         "c is started on processors that are away",
+        "c is started on drained processors",
         "a is started and does not wait",
         "d is started on processors that do not exist",
         "a is rejected and does not wait",
@@ -194,7 +202,7 @@ def test_illegal_decisions_are_detected_without_the_engine() -> None:
     ]
 
 
-DONE = "COMPLETED_SUCCESSFULLY"
+DONE, KILLED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"
 
 
 @pytest.mark.parametrize(
@@ -225,6 +233,47 @@ def test_a_wrong_schedule_is_detected(fates: dict[str, Fate], message: str) -> N
     assert not message or message in problems[0]
 
 
+CHECKPOINTS = {f"checkpoint_{name}_s": s for name, s in (("interval", 2), ("dump", 1), ("read", 1), ("work", 6))}
+WINDOW = {"name": "r", "start": 10.0, "duration": 5.0, "hosts": "0"}
+
+
+def part(start: float, end: float, note: str = "", state: str = DONE) -> dict[str, Fate]:
+    """Give a part of the job w0!a on processor 0: the first one, or one with a note."""
+    name = "dyn!w0.a.1" if note else "w0!a"
+    return {name: Fate(state, start, end, "0", f"parent=w0!a;segment=1;kind=requeue;{note}" if note else "")}
+
+
+@pytest.mark.parametrize(
+    ("change", "fates", "told"),
+    [
+        ({"drains": (Outage(3.0, 9.0, "0"),)}, part(4, 12), "processor 0, which is drained from 3.0"),
+        ({"drains": (Outage(3.0, 9.0, "0"),)}, part(2, 10), ""),
+        ({"options": {"host_reservations": [WINDOW | {"conflict": "wait"}]}}, part(11, 19), "which is reserved from"),
+        ({"options": {"host_reservations": [WINDOW | {"conflict": "wait"}]}}, part(3, 11), "in the way of r at 10.0"),
+        ({"options": {"host_reservations": [WINDOW | {"conflict": "wait", "notice": 2.0}]}}, part(3, 11), ""),
+        ({"options": {"host_reservations": [WINDOW | {"conflict": "kill"}]}}, part(3, 11), "a runs on after 10.0"),
+        ({"options": {"host_reservations": [WINDOW | {"conflict": "kill"}]}}, part(3, 10, state=KILLED), ""),
+        ({"options": {"host_reservations": [WINDOW | {"conflict": "kill"}]}}, part(3, 9, state=KILLED), "its own"),
+        ({"options": {"on_failure": "kill"}, "outages": (Outage(5.0, 6.0, "0"),)}, part(1, 9), "which has failed"),
+        ({"options": {"on_failure": "kill"}, "outages": (Outage(5.0, 6.0, "0"),)}, part(1, 5, state=KILLED), ""),
+        # At 5 one checkpoint is complete, at 3 s of its run time; the rest takes 1 + 5 s.
+        ({}, part(0, 5, state=KILLED) | part(5, 11, "kept_s=3;extra_s=1"), ""),
+        (
+            {},
+            part(0, 5, state=KILLED) | part(5, 8, "kept_s=6;extra_s=1"),
+            "a goes on from 6.0 s in its part 1, after 5",
+        ),
+        ({}, part(0, 5, state=KILLED) | part(5, 13, "extra_s=0"), "a goes on from 0.0 s in its part 1, after 5"),
+        ({}, part(0, 5, state=KILLED) | part(5, 12, "kept_s=3;extra_s=1"), "a has done 9.0 s of work"),
+    ],
+)
+def test_a_schedule_with_faults_is_checked(change: dict[str, Any], fates: dict[str, Fate], told: str) -> None:
+    job = Job("w0!a", at=0.0, n=1, s=8.0, fields={"estimate": 8.0, **CHECKPOINTS})
+    problems = schedule_problems(Scene("easy", 1, (job,), **change), fates)
+    assert bool(problems) == bool(told), problems
+    assert not told or told in problems[0]
+
+
 @pytest.mark.parametrize(
     ("policy", "options", "chains", "message"),
     [
@@ -238,8 +287,8 @@ def test_a_wrong_schedule_is_detected(fates: dict[str, Fate], message: str) -> N
         (
             "ujfb",
             {"mode": "suspend", "resume_same_resources": True},
-            {"a": [("KILLED", 0, 3, "1"), ("", 3, 8, "0")], "b": [("", 8, 13, "1")]},
-            "w0!a resumes on other processors: 0 and 1",
+            {"a": [("KILLED", 0, 3, "1"), ("", 3, 5, "0")], "b": [("", 8, 13, "1")]},
+            "w0!a resumes on other processors: 1 and 0",
         ),
     ],
 )
@@ -247,9 +296,14 @@ def test_guarantees_of_each_policy_are_checked(
     policy: str, options: dict[str, Any], chains: dict[str, list[tuple[str, float, float, str]]], message: str
 ) -> None:
     jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
+    resumes = policy == "ujfb"
     fates = {
         f"dyn!w0.{name}.{nth}" if nth else f"w0!{name}": Fate(
-            f"COMPLETED_{state or 'SUCCESSFULLY'}", start, end, procs, f"parent=w0!{name};segment={nth}" if nth else ""
+            f"COMPLETED_{state or 'SUCCESSFULLY'}",
+            start,
+            end,
+            procs,
+            f"parent=w0!{name};segment={nth}{';work=rest' * resumes}" if nth else "",
         )
         for name, chain in chains.items()
         for nth, (state, start, end, procs) in enumerate(chain)

@@ -119,3 +119,28 @@ def test_a_stopped_job_that_cannot_resume_is_rejected(mode: str) -> None:
             dynamic=True,
         )
     )
+
+
+def test_suspended_jobs_resume_on_their_processors_beside_reservations() -> None:
+    """A reservation does not move a suspended job to other processors: its memory is where it was."""
+    tables = [{"name": "r0", "start": 2.111327, "duration": 0.129145, "hosts": "7-8", "conflict": "wait"}]
+    assert_sound(
+        Scene(
+            policy="ujfb",
+            n_procs=12,
+            jobs=(
+                Job("w0!2", at=0.0, n=3, s=4.0, fields={"estimate": 0.8}),
+                Job("w0!7", at=0.0, n=6, s=1.0, fields={"walltime": 2.0, "urgent": True}),
+                Job("w0!9", at=0.0, n=11, s=1.0, fields={"walltime": 0.6, "urgent": True}),
+            ),
+            options={"swap": "fixed", "swap_in": 0, "host_reservations": tables},
+            dynamic=True,
+        )
+    )
+
+
+def test_jobs_of_a_reservation_do_not_start_on_drained_hosts() -> None:
+    table = {"name": "r", "start": 20.0, "duration": 3.0, "hosts": "1-1", "conflict": "wait", "users": ["bob"]}
+    job = Job("w0!8", at=0.0, n=1, s=1.0, fields={"estimate": 3.0, "user": "bob", "reservation": "r"})
+    drains = (Outage(10.3, 20.3, "0-1"),)
+    assert_sound(Scene("conservative", 2, (job,), options={"host_reservations": [table]}, drains=drains))

@@ -296,7 +296,7 @@ def test_only_jobs_submitted_in_the_span_count(place: Path) -> None:
         (("cdf", "few", "--from", "9d"), "few: expected at least one job submitted from 9 d with bounded_slowdown"),
         (("queue", "few", "--from", "9d"), "no job is shown from 9 d: the runs last from 0 s to 1.04 d; use another"),
         (("cdf", "few", "--only", "w"), "--only: works only with a campaign, not with runs; remove it"),
-        (("cdf", "few", "--color", "wait"), "--color: expected the figure gantt, found cdf"),
+        (("cdf", "few", "--color", "wait"), "--color: works only with the figure gantt, not with cdf"),
     ],
 )
 def test_invalid_options_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:

@@ -21,14 +21,14 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
+from pybatsched.policies.queue_options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers import fcfs
+from pybatsched_schedulers.backfilling_options import ConservativeOptions
 from pybatsched_schedulers.conservative import ConservativeScheduler
-from pybatsched_schedulers.dbf.policy import DbfScheduler
+from pybatsched_schedulers.dbf.policy import DbfFields, DbfOptions, DbfScheduler
 from pybatsched_schedulers.fcfs import FcfsScheduler, QueuePlan
-from pybatsched_schedulers.plan_options import ConservativeOptions, DbfFields, DbfOptions
 
 DYNAMIC = {"dynamic-jobs-enabled": True}
 

@@ -20,9 +20,9 @@ from pybatsched.core.jobs import Job
 from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
 from pybatsched.policies.registry import local_scheduler
 from pybatsched.testing import Workload, run_policy
+from pybatsched_schedulers.backfilling_options import ConservativeOptions
 from pybatsched_schedulers.conservative import ConservativeScheduler
 from pybatsched_schedulers.fcfs import FcfsScheduler
-from pybatsched_schedulers.plan_options import ConservativeOptions
 
 
 @pytest.mark.parametrize(

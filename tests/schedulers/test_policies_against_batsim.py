@@ -12,7 +12,7 @@ import pytest
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import RECORDED
 from support.process import Server
-from support.simulated import rows, same_jobs
+from support.simulated import rows, same_but_for_halves, same_jobs
 
 from pybatsched.cli import main
 
@@ -86,6 +86,8 @@ def test_the_same_jobs_as_on_the_embedded_simulator(policy: tuple[str, ...], see
     assert batsim.returncode == 0
     mine = str(tmp_path / "mine")
     assert main(["simulate", *args, "--policy", policy[0], *options, "-e", mine, "--quiet"]) == code
-    same_jobs(Path(f"{mine}_jobs.csv"), tmp_path / "theirs_jobs.csv")
+    # The learnt predictor has six random decimals.
+    same = same_but_for_halves if "predict=linear" in policy else same_jobs
+    same(Path(f"{mine}_jobs.csv"), tmp_path / "theirs_jobs.csv")
     if policy[0] in {"redirection", "ujfb"}:
         assert any("kind=requeue" in row["metadata"] for row in rows(tmp_path / "theirs_jobs.csv"))

@@ -17,6 +17,7 @@ from support.process import Peer, Server, run_cli
 from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import InputError
 from pybatsched.live.server import ServerOptions, serve
+from pybatsched.metrics.runs import read_run
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 
@@ -105,7 +106,7 @@ def test_runs_over_a_socket_equal_embedded_runs(policy: str, options: dict[str, 
             "'redirection' cannot be used as a local scheduler: it has no single queue",
         ),
         ("redirection", ['redirected_options={"x": 1}'], "option redirected: policy easy: unknown option 'x'"),
-        ("redirection", ["alpha=0.2", "group_size=2"], "expected either alpha or group_size"),
+        ("redirection", ["alpha=0.2", "group_size=2"], "alpha and group_size were both given; expected only one"),
         (
             "redirection",
             ["redirected=dbf", 'redirected_options={"infeasible": "reject"}'],
@@ -190,6 +191,33 @@ def test_infeasible_jobs_are_rejected_on_request(tmp_path: Path) -> None:
     done = simulate(jobs, tmp_path, "dbf", "infeasible=reject")
     assert done.returncode == 0
     assert "1 rejected, first reason: cannot meet its deadline 12.0" in done.stdout
+
+
+def test_late_jobs_without_a_promise_are_no_broken_promises(tmp_path: Path) -> None:
+    """Job a has all processors until 10. Job b would have to end at 8, so it is late without a promise; job c is not.
+
+    `infeasible=reject` rejects job b, which counts as late too.
+    """
+    jobs = Workload().job("a", n=8, s=10, walltime=10)
+    jobs.job("b", n=1, s=5, at=1, walltime=5, deadline=8).job("c", n=1, s=5, at=2, walltime=5, deadline=40)
+    for given in ((), ("infeasible=reject",)):
+        assert simulate(jobs, tmp_path, "dbf", *given).returncode == 0
+        found = read_run(str(tmp_path / "run"))
+        assert found.summary["policy_figures"] == {"n_deadlines_accepted": 1, "n_deadlines_infeasible": 1}
+        assert found.jobs.frame.filter(found.jobs.frame["is_late"])["id"].to_list() == ["w0!b"]
+    assert simulate(Workload().job("a", n=8, s=10, walltime=10), tmp_path, "dbf").returncode == 0
+    assert "policy_figures" not in read_run(str(tmp_path / "run")).summary
+
+
+def test_a_requeued_job_counts_once_as_infeasible() -> None:
+    """Its deadline is at 5, and it runs for 10 s. It is killed at 2 and 5, and requeued."""
+    jobs = Workload().job("a", n=1, s=10, walltime=10, deadline=5)
+    away, back = e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE
+    events = [(at, kind, "0") for at, kind in ((2.0, away), (3.0, back), (5.0, away), (6.0, back))]
+    session = Session(plan_for("dbf", on_failure="requeue_first"), checked=True)
+    FakeBatsim(jobs, 1, {"dynamic-jobs-enabled": True}, events).run(session.handle)
+    figures = session.engine.figures
+    assert (figures["n_deadlines_accepted"], figures["n_deadlines_infeasible"]) == (0, 1)
 
 
 def test_jobs_without_a_time_are_rejected_with_the_reason(tmp_path: Path) -> None:

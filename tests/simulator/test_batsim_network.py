@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 
 import pytest
-from support.beside import SIMULATE, comparable, play
-from support.fuzzer import Fuzzer, random_workload
+from support.beside import SIMULATE, comparable, play, played
+from support.fuzzer import Fuzzer, machine_events, random_workload
 from support.networks import (
     KINDS,
     N_PROCS,
@@ -20,6 +20,9 @@ from support.networks import (
 )
 from support.replying import DROP_IN
 from support.simulated import same_but_for_halves
+from support.wild_networks import WildFuzzer, WildPlatform, wild_workload
+
+from pybatsched.errors import InputError
 
 pytestmark = pytest.mark.batsim
 
@@ -78,3 +81,43 @@ def test_speeds_and_energy(kind: str, seed: int, tmp_path: Path) -> None:
     assert (my_code == 0) == (code == 0)
     if code == 0:
         same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_everything_together(seed: int, tmp_path: Path) -> None:
+    """Many zones, uneven numbers, matrices in composed profiles, mappings, registered jobs, pstates and energy."""
+    dice = random.Random(f"wild {seed}")
+    energy = dice.random() < 0.35
+    platform = WildPlatform(dice, energy=energy)
+    (tmp_path / "platform.xml").write_text(platform.text)
+    workload = wild_workload(seed, dice.randint(1, 30), platform.n_procs, platform.least)
+    (tmp_path / "w.json").write_text(json.dumps(workload))
+    sharing, dynamic = dice.random() < 0.4, dice.random() < 0.4
+    args = ["-p", "platform.xml", "-w", "w.json"]
+    args += ["-E"] if energy else []
+    args += ["--enable-compute-sharing"] if sharing else []
+    if dynamic:
+        args += ["--enable-dynamic-jobs", *(["--acknowledge-dynamic-jobs"] if dice.random() < 0.5 else [])]
+    if dice.random() < 0.2:
+        (tmp_path / "events.txt").write_text(machine_events(dice, platform.n_procs))
+        args += ["--events", "events.txt"]
+    if dice.random() < 0.2:
+        second = wild_workload(seed + 5000, dice.randint(0, 10), platform.n_procs, platform.least)
+        (tmp_path / "w2.json").write_text(json.dumps(second))
+        args += ["-w", "w2.json"]
+        workload["profiles"] |= {name: {"type": "composed"} for name in second["profiles"]}  # of either workload
+    theirs, mine = (
+        WildFuzzer(seed, workload["profiles"], platform.least, dynamic=dynamic, sharing=sharing, energy=energy)
+        for _ in range(2)
+    )
+    done = played([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
+    my_code = done.returncode
+    if my_code == InputError.exit_code and "SimGrid's solver would need more than" in done.stderr:
+        pytest.skip("SimGrid's solver takes minutes")
+    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
+    assert (my_code == 0) == (code == 0)
+    if code == 0:
+        same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+        states = [(tmp_path / f"{prefix}_machine_states.csv").read_text() for prefix in ("mine", "theirs")]
+        assert states[0] == states[1]

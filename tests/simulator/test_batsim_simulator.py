@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.beside import SIMULATE, comparable, play
-from support.fuzzer import Fuzzer, random_workload
+from support.fuzzer import Fuzzer, machine_events, random_workload
 from support.logs import line, log
 from support.patience import PATIENCE_S
 from support.places import PUSHY, RECORDED
@@ -62,17 +62,6 @@ def test_random_schedulers_get_the_same_messages_from_both(mode: str, seed: int,
         )
         if clock == SIMGRID or not killed_at_zero:  # there Batsim's 1e-300 s hops show
             same_jobs(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
-
-
-def machine_events(dice: random.Random, n_procs: int) -> str:
-    lines, at = [], 0.0
-    for _ in range(3):
-        at += dice.choice([1, 2.5, 8, 16])
-        host = str(dice.randint(0, n_procs - 1))
-        lines.append({"type": "machine_unavailable", "timestamp": at, "resources": host})
-        at += dice.choice([0.5, 4, 10])
-        lines.append({"type": "machine_available", "timestamp": at, "resources": host})
-    return "\n".join(map(json.dumps, lines))
 
 
 @pytest.mark.parametrize("policy", ["Restarter", "Gentle", "Stretcher"])

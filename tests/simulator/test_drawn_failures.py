@@ -113,9 +113,9 @@ def test_wrong_settings(settings: dict[str, Any], text: str) -> None:
 
 
 def test_an_mtbf_that_leaves_no_machine() -> None:
-    with pytest.raises(InputError, match="leaves no machine: 0.4 of 4"):
+    with pytest.raises(InputError, match="leaves hardly any machine: 0.4 of 4"):
         FailureModel.of_settings({"mtbf": "1h", "repair": "9h"}).on(model.uniform(4))
-    with pytest.raises(InputError, match="leaves no machine: 0 of 4"):
+    with pytest.raises(InputError, match="leaves hardly any machine: 0 of 4"):
         FailureModel.of_settings({"mtbf": "1h", "of": "system", "repair": "4h"}).on(model.uniform(4))
     with pytest.raises(InputError, match="no host of .* has the property rack"):
         FailureModel.of_settings({"mtbf": "1d", "together": "rack"}).on(model.uniform(4))
@@ -205,7 +205,7 @@ def test_simulate_from_the_command_line(tmp_path: Path) -> None:
     assert summary["policy"]["options"]["on_failure"] == "requeue_first"
     assert summary["failures"]["mtbf_s"] == DAY_S
     assert "--mtbf 1d" in summary["command"]
-    for wrong, text in ((("--repair", "1h"), "expected with --mtbf"), (("--mtbf", "-1"), "--mtbf: mtbf: expected")):
+    for wrong, text in ((("--repair", "1h"), "works only with --mtbf"), (("--mtbf", "-1"), "--mtbf: mtbf: expected")):
         result = run_cli(*args[:7], *wrong, "-e", "out/g", cwd=tmp_path)
         assert result.returncode == 2
         assert text in result.stderr
@@ -251,3 +251,10 @@ def test_campaigns_draw_failures_by_seed(tmp_path: Path) -> None:
     result = run_cli("campaign", "run", "wrong.toml", "--output", "o2", cwd=tmp_path)
     assert result.returncode == 2
     assert "mtbf: expected more than 0 seconds" in result.stderr
+
+
+def test_a_log_without_failures(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("node,down,up\n\n", encoding="utf-8")
+    done = run_cli("workload", "failures", "--procs", "4", "--log", "log.csv", "--output", "f.txt", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "f.txt").exists()) == (2, False)
+    assert "log.csv: expected a table with failures, found a header alone" in done.stderr

@@ -107,3 +107,25 @@ def test_every_event_is_unchanged_after_conversion_and_back(event: dict[str, Any
     assert made["type"] == "generic"
     assert isinstance(made["data"], str)
     assert external_events.from_batsim5(made) == event
+
+
+@pytest.mark.parametrize("resources", ["9", "", "x", 3])
+def test_processors_of_drain_events_are_checked_before_the_run(tmp_path: Path, resources: Any) -> None:
+    job = {"id": "1", "subtime": 0, "res": 1, "profile": "p"}
+    workload = {"nb_res": 4, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 9}}}
+    (tmp_path / "w.json").write_text(json.dumps(workload), encoding="utf-8")
+    (tmp_path / "e.txt").write_text(lines({"timestamp": 3, "type": "drain", "resources": resources}), encoding="utf-8")
+    args = ("--procs", "4", "-w", "w.json", "--policy", "fcfs", "--events", "e.txt", "--forward-unknown-events")
+    done = run_cli("simulate", *args, "-e", "out/a", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "out").exists()) == (2, False)
+    assert "e.txt: line 1: field resources: " in done.stderr
+
+
+def test_a_missing_file_of_a_predictor_is_found_before_the_run(tmp_path: Path) -> None:
+    job = {"id": "1", "subtime": 0, "res": 1, "profile": "p"}
+    workload = {"nb_res": 4, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 9}}}
+    (tmp_path / "w.json").write_text(json.dumps(workload), encoding="utf-8")
+    args = ("--procs", "4", "-w", "w.json", "--policy", "easy", "-o", "predict=mine.py:Mine")
+    done = run_cli("simulate", *args, "-e", "out/a", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "out").exists()) == (2, False)
+    assert "policy easy: option predict (from -o): predictor 'mine.py:Mine': file mine.py not found" in done.stderr

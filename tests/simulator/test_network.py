@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pybatsched.platform.xml import read as read_platform
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
+from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.simulator.work.profiles import AllPairs
 from pybatsched.simulator.world import Refusal
@@ -353,6 +355,51 @@ def test_missing_routes_of_a_full_zone_are_named(
     assert (expected in said) == (com > 0 and n_missing > 0)
 
 
+def never_called(*_: Any) -> Any:
+    raise AssertionError("the run has started")
+
+
+def test_clusters_without_bandwidth_are_named_before_the_run(tmp_path: Path) -> None:
+    cluster = '<cluster id="c" prefix="n" suffix="" radical="0-4" speed="1Gf" bw="0Bps" lat="1us"/>'
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}), platform=f"{HEAD}{cluster}</platform>")
+    with pytest.raises(InputError, match=r"platform\.xml: line 4: the links of cluster 'c' have no bandwidth"):
+        run(tmp_path, never_called, "-m", "n4")
+
+
+def test_storage_profiles_need_a_storage_host_before_the_run(tmp_path: Path) -> None:
+    cluster = '<cluster id="c" prefix="n" suffix="" radical="0-4" speed="1Gf" bw="1GBps" lat="1us"/>'
+    profile = {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1, "bytes_to_write": 1}
+    write(tmp_path, (2, profile), platform=f"{HEAD}{cluster}</platform>")
+    with pytest.raises(InputError, match="profile p0: uses storage; expected a host with the property role = storage"):
+        run(tmp_path, never_called, "-m", "n4")
+
+
+@pytest.mark.parametrize("routing", ["Full", "Floyd", "Dijkstra"])
+def test_missing_routes_between_zones_are_named_before_the_run(
+    routing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both clusters reach the master, but not each other. A job on one of them runs."""
+    clusters = "".join(
+        f'<cluster id="{name}" prefix="{name}" suffix="" radical="0-1" speed="1Gf" bw="1GBps" lat="1us"/>'
+        for name in "abm"
+    )
+    ways = "".join(
+        f'<zoneRoute src="{name}" dst="m" gw_src="{name}{name}_router" gw_dst="mm_router" symmetrical="{both}">'
+        '<link_ctn id="l"/></zoneRoute>'
+        for name, both in (("a", "YES"), ("b", "NO"))
+    )
+    link = '<link id="l" bandwidth="1GBps" latency="0"/>'
+    zones = f'{HEAD}<zone id="site" routing="{routing}">{clusters}{link}{ways}</zone></platform>'
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 1e9, "com": 1}), platform=zones)
+    files = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-e", str(tmp_path / "x")]
+    assert main(["simulate", *files, "-m", "m0", "--policy", "fcfs"]) == 0
+    lacks = ", and lacks 3 in all" if routing == "Full" else ""
+    said = (
+        f"zone 'site' (line 4) has no route from 'a' to 'b'{lacks}: as in Batsim, a run fails when a job or a message"
+    )
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("link", "said"),
     [
@@ -366,7 +413,56 @@ def test_links_that_cannot_be_used_are_named(link: str, said: str, tmp_path: Pat
     platform = PLATFORM.replace('<link id="l0" bandwidth="100MBps" latency="1ms"/>', f'<link id="l0" {link}/>')
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}), platform=platform)
     with pytest.raises(InputError, match=rf"platform\.xml: {said}"):
-        run(tmp_path, starting("0-1"))
+        run(tmp_path, never_called)
+
+
+BAD_LINKS = (
+    '<link id="bad" bandwidth="0Bps" latency="0"/><link id="wifi" bandwidth="1Bps" latency="0" sharing_policy="WIFI"/>'
+)
+SENDING = {"type": "parallel", "cpu": [0, 0], "com": [0, 2e8, 0, 0]}
+
+
+@pytest.mark.parametrize("routing", ["Full", "Floyd", "Dijkstra"])
+def test_links_that_no_host_uses_stop_no_run(routing: str, tmp_path: Path) -> None:
+    """Two routers are joined by links that are not simulated, and no host sends over them: 2 s for 200 MB."""
+    points = "".join(f'<host id="n{i}" speed="1Gf"/>' for i in range(3)) + '<router id="a"/><router id="b"/>'
+    joined = {("n0", "n1"): "l", ("n0", "n2"): "l", ("n1", "n2"): "l", ("a", "b"): "bad", ("n0", "b"): "wifi"}
+    ways = "".join(
+        f'<route src="{src}" dst="{dst}"><link_ctn id="{link}"/></route>' for (src, dst), link in joined.items()
+    )
+    links = f'<link id="l" bandwidth="100MBps" latency="0"/>{BAD_LINKS}'
+    text = f'{HEAD}<zone id="z" routing="{routing}">{points}{links}{ways}</zone></platform>'
+    write(tmp_path, (2, SENDING), platform=text)
+    jobs, _ = run(tmp_path, starting("0-1"), "-m", "n2")
+    assert float(jobs["0"]["execution_time"]) == pytest.approx(2)
+
+
+def test_zones_of_no_host_stop_no_run(tmp_path: Path) -> None:
+    """A zone of routers alone, with a route to it over a link without bandwidth."""
+    text = (
+        f'{HEAD}<zone id="site" routing="Full">{BAD_LINKS}'
+        '<cluster id="c" prefix="n" suffix="" radical="0-2" speed="1Gf" bw="100MBps" lat="0"/>'
+        '<zone id="r" routing="Full"><router id="a"/><router id="b"/>'
+        '<route src="a" dst="b"><link_ctn id="wifi"/></route></zone>'
+        '<zoneRoute src="c" dst="r" gw_src="cc_router" gw_dst="a"><link_ctn id="bad"/></zoneRoute></zone></platform>'
+    )
+    write(tmp_path, (2, SENDING), platform=text)
+    jobs, _ = run(tmp_path, starting("0-1"), "-m", "n2")
+    assert float(jobs["0"]["execution_time"]) == pytest.approx(2)
+
+
+def test_links_to_the_gateway_are_named_before_the_run(tmp_path: Path) -> None:
+    """The master is in another zone, behind a router that the hosts reach by a Wifi link."""
+    text = (
+        f'{HEAD}<zone id="site" routing="Full">{BAD_LINKS}<link id="l" bandwidth="1Bps" latency="0"/>'
+        '<zone id="y" routing="Full"><host id="n0" speed="1Gf"/><host id="n1" speed="1Gf"/><router id="g"/>'
+        '<route src="n0" dst="g"><link_ctn id="wifi"/></route></zone>'
+        '<zone id="m" routing="Full"><host id="boss" speed="1Gf"/></zone>'
+        '<zoneRoute src="y" dst="m" gw_src="g" gw_dst="boss"><link_ctn id="l"/></zoneRoute></zone></platform>'
+    )
+    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}), platform=text)
+    with pytest.raises(InputError, match="line 4: link 'wifi' is a Wifi link, which is not simulated"):
+        run(tmp_path, never_called, "-m", "boss")
 
 
 @pytest.mark.parametrize(
@@ -382,3 +478,12 @@ def test_amounts_that_are_none(profile: dict[str, Any], said: str, tmp_path: Pat
     write(tmp_path, (2, profile))
     with pytest.raises(InputError, match=said):
         run(tmp_path, starting("0-1"))
+
+
+def test_energy_is_added_and_subtracted_with_more_digits_than_doubles_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that is 1e-9 s late at 500 W shows in the seventh decimal of the energy: rounding must be exact."""
+    joules = [0.1] * 10
+    monkeypatch.setattr(Meters, "_read_meter", lambda _self, host, _now: joules[host])
+    meters = Meters([], lambda _host: 0.0, lambda _host, _speed: None, lambda: 0.0)
+    assert meters.joules_of(range(10), 0.0) == 1.0  # added one by one, doubles give 0.9999999999999999
+    assert abs(meters.exact_joules_of(range(10), 0.0) - 10 * Fraction(0.1)) < Fraction(1, 10**30)

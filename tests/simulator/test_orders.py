@@ -139,6 +139,13 @@ def test_features_of_batsim_only_are_named_in_the_error(decided: list[Decided], 
     assert run(DROP_IN, decided, tmp_path, "--enable-dynamic-jobs") == 2
 
 
+@pytest.mark.parametrize("kind", [["delay"], {"a": 1}, None])
+def test_the_type_of_a_registered_profile_is_a_text(kind: Any, tmp_path: Path) -> None:
+    profile = PROFILE | {"profile": {"type": kind, "delay": 1}}
+    with pytest.raises(Refusal, match='REGISTER_PROFILE into x: profile "p", field type: expected'):
+        simulated([start(), ("REGISTER_PROFILE", profile)], tmp_path, "--enable-dynamic-jobs")
+
+
 @pytest.mark.batsim
 @pytest.mark.parametrize(("decided", "message"), ODD)
 def test_batsim_accepts_the_same_decisions(decided: list[Decided], message: str, tmp_path: Path) -> None:

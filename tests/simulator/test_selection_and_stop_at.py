@@ -104,6 +104,16 @@ def test_selections_of_several_workloads_have_one_time_origin(place: Path) -> No
     assert {name: 600 <= at < 1500 for name, at in times.items()} == {"w0": True, "w1": True}
 
 
+def test_the_real_window_is_printed(place: Path) -> None:
+    """The log has a job every 100 s from 100 s on, so 2 days of its clock have all 40 jobs: 3900 s."""
+    done = simulate(place, "-w", "log.swf", "--submitted-before", "2d", "-e", "a")
+    assert "log.swf: the window has 40 jobs, submitted within 0.05 days" in done.stderr
+    done = run_cli("workload", "convert", "log.swf", "x.json", "--from", "1000", cwd=place)
+    assert "log.swf: the window has 31 jobs, submitted within 0.03 days" in done.stderr
+    done = run_cli("workload", "convert", "log.swf", "x.json", "--from", "4000", cwd=place)
+    assert "log.swf: the window has 1 job, submitted within 0.00 days" in done.stderr
+
+
 def test_a_selection_without_jobs_is_an_error(place: Path) -> None:
     done = simulate(place, "-w", "log.swf", "--from", "30d")
     assert done.returncode == 2
@@ -121,7 +131,7 @@ def test_a_selection_without_jobs_is_an_error(place: Path) -> None:
         (("--max-jobs", "0"), "argument --max-jobs: expected a whole number, 1 or more, found '0'"),
         (("--stop-at", "never"), "--stop-at: expected seconds, or a number with m, h, d or w"),
         (("--tau", "-1"), "argument --tau: expected a number of seconds, 0 or more, found '-1'"),
-        (("--lenient",), "--lenient: expected a log among the workloads; a Batsim file is read as a whole"),
+        (("--lenient",), "--lenient: works only with a log; a Batsim file is read as a whole"),
     ],
 )
 def test_invalid_selection_arguments_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:

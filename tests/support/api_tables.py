@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m support.api_tables
 
-A row is a signature (names, types and defaults of the parameters) and the first line of a docstring. Both are read from
-the source, because a compiled build keeps neither.
+A row is a signature (names, types and defaults of the parameters) and the first line of a docstring, read from
+the source.
 """
 
 from __future__ import annotations

@@ -25,6 +25,11 @@ def serve(socket: zmq.Socket[bytes], fuzzer: Fuzzer) -> None:
 
 def play(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
     """Let a simulator and the fuzzer talk to the end. Return the simulator's exit code."""
+    return played(command, directory, fuzzer).returncode
+
+
+def played(command: list[str], directory: Path, fuzzer: Fuzzer) -> subprocess.CompletedProcess[str]:
+    """Let a simulator and the fuzzer talk to the end. Return the simulator's exit code and what it printed."""
     with zmq.Context() as context, context.socket(zmq.REP) as socket:
         socket.setsockopt(zmq.LINGER, 0)
         port = socket.bind_to_random_port("tcp://127.0.0.1")
@@ -34,12 +39,13 @@ def play(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
             [*command, "-s", f"tcp://127.0.0.1:{port}"],
             cwd=directory,
             capture_output=True,
+            text=True,
             timeout=PATIENCE_S,
             check=False,
         )
         fuzzer.finished = True
         thread.join(PATIENCE_S)
-    return done.returncode
+    return done
 
 
 def comparable(message: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def built_part(name: str, place: Path) -> Any:
     subprocess.run(
         [sys.executable, "setup.py", "-q", "build_ext", *paths],
         cwd=ROOT,
-        env=os.environ | {"PYBATSCHED_COMPILE": "c", "PYTHONWARNINGS": "ignore"},
+        env=os.environ | {"PYBATSCHED_COMPILE": "1", "PYTHONWARNINGS": "ignore"},
         check=True,
         timeout=PATIENCE_S,
     )

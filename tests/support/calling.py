@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pybatsched.core import decisions as d
 from pybatsched.policies.local_scheduler import LocalPolicy
-from pybatsched.policies.options import QueueOptions
+from pybatsched.policies.queue_options import QueueOptions
 from pybatsched_schedulers.fcfs import FcfsScheduler
 
 

@@ -12,9 +12,10 @@ import hashlib
 import random
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any, Final
 
-from pybatsched.core import engine, events as e
+from pybatsched.core import events as e
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from support.located import BIG, DYNAMIC, SLOW, SMALL, Machine, crowd
@@ -121,6 +122,6 @@ def lines(n: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print(f"# {'plain' if engine.__file__.endswith('.py') else 'compiled'}")
+    print(f"# {'plain' if find_spec('pybatsched.policies._profile') is None else 'compiled'}")
     for line in lines(int(sys.argv[1])):
         print(line)

@@ -165,3 +165,15 @@ def random_workload(seed: int, n_jobs: int, n_procs: int) -> dict[str, Any]:
             job["walltime"] = dice.choice([1, 2, 4, 6, 10, 25, 60])
         jobs.append(job)
     return {"nb_res": n_procs, "jobs": jobs, "profiles": profiles}
+
+
+def machine_events(dice: random.Random, n_procs: int) -> str:
+    """Make external events: machines that become unavailable and available again."""
+    lines, at = [], 0.0
+    for _ in range(3):
+        at += dice.choice([1, 2.5, 8, 16])
+        host = str(dice.randint(0, n_procs - 1))
+        lines.append({"type": "machine_unavailable", "timestamp": at, "resources": host})
+        at += dice.choice([0.5, 4, 10])
+        lines.append({"type": "machine_available", "timestamp": at, "resources": host})
+    return "\n".join(map(json.dumps, lines))

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from pybatsched.core.cluster import Cluster, Partition
 from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Reshape, SetJobMetadata
 from pybatsched.core.jobs import Job
-from pybatsched.core.policy import BatsimFeature, Options, Policy
+from pybatsched.core.options import Options
+from pybatsched.core.policy import BatsimFeature, Policy
 
 TICK = 1e-6
 

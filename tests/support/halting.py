@@ -10,7 +10,7 @@ from typing import Literal
 from pybatsched.core import decisions as d
 from pybatsched.core.jobs import Job
 from pybatsched.policies.local_scheduler import LocalPolicy
-from pybatsched.policies.options import QueueOptions
+from pybatsched.policies.queue_options import QueueOptions
 from pybatsched_schedulers.easy import EasyScheduler
 
 

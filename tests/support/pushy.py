@@ -12,9 +12,10 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import BatsimFeature, Options, Policy
+from pybatsched.core.options import Options
+from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler, QueuePolicy
-from pybatsched.policies.options import QueueOptions
+from pybatsched.policies.queue_options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
 from pybatsched_schedulers.easy import EasyScheduler
 from pybatsched_schedulers.fcfs import FcfsScheduler

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pybatsched.core import decisions as d, policy
+from pybatsched.core import decisions as d
+from pybatsched.core.options import Options
+from pybatsched.core.policy import Policy
 from pybatsched.protocol import v4
 
 
-class ScriptOptions(policy.Options):
+class ScriptOptions(Options):
     """Where the recording is."""
 
     conversation: Path
 
 
-class Scripted(policy.Policy):
+class Scripted(Policy):
     """Answers the n-th message with the n-th recorded reply."""
 
     Options = ScriptOptions

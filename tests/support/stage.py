@@ -12,7 +12,8 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
-from pybatsched.core.policy import BatsimFeature, Options, Policy
+from pybatsched.core.options import Options
+from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.errors import PolicyError
 from pybatsched.metrics.outcomes import Outcome
 from pybatsched.testing import FakeBatsim

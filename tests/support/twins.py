@@ -7,12 +7,15 @@ every waiting job every time and count free processors instant by instant.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Requeue
 from pybatsched.core.jobs import Job
-from pybatsched.core.policy import BatsimFeature, Options, Policy
+from pybatsched.core.options import Options
+from pybatsched.core.policy import BatsimFeature, Policy
+from pybatsched.metrics.series import Steps
 
 
 class Twin(Policy):
@@ -385,3 +388,18 @@ class SlowRedirection(Policy):
             "latest_start": job.started_at or 0.0,
             "widest": job.n_procs,
         }[self.options.conflict]
+
+
+def steps_of(changes: Iterable[tuple[float, float]]) -> Steps:
+    """Create steps from changes (time, amount) in any order. Changes at one instant are added up. O(n log n)."""
+    sums: defaultdict[float, float] = defaultdict(float)
+    for time, change in changes:
+        sums[time] += change
+    times, values = [], []
+    value = 0.0
+    for time in sorted(sums):
+        if change := sums[time]:
+            value += change
+            times.append(time)
+            values.append(value)
+    return Steps(tuple(times), tuple(values))

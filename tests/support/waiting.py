@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pybatsched.core import decisions as d
-from pybatsched.core.policy import Options, Policy
+from pybatsched.core.options import Options
+from pybatsched.core.policy import Policy
 
 
 class WaitsOptions(Options):

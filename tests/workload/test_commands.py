@@ -201,11 +201,11 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
                 "found 100%, 75%, 25%, 100%"
             ),
         ),
-        (["--utilisation", "0.7:"], "expected together with --weeks"),
-        (["--weeks", "--from", "3d"], "expected without --weeks"),
+        (["--utilisation", "0.7:"], "work only with --weeks"),
+        (["--weeks", "--from", "3d"], "cannot be used with --weeks"),
         (
             ["--week", 1, "--clock", "first"],
-            "^--from, --submitted-before and --clock: expected without --weeks or --week",
+            "^--from, --submitted-before and --clock: cannot be used with --weeks or --week",
         ),
         (["--weeks", "--utilisation", "x"], "expected a range"),
         (["--walltimes", "exakt"], "^--walltimes: expected one of exact, requested"),
@@ -332,7 +332,7 @@ def test_generate_poisson(run: Run, tmp_path: Path) -> None:
     made = load(tmp_path / "w.json")
     assert {(job["res"], job["profile"]) for job in made.jobs} == {(2, "60")}
     assert 100 < len(made.jobs) < 190
-    with pytest.raises(InputError, match="^--sizes: expected the model poisson"):
+    with pytest.raises(InputError, match="^--sizes: works only with the model poisson"):
         run("generate", "lublin", "--jobs", 1, "--procs", 1, "--sizes", "power2", "--output", tmp_path / "w.json")
 
 

@@ -12,7 +12,7 @@ from support.logs import line, log
 
 from pybatsched import FieldModel
 from pybatsched.errors import InputError
-from pybatsched.metrics.job_fields import MetricFields
+from pybatsched.metrics.metric_fields import MetricFields
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload.checks.lint import METRICS, OTHER_ORDER, LintReport, lint, overtaken_jobs

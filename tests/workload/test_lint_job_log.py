@@ -116,3 +116,10 @@ def test_bad_lines(tmp_path: Path) -> None:
     assert found["field NCPUS: expected a whole number, 0 or more"] == ("odd", 1, [3])
     with pytest.raises(InputError, match="line 2: field NCPUS: .*; no line of the file is a job"):
         findings(tmp_path, sacct_line("2", NCPUS="x"))
+
+
+def test_a_job_without_a_run_time_does_not_exceed_an_estimate(tmp_path: Path) -> None:
+    assert findings(tmp_path, sacct_line("1", run=0, cores=4)) == {
+        **ALWAYS,
+        "run time 0 or unknown": ("odd", 1, [2]),
+    }

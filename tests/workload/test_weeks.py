@@ -182,7 +182,7 @@ def test_convert_writes_weeks_by_number_all_or_by_load(tmp_path: Path) -> None:
         (("--week", "3"), "week 3: expected a week with jobs"),
         (("--weeks", "--offered-load", "1:0"), "offered load: expected a range such as 0.7:1.0"),
         (("--weeks", "--offered-load", "0:1", "--utilisation", "0:1"), "expected only one"),
-        (("--offered-load", "0:1"), "expected together with --weeks"),
+        (("--offered-load", "0:1"), "work only with --weeks"),
     )
     for words, text in bad:
         done = run_cli("workload", "convert", "log.swf", "w.json", *words, cwd=tmp_path)

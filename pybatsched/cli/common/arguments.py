@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from pybatsched.core.services.reservation_specs import read_reservations
-from pybatsched.errors import InputError, toml_problem
+from pybatsched.errors import InputError, quantity, toml_problem
+from pybatsched.live import DEFAULT_TIMEOUT_S
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 from pybatsched.results import run_state
@@ -96,6 +96,8 @@ def reservations_of(path: str) -> list[dict[str, Any]]:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected text in UTF-8") from None
+    from pybatsched.core.services.reservation_specs import read_reservations  # noqa: PLC0415  imports pydantic
+
     return read_reservations(text, path)
 
 
@@ -160,6 +162,12 @@ def add_for_batsim(parser: argparse.ArgumentParser, help_text: str, *, required:
         required=required,
         help=help_text,
     )
+
+
+def add_timeout(add: Callable[..., object], cause: str, default: float | None = DEFAULT_TIMEOUT_S) -> None:
+    """Add ``--timeout``; `cause` says after what the command fails. `add` is the method of a parser or a group."""
+    text = f"fail if {cause} (default {DEFAULT_TIMEOUT_S:g}, 0 = never)"
+    add("--timeout", type=timeout_s, default=default, metavar="SECONDS", help=text)
 
 
 def add_first_timeout(add: Callable[..., object]) -> None:
@@ -324,11 +332,12 @@ def add_window(parser: Group) -> None:
     """Describe the window of submission times whose jobs are kept. `window` reads it."""
     add = parser.add_argument
     add("--from", dest="from_at", metavar="T", help="keep jobs submitted at T or later (seconds, or 12h, 3d, 2w)")
-    add("--submitted-before", dest="to_at", metavar="T", help="keep jobs submitted before T")
+    before = "keep jobs submitted before T; both count from time 0 of the log, not from its first job"
+    add("--submitted-before", dest="to_at", metavar="T", help=before)
     add_old_names(parser, "--to", "--until", dest="to_at")
-    warm_up = "keep jobs of a time T before the window too (without --from: the first T of it); figures leave them out"
+    warm_up = "also keep jobs from T before the window (without --from: the first T); figures of jobs leave them out"
     add("--warm-up", metavar="T", help=warm_up)
-    cool_down = "the same after the window (without --submitted-before: the last T of it)"
+    cool_down = "also keep jobs from T after the window (without --submitted-before: the last T); left out likewise"
     add("--cool-down", metavar="T", help=cool_down)
 
 
@@ -340,6 +349,14 @@ def window(args: argparse.Namespace) -> dict[str, float | None]:
     warm_up = 0.0 if args.warm_up is None else seconds_of(args.warm_up, "--warm-up")
     cool_down = 0.0 if args.cool_down is None else seconds_of(args.cool_down, "--cool-down")
     return {"from_at": begin, "to_at": end, "warm_up_s": warm_up, "cool_down_s": cool_down}
+
+
+def say_window(args: argparse.Namespace, path: str, workload: Workload) -> None:
+    """Print how long the window really is: from the first kept job to the last. O(1)."""
+    if (args.from_at is None and args.to_at is None) or not workload.jobs:
+        return
+    days = (workload.jobs[-1]["subtime"] - workload.jobs[0]["subtime"]) / 86_400
+    say(f"{path}: the window has {quantity(len(workload.jobs), 'job')}, submitted within {days:.2f} days")
 
 
 def span(args: argparse.Namespace, end_name: str = "--to") -> tuple[float | None, float | None]:
@@ -376,11 +393,16 @@ def add_load(parser: Group) -> None:
         metavar="F",
         help="scale submission times to an offered load of F on the machine, such as 0.9 for 90 %%",
     )
-    add("--scale-load", type=number, metavar="F", help="divide submission times by F: the offered load is F times that")
+    add(
+        "--scale-load",
+        type=number,
+        metavar="F",
+        help="divide submission times by F, which multiplies the offered load by F",
+    )
 
 
 def _load(text: str) -> float:
-    """Read an offered load. A command that was written for the former option `--load` is told its new name."""
+    """Read an offered load. The error names `--cpu-load`, whose former name was `--load`."""
     try:
         return float(text)
     except ValueError:
@@ -393,10 +415,7 @@ def _load(text: str) -> float:
 
 def add_feedback(parser: Group) -> None:
     """Describe the option for submissions that depend on the ends of jobs."""
-    text = (
-        "submit the next job of a user's session a think time after the end of the job before, as in the log; not "
-        "with a real Batsim"
-    )
+    text = "submit the next job of a user's session a think time after the end of the job before, as in the log"
     parser.add_argument("--feedback", action="store_true", help=text)
 
 

@@ -13,13 +13,12 @@ from pybatsched.workload.inject.checkpoints import Checkpointing
 _NEED_MTBF = ("repair", "mtbf_of", "failure_law", "fail_together", "failure_seed")
 
 
-def add_failures(group: arguments.Group, *, required: bool) -> None:
+def add_failures(group: arguments.Group) -> None:
     """Describe the options of random failures."""
     add = group.add_argument
     add(
         "--mtbf",
         metavar="T",
-        required=required,
         help="machines fail: mean time between failures (seconds, or 12h, 30d), of each host (see --mtbf-of)",
     )
     add("--mtbf-of", choices=["node", "system"], help="whether --mtbf is that of a host (default) or of the machine")
@@ -47,7 +46,7 @@ def checkpointing(args: argparse.Namespace) -> Checkpointing | None:
     given = {name: value for name, value in given.items() if value is not None}
     if args.checkpoint is None:
         for name in given:
-            raise InputError(f"--checkpoint-{name}: expected with --checkpoint")
+            raise InputError(f"--checkpoint-{name}: works only with --checkpoint")
         return None
     return Checkpointing.of_settings(given, "--checkpoint")
 
@@ -57,7 +56,7 @@ def failure_model(args: argparse.Namespace) -> FailureModel | None:
     if args.mtbf is None:
         for name in _NEED_MTBF:
             if getattr(args, name) is not None:
-                raise InputError(f"--{name.replace('_', '-')}: expected with --mtbf")
+                raise InputError(f"--{name.replace('_', '-')}: works only with --mtbf")
         return None
     given: dict[str, Any] = {
         "mtbf": args.mtbf,

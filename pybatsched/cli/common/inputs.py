@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import loading
-from pybatsched.core.fields import JobFields
+from pybatsched.core.field_check import FieldsLike
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
 from pybatsched.experiment.run_inputs import Sizing, sizing, unit_by_name
-from pybatsched.platform.model import Platform
+from pybatsched.platform.model import DEFAULT_MASTER, Platform
 from pybatsched.workload import load, prepare
 from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
 from pybatsched.workload.model import Workload
@@ -84,6 +84,20 @@ def _words(action: argparse.Action, value: Any) -> Iterator[str]:
 PLATFORM_HELP: Final = "a SimGrid platform, or the name of a machine (pybatsched platform list)"
 
 
+def add_roles(group: arguments.Group) -> None:
+    """Describe the options that give hosts of a platform their roles, with the names of Batsim's options."""
+    add = group.add_argument
+    add("-m", "--master-host", default=DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
+    add(
+        "-r",
+        "--add-role-to-hosts",
+        action="append",
+        default=[],
+        metavar="HOSTS:ROLE",
+        help="give hosts a role: h1,h2:storage",
+    )
+
+
 def add_workloads(group: arguments.Group) -> None:
     """Describe the options for workloads."""
     add = group.add_argument
@@ -115,7 +129,7 @@ def add_workloads(group: arguments.Group) -> None:
 
 
 def workloads(
-    args: argparse.Namespace, models: Mapping[str, type[JobFields]], platform: Platform | None, n_procs: int | None
+    args: argparse.Namespace, models: Mapping[str, FieldsLike], platform: Platform | None, n_procs: int | None
 ) -> dict[str, Workload]:
     """Read workloads, by the names that Batsim gives them, and print what was dropped or changed in logs.
 
@@ -127,18 +141,16 @@ def workloads(
     selection = Selection.from_json(_selection(args), len(args.workload)) if _selection(args) else None
     formats = [arguments.format_of(path, args) for path in args.workload]
     if args.memory_unit is not None and "SWF" not in formats:
-        raise InputError(
-            "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have the field memory_gb"
-        )
+        raise InputError("--memory-unit: works only with a log in SWF; jobs of Batsim files have the field memory_gb")
     for option in ("size_in", "timezone"):
         if getattr(args, option) is not None and {"Slurm", "table"}.isdisjoint(formats):
-            raise InputError(f"--{option.replace('_', '-')}: expected a log of Slurm or a table among the workloads")
+            raise InputError(f"--{option.replace('_', '-')}: works only with a log of Slurm or a table")
     if args.lenient and set(formats) <= {"Batsim JSON"}:
-        raise InputError("--lenient: expected a log among the workloads; a Batsim file is read as a whole")
+        raise InputError("--lenient: works only with a log; a Batsim file is read as a whole")
     if selection is not None and not args.allow_empty:
         selection = replace(selection, may_be_empty=False)  # the error then shows the submission times of the file
     if platform is None and args.units not in {None, "core"}:
-        raise InputError(f"--units {args.units}: expected -p PLATFORM with it")
+        raise InputError(f"--units {args.units}: works only with -p PLATFORM")
     resize = None if platform is None else sizing(args.units, platform, args.platform)
     if resize is not None and n_procs is not None:
         n_procs = resize.n_cores_in_all
@@ -235,6 +247,7 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
             is_of_jobs = any(name.startswith("first_") for name in what)  # else it is about the whole log
             n = f"{quantity(what['count'], 'job')}: " if is_of_jobs else ""
             arguments.say(f"{path}: {n}{rule}")
+        arguments.say_window(args, path, workload)
     return workload
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pybatsched.cli.common import arguments, process
 from pybatsched.errors import quantity
-from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, keys
+from pybatsched.live import DEFAULT_ENDPOINT, keys
 from pybatsched.live.relay import Relay
 
 EPILOG: Final = """\
@@ -32,14 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_ENDPOINT,
         help="endpoint for Batsim, on this machine (default %(default)s)",
     )
-    add(
-        "--timeout",
-        type=arguments.timeout_s,
-        default=DEFAULT_TIMEOUT_S,
-        metavar="SECONDS",
-        help="fail if the scheduler does not reply, or Batsim sends nothing, for this time "
-        "(default %(default)g, 0 = never)",
-    )
+    arguments.add_timeout(add, "the scheduler does not reply, or Batsim sends nothing, for this time")
     arguments.add_first_timeout(add)
 
 

@@ -14,7 +14,7 @@ from pybatsched.cli.workload import convert, failures, inject, merge, resample
 from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
-from pybatsched.metrics.job_fields import MetricFields
+from pybatsched.metrics.metric_fields import MetricFields
 from pybatsched.platform.groups import nodes_by_memory
 from pybatsched.policies import registry
 from pybatsched.simulator import external_events
@@ -41,7 +41,7 @@ examples:
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
   pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
-  pybatsched workload failures --procs 128 --mtbf 30d --repair 4h --until 1y --output failures.txt
+  pybatsched workload failures --procs 128 --mtbf 30d --repair 4h --until 52w --output failures.txt
   pybatsched workload stats w.json --plot w.svg                    figures and a plot
 
 A log is a file in the Standard Workload Format, output of sacct (Slurm), a table of jobs (CSV, Parquet, JSON), or of
@@ -259,7 +259,8 @@ def _generate(args: argparse.Namespace) -> int:
     own: dict[str, Any] = {name: value for name in ("runtimes", "sizes") if (value := getattr(args, name)) is not None}
     if own and args.model != "poisson":
         raise InputError(
-            f"--{next(iter(own))}: expected the model poisson, found {args.model}, which has its own distribution"
+            f"--{next(iter(own))}: works only with the model poisson, not with {args.model}, which has its own "
+            "distribution"
         )
     workload = generate(
         Recipe(

@@ -211,7 +211,7 @@ def run(args: argparse.Namespace) -> int:
     check_name(args.output)
     arguments.refuse_to_overwrite(args.output, [args.file])
     if (args.utilisation or args.offered_load or args.keep_ends or args.max_weeks) and not args.weeks:
-        raise InputError("--utilisation, --offered-load, --keep-ends and --max-weeks: expected together with --weeks")
+        raise InputError("--utilisation, --offered-load, --keep-ends and --max-weeks: work only with --weeks")
     if args.utilisation and args.offered_load:
         raise InputError("--utilisation and --offered-load were both given; expected only one")
     options = log_options(args, args.file, args.procs)
@@ -220,6 +220,7 @@ def run(args: argparse.Namespace) -> int:
         return _convert_weeks(args, selection, options, changes)
     with loading(f"reading {args.file}"):
         workload, report = reading.read(args.file, options, selection, lenient=args.lenient)
+    arguments.say_window(args, args.file, workload)
     _write(workload, report, args.output, changes)
     return 0
 
@@ -263,7 +264,7 @@ def _changes_for_platform(args: argparse.Namespace) -> tuple[list[Change], list[
                 raise InputError(f"{name}: expected --platform FILE|NAME, which has {why}")
         return [], []
     if args.cpu_load and args.profile is not None:
-        raise InputError("--cpu-load: expected without --profile, which sets the type of work as well")
+        raise InputError("--cpu-load: cannot be used with --profile, which sets the type of work as well")
     platform = names.find(args.platform).read()
     changes: list[Change] = []
     if (
@@ -307,7 +308,7 @@ def _convert_weeks(
 ) -> int:
     if args.from_at is not None or args.to_at is not None or args.clock != "log":
         raise InputError(
-            "--from, --submitted-before and --clock: expected without --weeks or --week, which set the window"
+            "--from, --submitted-before and --clock: cannot be used with --weeks or --week, which set the window"
         )
     with loading(f"reading {args.file}"):
         made = list(weekly(args.file, options, selection, _choice(args), lenient=args.lenient))

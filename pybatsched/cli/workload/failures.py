@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument("-p", "--platform", metavar="FILE|NAME", help=PLATFORM_HELP)
     machine.add_argument("--procs", type=arguments.processors, metavar="N", help="instead of a platform: N equal hosts")
     parser.add_argument("--log", metavar="FILE", help="a table of failures (CSV), instead of --mtbf")
-    faults.add_failures(parser, required=False)
+    faults.add_failures(parser)
     parser.add_argument("--until", metavar="T", help="the last failure is before this time (seconds, or 52w, 365d)")
     arguments.add_for_batsim(parser, "the format to write (default: batsim4)", required=False)
     parser.add_argument("--output", metavar="FILE", required=True, help="the file to write")
@@ -48,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("expected either --mtbf T or --log FILE")
     if args.log is not None:
         if args.until is not None:
-            raise InputError("--until: expected with --mtbf; a log has its own times")
+            raise InputError("--until: works only with --mtbf; a log has its own times")
         arguments.refuse_to_overwrite(args.output, [args.log])
         events = failures.events_of(failures.read_log(args.log, platform.n_procs))
     else:
         if args.until is None:
-            raise InputError("--mtbf: expected --until T with it, the end of the failures")
+            raise InputError("--mtbf: needs --until T, the end of the failures")
         assert drawn is not None
         events = drawn.on(platform).until(seconds_of(args.until, "--until"))
     content = [event.described for event in events]

@@ -184,7 +184,7 @@ def _urgent_arguments(parser: argparse.ArgumentParser) -> None:
 def _urgent(args: argparse.Namespace) -> Urgent:
     for name in ("every", "probability", "busy", "kind", "queue", "share") if args.at is not None else ():
         if getattr(args, name) is not None:
-            raise InputError(f"--{name}: expected without --at, which sets all properties of its jobs")
+            raise InputError(f"--{name}: cannot be used with --at, which sets all properties of its jobs")
     given = {
         "every_s": None if args.every is None else seconds_of(args.every, "--every"),
         "probability": args.probability,

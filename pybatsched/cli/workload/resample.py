@@ -41,7 +41,7 @@ def run_shake(args: argparse.Namespace) -> int:
     return _write(args, shake(_read(args), by_s, args.seed))
 
 
-RESAMPLE: Final = "Make a new log of the users of a log: the same behaviour at other weeks."
+RESAMPLE: Final = "Generate a new log from the users of a log, who keep their behaviour in other weeks."
 RESAMPLE_EPILOG: Final = """\
 examples:
   pybatsched workload resample KTH-SP2.swf.gz --weeks 26 --seed 1 --output r.json

@@ -1,7 +1,7 @@
-"""Checkpoints of jobs: how long a job takes with its dumps, and where it goes on after a kill.
+"""Checkpoints of jobs: how long a job takes with its dumps, and where it continues after a kill.
 
 A job writes a checkpoint after every `interval_s` of work, which takes `dump_s`; there is none at its end. After a kill
-it reads its last complete checkpoint, which takes `read_s`, and goes on from there. Its profile includes the dumps:
+it reads its last complete checkpoint, which takes `read_s`, and continues from there. Its profile includes the dumps:
 `work_s` is its work alone. All functions are O(1).
 """
 
@@ -66,7 +66,7 @@ class Checkpoints(NamedTuple):
         return n * self.period_s
 
     def cut_s(self, n: int) -> float:
-        """Return by how much a job that goes on from its n-th checkpoint is shorter than the whole job."""
+        """Return by how much a job that continues from its n-th checkpoint is shorter than the whole job."""
         return self.saved_s(n) - self.read_s if n else 0.0
 
 
@@ -135,11 +135,11 @@ class Restarts:
         return f"failures={self.n_failures};lost_s={self.lost_s:.12g}" if self.n_failures else ""
 
     def suspend(self, ran_s: float, extra_s: float) -> None:
-        """Record a kill after which the job goes on with the rest of its work, and with extra seconds."""
+        """Record a kill after which the job continues with the rest of its work, and with extra seconds."""
         self.ran_s += ran_s - extra_s
 
     def restart(self, checkpoints: Checkpoints | None, ran_s: float) -> int:
-        """Record a kill after which the job goes on from its last checkpoint. Return how many are complete."""
+        """Record a kill after which the job continues from its last checkpoint. Return how many are complete."""
         ran_s = max(self.ran_s + ran_s, 0.0)
         before = self.n_checkpoints
         read_s = min(checkpoints.read_s, ran_s) if checkpoints is not None and before else 0.0

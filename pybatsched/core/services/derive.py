@@ -129,7 +129,7 @@ def requeued_profile(
 def shortened_profile(
     profile: Mapping[str, Any], profiles: Profiles, total_s: float, left_s: float
 ) -> Mapping[str, Any]:
-    """Return the profile of a job with a run time of `total_s` that goes on from a checkpoint for `left_s`.
+    """Return the profile of a job with a run time of `total_s` that continues from a checkpoint for `left_s`.
 
     A computation keeps the same share of each amount.
     """

@@ -96,7 +96,7 @@ class Failures:
         if not hit:
             return
         hit.sort(key=_seq)
-        own = [job for job in hit if self._services.acknowledged(job.id)]  # of the policy, which may register others
+        own = [job for job in hit if self._services.is_by_policy(job.id)]  # of the policy, which may register others
         lost = [job for job in hit if is_lost or job in own or not self._cluster.can_restart(job)]
         if not is_lost:
             self._n_not_requeued += sum(job not in own for job in lost)

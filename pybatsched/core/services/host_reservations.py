@@ -20,12 +20,12 @@ from pybatsched.core.cluster import Window
 from pybatsched.core.instants import HALF_TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.services.reservation_specs import ReservationSpec
 from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.services.failures import Failures
+    from pybatsched.core.services.reservation_specs import ReservationSpec
 
 
 class JobStarter(Protocol):
@@ -69,10 +69,12 @@ def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Rese
     names: set[str] = set()
     for spec in specs:
         if spec.name in names:
-            raise InputError(f"reservation {spec.name}: name: another reservation has it too; expected unique names")
+            raise InputError(f"{spec.title}: name: another reservation has it too; expected unique names")
         names.add(spec.name)
         if spec.every is not None and spec.every < spec.duration:
-            raise InputError(f"reservation {spec.name}: every: expected at least its duration, {spec.duration:g} s")
+            raise InputError(
+                f"{spec.title}: every: expected at least its duration, {spec.duration:g} s, found {spec.every:g} s"
+            )
         for nth in range(spec.count if spec.every is not None else 1):
             shift_s = nth * (spec.every or 0.0)
             start_at, end_at = instant(spec.start, shift_s), instant(spec.start + spec.duration, shift_s)
@@ -81,8 +83,8 @@ def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Rese
             for one in beside:
                 if not one.window.procs.isdisjoint(procs):
                     raise InputError(
-                        f"reservation {spec.name}: processors {one.window.procs & procs} are reserved by "
-                        f"{one.spec.name} in the same time; expected other hosts or times"
+                        f"{spec.title}: processors {one.window.procs & procs} are reserved by {one.spec.title} in the "
+                        "same time; expected other hosts or times"
                     )
             announced_at = 0.0 if spec.notice is None else max(start_at - spec.notice, 0.0)
             found.append(_Reserved(Window(start_at, end_at, procs, spec.name), spec, announced_at, []))
@@ -94,7 +96,7 @@ def _procs(
     spec: ReservationSpec, cluster: Cluster, numbers: Mapping[str, int], beside: Iterable[_Reserved]
 ) -> IntervalSet:
     hosts = spec.hosts
-    where = f"reservation {spec.name}: hosts"
+    where = f"{spec.title}: hosts"
     if isinstance(hosts, int):
         free = cluster.procs
         for one in beside:
@@ -272,7 +274,7 @@ class HostReservations:
 
     def _start_own(self, one: _Reserved, now: float) -> None:
         window = one.window
-        free = window.procs - self._cluster.unavailable - self._cluster.asleep
+        free = window.procs - self._cluster.unavailable - self._cluster.asleep - self._cluster.drained
         for job in self._failures.running():
             if job.procs is not None:
                 free = free - job.procs

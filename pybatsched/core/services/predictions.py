@@ -239,7 +239,7 @@ class Predictions:
 def _requested_now(job: Job) -> float | None:
     """Return the requested time of the current segment of a running job; None if it is unknown.
 
-    That of the rest of a requeued job is its walltime.
+    If a requeued job continues with the rest of its work, this is the walltime of the rest.
     """
     if job.base_rest is not None and job.walltime is not None:
         return job.walltime

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from pybatsched.core import decisions as d
 from pybatsched.core.decisions import Decision, Reason
+from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY
 from pybatsched.core.jobs import (
@@ -120,6 +121,7 @@ class Services:
         self._dynamic_profiles: set[tuple[str, str]] = (
             set()
         )  # (workload, name) of the policy's profiles that Batsim has
+        self._by_policy = IdSet()  # ids of jobs that the policy registered
         self._notes = notes
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
         cluster.can_restart = self.can_restart
@@ -301,11 +303,19 @@ class Services:
             except derive.CannotDeriveError as error:
                 raise Violation("can be requeued", str(error), job=job) from None
             wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-            extra_s = requeue.extra_s + (kept_s - cut_s)
-            how = derive.Derivation("requeue", requeue.work == "rest", extra_s, requeue.by, kept_s, restarts.facts)
+            how = derive.Derivation(
+                "requeue",
+                is_rest=requeue.work == "rest",
+                extra_s=requeue.extra_s + (kept_s - cut_s),
+                by=requeue.by,
+                kept_s=kept_s,
+                failures=restarts.facts,
+            )
             profile_name = self._derive(
                 job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, how=how
             )
+        else:
+            self._describe_spare(wire_id, restarts.facts)
         self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
         job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
         self._notes.forget(job.wire_id)
@@ -315,6 +325,14 @@ class Services:
         is_whole = requeue.work == "all" and not requeue.extra_s and not kept_s
         job.base_rest = None if is_whole else ScaledWork(work_now, job.scale)
         job.resume_on = requeue.procs
+
+    def _describe_spare(self, wire_id: str, facts: str) -> None:
+        """Add what failures have cost to a spare job: it was registered before that was known."""
+        if not facts:
+            return
+        self._origins[wire_id] = self._origins[wire_id]._replace(failures=facts)
+        note = self._notes.add_fact(wire_id, facts)
+        self._reply.send(d.SetJobMetadata(wire_id, note, reason="what failures have cost the job"))
 
     def _checkpoints_of(self, job: Job) -> Checkpoints | None:
         """Return a job's checkpoints; None if it has none, or has another size or run time than at its submission."""
@@ -483,13 +501,15 @@ class Services:
         self._origins.pop(job.wire_id, None)
         self._jobs.rename(job, wire_id)
 
-    def registered(self, job: Job) -> None:
-        """Record a job that a policy registers."""
+    def registered(self, job: Job, *, by_policy: bool) -> None:
+        """Record a job that a policy registers, or that the engine registers for its user."""
         self._jobs.registered.add(job.id)
+        if by_policy:
+            self._by_policy.add(job.id)
 
-    def acknowledged(self, wire_id: str) -> bool:
-        """Return whether this JOB_SUBMITTED only acknowledges a registration."""
-        return self._jobs.registered.has(wire_id)
+    def is_by_policy(self, job_id: str) -> bool:
+        """Return whether a policy registered this job."""
+        return self._by_policy.has(job_id)
 
     # --- profiles that Batsim has deleted -------------------------------------------------------------------------
 

@@ -29,8 +29,8 @@ COLUMNS: Final = {
     "baseline": "The mean of the baseline over the same pairs.",
     "difference": "The mean of the policy minus that of the baseline; where lower is better, below 0 is better.",
     "low": "The lower end of the confidence interval of the difference (its level: --ci).",
-    "high": "The upper end; an interval without 0 speaks for a real difference.",
-    "p_better": "The probability that the policy is better than the baseline, by the bootstrap; 0.5 is no knowledge.",
+    "high": "The upper end; an interval that excludes 0 indicates a real difference.",
+    "p_better": "The probability that the policy is better than the baseline, by the bootstrap; 0.5 favours neither.",
     "p": "The p-value of a permutation test: how often random signs give a difference as large.",
     "p_adjusted": "The same after the correction of Benjamini and Hochberg for all rows of the table.",
 }
@@ -118,8 +118,8 @@ def against(
         first = base.setdefault(_key(row), row)
         if first.get("options") != row.get("options"):
             raise InputError(
-                f"baseline {row.get('policy')}: expected one setting on {row.get('workload')}, found several; choose a "
-                "policy with one setting"
+                f"baseline {row.get('policy')}: expected one setting on {row.get('workload')}, found several; give "
+                "each setting a [[policy]] with a label of its own"
             )
     groups: dict[tuple[Any, ...], dict[tuple[Any, ...], tuple[Row, Row]]] = {}
     for row in rows:

@@ -14,9 +14,9 @@ from typing import Any, Final
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.figure_names import resolved
-from pybatsched.metrics.job_fields import evaluated_ids
 from pybatsched.metrics.runs import READ_OPTIONS, read_options_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
+from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, read_stable
 from pybatsched.text_table import aligned
 

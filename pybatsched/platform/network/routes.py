@@ -8,17 +8,18 @@ paths to the master.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heappop, heappush
-from itertools import pairwise, permutations
+from itertools import chain, pairwise, permutations
 from typing import Final, NamedTuple
 
 from pybatsched.platform.network.routing import NoPathError
 from pybatsched.platform.network.topologies import Dragonfly, FatTree, Topology, Torus
-from pybatsched.platform.network.zones import ClusterLinks, Network, Route, Zone
+from pybatsched.platform.network.zones import ClusterLinks, Link, Network, Route, Zone
 
 #: The link from a host to itself, where the platform has none: bandwidth in byte/s. It is free for any number of users.
 LOOPBACK_BANDWIDTH: Final = 10e9
+_SEARCHED: Final = frozenset({"Floyd", "Dijkstra", "DijkstraCache"})
 
 
 class NetworkLink:
@@ -37,6 +38,17 @@ class NetworkLink:
 
     def __repr__(self) -> str:
         return f"NetworkLink({self.name!r})"
+
+
+class _UnusableLink(NetworkLink):
+    """A link that cannot be simulated. A path that needs it is an error."""
+
+    __slots__ = ("fault", "line")
+
+    def __init__(self, name: str, fault: str, line: int) -> None:
+        super().__init__(name, 0.0)
+        self.fault = fault
+        self.line = line
 
 
 class _LinkError(NoPathError):
@@ -61,6 +73,8 @@ class _Way:
 
     def add(self, links: Iterable[NetworkLink]) -> None:
         for link in links:
+            if isinstance(link, _UnusableLink):
+                raise _LinkError(link.fault, link.line)
             self.links.append(link)
             self.latency_s += link.latency_s
 
@@ -73,25 +87,100 @@ class _Leg(NamedTuple):
     gw_dst: str
 
 
-def missing_routes(network: Network, hosts: Collection[str]) -> str:
-    """Return which of these hosts have no route in a Full zone, where SimGrid takes it for free; empty if none.
+def unusable_link(network: Network, hosts: Collection[str]) -> str:
+    """Return which link on routes between these hosts cannot be simulated, and why; empty if none. O(hosts + routes).
 
-    O(hosts + routes), and O(hosts of a zone) for each of its routes at most.
+    It finds the links of clusters, and of routes between hosts, gateways, and zones with hosts. Links between other
+    routers may be unused: an error names them when a path needs them.
     """
-    for zone in network.zones:
-        if zone.routing != "Full" or zone.cluster is not None or zone.kind != "hosts":
-            continue
-        members = [name for name in zone.members if name in hosts]
-        inside = set(members)
-        n_joined = sum(src != dst and src in inside and dst in inside for src, dst in zone.joined)
-        n_missing = len(members) * (len(members) - 1) - n_joined
-        if n_missing > 0:
-            src, dst = next(pair for pair in permutations(members, 2) if pair not in zone.joined)
-            return (
-                f"zone {zone.id!r:.80} (line {zone.line}) has no route from {src!r:.80} to {dst!r:.80}, and lacks "
-                f"{n_missing:,} in all: as in Batsim, transfers between these hosts take no time; expected a <route>"
-            )
+    inside = _inside(network, hosts)
+    for zone in network.zones:  # outer zones come first
+        used = inside.get(id(zone), set())
+        routes = [route for route in zone.routes if route.src in used and route.dst in used]
+        if zone.kind == "zones":
+            gateways = dict.fromkeys(name for route in routes for name in (route.gw_src, route.gw_dst))
+            for id_, members in _inside(network, [name for name in gateways if name in network.owners]).items():
+                inside.setdefault(id_, set()).update(members)
+        given = [names for point, names in zone.links_of.items() if point in used and isinstance(names, tuple)]
+        for name in dict.fromkeys(chain.from_iterable((*(route.links for route in routes), *given))):
+            link = network.links.get(name) or network.links.get(name.removesuffix("_UP").removesuffix("_DOWN"))
+            if link is not None and (fault := _fault_of(link, name)):
+                return fault
+        if zone.cluster is not None and zone.cluster.bandwidth <= 0 and not used.isdisjoint(zone.members):
+            return f"line {zone.line}: the links of cluster {zone.id!r:.80} have no bandwidth; expected more than 0 Bps"
     return ""
+
+
+def _inside(network: Network, points: Iterable[str]) -> dict[int, set[str]]:
+    """Return the members of each zone, by its `id`, that are or contain one of these points. O(points)."""
+    inside: dict[int, set[str]] = {}
+    for point in points:
+        trail = network.owners[point].trail()
+        for zone, member in zip(trail, (*(inner.id for inner in trail[1:]), point), strict=True):
+            inside.setdefault(id(zone), set()).add(member)
+    return inside
+
+
+def _fault_of(link: Link, name: str) -> str:
+    """Return why a link cannot be simulated; empty if it can."""
+    where = f"line {link.line}: link {name!r:.80}"
+    if link.bandwidth <= 0:
+        return f"{where} has no bandwidth; expected more than 0 Bps"
+    if link.policy == "WIFI":
+        return f"{where} is a Wifi link, which is not simulated; run it with Batsim"
+    return ""
+
+
+def missing_routes(network: Network, hosts: Collection[str]) -> str:
+    """Return between which of these hosts, or zones with them, routes are missing; empty if none are.
+
+    In a Full zone of hosts, SimGrid takes a missing route for free. Elsewhere, jobs that need it fail. O(hosts +
+    routes), and in a Full zone O(members²) if a route is missing.
+    """
+    inside = _inside(network, hosts)
+    for zone in network.zones:
+        members = [name for name in zone.members if name in inside.get(id(zone), ())]
+        if zone.cluster is not None or len(members) < 2:
+            continue
+        joined = zone.joined | zone.bypassed
+        where = f"zone {zone.id!r:.80} (line {zone.line})"
+        fails = "as in Batsim, a run fails when a job or a message needs it"
+        expected = f"expected a <{'zoneRoute' if zone.kind == 'zones' else 'route'}>"
+        if zone.routing == "Full":
+            known = set(members)
+            n_joined = sum(src != dst and src in known and dst in known for src, dst in joined)
+            n_missing = len(members) * (len(members) - 1) - n_joined
+            if n_missing > 0:
+                src, dst = next(pair for pair in permutations(members, 2) if pair not in joined)
+                effect = fails if zone.kind == "zones" else "as in Batsim, transfers between these hosts take no time"
+                return (
+                    f"{where}: missing routes: {n_missing:,}, such as {src!r:.80} to {dst!r:.80}; {effect}; {expected}"
+                )
+        elif zone.routing in _SEARCHED:
+            for src, dst in _unreachable(members, joined):
+                return f"{where} has no route from {src!r:.80} to {dst!r:.80}: {fails}; {expected}"
+    return ""
+
+
+def _unreachable(members: list[str], joined: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of members without a path from one to the other. Only pairs with the first member are checked."""
+    after: dict[str, list[str]] = {}
+    before: dict[str, list[str]] = {}
+    for src, dst in joined:
+        after.setdefault(src, []).append(dst)
+        before.setdefault(dst, []).append(src)
+    first = members[0]
+    for neighbours in (after, before):
+        reached = {first}
+        waiting = [first]
+        while waiting:
+            for name in neighbours.get(waiting.pop(), ()):
+                if name not in reached:
+                    reached.add(name)
+                    waiting.append(name)
+        for name in members:
+            if name not in reached:
+                yield (first, name) if neighbours is after else (name, first)
 
 
 class Routes:
@@ -142,6 +231,12 @@ class Routes:
             depth += 1
         if depth == 0 or depth in {len(from_trail), len(to_trail)}:
             raise NoPathError("the zone of one contains the zone of the other", from_trail[0].line)
+        bypass = self._bypass_between(from_trail[depth - 1], from_trail[depth:], to_trail[depth:])
+        if bypass is not None:
+            self._extend(way, src, bypass.gw_src)  # as in SimGrid, also from a gateway to itself
+            way.add(bypass.links)
+            self._extend(way, bypass.gw_dst, dst)
+            return
         middle = _Way()
         middle.latency_s = way.latency_s  # SimGrid adds the latency between the zones first
         leg = self._between_zones(middle, from_trail[depth - 1], from_trail[depth].id, to_trail[depth].id)
@@ -154,18 +249,34 @@ class Routes:
 
     # --- routes of the file ---
 
+    def _bypass_between(self, zone: Zone, src: list[Zone], dst: list[Zone]) -> _Leg | None:
+        """Return the bypass route of a zone between inner zones of it, the innermost pair first; None if none exists.
+
+        `src` and `dst` are the zones from below `zone` to those of the two points.
+        """
+        self._legs_of(zone)
+        bypasses = self._bypasses[id(zone)]
+        if not bypasses:
+            return None
+        ups, downs = src[::-1], dst[::-1]
+        for highest in range(max(len(ups), len(downs))):
+            pairs = [pair for i in range(highest) for pair in ((i, highest), (highest, i))]
+            for up, down in (*pairs, (highest, highest)):
+                if up < len(ups) and down < len(downs):
+                    found = bypasses.get((ups[up].id, downs[down].id))
+                    if found is not None:
+                        return found
+        return None
+
     def _between_zones(self, way: _Way, zone: Zone, src: str, dst: str) -> _Leg:
         """Add the links between two zones in a zone; return the gateways."""
-        self._legs_of(zone)
-        if self._bypasses[id(zone)]:
-            raise NoPathError(f"bypass routes between zones in {_named(zone)} are not simulated", zone.line)
         if zone.routing == "Full":
             leg = self._legs_of(zone).get((src, dst))
             if leg is None:
                 raise _missing(zone, src, dst)
             way.add(leg.links)
             return leg
-        if zone.routing not in {"Floyd", "Dijkstra", "DijkstraCache"}:
+        if zone.routing not in _SEARCHED:
             raise NoPathError(f"routes between zones in {_named(zone)} are not simulated", zone.line)
         legs = self._found(zone, src, dst)
         before = ""
@@ -197,7 +308,7 @@ class Routes:
             elif src == dst:
                 way.add((self._loopback,))
             # Between points of a Full zone, SimGrid treats a missing route as one without links.
-        elif zone.routing in {"Floyd", "Dijkstra", "DijkstraCache"}:
+        elif zone.routing in _SEARCHED:
             if src == dst:
                 if zone.routing != "Floyd" and src not in self._search(zone).indices:
                     raise _missing(zone, src, dst)
@@ -240,13 +351,12 @@ class Routes:
             )
             if given is None:
                 raise NoPathError(f"link {name!r:.80} does not exist or is created by a cluster", 0)
-            where = f"line {given.line}: link {name!r:.80}"
-            if given.bandwidth <= 0:
-                raise _LinkError(f"{where} has no bandwidth; expected more than 0 Bps", given.line)
-            if given.policy == "WIFI":
-                raise _LinkError(f"{where} is a Wifi link, which is not simulated; run it with Batsim", given.line)
-            is_fatpipe = given.policy == "FATPIPE"
-            link = self._links[name] = NetworkLink(name, given.bandwidth, given.latency_s, is_fatpipe=is_fatpipe)
+            if fault := _fault_of(given, name):
+                link = _UnusableLink(name, fault, given.line)
+            else:
+                is_fatpipe = given.policy == "FATPIPE"
+                link = NetworkLink(name, given.bandwidth, given.latency_s, is_fatpipe=is_fatpipe)
+            self._links[name] = link
         return link
 
     def _made(self, name: str, bandwidth: float, latency_s: float = 0.0, *, is_fatpipe: bool = False) -> NetworkLink:

@@ -122,7 +122,7 @@ class FatTree(Topology[L]):
                 links.append(self._down(self._cable_name(level - 1, child, label, cable)))
                 self._add_limiter(links, f"{level} {label}")
                 level, label = level - 1, child
-            port += 1  # as in SimGrid, the search on the next level goes on from here
+            port += 1  # as in SimGrid, the search on the next level continues from here
             n_ports = self._down_counts[level - 1] * self._cables[level - 1]
         self._add_limiter(links, f"{level} {label}")
         return links
@@ -181,7 +181,7 @@ class Dragonfly(Topology[L]):
             if blade != to_blade:
                 self._add_router_limiter(links, group, chassis, blade)
                 links.append(self._green(group, chassis, blade, to_blade))
-                chassis, blade = 0, to_blade  # as in SimGrid, which goes on from the first chassis
+                chassis, blade = 0, to_blade  # as in SimGrid, which continues from the first chassis
             if chassis != to_chassis:
                 self._add_router_limiter(links, group, chassis, blade)
                 links.append(self._black(group, chassis, to_chassis, blade))

@@ -116,7 +116,8 @@ class Wiring:
         links, self._route = tuple(self._route), []
         directed, self._directed = tuple(self._directed), []
         src, dst = element.attributes["src"], element.attributes["dst"]
-        both = element.attributes.get("symmetrical", "YES").upper() in {"YES", "TRUE", "1"}
+        is_bypass = element.tag.startswith("bypass")
+        both = not is_bypass and element.attributes.get("symmetrical", "YES").upper() in {"YES", "TRUE", "1"}
         name = f"<{element.tag}> from {src!r:.80} to {dst!r:.80}"
         if not links:
             self._refuse(
@@ -124,12 +125,13 @@ class Wiring:
             )
         self._check_links(element, links)
         zone = self._zones[-1]
-        if (src, dst) in zone.joined and not element.tag.startswith("bypass"):
+        joined = zone.bypassed if is_bypass else zone.joined
+        if (src, dst) in joined:
             self._refuse(
                 element,
                 f": a route from {src!r:.80} to {dst!r:.80} already exists (symmetrical ones count twice)",
             )
-        zone.joined |= {(src, dst), (dst, src)} if both else {(src, dst)}
+        joined |= {(src, dst), (dst, src)} if both else {(src, dst)}
         zone.routes.append(Route(src, dst, gw_src, gw_dst, links, both, name, element.line, directed))
 
     def _check_links(self, element: Element, names: Iterable[str]) -> None:

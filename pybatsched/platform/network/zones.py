@@ -78,7 +78,8 @@ class Zone:
 
     `topology` is that of a cluster, and empty otherwise. `costliest` is the slowest link that any path in or through
     the zone may use: a link of the cluster, or a backbone. `links_of` has the links of single points: with routing
-    Cluster their links up and down, with Vivaldi their distance. `joined` has the pairs that already have a route.
+    Cluster their links up and down, with Vivaldi their distance. `joined` has the pairs that already have a route,
+    `bypassed` those that have a bypass route.
     `members` are the names of its points or zones, in the order of the file. `cluster` has the links of a cluster,
     `backbone` the link between the links of a zone with routing Cluster. `private_links` has, for the hosts of cabinets
     and for peers, the bandwidths up and down and the latency. `coordinates` are those of points in a Vivaldi zone.
@@ -96,6 +97,7 @@ class Zone:
     costliest: Link = NO_LINK
     links_of: dict[str, tuple[str, ...] | Link] = field(default_factory=dict)
     joined: set[tuple[str, str]] = field(default_factory=set)
+    bypassed: set[tuple[str, str]] = field(default_factory=set)
     members: list[str] = field(default_factory=list)
     cluster: ClusterLinks | None = None
     backbone: Link | None = None

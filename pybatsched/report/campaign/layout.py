@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pybatsched.campaign.spec import ChartSpec
-from pybatsched.metrics.job_fields import as_choices, matches
+from pybatsched.metrics.workload_fields import as_choices, matches
 from pybatsched.report.campaign.axes import (
     Axis,
     axes_of,

@@ -47,7 +47,10 @@ def _largest_n(row: Row) -> tuple[int, str]:
 
 
 def _cells(mean: Mean | None, n: int, around: float | None, *, wide: bool) -> str:
-    """Return a cell with a mean, and one with half its interval; with its n if another mean of the row has more."""
+    """Return a table cell with a mean; if `wide`, also a cell with half the width of its interval.
+
+    The n of the mean is shown if it is below `n`, the largest of the row.
+    """
     if mean is None:
         return "<td>-</td><td></td>" if wide else "<td>-</td>"
     text, half = with_half(mean) if wide else (number(mean.mean), "")

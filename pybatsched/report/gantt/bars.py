@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pybatsched.metrics.job_fields import kind_of
-from pybatsched.metrics.outcomes import JobRecord, Lineage, facts_of, lineage_of, parse_metadata
+from pybatsched.metrics.outcomes import JobRecord, Lineage, Outcome, facts_of, lineage_of, parse_metadata
+from pybatsched.metrics.workload_fields import kind_of
 from pybatsched.report.gantt.cluster_rows import Rows
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ RESERVED_TEXT: Final = "hosts reserved: only jobs of the reservation start there
 #: The legend of each look, in this order. Plain bars have no entry.
 LEGEND: Final = {
     SUSPENDED: "suspended: the job continued later with the rest of its work",
-    LOST: "lost: the job was killed and restarted from scratch",
+    LOST: "lost: the job was killed, and this work is repeated",
     HELD: "processors held for the job that starts there next",
     LOAD: "load: the job has its processors, its work starts afterwards",
     URGENT: "urgent job",
@@ -136,13 +136,13 @@ def bars_of_job(number: int, record: JobRecord, urgent: int, rows: Rows | None) 
     """Return the bars of one job, segment by segment; `urgent` is added to the look of each. O(segments)."""
     parts = record.segments
     lineages = [lineage_of(part.metadata) for part in parts]
-    restarted = max((i for i, lineage in enumerate(lineages) if i and not (lineage and lineage.is_rest)), default=0)
+    kept = _kept_by_checkpoints(parts, lineages)
     bars = []
     for i, part in enumerate(parts):
         look, notes, procs = PLAIN, [], tuple(part.procs.intervals())
         where = location_text(record, part.metadata, rows.names(procs) if rows is not None else ())
         if i + 1 < len(parts):
-            look = LOST if i < restarted else SUSPENDED
+            look = SUSPENDED if kept[i] is None else LOST
             notes.append(_stop_text(lineages[i + 1], is_lost=look == LOST))
         if part.held_s:
             held = f"held for {_seconds(part.held_s)}"
@@ -151,13 +151,37 @@ def bars_of_job(number: int, record: JobRecord, urgent: int, rows: Rows | None) 
             notes.append(f"{held} before it started")
         notes += _input_texts(part.metadata)
         lineage, begin = lineages[i], part.started_at
-        if lineage is not None and lineage.extra_s > 0 and look != LOST:  # the load of lost work is lost as well
+        if lineage is not None and lineage.extra_s > 0 and (look != LOST or kept[i]):  # that of lost work is lost too
             begin = min(round(begin + lineage.extra_s, 6), part.ended_at)
-            load = "\n".join(notes) or f"{_seconds(lineage.extra_s)} before its work"
+            texts = [] if kept[i] else notes
+            load = "\n".join(texts) or f"{_seconds(lineage.extra_s)} before its work"
             bars.append(Bar(part.started_at, begin, number, LOAD | urgent, procs, _lines(load, where)))
+        if kept_s := kept[i]:
+            end = min(round(begin + kept_s, 6), part.ended_at)
+            text = f"{_seconds(kept_s)} kept by a checkpoint"
+            bars.append(Bar(begin, end, number, PLAIN | urgent, procs, _lines(text, where)))
+            begin = end
         if begin < part.ended_at or begin == part.started_at:  # else the segment ended before its work started
             bars.append(Bar(begin, part.ended_at, number, look | urgent, procs, _lines(*notes, where)))
     return bars
+
+
+def _kept_by_checkpoints(parts: Sequence[Outcome], lineages: Sequence[Lineage | None]) -> list[float | None]:
+    """Return how many seconds of each segment checkpoints have kept; None if no restart follows it. O(segments)."""
+    begins = [0.0] * len(parts)  # the progress of the job when the work of a segment begins
+    own_s = [0.0] * len(parts)
+    for i, (part, lineage) in enumerate(zip(parts, lineages, strict=True)):
+        own_s[i] = max(part.runtime_s - (0.0 if lineage is None else lineage.extra_s), 0.0)
+        is_rest = i > 0 and lineage is not None and lineage.is_rest
+        begins[i] = begins[i - 1] + own_s[i - 1] if is_rest else 0.0 if lineage is None else lineage.kept_s
+    found: list[float | None] = []
+    kept_to: float | None = None  # the least progress from which a later segment restarts
+    for i in reversed(range(len(parts))):
+        found.append(None if kept_to is None else round(min(max(kept_to - begins[i], 0.0), own_s[i]), 6))
+        lineage = lineages[i]
+        if i and not (lineage is not None and lineage.is_rest):
+            kept_to = begins[i] if kept_to is None else min(kept_to, begins[i])
+    return found[::-1]
 
 
 def _lines(*texts: str) -> str:

@@ -16,11 +16,11 @@ from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
 from pybatsched.metrics.figure_names import figure_title, title_of
-from pybatsched.metrics.job_fields import SHOWN_FIELDS
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.summary import STATE_WORDS
+from pybatsched.metrics.workload_fields import SHOWN_FIELDS
 from pybatsched.report import durations, provenance
 from pybatsched.report.gantt import bars, chart, colors
 from pybatsched.report.html import embedded, grouped_table, number, table
@@ -44,7 +44,7 @@ _N_USERS: Final = 10
 #: Figures of failures of machines, with their titles.
 _FAILURE_FIGURES: Final = {
     "n_failures": "failures",
-    "n_failure_kills": "killed jobs",
+    "n_failure_kills": "kills of jobs",
     "lost_work_s": "lost work (processor-seconds)",
     "checkpoint_s": "checkpoints (processor-seconds)",
     "application_efficiency": "application efficiency",
@@ -167,8 +167,13 @@ def _summary(runs: Sequence[Run], tau_s: float) -> str:
         rows.append(
             [figure_title(f"n_jobs_with_{fact}"), *(number(one.n if one is not None else 0) for one in statistics)]
         )
-        for name, key in (("total", "total"), ("mean", "mean"), ("max", "maximum")):
-            rows.append([f"{name} {title_of(fact)}", *(number(getattr(one, key, None)) for one in statistics)])
+        title = title_of(fact)
+        for name, key in (
+            (f"total {title}", "total"),
+            (f"mean {title} of these jobs", "mean"),
+            (f"max {title}", "maximum"),
+        ):
+            rows.append([name, *(number(getattr(one, key, None)) for one in statistics)])
     rows.append(["utilisation", *(number(run.utilisation()) for run in runs)])
     rows.append(["makespan (s)", *(number(run.jobs.span[1]) for run in runs)])
     return table(["", *(run.label for run in runs)], rows, "summary")
@@ -198,7 +203,16 @@ def _failures(runs: Sequence[Run]) -> list[str]:
     if not any(figures):
         return []
     rows = [[title, *(number(one.get(name)) for one in figures)] for name, title in _FAILURE_FIGURES.items()]
-    return ["<h2>Failures of machines</h2>", table(["", *(run.label for run in runs)], rows, "failures")]
+    each = [
+        one["n_failure_kills"] / len(run.jobs) if one and len(run.jobs) else None
+        for run, one in zip(runs, figures, strict=True)
+    ]
+    rows.insert(2, ["kills per job, of all jobs", *map(number, each)])
+    note = (
+        '<p class="note">Application efficiency is useful work over useful work, checkpoints and lost work. "What was'
+        ' run" has the settings of failures and checkpoints.</p>'
+    )
+    return ["<h2>Failures of machines</h2>", note, table(["", *(run.label for run in runs)], rows, "failures")]
 
 
 def _mean_median_maximum(values: pl.Series) -> tuple[float | None, float | None, float | None]:

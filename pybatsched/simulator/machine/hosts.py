@@ -61,7 +61,7 @@ class Book(Protocol):
         """Return the number of hosts in each of `SHOWN_STATES`."""
 
     def times_s(self) -> dict[HostState, float]:
-        """Return the host-seconds spent in each state, without the present state of each host."""
+        """Return the host-seconds spent in each state, up to the last change of state of each host."""
 
 
 class CountingBook:
@@ -114,7 +114,7 @@ class CountingBook:
         return 0, 0, 0, self._n_procs - self._n_computing, self._n_computing
 
     def times_s(self) -> dict[HostState, float]:
-        """Return the host-seconds spent in each state, without the present state of each host."""
+        """Return the host-seconds spent in each state, up to the last change of state of each host."""
         changes = self._changes + sorted(self._running.values(), key=lambda change: change[0])
         closed_ps = sum(now_ps * len(procs) for now_ps, procs in _visible(changes, self._n_procs))
         times = dict.fromkeys(HostState, 0.0)
@@ -198,5 +198,5 @@ class HostBook:
         return tuple(self._counts[state] for state in SHOWN_STATES)
 
     def times_s(self) -> dict[HostState, float]:
-        """Return the host-seconds spent in each state, without the present state of each host."""
+        """Return the host-seconds spent in each state, up to the last change of state of each host."""
         return dict(self._times)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pybatsched.core import events as e
@@ -42,12 +43,17 @@ class Switching:
                 world.n_switching += 1
                 world.loop.spawn(self._switch_host(host, pstate))
             else:
-                power.set_pstate(host, pstate, now)
-                tasks = self._execution.tasks
-                if tasks is not None:
-                    tasks.update_rates((host,))
-                self._arrived(host, pstate)
-        world.outputs.machine_states(now, self._book.counts())
+                world.loop.change_then(partial(self._set_pstate, host, pstate), partial(self._arrived, host, pstate))
+        world.loop.change_then(None, self._trace_states)
+
+    def _set_pstate(self, host: int, pstate: int) -> None:
+        self._power.set_pstate(host, pstate, self._world.now)
+        tasks = self._execution.tasks
+        if tasks is not None:
+            tasks.update_rates((host,))
+
+    def _trace_states(self) -> None:
+        self._world.outputs.machine_states(self._world.now, self._book.counts())
 
     def _check(self, hosts: IntervalSet, pstate: int) -> None:
         book, power = self._book, self._power

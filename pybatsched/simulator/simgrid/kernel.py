@@ -151,6 +151,7 @@ class SimgridLoop(Loop):
         self._links: dict[NetworkLink, Resource] = {}
         self._ways: dict[tuple[int, int], Way] = {}
         self._spawned: list[Process] = []
+        self._changes: list[tuple[Callable[[], object] | None, Callable[[], object]]] = []
         self._ready: list[Actor] = []
         self._round: list[Actor] = []
         self._index = 0
@@ -168,6 +169,10 @@ class SimgridLoop(Loop):
             self._spawned.append(process)
         else:
             self._begin_actor(process)
+
+    def change_then(self, change: Callable[[], object] | None, then: Callable[[], object]) -> None:
+        """Let the server change the machine by a call, and then do something else, after the present handler."""
+        self._changes.append((change, then))
 
     def serve(self, first: Process) -> None:
         """Create the server, which creates a first process and then handles messages."""
@@ -236,6 +241,11 @@ class SimgridLoop(Loop):
                 yield from self.read_all()
             handle(what)
             yield from self._create_spawned()
+            changes, self._changes = self._changes, []
+            for change, then in changes:
+                if change is not None:
+                    yield partial(self._change, change)
+                then()
             if self._is_ready():
                 yield ROUND
                 if not self._queue:
@@ -328,6 +338,10 @@ class SimgridLoop(Loop):
             action.on_end(action)
 
     # --- calls ---
+
+    def _change(self, change: Callable[[], object], _actor: Actor) -> bool:
+        change()
+        return True
 
     def _create(self, process: Process, _actor: Actor) -> bool:
         self._begin_actor(process)

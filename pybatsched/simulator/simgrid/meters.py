@@ -7,7 +7,9 @@ is not up to date takes one round of the kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 
 from pybatsched.platform.model import Host
 from pybatsched.simulator.machine.power import Power
@@ -69,11 +71,14 @@ class Meters(Power):
         return self.joules_of(range(len(self._hosts)), now)
 
     def joules_of(self, hosts: Iterable[int], now: float) -> float:
-        """Return the energy that these hosts have consumed since the start of the run."""
-        joules = 0.0
-        for host in hosts:  # without sum(), which rounds otherwise since Python 3.12
-            joules += self._read_meter(host, now)
-        return joules
+        """Return the energy that these hosts have consumed since the start of the run, rounded once."""
+        return math.fsum(self._read_meter(host, now) for host in hosts)
+
+    def exact_joules_of(self, hosts: Iterable[int], now: float) -> Fraction:
+        """Return the energy of these hosts with more digits than a double: Batsim adds and subtracts long doubles."""
+        values = [self._read_meter(host, now) for host in hosts]
+        total = math.fsum(values)
+        return Fraction(total) + Fraction(math.fsum((*values, -total)))
 
     def is_stale(self, now: float, ending: Iterable[int] = ()) -> bool:
         """Return False: the rounds that readings take are counted."""

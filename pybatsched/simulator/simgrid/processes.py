@@ -7,6 +7,7 @@ cancels it, and the job then ends by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -18,6 +19,7 @@ from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.job_processes import SHORTEST_CALL_S, JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Process
+from pybatsched.simulator.machine.power import Power
 from pybatsched.simulator.simgrid.kernel import CANCELLED, ROUND, Actor, Exec, Flops, SimgridLoop, Sleep
 from pybatsched.simulator.simgrid.meters import Meters
 from pybatsched.simulator.simgrid.numbers import as_read
@@ -39,6 +41,7 @@ class SimgridExecution(Execution):
         super().__init__(world)
         self._simgrid = loop
         self.tasks = None
+        self._joules_before: dict[str, Fraction] = {}  # of running jobs: the energy of their hosts at the start
         if self.power is not None:
             hosts = world.scenario.platform.hosts
             self.power = loop.meters = Meters(hosts, loop.load_of, loop.change_speed, lambda: loop.actions.now)
@@ -48,6 +51,16 @@ class SimgridExecution(Execution):
         """Allocate the processors of a job, whose process runs on the first of them."""
         self._simgrid.place(job.alloc.lowest)
         super().started(job)
+        if self._simgrid.meters is not None:
+            self._joules_before[job.id] = self._simgrid.meters.exact_joules_of(job.alloc, self._loop.now)
+
+    def count_energy(self, job: SimJob, power: Power) -> bool:
+        """Record the energy of a job that ends, with the six decimals of Batsim's exact difference."""
+        is_stale = super().count_energy(job, power)
+        if self._simgrid.meters is not None:
+            after = self._simgrid.meters.exact_joules_of(job.alloc, self._loop.now)
+            job.energy_j = float(round(after - self._joules_before.pop(job.id), 6))
+        return is_stale
 
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
@@ -247,9 +260,12 @@ def submit(
 ) -> Process:
     """Submit the jobs of a workload, those of one instant in the order of their full ids. O(n log n)."""
     yield _greeted, None
-    jobs = sorted(take_jobs(), key=lambda job: (job.subtime, job.id))
+    jobs = list(take_jobs())
+    for job in jobs:
+        job.subtime = as_read(job.subtime)
+    jobs.sort(key=lambda job: (job.subtime, job.id))
     if jobs and execution.power is not None:
-        first_at = as_read(jobs[0].subtime)
+        first_at = jobs[0].subtime
         if first_at > loop.now:
             yield Sleep(first_at - loop.now)
         if execution.awaits_first_submission:  # the submitter of another workload may have been first
@@ -257,7 +273,7 @@ def submit(
             execution.note_first_submission()
     jobs.reverse()
     remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
-    yield from _batches(remaining, lambda job: as_read(job.subtime), submitted, loop)
+    yield from _batches(remaining, lambda job: job.subtime, submitted, loop)
     yield goodbye, None
 
 

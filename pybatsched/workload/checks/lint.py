@@ -12,7 +12,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pybatsched.core.fields import FieldCheck, FieldModel, JobFields
+from pybatsched.core.field_check import FieldCheck
+from pybatsched.core.fields import FieldModel, JobFields
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload import progress

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import gt
 from typing import Final
 
 from pybatsched.workload.checks.log_checks import check_gaps, check_units, check_use
@@ -60,14 +61,11 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
         found.add_tally(trace.lost_steps, "ignored", "note")
     for remark in trace.remarks:
         found.add(remark, "nothing", first_line, "note")
-    ended = _check_fates(trace.jobs, found)
-    for job in ended:
-        _check_times(job, found)
-        n = job.allocated[size_in] or job.requested[size_in] or 0  # `size_of`, without a call
-        if not 0 < n <= n_known:
-            _check_size(n, size_in, job, found)
+    ended = _check_ends(trace.jobs, found)
+    _check_times_and_sizes(ended, size_in, found)
     _check_limits(ended, found)
-    _check_ids(trace.jobs, found)
+    if not trace.has_unique_ids:
+        _check_ids(trace.jobs, found)
     _check_clock(trace.jobs, found)
     check_gaps([(job.submitted_at, job.line) for job in ended if job.submitted_at is not None], found)
     if n_procs is not None:  # nothing exceeds an estimate by the peak
@@ -75,8 +73,8 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
     return found
 
 
-def _check_fates(jobs: Sequence[LoggedJob], found: LintReport) -> list[LoggedJob]:
-    """Return the jobs that ran to their end, and note the others. Find submissions in the future."""
+def _check_ends(jobs: Sequence[LoggedJob], found: LintReport) -> list[LoggedJob]:
+    """Return the jobs that have ended, and add a note for each other job and each submission in the future."""
     latest = time.time() + _DAY_S  # clocks of other zones are up to a day ahead
     ended: list[LoggedJob] = []
     for job in jobs:
@@ -87,6 +85,18 @@ def _check_fates(jobs: Sequence[LoggedJob], found: LintReport) -> list[LoggedJob
         if (submitted_at := job.submitted_at) is not None and submitted_at > latest:
             found.add(IN_FUTURE, "kept", job.line)
     return ended
+
+
+def _check_times_and_sizes(jobs: Sequence[LoggedJob], size_in: job_log.SizeIn, found: LintReport) -> None:
+    """Check the times and the size of each job. Most jobs need no look at their times: they have only start and end."""
+    n_procs = found.n_procs
+    for job in jobs:
+        at, started_at = job.submitted_at, job.started_at
+        if at is None or started_at is None or started_at < at or job.elapsed_s is not None or not job.run_s:
+            _check_times(job, found)
+        n = job.allocated[size_in] or job.requested[size_in] or 0  # `size_of`, without a call
+        if not 0 < n <= n_procs and job.run_s:
+            _check_size(n, size_in, job, found)
 
 
 def _check_times(job: LoggedJob, found: LintReport) -> None:
@@ -126,16 +136,16 @@ def _check_limits(jobs: Sequence[LoggedJob], found: LintReport) -> None:
     for job, by_s in beyond:
         if by_s <= _SLACK_S:
             found.add("ran up to a minute longer than its time limit", "walltime is raised", job.line, "note")
-    for job in jobs:
-        if job.limit_s is None:
-            found.add(NO_LIMIT, "planned with its run time", job.line, "note")
+    limits_s = [job.limit_s for job in jobs]
+    if None in limits_s:
+        for job in jobs:
+            if job.limit_s is None:
+                found.add(NO_LIMIT, "planned with its run time", job.line, "note")
     if jobs:
-        check_units([job.limit_s for job in jobs if job.limit_s], found, jobs[0].line)
+        check_units([limit_s for limit_s in limits_s if limit_s], found, jobs[0].line)
 
 
 def _check_ids(jobs: Sequence[LoggedJob], found: LintReport) -> None:
-    if len({job.id for job in jobs}) == len(jobs):
-        return
     seen = set()
     for job in jobs:
         if job.id in seen:
@@ -145,6 +155,9 @@ def _check_ids(jobs: Sequence[LoggedJob], found: LintReport) -> None:
 
 def _check_clock(jobs: Sequence[LoggedJob], found: LintReport) -> None:
     """Find submissions that are earlier than that of a lower id. Ids of attempts do not count."""
+    times = [at for job in jobs if (at := job.submitted_at) is not None]
+    if not any(map(gt, times, islice(times, 1, None))):  # in order of submission, as most logs are
+        return
     n_of: dict[int, int] = {}
     for job in jobs:
         n_of[job.id.number] = n_of.get(job.id.number, 0) + (job.id.task is None and job.id.part is None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import sub
 from typing import Final
 
 from pybatsched.workload.formats.conversion import procs_in_use
@@ -31,6 +32,9 @@ def check_units(limits_s: Sequence[float], found: LintReport, line: int) -> None
 
 def check_gaps(submissions: Sequence[tuple[float, int]], found: LintReport) -> None:
     """Note times without submissions, given the submissions and their lines. O(n log n)."""
+    times = sorted(at for at, _ in submissions)
+    if max(map(sub, islice(times, 1, None), times), default=0) < _LEAST_GAP_S:
+        return
     long = [
         (gap_s, line)
         for (sooner, _), (later, line) in pairwise(sorted(submissions))

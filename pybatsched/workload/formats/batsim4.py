@@ -195,7 +195,7 @@ class Parser:
         return value
 
     def _end_of_object(self) -> str:
-        """Return where the last object of the hook ends: at as many closing braces as it got objects."""
+        """Return the position of the end of the object read last: the closing brace number `n_objects`."""
         left = self.n_objects
         for token in _TOKEN.finditer(self.text):
             if token[0] == "}":

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE: Final = b"\x50\x2a\x4d\x18"  # the first of 16
 _ZSTD_CHUNK: Final = 2048  # small, because a few bytes can be 128 KiB of text
 PARQUET_MAGIC: Final = b"PAR1"
 #: Endings of the files of a directory, the likeliest first.
@@ -42,12 +43,12 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
     try:
         with _open(Path(path)) as raw:
             magic = raw.peek(4)[:4]
-            if magic[:2] == _GZIP_MAGIC or magic == _ZSTD_MAGIC:
+            if magic[:2] == _GZIP_MAGIC or _is_zstd(magic):
                 is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
                 packed = _CountingReader(raw)
                 size = os.fstat(raw.fileno()).st_size
                 source = cast(BinaryIO, raw if is_file else packed)
-                with _zstd(source, path) if magic == _ZSTD_MAGIC else gzip.GzipFile(fileobj=source) as content:
+                with _zstd(source, path) if _is_zstd(magic) else gzip.GzipFile(fileobj=source) as content:
                     unpacked = LimitedReader(content, (lambda: size) if is_file else packed.n_bytes, str(path))
                     yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 18))
             else:
@@ -58,6 +59,11 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: the gzip data is truncated or damaged: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _is_zstd(start: bytes) -> bool:
+    """Return whether a file starts with a frame of zstd, or with one to skip, as parallel compressors write them."""
+    return start == _ZSTD_MAGIC or (start[1:] == _SKIPPABLE[1:] and start[0] & 0xF0 == _SKIPPABLE[0])
 
 
 class _ZstdReader(io.RawIOBase):
@@ -192,7 +198,7 @@ def is_compressed(path: str | Path) -> bool:
     """Return whether a file is compressed by gzip or zstd, by its first bytes."""
     with Path(path).open("rb") as raw:
         start = raw.read(4)
-    return start[:2] == _GZIP_MAGIC or start == _ZSTD_MAGIC
+    return start[:2] == _GZIP_MAGIC or _is_zstd(start)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -297,7 +303,7 @@ def format_of(path: str | Path, format: str | None = None, mapping: str | None =
     """
     if mapping is not None:
         if format is not None:
-            raise InputError(f"format {format!r:.40}: expected without a mapping, which is for other tables")
+            raise InputError(f"format {format!r:.40}: cannot be used with a mapping, which is for other tables")
         return "table"
     if format is not None:
         if format not in FORMATS:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -67,6 +68,8 @@ WITHOUT_ZONE: Final = (
     "are wrong by an hour (--timezone Europe/Paris)"
 )
 MISSING_TIMES: Final = "local times that do not exist, when daylight saving time begins (is the time zone right?)"
+_AMOUNTS_OF: Final = attrgetter("memory", "used_gb", "priority", "energy_j", "power_w")
+_NO_AMOUNTS: Final = (None,) * 5
 _DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
 
 
@@ -123,8 +126,8 @@ class JobLog:
     that a lenient reading has skipped, `dropped` those that were left out for another reason, `others` the jobs of
     partitions that are not selected. `local_times` says whether times without a zone were read, `n_ambiguous` how many
     of them exist twice, and `n_missing` how many do not exist. `has_allocated` says whether the log has sizes that jobs
-    got. `digits` are those of the longest number, task and part, for ids with leading zeros. `remarks` are notes about
-    the whole log.
+    got, `has_unique_ids` whether it is known that no id is given twice. `digits` are those of the longest number, task
+    and part, for ids with leading zeros. `remarks` are notes about the whole log.
     """
 
     source: str
@@ -144,21 +147,22 @@ class JobLog:
     local_times: bool = False
     n_ambiguous: int = 0
     n_missing: int = 0
+    has_unique_ids: bool = False
     digits: tuple[int, int, int] = (1, 1, 1)
     remarks: list[str] = field(default_factory=list)
 
     def set_digits(self) -> None:
         """Find the digits of the longest parts of ids. O(n)."""
         ids = [job.id for job in self.jobs]
-        number = max((one.number for one in ids), default=0)
-        task = max((one.task or 0 for one in ids), default=0)
-        part = max((one.part or 0 for one in ids), default=0)
-        self.digits = (len(str(number)), len(str(task)), len(str(part)))
+        numbers = ({one.number for one in ids}, {one.task or 0 for one in ids}, {one.part or 0 for one in ids})
+        number, task, part = (len(str(max(found, default=0))) for found in numbers)
+        self.digits = (number, task, part)
 
     def drop_copies(self) -> None:
         """Drop lines that repeat a record, as in months that were exported separately, or lack its end. O(n)."""
         jobs = self.jobs
-        if len({job.id for job in jobs}) == len(jobs):
+        self.has_unique_ids = len({job.id for job in jobs}) == len(jobs)
+        if self.has_unique_ids:
             return
         by_run: dict[Any, int] = {}
         dropped: set[int] = set()
@@ -290,8 +294,7 @@ def spans_of(
 ) -> Iterator[tuple[float, float, int, int]]:
     """Yield the start, run time, size and line of each job that has them."""
     for job in jobs:
-        n = size_of(job, size_in, size)
-        if (started_at := job.started_at) is not None and n and (run_s := job.run_s):
+        if (started_at := job.started_at) is not None and (n := size_of(job, size_in, size)) and (run_s := job.run_s):
             yield started_at, run_s, n, job.line
 
 
@@ -332,19 +335,14 @@ class _Converter(LogConverter):
         self._size_in: SizeIn = options.size_in
         self._whole = whole
         self._check_sizes()
-        runnable = (job.submitted_at for job in whole.jobs if drop_reason(job) is None)
-        self.zero_at = min((at for at in runnable if at is not None), default=0.0)
+        reasons = [drop_reason(job) for job in whole.jobs]
+        times = (job.submitted_at for job, reason in zip(whole.jobs, reasons, strict=True) if reason is None)
+        self.zero_at = min((at for at in times if at is not None), default=0.0)
+        self._reasons = reasons if trace is whole else [drop_reason(job) for job in trace.jobs]
         self._submitted_at: list[int | float] = []  # of each line, from time 0 on
-        self._attempts = _attempts(whole.jobs, trace.jobs)
+        self._attempts = None if trace.has_unique_ids else _attempts(whole.jobs, trace.jobs)
         self._ids: dict[str, list[str]] = {}  # of jobs in the workload, by the ids of dependencies
-        self._has_amounts = any(
-            job.memory
-            or job.used_gb is not None
-            or job.priority is not None
-            or job.energy_j is not None
-            or job.power_w is not None
-            for job in trace.jobs
-        )
+        self._has_amounts = any(map(_NO_AMOUNTS.__ne__, map(_AMOUNTS_OF, trace.jobs)))
         self._has_dependencies = any("dependency" in job.labels for job in trace.jobs)
 
     def _check_sizes(self) -> None:
@@ -364,9 +362,9 @@ class _Converter(LogConverter):
         """Yield the facts that decide whether a line becomes a job, and the rule that drops it, if any."""
         keeps_short = self.options.min_runtime_s is not None
         zero_at, times = self.zero_at, self._submitted_at
-        for job in self.trace.jobs:
+        for job, reason in zip(self.trace.jobs, self._reasons, strict=True):
             n = size_of(job, self._size_in, self.options.size)
-            dropped_by = drop_reason(job)
+            dropped_by = reason
             if dropped_by is None:
                 if not job.run_s and not keeps_short:
                     dropped_by = NO_RUN_TIME
@@ -531,8 +529,8 @@ class _Converter(LogConverter):
             )
         if trace.n_missing:
             report.note(f"{MISSING_TIMES}: read as an hour later ({trace.n_missing:,} times)")
-        if trace.n_steps:
-            report.note(f"lines of steps: merged into their jobs ({trace.n_steps:,} lines)")
+        if n_merged := trace.n_steps - trace.lost_steps.count:
+            report.note(f"lines of steps: merged into their jobs ({n_merged:,} lines)")
         if trace.lost_steps.count:
             report.tallies[trace.lost_steps.rule] = trace.lost_steps
         if trace.ignored:

@@ -256,6 +256,11 @@ _LABELS: Final = {
 }
 
 
+def _column(given: str) -> str | None:
+    """Return the column that a cell of a header names, None for an unknown one."""
+    return _COLUMNS.get(re.sub(r"[ _-]|%.*", "", given).lower())
+
+
 class _Reader:
     """Makes jobs of records."""
 
@@ -290,8 +295,17 @@ class _Reader:
             try:
                 self._take(records.fitted(cells), self._n_before + line)
             except _BadLineError as error:
+                self._check_is_no_header(line, cells)
                 self.bad(line, error.rule, error.found)
         self._n_before += self._n_lines
+
+    def _check_is_no_header(self, line: int, cells: Sequence[str]) -> None:
+        """Raise InputError for a header with other columns: the lines after it cannot be read by the first header."""
+        if {"JobID", "Submit"} <= {_column(cell) for cell in cells}:
+            raise InputError(
+                f"{self._file}: line {line}: expected the columns of the first header, found a header with others, "
+                f"{shown(', '.join(cells)[:60])}; put files with different columns into a directory"
+            )
 
     def _numbered(self, texts: Iterable[str]) -> Iterator[tuple[int, str]]:
         for line, text in enumerate(texts, 1):
@@ -303,7 +317,7 @@ class _Reader:
         self._index, self._labels = {}, []
         ignored: list[str] = []
         for index, given in enumerate(records.names):
-            name = _COLUMNS.get(re.sub(r"[ _-]|%.*", "", given).lower())
+            name = _column(given)
             if name is None:
                 ignored += [given] if given else []
             elif name in self._index:

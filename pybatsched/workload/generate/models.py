@@ -88,7 +88,9 @@ class Recipe:
         if self.load is not None and self.gap_s is not None:
             raise InputError("arrivals: expected a load or a mean gap, found both")
         if self.gap_s is not None and self.model != "poisson":
-            raise InputError(f"mean gap: expected the model poisson, found {self.model}, which has its own gaps")
+            raise InputError(
+                f"mean gap: works only with the model poisson, not with {self.model}, which has its own gaps"
+            )
         if self.walltimes.rule in {"requested", "requested-strict"}:
             raise InputError(f"walltimes: expected exact, factor:F, round or none, found {self.walltimes}")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pybatsched.core.services.checkpoints import DUMP, INTERVAL, READ, WORK, daly_interval_s, n_dumps, with_dumps_s
 from pybatsched.core.services.derive import delay_of, shortened_profile
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
 from pybatsched.workload.walltimes import tidy
@@ -17,6 +17,8 @@ from pybatsched.workload.walltimes import tidy
 #: The interval by Daly's formula, from the MTBF of the job and the time of a dump.
 DALY: Final = "daly"
 _DUMP: Final = "5m"
+#: A job that needs more attempts than this on average to complete a checkpoint is worth a remark.
+_MANY_ATTEMPTS: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,10 @@ def with_checkpoints(
 ) -> Workload:
     """Return the workload with jobs that are longer by the dumps of their checkpoints. O(jobs).
 
-    A job's own fields come before the `settings` for all jobs. Walltimes and estimates grow by the dumps of as much
-    work. Computations run at the `speed` of all hosts in flop/s; None if they differ. The MTBF of a job is that of one
-    host, `node_mtbf_s`, divided by its number of hosts. Jobs without a dump stay as they are. Raises InputError.
+    A job's own fields override the `settings` for all jobs. A walltime grows by the dumps of a job whose work is the
+    walltime, and an estimate likewise. Computations run at the `speed` of all hosts in flop/s; None if they differ. The
+    MTBF of a job is that of one host, `node_mtbf_s`, divided by its number of hosts. Jobs without a dump stay as they
+    are. Raises InputError.
     """
     jobs: list[dict[str, Any]] = []
     profiles = dict(workload.profiles)
@@ -105,6 +108,37 @@ def with_checkpoints(
         jobs.append(_lengthened(job, times, work_s, workload, profiles))
     about = dict(workload.about)
     return Workload(jobs, profiles, workload.n_procs, workload.source, about)
+
+
+def progress_remark(workload: Workload, node_mtbf_s: float) -> str:
+    """Return a remark if jobs with checkpoints would hardly ever complete one; empty if not. O(jobs).
+
+    With a period of P and exponential failures with a mean of M, the mean number of attempts is e^(P / M).
+    """
+
+    def ratio(job: Mapping[str, Any]) -> float:
+        return float((job[INTERVAL] + job[DUMP]) * job["res"] / node_mtbf_s)
+
+    slow = [job for job in workload.jobs if WORK in job and ratio(job) > math.log(_MANY_ATTEMPTS)]
+    if not slow:
+        return ""
+    worst = max(slow, key=ratio)
+    others = f" (more than {_MANY_ATTEMPTS:,} also for {quantity(len(slow) - 1, 'other job')})" if len(slow) > 1 else ""
+    return (
+        f"{workload.source}: job {worst['id']}: its hosts fail every {node_mtbf_s / worst['res']:g} s on average, so "
+        f"that it needs about {_power_of_e(ratio(worst))} attempts{others} for one checkpoint after "
+        f"{worst[INTERVAL]:g} s of work that takes {worst[DUMP]:g} s, if it is requeued after failures; a shorter "
+        "interval and dump, or a longer MTBF, need fewer"
+    )
+
+
+def _power_of_e(exponent: float) -> str:
+    """Write e^exponent, which may be larger than the largest float.
+
+    >>> _power_of_e(12), _power_of_e(5000)
+    ('162,755', 'e^5000')
+    """
+    return f"{math.exp(exponent):,.0f}" if exponent < 30 else f"e^{exponent:.0f}"
 
 
 def _times_of(

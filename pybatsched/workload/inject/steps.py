@@ -91,7 +91,7 @@ class Deadlines(Step):
         if (self.every is None) == (self.share is None):
             raise ValueError("expected either every or share")
         if self.first and self.every is None:
-            raise ValueError("first: expected together with every")
+            raise ValueError("first: works only with every")
         return self
 
     @property
@@ -133,7 +133,7 @@ class Urgent(Step):
             raise ValueError("expected exactly one of: every_s; probability; jobs; queues and share")
         for name in ("busy", "kinds"):
             if not n_random and name in self.model_fields_set:
-                raise ValueError(f"{name}: expected with every_s or probability, which add random jobs")
+                raise ValueError(f"{name}: works only with every_s or probability, which add random jobs")
         return self
 
     @property

@@ -170,7 +170,8 @@ def _run_s(workload: Workload, job: dict[str, Any]) -> float:
     if run_s is None:
         if not has_limit:
             raise InputError(
-                f"{workload.source}: job {job['id']}: expected a delay or a walltime for the offered load, found none"
+                f"{workload.source}: job {job['id']}: the offered load needs a profile of delays or a walltime, "
+                "found neither"
             )
         run_s = float(limit_s)
     return min(run_s, float(limit_s)) if has_limit else run_s

@@ -3,8 +3,8 @@
 In a log, a user often waits for a job before submitting the next one. If a simulated policy ends that job earlier or
 later, the user would have come earlier or later, too (Zakay and Feitelson, Preserving user behavior characteristics in
 trace-based simulation of parallel job scheduling, MASCOTS 2014). A workload with feedback has jobs with `depends_on`
-and `think_time`, and the member ``feedback: true``; the embedded simulator then submits these jobs after the end of the
-jobs that they depend on.
+and `think_time`, and the member ``feedback: true``. Then `held_back` takes these jobs out of what Batsim submits, and
+the engine registers them after the ends of the jobs that they depend on (`pybatsched.core.services.feedback`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import heapq
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pybatsched.core.services.derive import delay_of
+from pybatsched.core.services.derive import can_copy, delay_of, single_delay
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import is_number
+from pybatsched.workload.jobs import full_id, name_in
 from pybatsched.workload.model import Workload
+from pybatsched.workload.prepare import used_profiles
 from pybatsched.workload.walltimes import tidy
 
 #: The member of a workload file.
@@ -28,6 +30,68 @@ SESSION_S: Final = 20 * 60.0
 def has_feedback(workload: Workload) -> bool:
     """Return whether submissions of a workload depend on the ends of jobs."""
     return workload.about.get(FEEDBACK) is True
+
+
+def held_back(name: str, workload: Workload) -> tuple[Workload, list[dict[str, Any]]]:
+    """Return a workload without the jobs that follow others, and these jobs for the engine. O(n). Raises InputError.
+
+    `name` is that of the workload in the run. A job follows those of its `depends_on` that come before it in the
+    workload. The jobs are as `pybatsched.core.services.feedback.FollowingJob` describes them; each has a profile of its
+    own, because Batsim deletes a profile when the first job that uses it ends.
+    """
+    if not has_feedback(workload):
+        return workload, []
+    earlier: set[str] = set()
+    kept, held = [], []
+    taken = set(workload.profiles)
+    for job in workload.jobs:
+        on = job.get("depends_on", ())
+        names = {full_id(name, one) for one in (on if isinstance(on, list) else [on])} if on else set()
+        after = sorted(names & earlier)
+        job_id = full_id(name, job["id"])
+        earlier.add(job_id)
+        if not after:
+            kept.append(job)
+            continue
+        where = f"{workload.source or name}: job {job['id']}"
+        think_s = job.get("think_time", 0)
+        if not is_number(think_s):
+            raise InputError(f"{where}, field think_time: expected seconds, found {think_s!r:.40}")
+        profile = _registrable(workload.profiles[job["profile"]], workload.profiles, where)
+        profile_name = f"{job['profile']}.{name_in(name, job['id'])}"
+        while profile_name in taken:
+            profile_name += "."
+        taken.add(profile_name)
+        fields = {**job, "id": job_id, "profile": profile_name}
+        held.append(
+            {"id": job_id, "after": after, "think_time": max(float(think_s), 0.0), "job": fields, "profile": profile}
+        )
+    about = {key: value for key, value in workload.about.items() if key != FEEDBACK}
+    profiles = used_profiles(kept, workload.profiles)
+    return Workload(kept, profiles, workload.n_procs, workload.source, about), held
+
+
+def _registrable(profile: Mapping[str, Any], profiles: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a profile that can be registered while Batsim runs: delays become one delay. Raises InputError."""
+    delay_s = delay_of(profile, profiles)
+    if delay_s is not None:
+        return dict(single_delay(profile, delay_s))
+    if not can_copy(profile, profiles):
+        raise InputError(
+            f"{where}: feedback: its profile is of the type {profile.get('type')}, which Batsim cannot register during "
+            "a run; expected a delay or a parallel task"
+        )
+    return dict(profile)
+
+
+def check_no_feedback(workloads: Mapping[str, Workload]) -> None:
+    """Raise InputError for a workload with feedback, in a run without an engine that registers its jobs."""
+    for name, workload in workloads.items():
+        if has_feedback(workload):
+            raise InputError(
+                f"{workload.source or name}: feedback: expected a policy of pybatsched (--policy); another scheduler "
+                "does not submit the jobs that follow others"
+            )
 
 
 def with_feedback(workload: Workload, session_s: float = SESSION_S) -> Workload:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from pybatsched import HALF_TICK, AvailabilityProfile, instant, take_out
 
 if TYPE_CHECKING:
     from pybatsched import Job
-    from pybatsched_schedulers.plan_options import Promote
 
 Entry: TypeAlias = "tuple[float, int, Job]"
+Promote: TypeAlias = Literal["max", "each"]
 
 
 class NewJob(NamedTuple):

@@ -13,29 +13,54 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Container, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
 
 from pybatsched import (
+    DeadlineFields,
     Decision,
     JobState,
     LocalPolicy,
     LocalScheduler,
+    QueueFields,
     QueueOptions,
     Reason,
     RejectJob,
     instant,
-    mypyc_attr,
 )
+from pybatsched_schedulers.backfilling_options import ConservativeOptions
 from pybatsched_schedulers.conservative import TOLERANCE, ConservativeScheduler, upcoming
-from pybatsched_schedulers.dbf.accepted_jobs import NO_JOB, AcceptedJobs, Draft, Entry, NewJob, meets
-from pybatsched_schedulers.plan_options import DbfFields, DbfOptions
+from pybatsched_schedulers.dbf.accepted_jobs import NO_JOB, AcceptedJobs, Draft, Entry, NewJob, Promote, meets
 
 if TYPE_CHECKING:
     from pybatsched import AvailabilityProfile, Job, Partition
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+class DbfOptions(ConservativeOptions):
+    """Options of deadline-based backfilling."""
+
+    fixpoint: bool = Field(
+        True,
+        description="repeat the placement until all accepted deadlines are met; false is the published single pass",
+    )
+    promote: Promote = Field(
+        "max",
+        description="if promoted jobs would still miss their deadlines, promote all jobs submitted before the last of "
+        "these (max), or before the first of these and repeat (each)",
+    )
+    infeasible: Literal["regular", "reject"] = Field(
+        "regular", description="a job that cannot meet its deadline when it arrives is treated as regular, or rejected"
+    )
+
+
+class DbfFields(QueueFields, DeadlineFields):
+    """The job fields of deadline-based backfilling: the deadline."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
 class DbfScheduler(ConservativeScheduler):
     """Deadline-based backfilling on one partition.
 
@@ -54,6 +79,8 @@ class DbfScheduler(ConservativeScheduler):
         self.rejects_later = rules.infeasible == "reject"
         self._wanted: dict[str, float] = {}  # deadlines of jobs without a reservation
         self._promises: dict[str, float] = {}  # accepted deadlines of unfinished jobs
+        self.n_accepted = 0
+        self._infeasible: set[str] = set()  # jobs whose deadline was never accepted
         self._broken: list[str] = []
         self._refused: list[Job] = []
         self._accepted = AcceptedJobs(self.span_s, rules.promote)
@@ -105,6 +132,11 @@ class DbfScheduler(ConservativeScheduler):
     def is_promised(self, job: Job) -> bool:
         """Return whether a job's deadline was accepted."""
         return job.id in self._promises
+
+    @property
+    def n_infeasible(self) -> int:
+        """The number of jobs whose deadline was not accepted. A requeued job counts once."""
+        return len(self._infeasible)
 
     def broken_promises(self) -> Iterable[str]:
         """Return a line for each accepted deadline that was missed."""
@@ -165,7 +197,11 @@ class DbfScheduler(ConservativeScheduler):
             return
         full, span_s = self._with_provisional(), self.span_s(job)
         place = full.earliest(job.n_procs, span_s, now)
-        if meets(deadline_at, place, span_s):
+        is_met = meets(deadline_at, place, span_s)
+        if job.id not in self._promises:  # else it was requeued
+            self.n_accepted += is_met
+            (self._infeasible.discard if is_met else self._infeasible.add)(job.id)
+        if is_met:
             self._full = full if self._accepted else full.copy()
             self._full.take(job.n_procs, place, instant(place, span_s))
             self._promises[job.id] = self._wanted.pop(job.id)
@@ -290,7 +326,6 @@ class DbfScheduler(ConservativeScheduler):
         return super().why_waiting(job, now)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Dbf(LocalPolicy):
     """Deadline-based backfilling: jobs with deadlines are delayed for those without, as far as possible."""
 
@@ -298,3 +333,9 @@ class Dbf(LocalPolicy):
     JobFields: ClassVar[type[Any]] = DbfFields
     reserves = True
     scheduler = DbfScheduler
+
+    def figures(self) -> Mapping[str, float]:
+        """Return how many deadlines were accepted, and how many could not be met when the job was submitted."""
+        assert isinstance(self.local, DbfScheduler)
+        found = {"n_deadlines_accepted": self.local.n_accepted, "n_deadlines_infeasible": self.local.n_infeasible}
+        return found if any(found.values()) else {}

@@ -191,10 +191,10 @@ class Planner:
                 busy.add(node.index)
 
     def _place_history(self, drafts: Mapping[float, Draft], now: float) -> Iterator[int]:
-        """Reserve the earliest cores of their nodes for new jobs that ran before, in the order of their starts.
+        """Reserve cores for jobs that ran before the simulation, in the order of their logged starts.
 
-        If its cores are busy, a job waits for them, and from the next pass on as any other job. Yield the indexes of
-        the nodes on which a job continues at once.
+        Each job gets the earliest cores of its logged node. If they are busy, it waits for them until the next pass,
+        and is an ordinary job from then on. Yield the indexes of the nodes on which a job continues at once.
         """
         for one in sorted(self._history, key=lambda one: one.history[1] if one.history else 0.0):
             assert one.history is not None

@@ -49,6 +49,7 @@ class Locality(Policy):
     reserves = True
     takes_any_procs = False  # a job stays on its node
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
+    communicates_if: ClassVar[Mapping[str, str]] = {"loads": "transfers"}
 
     def on_begin(self, cluster: Cluster) -> None:
         """Read the nodes and create a partition for each class of memory."""

@@ -31,7 +31,6 @@ from pybatsched import (
     UntrustedFileError,
     fact_text,
     local_scheduler,
-    mypyc_attr,
 )
 from pybatsched_schedulers.reallocation.grid import GridJob, Site, read_home, read_moldable, read_sites
 from pybatsched_schedulers.reallocation.options import GridFields, ReallocationOptions
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Job, Partition, events
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Reallocation(QueuePolicy):
     """Submits jobs to the cluster where they end first, and moves waiting ones when plans have changed."""
 

@@ -51,7 +51,7 @@ class RedirectionOptions(Options):
     @model_validator(mode="after")
     def _one_size(self) -> RedirectionOptions:
         if self.group_size is not None and "alpha" in self.model_fields_set:
-            raise ValueError("expected either alpha or group_size")
+            raise ValueError("alpha and group_size were both given; expected only one")
         return self
 
     @field_serializer("theta", when_used="json")

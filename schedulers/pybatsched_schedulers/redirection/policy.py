@@ -23,7 +23,6 @@ from pybatsched import (
     Requeue,
     UntrustedFileError,
     local_scheduler,
-    mypyc_attr,
     quantity,
 )
 from pybatsched_schedulers.redirection.options import Conflict, Filter, RedirectionOptions
@@ -67,7 +66,6 @@ def principal_size(options: RedirectionOptions, n_procs: int) -> int:
     return n
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Redirection(QueuePolicy):
     """EASY with redirection: jobs that delay too many others are restarted on a reserved part of the machine."""
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from pydantic import Field, model_validator
 
 from pybatsched import QueueFields
-from pybatsched_schedulers.plan_options import ConservativeOptions
+from pybatsched_schedulers.backfilling_options import ConservativeOptions
 
 SwapClass: TypeAlias = Literal["A", "B", "C", "D"]
 

@@ -34,7 +34,6 @@ from pybatsched import (
     Requeue,
     StartAt,
     instant,
-    mypyc_attr,
     quantity,
 )
 from pybatsched_schedulers.ujfb.options import SwapFields, UjfbOptions
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from pybatsched import Cluster, Job, Partition
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class UjfbScheduler(SuspendingScheduler):
     """Urgent jobs first on one partition.
 
@@ -359,7 +357,6 @@ class UjfbScheduler(SuspendingScheduler):
             yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Ujfb(QueuePolicy):
     """Urgent jobs first: they start at once, and regular jobs are suspended for them if necessary."""
 
@@ -367,6 +364,7 @@ class Ujfb(QueuePolicy):
     JobFields: ClassVar[type[Any]] = SwapFields
     reserves = True
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
+    takes_any_procs = False  # a suspended job resumes where its memory is
     local: UjfbScheduler
 
     def on_begin(self, cluster: Cluster) -> None:

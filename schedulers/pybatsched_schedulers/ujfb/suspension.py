@@ -22,7 +22,6 @@ from pybatsched import (
     IntervalSet,
     StartAt,
     instant,
-    mypyc_attr,
 )
 from pybatsched_schedulers.conservative import ConservativeScheduler
 from pybatsched_schedulers.ujfb.preemption import Booking, Suspended
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from pybatsched_schedulers.ujfb.options import UjfbOptions
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class SuspendingScheduler(ConservativeScheduler):
     """A conservative plan around suspended jobs.
 

@@ -69,6 +69,35 @@ def test_work_before_a_restart_from_scratch_is_lost() -> None:
     ]
 
 
+def test_what_a_checkpoint_has_kept_is_not_lost() -> None:
+    """A checkpoint of 5 s after every 50 s of work: at 120 s, 10 s are lost. A read takes 2 s."""
+    record = job(
+        row("w0!j", 0, 120, "0-5", state=KILLED),
+        later(1, 130, 133, ";kept_s=110;extra_s=2", is_rest=False, state=KILLED),
+        later(2, 140, 200, ";kept_s=110;extra_s=2", is_rest=False, state=KILLED),
+        later(3, 210, 262, ";kept_s=165;extra_s=2", is_rest=False),
+    )
+    assert [(bar.begin, bar.end, bar.look, bar.note) for bar in bars_of([record])] == [
+        (0, 110, PLAIN, "110 s kept by a checkpoint"),
+        (110, 120, LOST, "killed; this work is lost"),
+        (130, 133, LOST, "killed; this work is lost"),
+        (140, 142, LOAD, "2 s before its work"),
+        (142, 197, PLAIN, "55 s kept by a checkpoint"),
+        (197, 200, LOST, "killed; this work is lost"),
+        (210, 212, LOAD, "2 s before its work"),
+        (212, 262, PLAIN, ""),
+    ]
+
+
+def test_a_job_that_starts_anew_loses_its_checkpoints() -> None:
+    record = job(
+        row("w0!j", 0, 120, "0-5", state=KILLED),
+        later(1, 130, 150, ";kept_s=110;extra_s=2", is_rest=False, state=KILLED),
+        later(2, 160, 300, is_rest=False),
+    )
+    assert [(bar.begin, bar.look) for bar in bars_of([record])] == [(0, LOST), (130, LOST), (160, PLAIN)]
+
+
 def test_suspended_work_before_a_kill_is_lost() -> None:
     parts = [
         later(1, 20, 30, is_rest=True, state=KILLED),

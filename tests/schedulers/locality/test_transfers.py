@@ -170,8 +170,7 @@ def test_a_job_whose_kept_core_is_lost_queues_again(tmp_path: Path) -> None:
     ("disk", "clock", "said"),
     [
         ("", "simgrid", "option loads=transfers: the platform has no storage host; expected a host with the property"),
-        (DISK, "exact", "profile load.1 (parallel_homogeneous_pfs) communicates, which is not simulated with --clock"),
-        (DISK, "auto", "registered profile load.1 communicates; expected the option --clock simgrid"),
+        (DISK, "exact", "policy locality: option loads=transfers needs the network; expected --clock simgrid, found"),
     ],
 )
 def test_what_transfers_need(disk: str, clock: str, said: str, tmp_path: Path) -> None:
@@ -180,6 +179,14 @@ def test_what_transfers_need(disk: str, clock: str, said: str, tmp_path: Path) -
     done = run_cli("simulate", *args, "--policy", "locality", *options)
     assert done.returncode == 2
     assert said in done.stderr
+    if clock == "exact":  # rejected before the run
+        assert not (tmp_path / "out_state.json").exists()
+
+
+def test_transfers_have_the_clock_of_simgrid_by_default(tmp_path: Path) -> None:
+    jobs = job(job(Workload(), "a", "f"), "b", "g")
+    found = [run(tmp_path, jobs, clock=clock) for clock in ("auto", "simgrid")]
+    assert found[0] == found[1]
 
 
 def test_faithful_has_no_transfers(tmp_path: Path) -> None:

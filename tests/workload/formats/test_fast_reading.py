@@ -13,7 +13,10 @@ from support.logs import line
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats import batsim4, swf_reader
+from pybatsched.workload.formats.conversion import procs_in_use
+from pybatsched.workload.formats.slurm_values import JobId
 from pybatsched.workload.formats.swf_reader import SwfTrace
+from pybatsched.workload.formats.tables import reader as table_reader
 from pybatsched.workload.report import Report
 from pybatsched.workload.walltimes import plain, plains
 
@@ -210,3 +213,65 @@ def test_fast_and_careful_counts_of_jobs_are_equal(places: list[int], before: li
     for place in places:
         one_by_one.count("changed", "a rule", place, "job")
     assert at_once == one_by_one
+
+
+# ----------------------------------------------------------------------------------------------------------- tables
+
+_CELLS = [
+    "1",
+    "7",
+    "0",
+    "007",
+    "999999999999999",
+    "1000000000000000",
+    "",
+    " 1",
+    "-1",
+    "1.5",
+    "x",
+    "\u0663",
+    "\u00b2",
+    "1_0",
+]
+
+
+@examples(200)
+@given(
+    st.one_of(
+        st.lists(st.sampled_from(_CELLS), min_size=1, max_size=4),
+        st.lists(st.sampled_from(["1", "20", "300"]), min_size=1),
+        st.lists(st.integers(-2, 10**16), min_size=1, max_size=4),
+        st.lists(st.sampled_from(["1", 1, 1.0, None, True]), min_size=1, max_size=3),
+    )
+)
+def test_columns_of_plain_numbers_are_read_at_once(cells: list[Any]) -> None:
+    """Only texts of 1 to 15 ASCII digits, or integers, are read at once, each as a reader of single cells would."""
+    one_kind = {type(cell) for cell in cells} in ({str}, {int})
+    plain_texts = all(str(cell).isascii() and str(cell).isdigit() and len(str(cell)) <= 15 for cell in cells)
+    most_s = 100 * 366 * 86_400
+    if not one_kind or not plain_texts:
+        assert (table_reader._plain_seconds(cells), table_reader._plain_ids(cells)) == (None, None)
+        return
+    numbers = [int(cell) for cell in cells]
+    in_range = all(0 < number < most_s for number in numbers)
+    assert table_reader._plain_seconds(cells) == (numbers if in_range else None)
+    assert table_reader._plain_ids(cells) == [JobId(number) for number in numbers]
+
+
+@examples(200)
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4), st.integers(1, 3)), max_size=8))
+def test_processors_in_use_equal_those_of_a_slow_count(jobs: list[tuple[int, int, int]]) -> None:
+    """Ends come before starts at one instant, and starts are in the order of the jobs."""
+    found = list(procs_in_use((at, run_s, n, number) for number, (at, run_s, n) in enumerate(jobs)))
+    expected = []
+    used = 0
+    for now in range(12):
+        for number, (at, run_s, n) in enumerate(jobs):
+            if at + run_s == now:
+                used -= n
+                expected.append((used, -n, number))
+        for number, (at, _, n) in enumerate(jobs):
+            if at == now:
+                used += n
+                expected.append((used, n, number))
+    assert found == expected

@@ -194,6 +194,28 @@ def test_parquet_that_was_cut(tmp_path: Path, n: int) -> None:
         assert "the Parquet data is truncated or damaged" in done.stderr
 
 
+def test_parquet_with_a_flipped_byte_at_its_end(tmp_path: Path) -> None:
+    """The length of the metadata and PAR1 are checked first. Damaged metadata is an error, or harmless."""
+    columns = {name: [row.split(",")[i] for row in ROWS] for i, name in enumerate(HEADER.split(","))}
+    file = tmp_path / "t.parquet"
+    tables.parquet(file, columns)
+    good = file.read_bytes()
+    n_metadata = int.from_bytes(good[-8:-4], "little")
+    refused = 0
+    for place in (*range(len(good) - 8 - n_metadata, len(good) - 8, 199), *range(len(good) - 7, len(good), 2)):
+        damaged = bytearray(good)
+        damaged[place] ^= 0x10
+        file.write_bytes(damaged)
+        done = run_cli("workload", "convert", str(file), str(tmp_path / "w.json"), "--mapping", mapping(tmp_path))
+        if place > len(good) - 8 or done.returncode:
+            assert (done.returncode, (tmp_path / "w.json").exists()) == (2, False)
+            assert file.name in done.stderr
+            assert "Traceback" not in done.stderr
+            refused += 1
+        (tmp_path / "w.json").unlink(missing_ok=True)
+    assert refused >= 4
+
+
 @pytest.mark.parametrize(
     "garbage", [b"PAR1", b"PAR1PAR1", b"PAR1" + bytes(40) + b"PAR1", b"PAR1" + b"\xff" * 40 + b"PAR1"]
 )

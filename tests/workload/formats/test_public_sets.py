@@ -161,7 +161,7 @@ def test_python_and_campaigns_read_tables(tmp_path: Path) -> None:
     assert [job["id"] for job in load(made.path).jobs] == ["7", "8"]
     with pytest.raises(ValueError, match="format: expected one of batsim, swf"):
         WorkloadSpec(name="t", file="jobs.csv", format="odd")
-    with pytest.raises(ValueError, match="format: expected without mapping"):
+    with pytest.raises(ValueError, match="format: cannot be used with mapping"):
         WorkloadSpec(name="t", file="jobs.csv", format="pm100", mapping="m.toml")
 
 

@@ -107,7 +107,7 @@ def test_simulate_takes_it_and_says_what_was_changed(tmp_path: Path) -> None:
     assert states["11"] == "COMPLETED_WALLTIME_REACHED"
     assert {states[name] for name in ("07", "08", "09", "10")} == {"COMPLETED_SUCCESSFULLY"}
     done = run_cli("simulate", "--procs", "40", "-w", file, "--policy", "fcfs", "--memory-unit", "KB")
-    assert (done.returncode, "--memory-unit: expected a log in SWF among the workloads" in done.stderr) == (2, True)
+    assert (done.returncode, "--memory-unit: works only with a log in SWF" in done.stderr) == (2, True)
 
 
 def test_stats_are_those_of_the_workload(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from support.logs import SACCT_COLUMNS, SACCT_ZERO, sacct, sacct_line
 
 from pybatsched.errors import InputError
+from pybatsched.workload import load
 from pybatsched.workload.formats.files import format_of
 from pybatsched.workload.formats.job_log import COPY, JobLog
 from pybatsched.workload.formats.slurm_reader import read_slurm
@@ -301,3 +302,18 @@ def test_hours_that_exist_twice_or_never(tmp_path: Path) -> None:
     log = read_slurm(sacct(tmp_path, line, header=header), timezone="Europe/Paris")
     assert (log.jobs[0].run_s, log.n_ambiguous, log.n_missing) == (600, 0, 1)
     assert read_slurm(sacct(tmp_path, line, header=header)).n_missing == 0
+
+
+def test_a_second_header_with_other_columns(tmp_path: Path) -> None:
+    """A lenient reading would read the lines after it by the wrong columns."""
+    other = "|".join(reversed(SACCT_COLUMNS))
+    file = sacct(tmp_path, sacct_line("1"), other, sacct_line("2"))
+    for lenient in (False, True):
+        with pytest.raises(InputError, match=r"line 3: expected the columns of the first header, found a header with"):
+            read_slurm(file, lenient=lenient)
+
+
+def test_steps_without_their_job_are_not_counted_as_merged(tmp_path: Path) -> None:
+    report = load(sacct(tmp_path, sacct_line("1"), sacct_line("1.batch"), sacct_line("2.batch"))).about["report"]
+    assert "lines of steps: merged into their jobs (1 lines)" in report["rules"]
+    assert report["rules"]["a step whose job has no line: ignored"]["count"] == 1

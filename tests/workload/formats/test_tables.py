@@ -125,7 +125,7 @@ def test_quotes_that_make_two_rows_one(tmp_path: Path) -> None:
     odd = [row.replace(name, f'"{name}') for row, name in zip(ROWS, ("eve", "bob"), strict=True)]
     file = text_table(tmp_path, *odd, ROWS[0].replace("7,", "9,", 1))
     with pytest.raises(
-        InputError, match=r"line 2: expected a line of CSV: .*; the text of a cell goes on up to line 3"
+        InputError, match=r"line 2: expected a line of CSV: .*; the text of a cell continues up to line 3"
     ):
         read_table(file, mapping=mapping(tmp_path))
     log = read_table(file, mapping=mapping(tmp_path), lenient=True)
@@ -416,8 +416,116 @@ def test_types_of_parquet(tmp_path: Path) -> None:
         }
     )
     frame.write_parquet(tmp_path / "t.parquet")
-    text = MAPPING.replace('unit = "min"', 'unit = "s"')
-    assert jobs_of(tmp_path / "t.parquet", mapping(tmp_path, text)) == JOBS
+    for unit in ("min", "s"):  # a duration has its own unit
+        text = MAPPING.replace('unit = "min"', f'unit = "{unit}"')
+        assert jobs_of(tmp_path / "t.parquet", mapping(tmp_path, text)) == JOBS
+
+
+def test_times_of_parquet_have_no_unit_and_no_origin(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    from datetime import UTC, datetime
+
+    times = [datetime(2024, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)]
+    columns = {"s": times, "r": [5, 5], "n": [1, 1]}
+    text = '[columns]\nsubmit = { column = "s", unit = "ms" }\nrun_time = "r"\nnodes = "n"\n'
+    for unit in ("ms", "us", "ns"):
+        frame = pl.DataFrame(columns).with_columns(pl.col("s").cast(pl.Datetime(unit, "UTC")))
+        frame.head(1).write_parquet(tmp_path / "t.parquet")
+        assert read_table(tmp_path / "t.parquet", mapping=mapping(tmp_path, text)).jobs[0].submitted_at == 1704067200
+    frame.write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"row 2: field submit: expected a time, because the job ran"):
+        read_table(tmp_path / "t.parquet", mapping=mapping(tmp_path, text))
+
+
+def test_binary_texts_of_parquet(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars")
+    pl.DataFrame({"s": [10, 20], "r": [5, 5], "n": [b"1", b"2"], "u": [b"ann", b"\xff"]}).write_parquet(
+        tmp_path / "t.parquet"
+    )
+    text = '[columns]\nsubmit = "s"\nrun_time = "r"\nnodes = "n"\nuser = "u"\n'
+    jobs = jobs_of(tmp_path / "t.parquet", mapping(tmp_path, text))
+    assert [(job["res"], job["user"]) for job in jobs] == [(1, "ann"), (2, "\xff")]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_dates_that_look_like_numbers(tmp_path: Path, kind: str) -> None:
+    """With a format, 20240131 is a date and not seconds since 1970."""
+    text = '[columns]\nsubmit = { column = "s", format = "%Y%m%d" }\nrun_time = "r"\nnodes = "n"\n'
+    file = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        file.write_text("s,r,n\n20240131,5,1\n", encoding="utf-8")
+    else:
+        tables.parquet(file, {"s": [20240131], "r": [5], "n": [1]})
+    assert read_table(file, mapping=mapping(tmp_path, text)).jobs[0].submitted_at == 1706659200
+
+
+@pytest.mark.parametrize("zero", ["0", "0.0"])
+def test_0_is_no_time_with_a_format_too(tmp_path: Path, zero: str) -> None:
+    """Job 8 was cancelled before its start."""
+    text = MAPPING.replace('"began"', '{ column = "began", format = "%Y-%m-%dT%H:%M:%S" }')
+    file = text_table(tmp_path, ROWS[0], "8,2024-01-01T00:00:10,0,2024-01-01T00:12:00,5,8,bob,CANCELLED")
+    file.write_text(file.read_text(encoding="utf-8").replace(",0,", f",{zero},"), encoding="utf-8")
+    log = read_table(file, mapping=mapping(tmp_path, text))
+    assert [job.started_at for job in log.jobs] == [1704067260, None]
+    file.write_text(file.read_text(encoding="utf-8").replace(f",{zero},", ",1,"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"line 3: .*expected a time as %Y-%m-%dT%H:%M:%S, found .1"):
+        read_table(file, mapping=mapping(tmp_path, text))
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize(
+    "names",
+    [
+        "job,began,submitted,ended,limit,nodes,who,state",
+        "state,submitted,began,ended,limit,nodes,who,job",
+        "job,submitted,began,limit,ended,nodes,queue,state",
+        "queue,submitted,job,x,y,z,u,v",
+    ],
+)
+def test_another_header_in_the_file(tmp_path: Path, names: str, lenient: bool) -> None:
+    file = text_table(tmp_path, ROWS[0], names, ROWS[1])
+    with pytest.raises(
+        InputError, match=r"line 3: expected the columns of the first header in its order, found others, "
+    ):
+        read_table(file, mapping=mapping(tmp_path), lenient=lenient)
+    file.write_text("\n".join([HEADER, ROWS[0], HEADER, ROWS[1].replace("bob", "job")]), encoding="utf-8")
+    assert [job["user"] for job in jobs_of(file, mapping(tmp_path))] == ["eve", "job"]
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_another_header_without_ids(tmp_path: Path, lenient: bool) -> None:
+    """Without ids, all columns that are read make a header. A user named as the column of times is none."""
+    text = '[columns]\nsubmit = "s"\nrun_time = "r"\nnodes = "n"\n'
+    (tmp_path / "t.csv").write_text("s,r,n,u\n5,9,1,s\nx,n,r,s\n7,9,1,a\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 3: expected the columns of the first header in its order"):
+        read_table(tmp_path / "t.csv", mapping=mapping(tmp_path, text), lenient=lenient)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "[columns]",
+            '[states.names]\nCOMPLETED = "Foo"\n[columns]',
+            "states.names.COMPLETED: expected a state of Slurm",
+        ),
+        ('"submitted"', '{ column = "submitted", format = "%d", unit = "ms" }', "columns.submit.unit: expected none"),
+        ("[table]", '[table]\ntimezone = "Mars/Olympus"', "table.timezone: time zone 'Mars/Olympus': expected a name"),
+    ],
+)
+def test_mappings_are_checked_before_the_table(tmp_path: Path, old: str, new: str, message: str) -> None:
+    file = text_table(tmp_path, *ROWS)
+    with pytest.raises(InputError, match=f"mapping.toml: {message}"):
+        read_table(file, mapping=mapping(tmp_path, MAPPING.replace(old, new, 1)))
+
+
+def test_zstd_that_starts_with_a_frame_to_skip(tmp_path: Path) -> None:
+    content = "\n".join([HEADER, *ROWS]).encode()
+    file = tmp_path / "t.csv.zst"
+    file.write_bytes(
+        b"\x5f\x2a\x4d\x18\x02\0\0\0ab" + zstandard.compress(content[:80]) + zstandard.compress(content[80:])
+    )
+    assert jobs_of(file, mapping(tmp_path)) == JOBS
 
 
 @pytest.mark.parametrize("library", ["polars", "zstandard"])
@@ -466,7 +574,7 @@ def test_a_table_of_no_public_set_needs_a_mapping(tmp_path: Path) -> None:
     assert format_of(file) == "table"
     with pytest.raises(InputError, match="expected the columns of a public set .*describe-table FILE.*--mapping"):
         load(file)
-    with pytest.raises(InputError, match="format 'pm100': expected without a mapping"):
+    with pytest.raises(InputError, match="format 'pm100': cannot be used with a mapping"):
         load(file, format="pm100", mapping=mapping(tmp_path))
     with pytest.raises(InputError, match="format 'pm': expected one of batsim, swf"):
         load(file, format="pm")

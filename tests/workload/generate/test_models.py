@@ -299,7 +299,7 @@ def test_other_sizes_are_rejected(text: str) -> None:
         ({"load": 0}, "load: expected more than 0"),
         ({"load": math.nan}, "load: expected more than 0"),
         ({"load": 1, "gap_s": 1}, "expected a load or a mean gap, found both"),
-        ({"model": "lublin", "gap_s": 1}, "mean gap: expected the model poisson"),
+        ({"model": "lublin", "gap_s": 1}, "mean gap: works only with the model poisson"),
         ({"walltimes": Walltimes("requested")}, "walltimes: expected exact"),
     ],
 )

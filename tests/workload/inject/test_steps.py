@@ -176,7 +176,7 @@ def test_offered_load() -> None:
     assert offered_load(before, [150]) == [0.5]  # nothing but the walltime, 101 s, is known
     del before.jobs[1]["walltime"]
     with pytest.raises(
-        InputError, match="here: job 2: expected a delay or a walltime for the offered load, found none"
+        InputError, match="here: job 2: the offered load needs a profile of delays or a walltime, found neither"
     ):
         offered_load(before, [0])
 
@@ -337,7 +337,7 @@ def test_own_moldable_types_are_used() -> None:
     ("kind", "given", "message"),
     [
         (Deadlines, {}, "expected either every or share"),
-        (Deadlines, {"share": 0.5, "first": 2}, "first: expected together with every"),
+        (Deadlines, {"share": 0.5, "first": 2}, "first: works only with every"),
         (Deadlines, {"every": 3, "of": "luck"}, "of: expected one of estimate, walltime, runtime"),
         (Urgent, {}, "expected exactly one of: every_s; probability; jobs; queues and share"),
         (
@@ -365,8 +365,8 @@ def test_own_moldable_types_are_used() -> None:
             {"share": 0.1, "jobs": [[1, 1, 1]]},
             "expected exactly one of: every_s; probability; jobs; queues and share",
         ),
-        (Urgent, {"jobs": [[1, 1, 1]], "busy": 0.5}, "busy: expected with every_s or probability"),
-        (Urgent, {"jobs": [[1, 1, 1]], "kinds": [[1, 1]]}, "kinds: expected with every_s or probability"),
+        (Urgent, {"jobs": [[1, 1, 1]], "busy": 0.5}, "busy: works only with every_s or probability"),
+        (Urgent, {"jobs": [[1, 1, 1]], "kinds": [[1, 1]]}, "kinds: works only with every_s or probability"),
         (Urgent, {"jobs": []}, "jobs: expected a list of at least 1 value, found []"),
         (Urgent, {"jobs": 5}, "jobs: expected a list, found 5"),
         (
@@ -415,7 +415,7 @@ def test_own_moldable_types_are_used() -> None:
         (Urgent, {"jobs": [[4, 60, 10**30]]}, "instant: expected seconds, 0 or more and below 2^53, found 1000"),
         (Urgent, {"jobs": [[4, "1e300w", 0]]}, "run time: expected seconds, 1e-06 or more and below 2^53"),
         (Urgent, {"jobs": [[4, "1e999", 0]]}, "run time: expected seconds, or a number with m, h, d or w"),
-        (Urgent, {"queues": ["a"], "busy": 0.5}, "busy: expected with every_s or probability"),
+        (Urgent, {"queues": ["a"], "busy": 0.5}, "busy: works only with every_s or probability"),
         (Urgent, {"every_s": 60, "kinds": []}, "kinds: expected a list of at least 1 value, found []"),
         (Urgent, {"every_s": 60, "kinds": [[0, 5]]}, "kinds 1.1: expected more than 0"),
         (Urgent, {"probability": 1.5}, "probability: expected at most 1"),
@@ -512,7 +512,7 @@ def test_invalid_arguments_are_rejected(args: tuple[str, ...], message: str, tmp
 def test_jobs_given_explicitly_exclude_other_options(other: tuple[str, str], tmp_path: Path) -> None:
     batsim4.write(steady(10), tmp_path / "w.json")
     code, _, errors = inject(tmp_path, "urgent", "--at", "8:60:5", *other, "--output", str(tmp_path / "o.json"))
-    assert (code, f"urgent: {other[0]}: expected without --at" in errors) == (2, True), errors
+    assert (code, f"urgent: {other[0]}: cannot be used with --at" in errors) == (2, True), errors
     assert not (tmp_path / "o.json").exists()
 
 

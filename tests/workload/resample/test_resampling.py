@@ -221,8 +221,8 @@ def test_resamples_of_a_campaign(tmp_path: Path) -> None:
     assert [one.name for one in found] == names
     assert len({one.digest for one in found}) == 6
     for members, text in (
-        ({"weeks": "all"}, "resample: expected a workload without weeks and sequences"),
-        ({"warm_up": "1d"}, "resample: expected a workload without warm_up and cool_down"),
+        ({"weeks": "all"}, "resample: cannot be used with weeks or sequences"),
+        ({"warm_up": "1d"}, "resample: cannot be used with warm_up or cool_down"),
         ({"resample": {"load": 0}}, "greater than 0"),
     ):
         with pytest.raises(ValidationError, match=text):

@@ -58,24 +58,27 @@ class Table:
     delimiter: str = ""
     objects: Sequence[Sequence[Mapping[str, Any]]] = ()
 
-    def chunks(self, wanted: Sequence[str], bad: Bad) -> Iterator[Chunk]:
-        """Yield all rows, with the wanted columns. O(size). Raises InputError."""
+    def chunks(self, wanted: Sequence[str], bad: Bad, header: Sequence[str] = ()) -> Iterator[Chunk]:
+        """Yield all rows, with the wanted columns. O(size). Raises InputError.
+
+        A line of text with all names of `header` is a header too; if it is not the first one again, an error.
+        """
         for number, file in enumerate(self.files):
             with progress.share(number, len(self.files)):
                 if self.objects:
                     yield from _object_chunks(str(file), self.objects[number], wanted)
                 elif self.delimiter:
-                    yield from self._text_chunks(file, wanted, bad)
+                    yield from self._text_chunks(file, wanted, bad, header)
                 else:
                     yield from _parquet_chunks(file, wanted)
 
-    def _text_chunks(self, file: Path, wanted: Sequence[str], bad: Bad) -> Iterator[Chunk]:
+    def _text_chunks(self, file: Path, wanted: Sequence[str], bad: Bad, header: Sequence[str]) -> Iterator[Chunk]:
         with opened(file) as content:
             columns, line = _header(file, content, self.delimiter)[:2]
             for name in wanted:
                 if name not in columns:
                     raise InputError(f"{file}: line {line}: expected a column {name!r:.60}, as {self.files[0]} has")
-            reader = _Rows(str(file), columns, self.delimiter, wanted, bad)
+            reader = _Rows(str(file), columns, self.delimiter, wanted, bad, header=header or columns)
             while piece := _piece(content):
                 yield from reader.take(piece, line)
                 line += piece.count(b"\n")
@@ -167,11 +170,17 @@ def _piece(content: BinaryIO) -> bytes:
 class _Rows:
     """Makes columns of pieces of text. Pieces without quotes, in which all rows have the same length, are fast."""
 
-    def __init__(self, file: str, columns: list[str], delimiter: str, wanted: Sequence[str], bad: Bad) -> None:
+    def __init__(
+        self, file: str, columns: list[str], delimiter: str, wanted: Sequence[str], bad: Bad, *, header: Sequence[str]
+    ) -> None:
         self._file = file
         self._columns = columns
         self._n = len(columns)
         self._delimiter = delimiter
+        first = header[0]  # where it is a cell, there may be a second header
+        ends = ((delimiter, delimiter), ("\n", delimiter), (delimiter, "\n"))
+        self._header = frozenset(header)
+        self._header_marks = tuple(f"{before}{first}{after}" for before, after in ends)
         self._wanted = {name: columns.index(name) for name in wanted}
         self._bad = bad
 
@@ -192,12 +201,10 @@ class _Rows:
         text = text if text.endswith("\n") else text + "\n"
         n = text.count("\n")
         width = self._n + 1
+        if any(one in text for one in self._header_marks) or text.startswith(self._header_marks[1][1:]):
+            return None
         cells = text.replace("\n", f"{self._delimiter}{_MARK}{self._delimiter}").split(self._delimiter)
-        if (
-            len(cells) != width * n + 1
-            or cells[self._n :: width].count(_MARK) != n
-            or self._columns[0] in cells[::width]
-        ):
+        if len(cells) != width * n + 1 or cells[self._n :: width].count(_MARK) != n:
             return None
         found = {name: cells[index::width][:n] for name, index in self._wanted.items()}
         return Chunk(self._file, range(n_before + 1, n_before + n + 1), found)
@@ -221,7 +228,9 @@ class _Rows:
             if cells is None:
                 break
             if len(cells) == self._n:
-                if [cell.strip() for cell in cells] != self._columns:  # else the header again
+                names = [cell.strip() for cell in cells]
+                if names != self._columns:  # else the header again
+                    self._check_is_no_header(line, names)
                     rows.append(cells)
                     places.append(line)
             elif any(cell.strip() for cell in cells):
@@ -230,9 +239,17 @@ class _Rows:
             line = n_before + reader.line_num + 1
         return Chunk(self._file, places, {name: [row[i] for row in rows] for name, i in self._wanted.items()})
 
+    def _check_is_no_header(self, line: int, cells: Sequence[str]) -> None:
+        """Raise InputError for another header: the rows after it cannot be read by the first one."""
+        if self._header.issubset(cells):
+            raise InputError(
+                f"{self._file}: line {line}: expected the columns of the first header in its order, found others, "
+                f"{shown(', '.join(cells)[:60])}; put files with different headers into a directory"
+            )
+
     def _bad_lines(self, line: int, last: int, rule: str, found: str) -> int:
         """Report an invalid record, each of its lines: a quote too many can make rows one record. Return the next."""
-        text = "" if last <= line else f"; the text of a cell goes on up to line {last}, is a quote wrong?"
+        text = "" if last <= line else f"; the text of a cell continues up to line {last}; check the quotes"
         for one in range(line, last + 1):
             self._bad(self._file, one, rule, found + text)
         return last + 1
@@ -291,33 +308,36 @@ def _parquet_chunks(file: Path, wanted: Sequence[str]) -> Iterator[Chunk]:
     frame = _parquet(file, lambda pl: _plain(pl, pl.read_parquet(file, columns=list(wanted), use_pyarrow=False)))
     for begin in range(0, frame.height, _ROWS):
         part = frame.slice(begin, _ROWS)
-        values = {name: part[name].to_list() for name in wanted}
+        values = {name: _without_bytes(part[name].to_list()) for name in wanted}
         progress.report((begin + part.height) / frame.height)
         yield Chunk(str(file), range(begin + 1, begin + part.height + 1), values)
 
 
 def _plain(pl: Any, frame: Any) -> Any:
-    """Convert values to numbers and texts: durations to seconds, lists to their means, categories to texts.
+    """Convert lists to their means, categories to texts, decimals to numbers, and times with a zone to those in UTC.
 
-    Times with a zone become seconds since 1970. Times without one stay times.
+    Times and durations stay what they are, because they do not have the unit of the mapping.
     """
     made = []
     for name, kind in frame.schema.items():
         column = pl.col(name)
         if isinstance(kind, pl.Datetime) and kind.time_zone is not None:
-            column = column.dt.epoch("us") / 1e6
-        elif isinstance(kind, pl.Duration):
-            column = column.dt.total_microseconds() / 1e6
+            column = column.dt.convert_time_zone("UTC")
         elif isinstance(kind, pl.List | pl.Array):
             column = column.list.mean() if isinstance(kind, pl.List) else column.arr.mean()
         elif isinstance(kind, pl.Categorical | pl.Enum):
             column = column.cast(pl.String)
         elif isinstance(kind, pl.Decimal):
             column = column.cast(pl.Float64)
-        elif isinstance(kind, pl.Binary):
-            column = column.cast(pl.String, strict=False)
         made.append(column.alias(name))
     return frame.select(made)
+
+
+def _without_bytes(cells: list[Any]) -> list[Any]:
+    """Return cells whose binary values are texts, in UTF-8 or else Latin-1."""
+    if isinstance(next((cell for cell in cells if cell is not None), None), bytes):
+        return [None if cell is None else _decoded(cell) for cell in cells]
+    return cells
 
 
 # -------------------------------------------------------------------------------------------------------------- JSON

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import msgspec
+from msgspec.structs import replace
+
 from pybatsched.errors import InputError
+from pybatsched.workload.formats import slurm_values
 
 #: Public sets with a mapping of this package. Frontier's log is in SWF and has none.
 SETS: Final = ("pm100", "fdata", "eagle", "supercloud", "alcf", "lumos", "helios", "philly")
@@ -68,8 +71,7 @@ _SIZE_IN: Final = ("cores", "nodes", "gpus")
 _LAYOUTS: Final = ("rows", "attempts")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of the table: its name, the unit of its values, and how they are read.
 
     `format` is that of `strptime`. `per` says what an amount is for: the job, each node, each core. `resources` are the
@@ -83,8 +85,7 @@ class Column:
     resources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TableMapping:
+class TableMapping(msgspec.Struct, frozen=True):
     """Which columns of a table are what. `source` is the file of the mapping, `name` that of a public set.
 
     `detect` are the columns by which a public set is recognised. `columns` are by field; the columns of a field are
@@ -104,7 +105,7 @@ class TableMapping:
     unknown: frozenset[str] = frozenset()
     origin: str | None = None
     layout: str = "rows"
-    state_names: Mapping[str, str] = field(default_factory=dict)
+    state_names: Mapping[str, str] = {}
     drop: frozenset[str] = frozenset()
     keep: frozenset[str] = frozenset()
 
@@ -216,7 +217,7 @@ def mapping_of(text: str, source: str, *, is_of_set: bool = False) -> TableMappi
         unknown=frozenset(one.lower() for one in _texts(table.get("unknown", []), source, "table.unknown")),
         origin=None if "origin" not in table else str(table["origin"]),
         layout=_one_of(table.get("layout"), _LAYOUTS, source, "table.layout") or "rows",
-        state_names={one.lower(): _text(state, source, f"states.names.{one}") for one, state in names.items()},
+        state_names={one.lower(): _state(state, source, f"states.names.{one}") for one, state in names.items()},
         drop=frozenset(one.lower() for one in _texts(states.get("drop", []), source, "states.drop")),
         keep=frozenset(one.lower() for one in _texts(states.get("keep", []), source, "states.keep")),
     )
@@ -242,6 +243,16 @@ def _text(value: Any, source: str, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"{source}: {where}: expected a text, found {value!r:.60}")
     return value
+
+
+def _state(value: Any, source: str, where: str) -> str:
+    """Read the name of a state of Slurm, or a text that means: unknown."""
+    name = _text(value, source, where)
+    try:
+        slurm_values.state_of(name)
+    except ValueError as error:
+        raise InputError(f"{source}: {where}: expected {error}, found {name!r:.60}") from None
+    return name
 
 
 def _texts(value: Any, source: str, where: str) -> tuple[str, ...]:
@@ -297,6 +308,8 @@ def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
         _one_of(given.get(member), known, source, f"{where}.{member}")
     if "format" in given and kind != "time":
         raise InputError(f"{source}: {where}.format: expected none, because {what} is not a time")
+    if "format" in given and given.get("unit", AUTO) != AUTO:
+        raise InputError(f"{source}: {where}.unit: expected none, because {what} has a format")
     if "format" in given:
         _check_format(_text(given["format"], source, f"{where}.format"), source, where)
     if "resource" in given and kind not in {"count", "memory"}:

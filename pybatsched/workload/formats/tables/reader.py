@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
 from itertools import repeat
+from operator import lt
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats import slurm_values as values
@@ -40,6 +41,7 @@ from pybatsched.workload.formats.tables.mapping import (
 from pybatsched.workload.report import Tally
 from pybatsched.workload.walltimes import plain
 
+_Number = TypeVar("_Number", int, float)
 BY_STATE: Final = "of a state that the mapping drops: dropped"
 _A_TIME: Final = f"{values.A_TIME} (the mapping of a column can have another format)"
 _MOST_CACHED: Final = 1 << 16
@@ -193,8 +195,8 @@ class _Values:
                     if days is None:
                         raise _BadValueError(expected) from None
                     return values.duration_of(f"{days[1]}-{days[2]}")
-            if isinstance(cell, timedelta):
-                cell = cell.total_seconds()
+            if isinstance(cell, timedelta):  # its unit is known
+                return self._number(cell.total_seconds(), "a duration, 0 or more")
             if is_limit and _text_of(cell).lower() in _NO_LIMITS:
                 return _UNLIMITED
             number = self._number(cell, expected)
@@ -327,7 +329,12 @@ class _Times:
             return None
         if isinstance(cell, date):
             there = cell if isinstance(cell, datetime) else datetime(cell.year, cell.month, cell.day)  # noqa: DTZ001
-            return self._of_time(there)
+            at = self._of_time(there)
+            if at < 0:
+                raise _BadValueError("a time after 1970")
+            return at or None
+        if self._format and isinstance(cell, int):
+            return self._of_text(str(cell))
         if isinstance(cell, int | float) and not isinstance(cell, bool):
             return None if math.isnan(cell) else self._of_number(float(cell))
         raise _BadValueError(values.A_TIME)
@@ -343,7 +350,7 @@ class _Times:
     def _of_text(self, text: str) -> float | None:
         if text.lower() in self._unknown:
             return None
-        if _NUMBER.fullmatch(text):
+        if not self._format and _NUMBER.fullmatch(text):
             return self._of_number(float(text))
         if not self._format and (len(text) < 10 or not text[:4].isdigit()):
             raise _BadValueError(_A_TIME)
@@ -351,6 +358,8 @@ class _Times:
             there = datetime.strptime(text, self._format) if self._format else datetime.fromisoformat(text)  # noqa: DTZ007
             at = self._of_time(there)
         except (ValueError, OverflowError):
+            if _NUMBER.fullmatch(text) and not float(text):
+                return None  # a job that never started, in a table with a format
             raise _BadValueError(f"a time as {self._format}" if self._format else _A_TIME) from None
         if at <= 0:
             raise _BadValueError("a time after 1970")
@@ -368,27 +377,34 @@ class _Times:
         return (there - _EPOCH).total_seconds()
 
 
-def _plain_numbers(cells: Sequence[Any]) -> list[int] | None:
-    """Read cells that are all whole numbers of at most 15 digits; None if one is not. O(n)."""
-    kinds = set(map(type, cells))
-    if kinds == {str}:
-        if not all(map(str.isdecimal, cells)) or not "".join(cells).isascii() or max(map(len, cells)) > _MOST_DIGITS:
+def _plain_numbers(cells: Sequence[Any], kind: Callable[[Any], _Number]) -> list[_Number] | None:
+    """Read cells that are all whole numbers of at most 15 digits as int or float; None if one is not. O(n)."""
+    if cells and isinstance(cells[0], str):
+        try:
+            digits = "".join(cells)
+        except TypeError:  # not all are texts
             return None
-    elif kinds != {int}:
+        if not (digits.isascii() and digits.isdigit() and all(cells)) or len(max(cells, key=len)) > _MOST_DIGITS:
+            return None
+    elif set(map(type, cells)) != {int}:
         return None
-    return list(map(int, cells))
+    return list(map(kind, cells))
 
 
 def _plain_seconds(cells: Sequence[Any]) -> list[float] | None:
-    """Read cells that are all plain numbers of seconds above 0; None if one is not. O(n), a fifth of the usual time."""
-    numbers = _plain_numbers(cells)
-    return None if numbers is None or min(numbers) <= 0 or max(numbers) >= _MOST_S else list(map(float, numbers))
+    """Read cells that are all plain numbers of seconds above 0; None if one is not. O(n), a tenth of the usual time."""
+    numbers = _plain_numbers(cells, float)
+    return None if numbers is None or min(numbers) <= 0 or max(numbers) >= _MOST_S else numbers
 
 
 def _plain_ids(cells: Sequence[Any]) -> list[JobId] | None:
-    """Read ids that are all numbers; None if one is not. O(n), a fifth of the usual time."""
-    numbers = _plain_numbers(cells)
-    return None if numbers is None or min(numbers) < 0 or max(numbers) >= _MOST_ID else list(map(JobId, numbers))
+    """Read ids that are all numbers; None if one is not. O(n), a tenth of the usual time."""
+    numbers = _plain_numbers(cells, int)
+    if numbers is None or min(numbers) < 0 or max(numbers) >= _MOST_ID:
+        return None
+    nothing = repeat(None)
+    parts = zip(numbers, nothing, nothing, nothing, repeat(False), repeat(""), strict=False)
+    return list(map(partial(tuple.__new__, JobId), parts))
 
 
 def _may_be_invalid(found: Mapping[str, list[Any]]) -> bool:
@@ -398,9 +414,13 @@ def _may_be_invalid(found: Mapping[str, list[Any]]) -> bool:
     """
     starts, ends = found.get("start"), found.get("end")
     if starts is not None and ends is not None:
-        pairs = zip(starts, ends, strict=True)
-        if any(at is not None and end is not None and end < at for at, end in pairs):
-            return True
+        try:
+            if any(map(lt, ends, starts)):
+                return True
+        except TypeError:  # some are unknown
+            pairs = zip(starts, ends, strict=True)
+            if any(at is not None and end is not None and end < at for at, end in pairs):
+                return True
     elif ends is not None:  # the start is the submission and the wait
         return True
     states = found.get("state")
@@ -440,13 +460,19 @@ class _Reader:
             self.log.remarks.append(f"read as a table of the set {mapping.name}")
             if missing := [what for what in mapping.columns if what not in self._columns]:
                 self.log.remarks.append(f"columns that the table does not have: {', '.join(missing)}")
-        of = _Values(self.log, mapping, zone_of(self.log.zone))
+        try:
+            zone = zone_of(self.log.zone)
+        except InputError as error:
+            raise InputError(f"{mapping.source}: table.timezone: {error}" if timezone is None else str(error)) from None
+        of = _Values(self.log, mapping, zone)
         self._read: dict[str, Callable[[Any], Any]] = {what: of.of(what, one) for what, one in self._columns.items()}
         self._plain = {
             what
             for what, column in self._columns.items()
             if FIELDS[what] in {"time", "duration"}
+            and what != "limit"  # these repeat few values, which are kept once
             and column.unit in {AUTO, "s"}
+            and not column.format
             and not (mapping.origin or mapping.unknown)
         }
         self._plain_id = not mapping.unknown
@@ -464,8 +490,10 @@ class _Reader:
         """Read all rows. O(n)."""
         log = self.log
         wanted = list(dict.fromkeys(column.name for column in self._columns.values()))
+        usual = [self._columns[what].name for what in ("submit", "id") if what in self._columns]
+        header = usual if len(usual) == 2 else wanted
         with gc_paused():
-            for chunk in self._table.chunks(wanted, self._bad):
+            for chunk in self._table.chunks(wanted, self._bad, header):
                 self._take(chunk)
         if not log.jobs and not log.bad and not log.dropped:
             raise InputError(f"{log.source}: expected a table with jobs, found a header alone")

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator, Field
 
 from pybatsched.core.fields import JobFields
-from pybatsched.core.policy import Options
+from pybatsched.core.options import Options
 from pybatsched.policies.orders import NAMED_ORDERS, parse_order
 
 

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from pydantic import Field
 
-from pybatsched.core.fields import DeadlineFields
+from pybatsched.core.model_refs import ModelRef
 from pybatsched.errors import InputError
-from pybatsched.workload import jobs as job_fields
+from pybatsched.workload import jobs as workload_jobs
 from pybatsched.workload.jobs import full_id
 from pybatsched.workload.statistics.shares import TITLES
 
@@ -26,7 +25,15 @@ if TYPE_CHECKING:
 #: The member of a summary, or of the state file of an unfinished run, with the number of jobs that do not count.
 NOT_EVALUATED: Final = "n_not_evaluated"
 #: Fields of jobs that figures and classes of jobs use.
-_METRIC_FIELDS: Final = ("alone_s", "deadline", "evaluated", "max_stay", "urgent")
+_METRIC_FIELDS: Final = {
+    "deadline": math.nan,
+    "max_stay": math.nan,
+    "evaluated": False,
+    "urgent": False,
+    "alone_s": math.nan,
+}
+#: Their model.
+METRIC_FIELDS: Final = ModelRef("pybatsched.metrics.metric_fields:MetricFields", _METRIC_FIELDS)
 #: Fields of jobs that pages show and that change no figure (user, account, partition, …), with their titles.
 SHOWN_FIELDS: Final = TITLES
 
@@ -39,14 +46,6 @@ def has_no_metric_fields(content: bytes) -> bool:
     if content[:1] != b"{" or b"\\u" in content:
         return False
     return not any(f'"{name}"'.encode() in content for name in _METRIC_FIELDS)
-
-
-class MetricFields(DeadlineFields):
-    """Fields that figures and classes of jobs read: evaluated, urgent, run time alone, and deadlines."""
-
-    evaluated: bool = Field(default=False, description="true or false")
-    urgent: bool = Field(default=False, description="true or false")
-    alone_s: float = Field(math.nan, gt=0, allow_inf_nan=False, description="more than 0 seconds")
 
 
 class _Described(msgspec.Struct, gc=False):
@@ -108,7 +107,7 @@ def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]
 
 def check_fields(workloads: Iterable[Workload]) -> None:
     """Raise InputError for a field that figures cannot use. O(jobs)."""
-    job_fields.check_fields(workloads, {"metrics": MetricFields})
+    workload_jobs.check_fields(workloads, {"metrics": METRIC_FIELDS})
 
 
 def evaluated_ids(workloads: Mapping[str, Workload]) -> frozenset[str] | None:

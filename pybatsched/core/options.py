@@ -1,0 +1,54 @@
+"""The options of every policy, as a pydantic model."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+from pybatsched.core.model_refs import COMMON
+from pybatsched.core.services.reservation_specs import ReservationSpec
+
+
+class Options(BaseModel):
+    """Base of a policy's options, a pydantic model. Unknown options are errors.
+
+    Every policy has the options of this model.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    predict: str | None = Field(
+        default=None,
+        description="predictor of run times, which replace the requested times in all plans: last2, mean2, user_mean, "
+        "exact, requested, double, linear, boosted or path/to/file.py:Class (default: no predictions)",
+    )
+    correct: Literal["requested", "doubling", "incremental"] | None = Field(
+        default=None,
+        description="new estimate of a running job that has outlived its last one: the requested time, twice the last "
+        "estimate, or the first estimate plus 1 min, 5 min and so on (default with predict: requested)",
+    )
+    on_failure: Literal["requeue_first", "requeue_last", "resubmit", "kill"] | None = Field(
+        default=None,
+        description="jobs on a machine that becomes unavailable are killed, and requeued in front of the queue or "
+        "behind all others, submitted again, or not requeued (default: they run on, as in Batsim)",
+    )
+
+    expected_repair_s: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds after which an unavailable machine is expected back: plans use it from then on (default: "
+        "unknown; with simulate --mtbf and a fixed --repair, its time)",
+    )
+    host_reservations: tuple[ReservationSpec, ...] | None = Field(
+        default=None,
+        description="reservations of hosts for time windows: a list of tables with name, start, duration, hosts and "
+        "so on, as in simulate --reservations (default: none)",
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Return the options for summaries and journals, without those of every policy that are not set."""
+        found: dict[str, Any] = handler(self)
+        return {name: value for name, value in found.items() if name not in COMMON or value is not None}
