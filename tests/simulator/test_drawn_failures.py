@@ -205,7 +205,13 @@ def test_simulate_from_the_command_line(tmp_path: Path) -> None:
     assert summary["policy"]["options"]["on_failure"] == "requeue_first"
     assert summary["failures"]["mtbf_s"] == DAY_S
     assert "--mtbf 1d" in summary["command"]
-    for wrong, text in ((("--repair", "1h"), "works only with --mtbf"), (("--mtbf", "-1"), "--mtbf: mtbf: expected")):
+    for wrong, text in (
+        (("--repair", "1h"), "--repair: works only with --mtbf"),
+        (("--mtbf", "-1"), "pybatsched: --mtbf: expected seconds"),
+        (("--mtbf", "1d", "--failure-law", "gamma"), "pybatsched: --failure-law: expected exponential"),
+        (("--checkpoint", "dally"), "pybatsched: --checkpoint: expected daly, or more than 0 seconds"),
+        (("--checkpoint", "1h", "--checkpoint-dump", "0"), "pybatsched: --checkpoint-dump: expected more than 0"),
+    ):
         result = run_cli(*args[:7], *wrong, "-e", "out/g", cwd=tmp_path)
         assert result.returncode == 2
         assert text in result.stderr

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.errors import InputError
 from pybatsched.simulator.failures import FailureModel
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
-_NEED_MTBF = ("repair", "mtbf_of", "failure_law", "fail_together", "failure_seed")
+#: The options of the settings of `FailureModel` and of `Checkpointing`.
+_FAILURES: Final = {
+    "mtbf": "--mtbf",
+    "of": "--mtbf-of",
+    "law": "--failure-law",
+    "repair": "--repair",
+    "together": "--fail-together",
+    "seed": "--failure-seed",
+}
+_CHECKPOINTS: Final = {"interval": "--checkpoint", "dump": "--checkpoint-dump", "read": "--checkpoint-read"}
 
 
 def add_failures(group: arguments.Group) -> None:
@@ -42,28 +52,39 @@ def add_checkpoints(group: arguments.Group) -> None:
 
 def checkpointing(args: argparse.Namespace) -> Checkpointing | None:
     """Return the checkpoints of the arguments; None if there are none. Raises InputError."""
-    given = {"interval": args.checkpoint, "dump": args.checkpoint_dump, "read": args.checkpoint_read}
-    given = {name: value for name, value in given.items() if value is not None}
-    if args.checkpoint is None:
-        for name in given:
-            raise InputError(f"--checkpoint-{name}: works only with --checkpoint")
+    given = _settings(args, _CHECKPOINTS)
+    if given is None:
         return None
-    return Checkpointing.of_settings(given, "--checkpoint")
+    try:
+        return Checkpointing.of_settings(given)
+    except InputError as error:
+        raise _with_option(error, _CHECKPOINTS) from None
 
 
 def failure_model(args: argparse.Namespace) -> FailureModel | None:
     """Return the failures of the arguments; None if there are none. Raises InputError."""
-    if args.mtbf is None:
-        for name in _NEED_MTBF:
-            if getattr(args, name) is not None:
-                raise InputError(f"--{name.replace('_', '-')}: works only with --mtbf")
+    given = _settings(args, _FAILURES)
+    if given is None:
         return None
-    given: dict[str, Any] = {
-        "mtbf": args.mtbf,
-        "of": args.mtbf_of,
-        "law": args.failure_law,
-        "repair": args.repair,
-        "together": args.fail_together,
-        "seed": args.failure_seed,
-    }
-    return FailureModel.of_settings({name: value for name, value in given.items() if value is not None}, "--mtbf")
+    try:
+        return FailureModel.of_settings(given)
+    except InputError as error:
+        raise _with_option(error, _FAILURES) from None
+
+
+def _settings(args: argparse.Namespace, options: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the settings that were given, by name; None without the first one, which all others need."""
+    values = {name: getattr(args, option[2:].replace("-", "_")) for name, option in options.items()}
+    given = {name: value for name, value in values.items() if value is not None}
+    first, *_ = options
+    if first not in given:
+        for name in given:
+            raise InputError(f"{options[name]}: works only with {options[first]}")
+        return None
+    return given
+
+
+def _with_option(error: InputError, options: Mapping[str, str]) -> InputError:
+    """Return an error about a setting ("failures: law: …") as one about its option ("--failure-law: …")."""
+    _, name, text = str(error).split(": ", 2)
+    return InputError(f"{options[name]}: {text}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from pybatsched.core.instants import A_SPAN, span_of
 from pybatsched.core.services.checkpoints import DUMP, INTERVAL, READ, WORK, daly_interval_s, n_dumps, with_dumps_s
 from pybatsched.core.services.derive import delay_of, shortened_profile
 from pybatsched.errors import InputError, quantity
@@ -33,8 +34,8 @@ class Checkpointing:
     read: str | None = None
 
     def __post_init__(self) -> None:
-        if self.interval != DALY and not round(seconds_of(self.interval, "interval"), 6):
-            raise InputError(f"interval: expected {DALY}, or more than 0 seconds, found {self.interval}")
+        if self.interval != DALY and not round(span_of(self.interval) or 0, 6):
+            raise InputError(f"interval: expected {DALY}, or more than 0 {A_SPAN}; found {self.interval}")
         if self.dump_s <= 0:
             raise InputError(f"dump: expected more than 0 seconds, found {self.dump}")
         seconds_of(self.read or "0", "read")
@@ -151,7 +152,7 @@ def _times_of(
     if interval == DALY:
         if node_mtbf_s is None:
             raise InputError(
-                f"{where}: the interval {DALY} needs the MTBF of machines; expected --mtbf, or an interval"
+                f"{where}: the interval {DALY} needs the MTBF of machines; expected failures (--mtbf), or a time"
             )
         interval_s = daly_interval_s(dump_s, node_mtbf_s / job["res"])
         if not round(interval_s, 6):
