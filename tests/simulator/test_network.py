@@ -351,7 +351,7 @@ def test_missing_routes_of_a_full_zone_are_named(
     assert main(["simulate", *files, "--policy", "fcfs"]) == 0
     said = capsys.readouterr().err
     pair = "'n2' to 'n3'" if n_missing == 2 else "'n0' to 'n1'"
-    expected = f"zone 'z' (line 4) has no route from {pair}, and lacks {n_missing} in all: as in Batsim"
+    expected = f"zone 'z' (line 4): {n_missing} routes missing, such as {pair}: as in Batsim"
     assert (expected in said) == (com > 0 and n_missing > 0)
 
 
@@ -393,10 +393,8 @@ def test_missing_routes_between_zones_are_named_before_the_run(
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 1e9, "com": 1}), platform=zones)
     files = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-e", str(tmp_path / "x")]
     assert main(["simulate", *files, "-m", "m0", "--policy", "fcfs"]) == 0
-    lacks = ", and lacks 3 in all" if routing == "Full" else ""
-    said = (
-        f"zone 'site' (line 4) has no route from 'a' to 'b'{lacks}: as in Batsim, a run fails when a job or a message"
-    )
+    missing = ": 3 routes missing, such as" if routing == "Full" else " has no route from"
+    said = f"zone 'site' (line 4){missing} 'a' to 'b': as in Batsim, a run fails when a job or a message needs it"
     assert said in capsys.readouterr().err
 
 

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from itertools import chain, pairwise, permutations
 from typing import Final, NamedTuple
 
+from pybatsched.errors import quantity
 from pybatsched.platform.network.routing import NoPathError
 from pybatsched.platform.network.topologies import Dragonfly, FatTree, Topology, Torus
 from pybatsched.platform.network.zones import ClusterLinks, Link, Network, Route, Zone
@@ -153,9 +154,8 @@ def missing_routes(network: Network, hosts: Collection[str]) -> str:
             if n_missing > 0:
                 src, dst = next(pair for pair in permutations(members, 2) if pair not in joined)
                 effect = fails if zone.kind == "zones" else "as in Batsim, transfers between these hosts take no time"
-                return (
-                    f"{where}: missing routes: {n_missing:,}, such as {src!r:.80} to {dst!r:.80}; {effect}; {expected}"
-                )
+                n_routes = quantity(n_missing, "route")
+                return f"{where}: {n_routes} missing, such as {src!r:.80} to {dst!r:.80}: {effect}; {expected}"
         elif zone.routing in _SEARCHED:
             for src, dst in _unreachable(members, joined):
                 return f"{where} has no route from {src!r:.80} to {dst!r:.80}: {fails}; {expected}"
