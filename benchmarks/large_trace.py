@@ -5,7 +5,8 @@
 
 The trace has the shape of Frontier's public log: 21 fields, up to 9,408 nodes, most jobs small and short, and the
 number of nodes in the last field only. The same seed writes the same jobs. `measure` runs each step in a process of
-its own, which reports its CPU time, its wall time and its peak memory. A simulation is EASY on 9,408 nodes.
+its own, which reports its CPU time, its wall time and its peak memory: read the trace once, check it and make a
+workload of it, as `workload convert --lint` does; and simulate EASY on 9,408 nodes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +36,7 @@ _FIELDS: Final = (
     *("walltime_limit", "RAM_requested", "job_status", "user_id", "group_id", "executable_number", "queue_id"),
     *("partition", "preceding_job", "think_time", "used_GPUs", "soft_walltime", "required_properties"),
 )
-_STEPS: Final = ("lint", "read", "simulate")
+_STEPS: Final = ("prepare", "simulate")
 
 
 def jobs(n_jobs: int, seed: int = 1) -> Iterator[tuple[int, int, int, int, int, int, int, int]]:
@@ -134,25 +136,26 @@ def write(path: Path, n_jobs: int) -> None:
 
 def step(name: str, path: Path) -> None:
     """Do one step in this process, and print its figures as JSON."""
-    from pybatsched.workload import load  # noqa: PLC0415  the command that writes does not need it
-    from pybatsched.workload.checks.lint import lint  # noqa: PLC0415
+    from pybatsched.workload import reading  # noqa: PLC0415  the command that writes does not need it
+    from pybatsched.workload.checks.lint import lint_content  # noqa: PLC0415
+    from pybatsched.workload.formats.swf import SwfOptions  # noqa: PLC0415
+    from pybatsched.workload.selection import Selection  # noqa: PLC0415
+    from pybatsched.workload.walltimes import Walltimes  # noqa: PLC0415
 
     mapping = None
     if ".swf" not in path.name:
         mapping = str(path.with_name("large_trace.toml"))
         Path(mapping).write_text(_MAPPING, encoding="utf-8")
     before = time.process_time(), time.perf_counter()
-    if name == "lint":
-        n_jobs = lint(path, N_NODES, mapping=mapping).n_jobs
-    else:
-        workload = load(path, n_procs=N_NODES, mapping=mapping)
-        n_jobs = len(workload.jobs)
-        if name == "simulate":
-            before = time.process_time(), time.perf_counter()
-            _simulate(workload)
+    options = SwfOptions(Walltimes.parse("requested"), n_procs=N_NODES, mapping=mapping)
+    check = partial(lint_content, path, n_procs=N_NODES) if name == "prepare" else None
+    workload, _ = reading.read(path, options, Selection(), check=check)
+    if name == "simulate":
+        before = time.process_time(), time.perf_counter()
+        _simulate(workload)
     figures = {
         "step": name,
-        "jobs": n_jobs,
+        "jobs": len(workload.jobs),
         "cpu_s": round(time.process_time() - before[0], 1),
         "wall_s": round(time.perf_counter() - before[1], 1),
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
@@ -183,7 +186,7 @@ def main() -> None:
     if args.what == "write":
         write(args.file, args.jobs)
     elif args.what == "measure":
-        for name in _STEPS if args.simulate else _STEPS[:2]:
+        for name in _STEPS if args.simulate else _STEPS[:1]:
             subprocess.run([sys.executable, __file__, name, str(args.file)], check=True)
     else:
         step(args.what, args.file)

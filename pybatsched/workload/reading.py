@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pybatsched.errors import InputError
 from pybatsched.workload import prepare, progress
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pybatsched.workload.formats.rackham_reader import RackhamTrace
     from pybatsched.workload.formats.swf_reader import SwfTrace
 
+#: The content of a workload file before it is converted.
+Content: TypeAlias = "Workload | SwfTrace | RackhamTrace | JobLog"
+
 # The modules of a format are imported when a file of that format is read.
 
 
@@ -31,7 +35,7 @@ def read_file(
     mapping: str | None = None,
     timezone: str | None = None,
     lenient: bool = False,
-) -> Workload | SwfTrace | RackhamTrace | JobLog:
+) -> Content:
     """Read a file without converting it. `format` is a name of `files.FORMATS`, by default that of the content.
 
     `mapping` is the file that describes the columns of a table. `timezone` is that of times without a zone in a log
@@ -59,10 +63,16 @@ def read_file(
 
 
 def read(
-    path: str | Path, options: swf.SwfOptions, selection: Selection, *, lenient: bool = False
+    path: str | Path,
+    options: swf.SwfOptions,
+    selection: Selection,
+    *,
+    lenient: bool = False,
+    check: Callable[[Content], object] | None = None,
 ) -> tuple[Workload, Report]:
     """Read the jobs of a file that a selection keeps, and report dropped and changed jobs. Up to 100 µs per job.
 
+    `check` is called with the content before it is converted.
     Options that do not apply to the format are ignored: a Batsim file uses the walltimes and the size of the machine,
     the Rackham format those of `LogOptions`, a log of Slurm or a table all but `memory_unit` and `unknown_runtime_s`.
     Options that are not `job_log.JobLogOptions` leave the unit of sizes and the zone to the log. Raises InputError.
@@ -75,6 +85,8 @@ def read(
     zone = options.timezone if isinstance(options, job_log.JobLogOptions) else None
     with progress.part(0, 0.6):
         found = read_file(path, format=options.format, mapping=options.mapping, timezone=zone, lenient=lenient)
+    if check is not None:
+        check(found)
     with progress.part(0.6, 1):
         match found:
             case Workload():

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from support.logs import ONE_OF_EACH, line, log, rackham_file, real
@@ -17,7 +18,7 @@ from support.process import run_cli
 
 from pybatsched.cli.workload import command
 from pybatsched.errors import InputError
-from pybatsched.workload import load
+from pybatsched.workload import load, reading
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.weeks import WEEK_S
 
@@ -308,6 +309,20 @@ def test_lint_of_a_clean_file(run: Run, tmp_path: Path) -> None:
     run("generate", "poisson", "--jobs", 5, "--procs", 4, "--output", tmp_path / "w.json")
     code, output = run("lint", tmp_path / "w.json", "--strict")
     assert (code, output.splitlines()[1:]) == (0, ["no problems found"])
+
+
+def test_convert_lints_what_it_has_read(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The findings are those of lint, and the workload is that of convert. The file is read once."""
+    file = log(tmp_path, line(1), line(2, run=0), line(3))
+    _, findings = run("lint", file, "--procs", 6)
+    _, converted = run("convert", file, tmp_path / "a.json")
+    read_file = Mock(wraps=reading.read_file)
+    monkeypatch.setattr(reading, "read_file", read_file)
+    code, output = run("convert", file, tmp_path / "b.json", "--lint", "--procs", 6)
+    assert (code, read_file.call_count) == (0, 1)
+    assert output == findings + converted.replace("a.json", "b.json").replace("8 processors", "6 processors")
+    with pytest.raises(InputError, match="--lint: cannot be used with --weeks or --week; use"):
+        run("convert", file, tmp_path / "c.json", "--lint", "--week", 1)
 
 
 # ------------------------------------------------------------------------------------------------------ generate, stats

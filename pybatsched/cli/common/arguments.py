@@ -487,6 +487,20 @@ def format_of(path: str, args: argparse.Namespace) -> Format:
     return files.format_of(path, args.format, args.mapping)
 
 
+def timezone(args: argparse.Namespace) -> str | None:
+    """Return the time zone. Raises InputError for a zone that is not used."""
+    check_of_job_log(args, "timezone")
+    zone: str | None = args.timezone
+    return zone
+
+
+def check_of_job_log(args: argparse.Namespace, name: str) -> None:
+    """Raise InputError for an option of logs of Slurm and tables that is given for another format."""
+    kind = format_of(args.file, args)
+    if getattr(args, name) is not None and kind not in {"Slurm", "table"}:
+        raise InputError(f"--{name.replace('_', '-')}: expected a log of Slurm or a table, found {kind}, {args.file}")
+
+
 def n_workers(text: str) -> int:
     """Read a number of processes."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 4096:

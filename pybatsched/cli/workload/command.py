@@ -10,17 +10,13 @@ from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.common.inputs import PLATFORM_HELP
 from pybatsched.cli.common.progress import loading
-from pybatsched.cli.workload import convert, failures, inject, merge, resample
-from pybatsched.core.fields import FieldModel
+from pybatsched.cli.workload import convert, failures, inject, lint, merge, resample
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
-from pybatsched.metrics.metric_fields import MetricFields
 from pybatsched.platform.groups import nodes_by_memory
-from pybatsched.policies import registry
 from pybatsched.simulator import external_events
 from pybatsched.workload import load
 from pybatsched.workload.areas import planned_areas
-from pybatsched.workload.checks.lint import METRICS, LintReport, lint
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
 from pybatsched.workload.formats.tables.proposal import describe_table
@@ -48,9 +44,6 @@ A log is a file in the Standard Workload Format, output of sacct (Slurm), a tabl
 the Rackham format. Every FILE may be compressed by gzip or zstd.
 """
 
-_LINT: Final = """\
-exit codes: 0 the file was read; 2 it cannot be read; with --strict 7 if there are problems other than notes
-"""
 _DESCRIBE: Final = """\
 examples:
   pybatsched workload describe-table jobs.csv.gz > mapping.toml     then check the columns and units in it
@@ -92,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_commands(
         parser,
         (
-            Command("lint", "Report problems in a workload.", _LINT, _lint_arguments, _lint),
+            Command("lint", lint.SUMMARY, lint.EPILOG, lint.add_arguments, lint.run),
             Command(
                 "describe-table",
                 "Propose a mapping of a table's columns, as TOML.",
@@ -147,26 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 run = arguments.run_chosen
 
 
-# --------------------------------------------------------------------------------------------------------------- lint
-
-
-def _lint_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
-    arguments.add_format(parser)
-    parser.add_argument(
-        "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
-    )
-    arguments.add_timezone(parser)
-    parser.add_argument("--strict", action="store_true", help="exit with code 7 if there are problems other than notes")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-
-
-def _lint(args: argparse.Namespace) -> int:
-    with loading(f"reading {args.file}"):
-        how = {"format": args.format, "mapping": args.mapping}
-        found = lint(args.file, args.procs, _readers(), _timezone(args), **how)
-    print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(_lint_lines(found)))
-    return 7 if args.strict and found.is_odd else 0
+# -------------------------------------------------------------------------------------------------------------- tables
 
 
 def _describe_arguments(parser: argparse.ArgumentParser) -> None:
@@ -176,43 +150,6 @@ def _describe_arguments(parser: argparse.ArgumentParser) -> None:
 def _describe(args: argparse.Namespace) -> int:
     print(describe_table(args.file), end="")
     return 0
-
-
-def _timezone(args: argparse.Namespace) -> str | None:
-    """Return the time zone. Raises InputError for a zone that is not used."""
-    _check_of_job_log(args, "timezone")
-    zone: str | None = args.timezone
-    return zone
-
-
-def _check_of_job_log(args: argparse.Namespace, name: str) -> None:
-    kind = arguments.format_of(args.file, args)
-    if getattr(args, name) is not None and kind not in {"Slurm", "table"}:
-        raise InputError(f"--{name.replace('_', '-')}: expected a log of Slurm or a table, found {kind}, {args.file}")
-
-
-def _readers() -> dict[str, type[FieldModel]]:
-    """Return the field models of the metrics and of all installed policies. Prints policies that cannot be loaded."""
-    readers: dict[str, type[FieldModel]] = {METRICS: MetricFields}
-    for name in registry.available():
-        try:
-            readers[name] = registry.find(name).cls.JobFields
-        except InputError as error:
-            arguments.say(f"{error}; the job fields of this policy are not checked")
-    return readers
-
-
-def _lint_lines(found: LintReport) -> list[str]:
-    lines = [f"{found.source}: {found.format}, {quantity(found.n_jobs, 'job')}, {quantity(found.n_procs, 'processor')}"]
-    for level, title in (("odd", "odd:"), ("note", "notes:")):
-        chosen = [finding for finding in found.findings.values() if finding.level == level]
-        lines += [title] * bool(chosen)
-        for finding in sorted(chosen, key=lambda finding: -finding.count):
-            more = ", ..." if finding.count > len(finding.places) else ""
-            plural = "s" if finding.count > 1 else ""
-            places = f"{found.where}{plural} {', '.join(map(str, finding.places))}{more}"
-            lines += [f"{finding.count:>9,}  {finding.what}", f"{'':11}{places}", f"{'':11}convert: {finding.remedy}"]
-    return lines if found.findings else [*lines, "no problems found"]
 
 
 # ----------------------------------------------------------------------------------------------------------- generate
@@ -346,8 +283,8 @@ def _stats_arguments(parser: argparse.ArgumentParser) -> None:
 def _stats(args: argparse.Namespace) -> int:
     if args.plot is not None:
         arguments.refuse_to_overwrite(args.plot, [args.file])
-    _check_of_job_log(args, "size_in")
-    zone = _timezone(args)
+    arguments.check_of_job_log(args, "size_in")
+    zone = arguments.timezone(args)
     with loading(f"reading {args.file}"):
         how = {"format": args.format, "mapping": args.mapping}
         sample = stats.sample(args.file, args.procs, args.partition, args.size_in, zone, **how)

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from pybatsched.cli.common import arguments, inputs
 from pybatsched.cli.common.progress import loading
+from pybatsched.cli.workload import lint
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment import run_inputs
 from pybatsched.machines import names
 from pybatsched.platform.groups import usual_host
 from pybatsched.platform.model import Platform
 from pybatsched.workload import prepare, reading
+from pybatsched.workload.checks.lint import LintReport, lint_content
 from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_cpu_load
@@ -37,6 +39,7 @@ examples:
   pybatsched workload convert sacct.txt.gz w.json --timezone Europe/Paris       a log of Slurm (docs/traces.md)
   pybatsched workload convert job_table.parquet w.json --format pm100           a public set (docs/traces.md)
   pybatsched workload convert jobs.csv.zst w.json --mapping mine.toml           another table
+  pybatsched workload convert huge.parquet w.json --lint                        with the findings of workload lint
   pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
   pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes instead of cores
   pybatsched workload convert log.swf.gz w.json --cpu-load --platform mine.xml  jobs that use power, for -E
@@ -72,6 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cpu-load", action="store_true", help=cpu_load)
     arguments.add_load(parser)
     arguments.add_feedback(parser)
+    lint_help = "also print the problems of the file, as `workload lint` does, without reading it twice"
+    parser.add_argument("--lint", action="store_true", help=lint_help)
     parser.add_argument("--platform", metavar="FILE|NAME", help="the platform for --units and --cpu-load")
     cut = parser.add_argument_group("what to keep")
     arguments.add_window(cut)
@@ -218,8 +223,17 @@ def run(args: argparse.Namespace) -> int:
     changes = _changes(args)
     if args.weeks or args.week is not None:
         return _convert_weeks(args, selection, options, changes)
+    found: list[LintReport] = []
+    readers = lint.field_readers() if args.lint else {}
+
+    def check(content: reading.Content) -> None:
+        if args.lint:
+            found.append(lint_content(args.file, content, args.procs, readers))
+
     with loading(f"reading {args.file}"):
-        workload, report = reading.read(args.file, options, selection, lenient=args.lenient)
+        workload, report = reading.read(args.file, options, selection, lenient=args.lenient, check=check)
+    for one in found:
+        print("\n".join(lint.lines(one)))
     arguments.say_window(args, args.file, workload)
     _write(workload, report, args.output, changes)
     return 0
@@ -310,6 +324,8 @@ def _convert_weeks(
         raise InputError(
             "--from, --submitted-before and --clock: cannot be used with --weeks or --week, which set the window"
         )
+    if args.lint:
+        raise InputError("--lint: cannot be used with --weeks or --week; use `pybatsched workload lint`")
     with loading(f"reading {args.file}"):
         made = list(weekly(args.file, options, selection, _choice(args), lenient=args.lenient))
     for week, workload, report in made:

@@ -26,7 +26,7 @@ from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, Rac
 from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, peak_use, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
-from pybatsched.workload.reading import read_file
+from pybatsched.workload.reading import Content, read_file
 from pybatsched.workload.report import PLACES_KEPT, Finding, LintReport, Tally
 
 Where = TypeVar("Where", int, str)
@@ -135,7 +135,7 @@ def _check_class(job: RackhamJob, zero_at: float, found: LintReport) -> None:
         found.add(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
 
 
-__all__ = ["LintReport", "lint", "lint_trace", "lint_workload"]
+__all__ = ["LintReport", "lint", "lint_content", "lint_trace", "lint_workload"]
 
 Readers = Mapping[str, type[FieldModel]]
 #: The name of the metrics among the readers of fields.
@@ -165,18 +165,25 @@ def lint(
     with progress.part(0, 0.5):
         found = read_file(path, format=format, mapping=mapping, timezone=timezone, lenient=True)
     with progress.part(0.5, 1):
-        match found:
-            case Workload():
-                return lint_workload(found, n_procs, readers)
-            case RackhamTrace():
-                _check_has_jobs(path, found.jobs, found.bad)
-                return lint_rackham(found, n_procs)
-            case SwfTrace():
-                _check_has_jobs(path, found, found.bad)
-                return lint_trace(found, n_procs)
-            case JobLog():
-                _check_has_jobs(path, found.jobs, found.bad, found.where)
-                return lint_job_log(found, n_procs)
+        return lint_content(path, found, n_procs, readers)
+
+
+def lint_content(
+    path: str | Path, found: Content, n_procs: int | None = None, readers: Readers = SCHEDULERS
+) -> LintReport:
+    """Check the content of a workload file, as `read_file` returns it. O(n log n)."""
+    match found:
+        case Workload():
+            return lint_workload(found, n_procs, readers)
+        case RackhamTrace():
+            _check_has_jobs(path, found.jobs, found.bad)
+            return lint_rackham(found, n_procs)
+        case SwfTrace():
+            _check_has_jobs(path, found, found.bad)
+            return lint_trace(found, n_procs)
+        case JobLog():
+            _check_has_jobs(path, found.jobs, found.bad, found.where)
+            return lint_job_log(found, n_procs)
 
 
 def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally], where: str = "line") -> None:

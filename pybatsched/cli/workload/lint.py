@@ -1,0 +1,66 @@
+"""Report problems in a workload."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Final
+
+from pybatsched.cli.common import arguments
+from pybatsched.cli.common.progress import loading
+from pybatsched.core.fields import FieldModel
+from pybatsched.errors import InputError, quantity
+from pybatsched.metrics.metric_fields import MetricFields
+from pybatsched.policies import registry
+from pybatsched.workload.checks.lint import METRICS, LintReport, lint
+
+SUMMARY: Final = "Report problems in a workload."
+EPILOG: Final = """\
+exit codes: 0 the file was read; 2 it cannot be read; with --strict 7 if there are problems other than notes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `workload lint`."""
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
+    arguments.add_format(parser)
+    parser.add_argument(
+        "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
+    )
+    arguments.add_timezone(parser)
+    parser.add_argument("--strict", action="store_true", help="exit with code 7 if there are problems other than notes")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the findings."""
+    with loading(f"reading {args.file}"):
+        how = {"format": args.format, "mapping": args.mapping}
+        found = lint(args.file, args.procs, field_readers(), arguments.timezone(args), **how)
+    print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(lines(found)))
+    return 7 if args.strict and found.is_odd else 0
+
+
+def field_readers() -> dict[str, type[FieldModel]]:
+    """Return the field models of the metrics and of all installed policies. Prints policies that cannot be loaded."""
+    readers: dict[str, type[FieldModel]] = {METRICS: MetricFields}
+    for name in registry.available():
+        try:
+            readers[name] = registry.find(name).cls.JobFields
+        except InputError as error:
+            arguments.say(f"{error}; the job fields of this policy are not checked")
+    return readers
+
+
+def lines(found: LintReport) -> list[str]:
+    """Return the findings as text, the most frequent first."""
+    lines = [f"{found.source}: {found.format}, {quantity(found.n_jobs, 'job')}, {quantity(found.n_procs, 'processor')}"]
+    for level, title in (("odd", "odd:"), ("note", "notes:")):
+        chosen = [finding for finding in found.findings.values() if finding.level == level]
+        lines += [title] * bool(chosen)
+        for finding in sorted(chosen, key=lambda finding: -finding.count):
+            more = ", ..." if finding.count > len(finding.places) else ""
+            plural = "s" if finding.count > 1 else ""
+            places = f"{found.where}{plural} {', '.join(map(str, finding.places))}{more}"
+            lines += [f"{finding.count:>9,}  {finding.what}", f"{'':11}{places}", f"{'':11}convert: {finding.remedy}"]
+    return lines if found.findings else [*lines, "no problems found"]
