@@ -104,10 +104,10 @@ def parse_metadata(metadata: str) -> dict[str, str]:
 class JobRecord(NamedTuple):
     """One job of a user, joined from its rows.
 
-    `runtime_s` is the work that counts: the run time of the last segment if the job restarted from scratch, the sum of
-    the segments if it continued, and what a checkpoint has kept of earlier segments; all without `extra_s`. `segments`
-    are the runs in order; a rejected job has none. `fields` are the job's fields in the workload file, if that was
-    read. Measures of jobs are in `pybatsched.metrics.job_table`.
+    `runtime_s` is the work that counts, without `extra_s`. If the job restarted from scratch, it is the run time of the
+    last segment. If the job continued, it is the sum of the segments. Run time that a checkpoint has kept of earlier
+    segments is added. `segments` are the runs in order; a rejected job has none. `fields` are the job's fields in the
+    workload file, if that was read. Measures of jobs are in `pybatsched.metrics.job_table`.
     """
 
     id: str
