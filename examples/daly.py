@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import pybatsched as pb
-from pybatsched.core.services.checkpoints import daly_interval_s
+from pybatsched.workload.inject.checkpoints import daly_interval_s
 
 DUMP_S = 300.0
 MTBF_H = (6, 24, 96)

@@ -110,7 +110,9 @@ class Store:
             is_taken = True
         if is_taken:
             self._lock.close()
-            raise InputError(f"{self.folder}: another campaign is running in this directory")
+            raise InputError(
+                f"{self.folder}: another campaign is running in this directory; wait for its end, or use another one"
+            )
         self._remove_partial_files()
         return self
 

@@ -21,7 +21,7 @@ _COMMANDS: Final = {
     "serve": "Serve a policy to Batsim on a ZeroMQ endpoint (the default command).",
     "simulate": "Simulate a policy on a workload with the embedded simulator: no Batsim needed.",
     "run": "Run a policy with a real Batsim: start both, supervise them and stop both together.",
-    "batsim": "Batsim's command line for the embedded simulator, for programs that start a batsim.",
+    "batsim": "Run the embedded simulator with Batsim's command line, for programs that start Batsim.",
     "keys": "Generate CURVE keys, by which a server and its peer authenticate each other (--curve).",
     "relay": "Connect a Batsim, which has no keys, to a scheduler that requires them (--curve).",
     "workload": "Check, convert, cut, merge, generate and describe workloads.",
@@ -31,7 +31,7 @@ _COMMANDS: Final = {
     "traces": "Download logs of the Parallel Workloads Archive, and print the command that exports a log of Slurm.",
     "metrics": "Print the metrics of runs: of all jobs, by class, or of two runs job by job.",
     "report": "Write one self-contained HTML page about runs, or about a campaign.",
-    "plot": "Draw a single figure of runs or of a campaign, as SVG, PDF or PNG.",
+    "plot": "Draw a single chart of runs or of a campaign, as SVG, PDF or PNG.",
     "compare": "Compare two runs by their summaries, or two sets of runs, and fail if the second meets a condition.",
     "policies": "List the installed policies, or show one with its options.",
     "replay": "Run a journal's policy again and report the first difference.",
@@ -59,7 +59,7 @@ examples:
   pybatsched --policy my_policy.py:MyPolicy         serve your own policy (runs the code of that file)
   pybatsched simulate --procs 128 -w log.swf.gz --policy easy -e out/easy          no Batsim needed
   pybatsched run -p curie-node -w w.json --policy easy -e out/easy                 with a real Batsim
-  pybatsched batsim -p platform.xml -w w.json       Batsim's command line; --link DIR makes it a `batsim`
+  pybatsched batsim -p platform.xml -w w.json       Batsim's command line; --link DIR writes an executable `batsim`
   pybatsched workload lint log.swf.gz               find problems in a log; also: convert, inject, stats
   pybatsched campaign run study.toml                a whole study: policies, options, workloads, seeds
   pybatsched report out/fcfs out/easy               an HTML page; also: metrics, plot
@@ -72,8 +72,9 @@ examples:
 
 _EXIT_CODES: Final = """\
 exit codes:
-  0 success; 1 a bug of pybatsched; 2 usage, input or plugin; 3 the peer broke the protocol; 4 the peer does not
-  respond; 5 unfinished jobs; 6 a policy broke a rule or raised; 7 a check failed; 130/141/143 signals
+  0 success; 1 a bug of pybatsched; 2 an error in usage, input or a plugin; 3 the peer broke the protocol; 4 the peer
+  does not respond; 5 unfinished jobs; 6 a policy broke a rule or raised an exception; 7 a check failed; 130/141/143
+  signals
 """
 
 

@@ -1,4 +1,4 @@
-"""Batsim's command line for the embedded simulator, for programs that start a batsim.
+"""Run the embedded simulator with Batsim's command line, for programs that start Batsim.
 
 Options, defaults, files and exit codes are those of Batsim 4.2.1, not those of the other commands.
 """

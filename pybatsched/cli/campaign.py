@@ -36,7 +36,7 @@ exit codes: 0 all cells are done; 7 some failed (pybatsched campaign status show
 """
 _TUNE: Final = """\
 examples:
-  pybatsched campaign tune study.toml --output out/tune            the table [tune] of the file says what is searched
+  pybatsched campaign tune study.toml --output out/tune            search as described in the table [tune] of the file
   pybatsched campaign tune study.toml --output out/tune --resume   continue after an interruption
   pybatsched campaign table out/tune --against easy                the test on workloads that the search has not seen
 
@@ -65,7 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         (
             Command("run", "Run all cells of a campaign that are not done yet.", _RUN, _run_arguments, _run),
-            Command("tune", "Search options of a policy for the best figure.", _TUNE, _tune_arguments, _tune),
+            Command(
+                "tune",
+                "Search the options of a policy that give the best value of a figure.",
+                _TUNE,
+                _tune_arguments,
+                _tune,
+            ),
             Command("status", "Show the progress of a campaign and its failed cells.", "", _status_arguments, _status),
             Command("table", "Print the results.", _TABLE, _table_arguments, _table),
         ),
@@ -261,7 +267,7 @@ def _table(args: argparse.Namespace) -> int:
         figures = [name for name in everything.columns if name not in table.POINT]
     by = [name for name in args.by.split(",") if name]
     if everything.is_empty():
-        raise InputError(f"{args.folder}: no cell is done yet")
+        raise InputError(f"{args.folder}: no cell is done yet; `pybatsched campaign run SPEC.toml --resume` runs them")
     if args.bold_best and (args.ci is None or args.format == "csv"):
         raise InputError("--bold-best: works only with --ci, and with --format text, markdown or latex")
     if args.against is not None:

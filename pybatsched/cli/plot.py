@@ -1,4 +1,4 @@
-"""Draw a single figure of runs or of a campaign, as SVG, PDF or PNG."""
+"""Draw a single chart of runs or of a campaign, as SVG, PDF or PNG."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pybatsched.report.figures import KINDS, FigureOptions, draw
 from pybatsched.report.provenance import labels_of, relabelled
 
 EPILOG: Final = f"""\
-figures:
+charts:
   gantt          which job ran when and where, of one run
   utilisation    processors in use over time, a panel for each run
   queue          waiting jobs over time
   cdf            share of jobs up to each value of a measure
   boxes          quartiles of a measure, whiskers at 5 and 95 per cent, means marked
 
-figures of a campaign, by its directory, as on its page:
+charts of a campaign, by its directory, as on its page:
   boxes          a figure of its table for each value of the options, by family of workloads
   ratios         ratios of the figure to a baseline on the same workload, platform and seed
   means          means of the figure with {LEVEL_TEXT} confidence intervals, by Student's t over weeks or seeds
@@ -46,7 +46,7 @@ examples:
   pybatsched plot sweep out/study --measure mean_wait_s --output loads.pdf
 
 An axis of values is logarithmic if the largest value is more than 20 times the smallest (or 1, if a value is 0);
---scale changes this, and the printed line shows the result. --scale log of a campaign's figure needs values above 0.
+--scale changes this, and the printed line shows the result. --scale log of a campaign's chart needs values above 0.
 Time axes are in days, hours, minutes or seconds, by their length. Needs matplotlib: pip install 'pybatsched[plot]'
 """
 
@@ -154,7 +154,7 @@ def _plot_campaign(args: argparse.Namespace) -> int:
     """Draw a figure of a campaign."""
     (folder,) = args.runs
     if args.figure not in campaign_figures.KINDS:
-        raise InputError(f"{args.figure}: expected runs; figures of a campaign are {', '.join(campaign_figures.KINDS)}")
+        raise InputError(f"{args.figure}: expected runs; charts of a campaign are {', '.join(campaign_figures.KINDS)}")
     for name, value in (
         ("-w", args.workload),
         ("--from", args.from_at),

@@ -95,7 +95,7 @@ def _check_logs(study: studies.Study, folders: list[Path], *, quick: bool) -> No
     wanted = dict.fromkeys(file for part in parts for file in part.sources)
     for folder in folders if wanted else ():
         if not folder.is_dir():
-            raise InputError(f"--traces {folder}: there is no such directory")
+            raise InputError(f"--traces {folder}: there is no such directory; expected one with the logs of the study")
         for file in wanted:
             if (folder / file).is_file():
                 try:

@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_tau(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--batsim", metavar="PATH", help="the batsim program (default: the one on the PATH)")
-    which.add_argument("--image", metavar="NAME", help="start Batsim from a Docker image, as oarteam/batsim:4.0.0")
+    which.add_argument("--image", metavar="NAME", help="start Batsim from a Docker image, such as oarteam/batsim:4.0.0")
     arguments.add_timeout(add, "Batsim sends nothing for this time after the start")
     add(
         "--first-timeout",

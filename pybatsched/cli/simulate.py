@@ -40,7 +40,7 @@ writes PREFIX_jobs.csv, PREFIX_schedule.csv and PREFIX_machine_states.csv with B
 with figures, versions, options and digests of the inputs. During the run their names are PREFIX.part_*. Existing
 results are replaced only when the new run has finished, with a note if they had another policy or other inputs.
 PREFIX_state.json holds the state of the run: running, interrupted, failed or finished.
-Options that Batsim has too have Batsim's names.
+Options that also exist in Batsim have Batsim's names.
 Jobs that communicate or use storage run on SimGrid's clock (--clock). Profiles of MPI traces are rejected: run them
 with Batsim.
 """

@@ -201,7 +201,7 @@ class Cluster:
         """Read the cluster from SIMULATION_BEGINS. Older and other peers may leave members out."""
         for name, content in (event.profiles or {}).items():
             if not isinstance(content, dict):
-                raise RemoteProtocolError(f"the profiles of {name} are not an object", field="profiles")
+                raise RemoteProtocolError(f"the profiles of {name}: expected an object", field="profiles")
         for resource in (*(event.compute_resources or ()), *(event.storage_resources or ())):
             if resource.id < 0:
                 raise RemoteProtocolError(

@@ -140,7 +140,7 @@ def _needs_of(policy: Policy) -> frozenset[BatsimFeature]:
 def _check_needs(policy: Policy, name: str, begins: e.SimulationBegins) -> None:
     """Raise InputError if Batsim was started without a feature that the policy needs."""
     if not all(isinstance(need, BatsimFeature) for need in policy.needs):
-        raise InputError(f"policy {name}: needs must be a set of pybatsched.BatsimFeature")
+        raise InputError(f"policy {name}: attribute needs: expected a set of pybatsched.BatsimFeature")
     missing = [need.batsim_option for need in _needs_of(policy) if not begins.option(need.config_key)]
     if missing:
         raise InputError(f"policy {name} needs Batsim to be started with {' '.join(sorted(missing))}")
@@ -586,7 +586,8 @@ class Engine:
                 raise RemoteProtocolError(f"{event.kind} has no resources; expected an interval set", field="resources")
             unknown = event.procs - self.cluster.procs - self.cluster.storage
             if unknown:
-                raise RemoteProtocolError(f"{event.kind}: unknown resources {unknown}", field="resources")
+                text = f"{event.kind}: unknown resources {unknown}; expected resources of the platform"
+                raise RemoteProtocolError(text, field="resources")
             procs = event.procs & self.cluster.procs
             if event.kind == e.MACHINES_UNAVAILABLE:
                 self.cluster.change_machines(gone=procs)

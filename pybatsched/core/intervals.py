@@ -213,7 +213,7 @@ class IntervalSet(Runs):
     def span(cls, start: int, stop: int) -> IntervalSet:
         """Return the set start, start + 1, …, stop - 1; the empty set if `stop` is not above `start`. O(1).
 
-        (`parse` raises ValueError for ``3-1``.)
+        `parse` is stricter: it raises ValueError for an interval that ends before its start, such as ``3-1``.
         """
         start, stop = _integer(start), _integer(stop)
         if start < 0:

@@ -22,10 +22,10 @@ Scale: TypeAlias = Literal["auto", "log", "linear"]
 
 
 class Plots:
-    """The figures of some runs. All methods take the same keywords.
+    """The charts of some runs. All methods take the same keywords.
 
-    `labels` are names to show instead of the labels of policies, `width` is that of the figure, `scale` (auto, log or
-    linear) that of the axis of values, `begin` and `end` limit the time axis (or choose jobs by their submission).
+    `labels` are names to show instead of the labels of policies. `width` is the width of the chart, and `scale` (auto,
+    log or linear) the scale of the axis of values. `begin` and `end` limit the time axis, or select jobs by submission.
     `tau_s` is the bound of bounded slowdowns, if not that of the runs.
     """
 
@@ -156,7 +156,7 @@ class CampaignPlots:
         figure = campaign_figures.figure_of(kind, points, options)
         shown = [point for point in campaign_figures.chosen(points, chosen) if policy in {"", point.policy}]
         if n_missing := sum(point.figures is None for point in shown):
-            warn(f"{quantity(n_missing, 'run')} of the campaign not finished: the figure does not contain them")
+            warn(f"{quantity(n_missing, 'run')} of the campaign not finished: the chart does not contain them")
         return figure
 
 

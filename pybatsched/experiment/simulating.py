@@ -183,7 +183,9 @@ def _per_seed(
         yield make, None
         return
     if seeds is None:
-        raise InputError("seeds: needed by a workload that is a function of the seed")
+        raise InputError(
+            "seeds: needed by a workload that is a function of the seed; give some, such as seeds=[1, 2, 3]"
+        )
     for seed in seeds:
         yield (make if isinstance(make, Log) else as_log(make(seed))), seed
 

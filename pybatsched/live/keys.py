@@ -125,7 +125,9 @@ def read_client(folder: str | Path) -> ClientKeys:
 
 def _check_curve() -> None:
     if not zmq.has("curve"):
-        raise InputError(f"--curve: the installed ZeroMQ ({zmq.zmq_version()}) was built without CURVE")
+        raise InputError(
+            f"--curve: the installed ZeroMQ ({zmq.zmq_version()}) was built without CURVE; install one with it"
+        )
 
 
 def _text(about: str, public: str, secret: str = "") -> str:
@@ -160,7 +162,9 @@ def _read_pair(path: Path) -> Pair:
     if not pair.public or not pair.secret:
         raise InputError(f"--curve: {path}: expected a public-key and a secret-key of 40 characters each")
     if zmq.curve_public(pair.secret) != pair.public:
-        raise InputError(f"--curve: {path}: the public-key does not belong to the secret-key")
+        raise InputError(
+            f"--curve: {path}: the public-key does not belong to the secret-key; expected a file of `pybatsched keys`"
+        )
     return pair
 
 
@@ -183,7 +187,7 @@ def _read(path: Path, *, is_secret: bool) -> dict[str, bytes]:
     keys = {kind: key.encode() for kind, key in _KEY.findall(content.decode("ascii", "replace"))}
     for kind, key in keys.items():
         if not _is_z85(key):
-            raise InputError(f"--curve: {path}: the {kind}-key is not a Z85 text")
+            raise InputError(f"--curve: {path}: the {kind}-key is not a Z85 text; expected a file of `pybatsched keys`")
     return keys
 
 

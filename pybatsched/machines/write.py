@@ -142,7 +142,9 @@ def _check(machine: Machine, variant: Variant) -> None:
     if not 0 < variant.scale < math.inf:
         raise InputError(f"{machine.name}: scale is {variant.scale:g}; expected a number above 0")
     if variant.energy and not machine.has_power:
-        raise InputError(f"{machine.name}: the power of its nodes is unknown, so it has no energy variant")
+        raise InputError(
+            f"{machine.name}: the power of its nodes is unknown, so it has no energy variant; use it without energy"
+        )
     if variant.batsim and variant.batsim not in (*OLD_SPELLING, *NEW_SPELLING):
         raise InputError(
             f"unknown Batsim version {variant.batsim:.20}; expected one of {', '.join((*OLD_SPELLING, *NEW_SPELLING))}"

@@ -1,8 +1,8 @@
 """The table of the jobs of a run: one row per job, segments of requeued jobs joined. All figures of jobs use it.
 
 All measures of jobs are columns of this table. The tally that `simulate` prints (`pybatsched.metrics.tally`) computes
-waits and bounded slowdowns a second time, job by job and without polars: its `bounded_slowdown` and `JobTable.column`
-must agree. A test compares the two.
+waits and bounded slowdowns a second time, job by job and without polars. `outcomes.bounded_slowdown` and
+`JobTable.column` have the same formula; a test compares the two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Outcomes of jobs: rows of ``_jobs.csv``, and the users' jobs that are joined from them.
+"""Outcomes of jobs: rows of ``_jobs.csv``, the users' jobs that are joined from them, and their bounded slowdown.
 
 A job that was killed and requeued, or replaced by one of another size, has several rows but is one job: from its first
 submission to its last end. The engine writes the lineage into the metadata of the rows
@@ -30,6 +30,20 @@ _ENGINE_NAMES: Final = frozenset(
 _FACT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
 #: Start of the metadata of a spare job that was registered in advance and not needed.
 UNUSED_SPARE: Final = "unused_spare_of="
+
+
+def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
+    """Return max(1, (wait + run) / max(run, tau)). With tau 0, a run time of 0 counts as one tick.
+
+    This is the formula for single jobs; `JobTable.column` has the same formula for columns. The slowdown has tau 0.
+
+    >>> bounded_slowdown(15.0, 5.0, 10.0), bounded_slowdown(1.0, 5.0, 60.0)
+    (2.0, 1.0)
+    """
+    # Without max(), which takes longer than the rest of the function.
+    bound_s = tau_s if tau_s > TICK_S else TICK_S  # noqa: FURB136
+    slowdown = (wait_s + runtime_s) / (bound_s if bound_s > runtime_s else runtime_s)  # noqa: FURB136
+    return 1.0 if slowdown < 1.0 else slowdown  # noqa: FURB136
 
 
 class Outcome(NamedTuple):
@@ -90,10 +104,10 @@ def parse_metadata(metadata: str) -> dict[str, str]:
 class JobRecord(NamedTuple):
     """One job of a user, joined from its rows.
 
-    `runtime_s` is the work that counts: the run time of the last segment if the job restarted from scratch, the sum of
-    the segments if it continued, and what a checkpoint has kept of earlier segments; all without `extra_s`. `segments`
-    are the runs in order; a rejected job has none. `fields` are the job's fields in the workload file, if that was
-    read. Measures of jobs are in `pybatsched.metrics.job_table`.
+    `runtime_s` is the work that counts, without `extra_s`. If the job restarted from scratch, it is the run time of the
+    last segment. If the job continued, it is the sum of the segments. Run time that a checkpoint has kept of earlier
+    segments is added. `segments` are the runs in order; a rejected job has none. `fields` are the job's fields in the
+    workload file, if that was read. Measures of jobs are in `pybatsched.metrics.job_table`.
     """
 
     id: str

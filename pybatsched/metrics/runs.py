@@ -332,11 +332,11 @@ def _check_all_evaluated(prefix: str, summary: Mapping[str, Any]) -> None:
 def _check_size(prefix: str, records: Sequence[JobRecord], given: int, found: int) -> None:
     """Raise InputError if the given machine size contradicts the run's files."""
     if found and found != given:
-        raise InputError(f"{prefix}: {quantity(given, 'processor')} given, but the run's files have {found:,}")
+        raise InputError(f"{prefix}: --procs {given}: expected {found:,}, as in the files of the run")
     largest = max((record for record in records if record.ran), key=lambda record: record.n_procs, default=None)
     if largest is not None and largest.n_procs > given:
         raise InputError(
-            f"{prefix}: {quantity(given, 'processor')} given, but job {largest.id} held {largest.n_procs:,}"
+            f"{prefix}: --procs {given}: expected at least {largest.n_procs:,}, the size of job {largest.id}"
         )
 
 

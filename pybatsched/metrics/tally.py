@@ -15,28 +15,14 @@ from pybatsched.core.events import REJECTED
 from pybatsched.metrics.outcomes import (
     DEFAULT_TAU_S,
     MAY_CONTINUE,
-    TICK_S,
     UNUSED_SPARE,
     JobRecord,
     Outcome,
+    bounded_slowdown,
     join_segments,
     lineage_of,
 )
 from pybatsched.metrics.truncated import UnfinishedJob
-
-
-def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
-    """Return max(1, (wait + run) / max(run, tau)). With tau 0, a run time of 0 counts as one tick.
-
-    This is the formula for single jobs; `JobTable.column` has the same formula for columns. The slowdown has tau 0.
-
-    >>> bounded_slowdown(15.0, 5.0, 10.0), bounded_slowdown(1.0, 5.0, 60.0)
-    (2.0, 1.0)
-    """
-    # Without max(), which takes longer than the rest of the function.
-    bound_s = tau_s if tau_s > TICK_S else TICK_S  # noqa: FURB136
-    slowdown = (wait_s + runtime_s) / (bound_s if bound_s > runtime_s else runtime_s)  # noqa: FURB136
-    return 1.0 if slowdown < 1.0 else slowdown  # noqa: FURB136
 
 
 @dataclass(frozen=True, slots=True)

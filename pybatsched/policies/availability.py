@@ -47,7 +47,7 @@ class PlainProfile:
         self._tops: list[int] = []
 
     def copy(self) -> PlainProfile:
-        """Return an independent copy. O(s), quickly."""
+        """Return an independent copy. O(s) with a small constant."""
         other: PlainProfile = self.__new__(type(self))
         other._times, other._free, other._tops = self._times.copy(), self._free.copy(), []
         return other
@@ -143,7 +143,7 @@ class PlainProfile:
             i = k
 
     def _next_wide(self, n: int, i: int, last: int) -> int:
-        """Return the first step in [i, last) with n free; `last` or more if there is none. O(s), quickly."""
+        """Return the first step in [i, last) with n free; `last` or more if none. O(s) with a small constant."""
         free, tops = self._free, self._tops
         while i < last:
             stop = ((i >> _BLOCK) + 1) << _BLOCK
@@ -159,7 +159,7 @@ class PlainProfile:
         return last
 
     def fits(self, n: int, start_at: float, end_at: float) -> bool:
-        """Return whether n processors are free all the time from start to end. O(s), quickly."""
+        """Return whether n processors are free all the time from start to end. O(s) with a small constant."""
         return self.least_free(start_at, end_at) >= n
 
     def better(self, n: int, span_s: float, place: float, not_before: float, before: float) -> float:
@@ -195,13 +195,15 @@ class PlainProfile:
         return min(self._first(n, span_s, not_before, stop, end), place) if not_before < before else place
 
     def most_free(self, start_at: float, end_at: float) -> int:
-        """Return the largest number of free processors in [start, end). O(s), quickly."""
+        """Return the largest number of free processors in [start, end). O(s) with a small constant."""
         check_times(start_at, end_at)
         i = bisect_right(self._times, start_at) - 1
         return max(self._free[max(i, 0) : bisect_left(self._times, end_at)], default=0)
 
     def least_free(self, start_at: float, end_at: float) -> int:
-        """Return the smallest number of free processors in [start, end); negative if overallocated. O(s), quickly.
+        """Return the smallest number of free processors in [start, end); negative if overallocated.
+
+        O(s) with a small constant.
 
         An empty interval counts as its start.
         """
@@ -385,7 +387,7 @@ class PlainProfile:
 
 
 def _check_lists(whole: tuple[list[int], ...], real: tuple[list[float], ...]) -> None:
-    """Check the lists of a pass before it changes anything. O(jobs), quickly.
+    """Check the lists of a pass before it changes anything. O(jobs) with a small constant.
 
     Raises ValueError for NaN and lists of different lengths, TypeError for wrong types.
     """

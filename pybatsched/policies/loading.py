@@ -39,7 +39,7 @@ def check_is_file(path: Path, who: str) -> None:
     except OSError as error:
         raise InputError(f"{who}: {path}: cannot be read: {error.strerror}") from None
     if not is_there:
-        raise InputError(f"{who}: file {path} not found")
+        raise InputError(f"{who}: file {path} not found; expected the path of a Python file")
 
 
 def module_of(path: Path, module_name: str, who: str) -> ModuleType:
@@ -47,7 +47,7 @@ def module_of(path: Path, module_name: str, who: str) -> ModuleType:
     check_is_file(path, who)
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
-        raise InputError(f"{who}: {path} cannot be read as Python")
+        raise InputError(f"{who}: {path} cannot be read as Python; expected a file with the ending .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # pydantic looks up annotations there
     if str(path.parent) not in sys.path:

@@ -49,7 +49,7 @@ AnyTuple = TypeVar("AnyTuple", bound=tuple[Any, ...])
 
 
 def take_out(entries: list[AnyTuple], entry: AnyTuple) -> None:
-    """Remove an entry from a sorted list. O(log n) to find it, and O(n), quickly, to close the gap.
+    """Remove an entry from a sorted list. O(log n) to find it, and O(n) with a small constant to close the gap.
 
     Raises ValueError if it is not in the list.
     """

@@ -363,7 +363,7 @@ class RankedJobs:
     """Waiting jobs in order of arrival, with their ranks by an order that changes while they wait.
 
     Parts of the expression that do not change are computed once for each job. The others are computed for all jobs at
-    once, with the same results as one by one. `add` and `remove` are O(jobs), quickly.
+    once, with the same results as one by one. `add` and `remove` are O(jobs) with a small constant.
 
     >>> ranked = parse_order("-wait / estimate").ranked_jobs()
     >>> ranked.add(Job("long", 1), 100.0, 1)

@@ -413,8 +413,8 @@ def local_scheduler(
     for option in ("predict", "correct"):
         if option in options:
             raise InputError(
-                f"policy {name}: option {option} (from its options): expected as an option of the policy "
-                "that uses this one, for all its queues"
+                f"policy {name}: option {option} (from its options): a local scheduler cannot have its own; set it as "
+                "an option of the policy that uses this one, for all its queues"
             )
     checked: Any = PolicyPlan(source, options, given_by="its options").options_for(None)
     return cls.scheduler(partition, checked)

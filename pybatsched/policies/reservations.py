@@ -33,7 +33,10 @@ class Reservations:
         return len(self.entries)
 
     def insert(self, entry: tuple[float, int, Job], span_s: float, place: float, seen: int) -> float:
-        """Insert a row for an entry of the queue. Return its end. O(log rows), and O(rows), quickly, to shift."""
+        """Insert a row for an entry of the queue. Return its end.
+
+        O(log rows) to find the place, and O(rows) with a small constant to shift the rows behind it.
+        """
         end_at = instant(place, span_s)
         if not self.entries or self.entries[-1] < entry:  # the usual case
             self.entries.append(entry)
@@ -62,7 +65,10 @@ class Reservations:
         return {entry[2].id: place for entry, place in zip(self.entries, self.places, strict=True)}
 
     def remove(self, entry: tuple[float, int, Job]) -> tuple[float, float]:
-        """Remove the row of an entry. Return its start and its end. O(log rows), and O(rows), quickly, to shift."""
+        """Remove the row of an entry. Return its start and its end.
+
+        O(log rows) to find it, and O(rows) with a small constant to shift the rows behind it.
+        """
         i = bisect_left(self.entries, entry)
         if i == len(self.entries) or self.entries[i] != entry:
             raise ValueError(f"{entry!r:.120} has no row")
@@ -75,7 +81,7 @@ class Reservations:
         self.ends[i] = instant(place, self.spans_s[i])
 
     def copy(self) -> Reservations:
-        """Return an independent copy. O(rows), quickly."""
+        """Return an independent copy. O(rows) with a small constant."""
         other = Reservations()
         other.entries, other.sizes, other.spans_s = self.entries.copy(), self.sizes.copy(), self.spans_s.copy()
         other.places, other.ends, other.seen = self.places.copy(), self.ends.copy(), self.seen.copy()

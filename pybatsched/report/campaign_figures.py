@@ -93,7 +93,7 @@ def draw(kind: str, points: Sequence[Point], path: str | Path, options: Campaign
 def _drawn(kind: str, points: Sequence[Point], options: CampaignFigureOptions) -> tuple[Figure, str]:
     """Return a figure and its description."""
     if kind not in KINDS:
-        raise InputError(f"figure {kind!r:.40}: expected one of {', '.join(KINDS)}")
+        raise InputError(f"chart {kind!r:.40}: expected one of {', '.join(KINDS)}")
     is_mean = KINDS[kind].is_mean
     if kind == "differences":
         return _differences(points, options)
@@ -155,7 +155,7 @@ def _figure_name(points: Sequence[Point], options: CampaignFigureOptions) -> str
     mean = f"mean_{options.figure}"
     name = mean if options.figure not in known and mean in known else resolved(options.figure, known)
     if not known:
-        raise InputError("the campaign has no finished cell to show")
+        raise InputError("the campaign has no finished cell to show; run it first")
     if name not in known:
         raise InputError(f"measure {options.figure!r:.60}: expected one of {', '.join(known)}")
     policies = list(dict.fromkeys(point.policy for point in points))
@@ -392,7 +392,7 @@ def _differences(all_points: Sequence[Point], options: CampaignFigureOptions) ->
     """Draw the differences of all settings to a baseline with their intervals, a panel for each family."""
     points = chosen(all_points, options.only)
     if options.each:
-        raise InputError("each: cannot be used with the figure differences, which compares whole runs")
+        raise InputError("each: cannot be used with the chart differences, which compares whole runs")
     figure_name, baseline = _figure_name(points, options), baseline_of(points, options.baseline)
     if not baseline:
         raise InputError("differences: expected a campaign with several policies or settings")

@@ -79,7 +79,7 @@ def _matplotlib(module: str = "") -> Any:
     try:
         return importlib.import_module(f"matplotlib{module}")
     except ImportError:
-        raise InputError("figures need matplotlib; pip install 'pybatsched[plot]'") from None
+        raise InputError("charts need matplotlib; pip install 'pybatsched[plot]'") from None
 
 
 @contextlib.contextmanager

@@ -114,15 +114,15 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, options: FigureOption
 def _drawn(kind: str, runs: Sequence[Run], options: FigureOptions) -> tuple[Figure, FigureSummary]:
     """Return a figure and its description."""
     if kind not in KINDS:
-        raise InputError(f"figure {kind!r:.40}: expected one of {', '.join(KINDS)}")
+        raise InputError(f"chart {kind!r:.40}: expected one of {', '.join(KINDS)}")
     if kind == "gantt" and len(runs) != 1:
         raise InputError(f"gantt: expected one run, found {len(runs)}")
     if options.scale != "auto" and kind in _FIXED_SCALE:
         raise InputError(
-            f"--scale: expected one of the figures {', '.join(name for name in KINDS if name not in _FIXED_SCALE)}"
+            f"--scale: expected one of the charts {', '.join(name for name in KINDS if name not in _FIXED_SCALE)}"
         )
     if options.color != "auto" and kind != "gantt":
-        raise InputError(f"--color: works only with the figure gantt, not with {kind}")
+        raise InputError(f"--color: works only with the chart gantt, not with {kind}")
     with figure_style.style(options.width):
         figure = figure_style.new_figure(options.width, _height(kind, len(runs), options.width))
         summary = KINDS[kind](figure, runs, options)

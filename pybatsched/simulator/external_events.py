@@ -140,11 +140,15 @@ def _check_machines(path: str | Path, events: list[ExternalEvent]) -> None:
     for event in events:
         if event.kind == UNAVAILABLE:
             if not event.procs.isdisjoint(away):
-                raise InputError(f"{path}: {event.procs & away} become unavailable at {event.at:g}, but are already")
+                raise InputError(
+                    f"{path}: {event.procs & away} become unavailable at {event.at:g}, but they are already "
+                    "unavailable; expected them to become available first"
+                )
             away = away | event.procs
         elif event.kind == AVAILABLE:
             if not event.procs.issubset(away):
                 raise InputError(
-                    f"{path}: {event.procs - away} become available at {event.at:g}, but were not unavailable"
+                    f"{path}: {event.procs - away} become available at {event.at:g}, but they were not unavailable; "
+                    "expected them to become unavailable first"
                 )
             away = away - event.procs

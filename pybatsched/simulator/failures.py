@@ -110,7 +110,10 @@ class FailureModel:
         else:
             by_value = groups(platform, self.together)
             if not by_value:
-                raise InputError(f"together: no host of {platform.source} has the property {self.together}")
+                raise InputError(
+                    f"together: no host of {platform.source} has the property {self.together}; expected a property of "
+                    "its hosts or zones"
+                )
             units = list(by_value.values())
             alone = hosts
             for unit in units:

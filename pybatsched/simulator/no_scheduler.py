@@ -39,7 +39,9 @@ def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
     n_procs = scenario.platform.n_procs
     for job in world.jobs.values():
         if job.res > n_procs:
-            raise InputError(f"job {job.id} requests {job.res} processors; the platform has {n_procs}")
+            raise InputError(
+                f"job {job.id} requests {job.res} processors; expected at most {n_procs}, the size of the platform"
+            )
         job.alloc = IntervalSet.span(0, job.res)
     with outputs.opened(len(world.jobs), n_procs):
         execution.note_pstates()

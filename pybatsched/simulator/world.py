@@ -168,7 +168,8 @@ class World:
         if not work.sizes <= {job.res}:
             written_for = ", ".join(map(str, sorted(work.sizes)))
             raise InputError(
-                f"job {job.id} requests {job.res} processors; its profile {work.name} is defined for {written_for}"
+                f"job {job.id} requests {job.res} processors; expected {written_for}, the size of its "
+                f"profile {work.name}"
             )
         if work.rank_counts:
             check_ranks(work.rank_counts, fields, f"job {job.id}")

@@ -42,7 +42,10 @@ def check_ids(workloads: Mapping[str, Workload]) -> None:
                 what = str(error).removeprefix(f"workload {workload}: ")
                 raise InputError(f"{where}: as the workload {workload} of a run, {what}") from None
             if names.setdefault(name, given) != given:
-                raise InputError(f"{where}: it means the same as {shown(names[name])} in the workload {workload}")
+                raise InputError(
+                    f"{where}: it means the same as {shown(names[name])} in the workload {workload}; expected unique "
+                    "ids"
+                )
 
 
 def name_in(workload: str, given: Any) -> str:

@@ -394,6 +394,6 @@ def check_names(workload: Workload, name: str) -> None:
     for one in workload.profiles:
         if name in one:
             raise InputError(
-                f"{workload.source}: profile {shown(one)}: expected a name without {name!r}, the name of the "
-                "workload in this run: Batsim 5 would not find it"
+                f"{workload.source}: profile {shown(one)}: expected a name that does not contain {name!r}, the name of "
+                "the workload in this run; Batsim 5 does not find such a profile"
             )

@@ -53,9 +53,9 @@ class ConservativeScheduler(LocalScheduler):
     """Conservative backfilling on one partition.
 
     `_reservations` holds the planned start of every waiting job, `_booked` the processors and expected end of every
-    running job; `_profile` contains both. The plan is kept from event to event. When an event contradicts it (machines
-    become unavailable or available, a job overruns its estimate, a policy starts a job by itself) it is repaired: a job
-    keeps its reservation if possible, and the others are placed again in queue order.
+    running job; `_profile` contains both. The plan is kept from event to event. It is repaired when an event
+    contradicts it: machines become unavailable or available, a job overruns its estimate, or a policy starts a job by
+    itself. Jobs keep their reservations if possible; the others are placed again in queue order.
 
     O(profile) per arrival. Compression checks each waiting job that may use processors freed since its last check
     (`FreedIntervals`): O(queue * profile) at worst, after an early end in a long queue.
@@ -156,7 +156,7 @@ class ConservativeScheduler(LocalScheduler):
         return sorted((place, *entries[i][1:]) for i, place in enumerate(places) if place <= now)
 
     def _soonest(self) -> float:
-        """Return the first planned start; infinity for none. O(1), or O(queue), quickly, after many moves."""
+        """Return the first planned start; infinity for none. O(1); after many moves O(queue) with a small constant."""
         if self._n_stale:
             self._n_stale += 1
             if self._n_stale <= MANY:

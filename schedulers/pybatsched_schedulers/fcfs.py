@@ -64,7 +64,7 @@ class QueuePlan:
         return max(not_before, self._times[self._n_passed + i]) if i < len(self._steps) else math.inf
 
     def place(self, job: Job, span_s: float, now: float) -> None:
-        """Plan a job behind all others. O(m), quickly; on average it passes one release time."""
+        """Plan a job behind all others. O(m) with a small constant; on average it passes one release time."""
         start_at = self.placed[-1].start_at if self.placed else now
         missing = job.n_procs - self._n_spare()
         while missing > 0 and self._n_passed < len(self._times):
@@ -85,7 +85,7 @@ class QueuePlan:
         self._steps = None
 
     def cut(self, n_kept: int) -> None:
-        """Drop all planned jobs but the first ones, after a change of the queue. O(m) for each, quickly."""
+        """Keep the first `n_kept` planned jobs and drop the others. O(m) for each of them, with a small constant."""
         if n_kept >= len(self.placed):
             return
         for place in reversed(self.placed[n_kept:]):
@@ -97,13 +97,13 @@ class QueuePlan:
         self._steps = None
 
     def start_first(self) -> None:
-        """Record the planned start of the first job; its planned release stays. O(m), quickly."""
+        """Record the planned start of the first job; its planned release stays. O(m) with a small constant."""
         place = self.placed.pop(0)
         self.n_free -= place.n
         self._n_placed -= place.n
 
     def end(self, end_at: float, n: int) -> bool:
-        """Record the planned end of a job. Return whether it is in the plan. O(m), quickly."""
+        """Record the planned end of a job. Return whether it is in the plan. O(m) with a small constant."""
         if not self._drop(end_at, n):
             return False
         self.n_free += n

@@ -196,7 +196,7 @@ def test_numbers_are_read_as_batsim_reads_them(number: str, plain: Path) -> None
     """Text after a number is ignored. Three machines are too few for a job of four."""
     done = run_forked("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
     assert done.returncode == ABORTED
-    assert "job w0!cid requests 4 processors; the platform has 3" in done.stderr
+    assert "job w0!cid requests 4 processors; expected at most 3, the size of the platform" in done.stderr
 
 
 @pytest.mark.parametrize("roles", ["nobody", "a:b:storage"])

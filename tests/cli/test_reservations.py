@@ -53,7 +53,10 @@ def test_a_run(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (TABLE + 'users = ["carol"]\n', "r.toml: line 1: reservation m: users: no job of the workload is of 'carol'"),
+        (
+            TABLE + 'users = ["carol"]\n',
+            "r.toml: line 1: reservation m: users: no job of the workload has 'carol'; check the spelling",
+        ),
         (TABLE.replace("10", "-1"), "r.toml: line 4: reservation: duration"),
         (TABLE + 'source = "x"\n', "r.toml: line 1: reservation: source: unknown member; expected name, start,"),
         (TABLE.replace('"m"', '"n"'), "w.json: job b, field reservation: expected one of ['n'], found 'm'"),

@@ -382,8 +382,14 @@ def test_usage_errors_name_the_wrong_option_or_file(args: list[str], message: st
         ('{"type": "machine_available", "timestamp": -1, "resources": "0"}', "field timestamp"),
         ('{"type": "machine_unavailable", "timestamp": 1, "resources": "8"}', "processors 8 do not exist"),
         ('{"type": "machine_unavailable", "timestamp": 1, "resources": "x"}', "field resources"),
-        ('{"type": "machine_available", "timestamp": 5, "resources": "3"}', "3 become available at 5, but were not"),
-        ('{"type": "machine_unavailable", "timestamp": 5, "resources": "1"}', "1 become unavailable at 5, but are"),
+        (
+            '{"type": "machine_available", "timestamp": 5, "resources": "3"}',
+            "3 become available at 5, but they were not unavailable",
+        ),
+        (
+            '{"type": "machine_unavailable", "timestamp": 5, "resources": "1"}',
+            "1 become unavailable at 5, but they are already unavailable",
+        ),
         ('{"type": "party", "timestamp": 5}', "other types need --forward-unknown-events"),
     ],
 )

@@ -15,7 +15,7 @@ from support.process import run_cli
 import pybatsched as pb
 from pybatsched.cli import main
 from pybatsched.core import events as e
-from pybatsched.core.services.checkpoints import Checkpoints, daly_interval_s
+from pybatsched.core.services.checkpoints import Checkpoints
 from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import Outcome, joined
 from pybatsched.platform import model
@@ -23,7 +23,7 @@ from pybatsched.session.session import Session
 from pybatsched.simulator.failures import FailureModel, checkpointed
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from pybatsched.workload import model as workloads
-from pybatsched.workload.inject.checkpoints import Checkpointing, progress_remark, with_checkpoints
+from pybatsched.workload.inject.checkpoints import Checkpointing, daly_interval_s, progress_remark, with_checkpoints
 
 Events = list[tuple[float, str, str]]
 

@@ -198,7 +198,7 @@ def test_the_figure_and_the_page_of_differences(study: Path, tmp_path: Path) -> 
     assert panel.get_xlabel() == "mean wait (s): policy minus easy; left is better"
     one = pb.read_campaign(study).plot.differences("utilisation", baseline="easy", policy="sjf")
     assert one.get_axes()[0].get_xlabel() == "utilisation: policy minus easy; right is better"
-    with pytest.raises(InputError, match="each: cannot be used with the figure differences"):
+    with pytest.raises(InputError, match="each: cannot be used with the chart differences"):
         pb.read_campaign(study).plot.differences("mean_wait_s", each="user")
     done = run_cli("report", str(study), "--output", "page.html", "--baseline", "easy", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -340,8 +340,8 @@ def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None
     assert utilisation(str(plain)) is None
     assert utilisation(str(plain), "--procs", "32") == pytest.approx(utilisation(prefix))
     for args, text in (
-        ((prefix, "--procs", "64"), "64 processors given, but the run's files have 32"),
-        ((str(plain), "--procs", "2"), "2 processors given, but job w0!"),
+        ((prefix, "--procs", "64"), "--procs 64: expected 32, as in the files of the run"),
+        ((str(plain), "--procs", "2"), "--procs 2: expected at least "),
         ((str(plain), "--procs", "0"), "expected a whole number, 1 or more, found '0'"),
     ):
         done = run_cli("metrics", *args)

@@ -187,7 +187,7 @@ def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("gantt",), "gantt: expected runs; figures of a campaign are boxes, ratios"),
+        (("gantt",), "gantt: expected runs; charts of a campaign are boxes, ratios"),
         (("boxes", "--measure", "joy"), "measure 'joy': expected one of makespan_s, max_bounded_slowdown"),
         (("boxes", "--policy", "joy"), "policy 'joy': expected one of conservative, redirection"),
         (("ratios", "--baseline", "joy"), "baseline 'joy': expected one of conservative, redirection"),

@@ -296,7 +296,7 @@ def test_only_jobs_submitted_in_the_span_count(place: Path) -> None:
         (("cdf", "few", "--from", "9d"), "few: expected at least one job submitted from 9 d with bounded_slowdown"),
         (("queue", "few", "--from", "9d"), "no job is shown from 9 d: the runs last from 0 s to 1.04 d; use another"),
         (("cdf", "few", "--only", "w"), "--only: works only with a campaign, not with runs; remove it"),
-        (("cdf", "few", "--color", "wait"), "--color: works only with the figure gantt, not with cdf"),
+        (("cdf", "few", "--color", "wait"), "--color: works only with the chart gantt, not with cdf"),
     ],
 )
 def test_invalid_options_are_rejected(args: tuple[str, ...], message: str, place: Path) -> None:
@@ -380,7 +380,7 @@ def test_invalid_options_for_a_campaign_are_rejected(
 
 
 def test_unknown_figures_are_rejected_in_python(run: Run) -> None:
-    with pytest.raises(InputError, match="figure 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
+    with pytest.raises(InputError, match="chart 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
         figure_of("joy", [run])
-    with pytest.raises(InputError, match="figure 'joy': expected one of boxes, ratios, means, mean-ratios"):
+    with pytest.raises(InputError, match="chart 'joy': expected one of boxes, ratios, means, mean-ratios"):
         campaign_figures.figure_of("joy", [])

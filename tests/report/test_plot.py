@@ -152,7 +152,7 @@ def test_an_incomplete_figure_is_removed(args: tuple[str, ...], ending: str, pla
 def test_scale_is_rejected_for_figures_without_a_choice_of_axis(kind: str, place: Path) -> None:
     done = run_cli("plot", kind, "days", "--scale", "log", "--output", "none.svg", cwd=place)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--scale: expected one of the figures queue, cdf, boxes" in done.stderr
+    assert "--scale: expected one of the charts queue, cdf, boxes" in done.stderr
     assert not (place / "none.svg").exists()
 
 

@@ -480,7 +480,9 @@ def test_bad_options_are_rejected() -> None:
         pb.policy("easy", predict="last2", correct="twice")
     with pytest.raises(InputError, match=r"expected a subclass of pybatsched.Predictor"):
         pb.policy("easy", predict=int)
-    with pytest.raises(InputError, match=r"option predict .*expected as an option of the policy that uses"):
+    with pytest.raises(
+        InputError, match=r"option predict .*cannot have its own; set it as an option of the policy that uses"
+    ):
         run_policy("reallocation", learnt(), 4, local_options={"predict": "last2"})
 
 

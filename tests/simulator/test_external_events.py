@@ -50,7 +50,13 @@ def test_the_command_writes_both_formats(tmp_path: Path) -> None:
         ("{", "e.txt: line 1: expected a JSON object"),
         (lines({"timestamp": 1}), "e.txt: line 1: field type: expected a text"),
         (lines(OUTAGE, {**OUTAGE, "resources": "x"}), "e.txt: line 2: field resources"),
-        (lines(OUTAGE, OUTAGE), "e.txt: 0-1 become unavailable at 10, but are already"),
+        (
+            lines(OUTAGE, OUTAGE),
+            (
+                "e.txt: 0-1 become unavailable at 10, but they are already unavailable; expected them to become "
+                "available first\n"
+            ),
+        ),
         (lines({**PLAIN, "timestamp": -1}), "e.txt: line 1: field timestamp: expected seconds, 0 or more"),
     ],
 )

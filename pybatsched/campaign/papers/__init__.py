@@ -1,5 +1,5 @@
 """The studies that `pybatsched reproduce` knows, as data: a directory each.
 
-study.toml has what was published and how it is to be taken, campaign.toml what is run for it, and quick.toml what is
-run with --quick, on random workloads.
+study.toml has the published values and how they are compared with measured ones. campaign.toml has the simulations of
+the study, and quick.toml those of --quick, on random workloads.
 """

@@ -214,7 +214,9 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
     tables = content.get("policy", {})
     for other in tables if isinstance(tables, dict) else ():
         if other != name and other not in registry.available():
-            raise InputError(f"--config {path}: unknown policy {other!r} in the table [policy.{other}]")
+            raise InputError(
+                f"--config {path}: unknown policy {other!r} in the table [policy.{other}]; expected an installed policy"
+            )
     table = tables.get(name, {}) if isinstance(tables, dict) else None
     if not isinstance(table, dict):
         raise InputError(f"--config {path}: expected a table [policy.{name}]")
@@ -328,16 +330,19 @@ def add_lenient(parser: Group) -> None:
     parser.add_argument("--lenient", action="store_true", help=text)
 
 
-def add_window(parser: Group) -> None:
-    """Describe the window of submission times whose jobs are kept. `window` reads it."""
+def add_window(parser: Group, zero: str = "time 0 of the log") -> None:
+    """Describe the window of submission times whose jobs are kept, counted from `zero`. `window` reads it."""
     add = parser.add_argument
     add("--from", dest="from_at", metavar="T", help="keep jobs submitted at T or later (seconds, or 12h, 3d, 2w)")
-    before = "keep jobs submitted before T; both count from time 0 of the log, not from its first job"
+    before = f"keep jobs submitted before T; here and in --from, T counts from {zero}"
     add("--submitted-before", dest="to_at", metavar="T", help=before)
     add_old_names(parser, "--to", "--until", dest="to_at")
-    warm_up = "also keep jobs from T before the window (without --from: the first T); figures of jobs leave them out"
+    warm_up = "also keep jobs up to T before the window (without --from: the first T); figures of jobs leave them out"
     add("--warm-up", metavar="T", help=warm_up)
-    cool_down = "also keep jobs from T after the window (without --submitted-before: the last T); left out likewise"
+    cool_down = (
+        "also keep jobs up to T after the window (without --submitted-before: the last T); figures of jobs leave "
+        "them out"
+    )
     add("--cool-down", metavar="T", help=cool_down)
 
 
@@ -415,7 +420,7 @@ def _load(text: str) -> float:
 
 def add_feedback(parser: Group) -> None:
     """Describe the option for submissions that depend on the ends of jobs."""
-    text = "submit the next job of a user's session a think time after the end of the job before, as in the log"
+    text = "submit the next job of a user's session a think time after the end of the previous job, as in the log"
     parser.add_argument("--feedback", action="store_true", help=text)
 
 
@@ -456,17 +461,17 @@ def add_partition(parser: Group) -> None:
 
 
 def add_slurm(parser: Group) -> None:
-    """Describe the options for logs of Slurm and tables: what sizes count, and the zone of times."""
+    """Describe the options for logs of Slurm and tables: the unit of sizes, and the time zone."""
     from pybatsched.workload.formats.conversion import SIZES  # noqa: PLC0415  `serve` does not need it
 
-    text = "what sizes of jobs in a log of Slurm or a table count (default: cores, or as in the mapping)"
+    text = "unit of job sizes in a log of Slurm or a table (default: cores, or as in the mapping)"
     parser.add_argument("--size-in", choices=SIZES, help=text)
     add_timezone(parser)
 
 
 def add_timezone(parser: Group) -> None:
     """Describe the option for the zone of times."""
-    text = "zone of times without one in a log of Slurm or a table (default: UTC, or as in the mapping)"
+    text = "time zone of a log of Slurm or a table, if its times have none (default: UTC, or as in the mapping)"
     parser.add_argument("--timezone", metavar="ZONE", help=text)
 
 

@@ -31,10 +31,14 @@ def add_failures(group: arguments.Group) -> None:
         metavar="T",
         help="machines fail: mean time between failures (seconds, or 12h, 30d), of each host (see --mtbf-of)",
     )
-    add("--mtbf-of", choices=["node", "system"], help="whether --mtbf is that of a host (default) or of the machine")
+    add(
+        "--mtbf-of",
+        choices=["node", "system"],
+        help="whether --mtbf holds for one host (node, the default) or for all together (system)",
+    )
     add("--failure-law", metavar="LAW", help="exponential (default) or weibull:SHAPE")
     add("--repair", metavar="T", help="time of a repair: 4h, exponential:MEAN or lognormal:MEDIAN:SIGMA (default 1h)")
-    add("--fail-together", metavar="PROPERTY", help="hosts with the same value of a platform property fail at once")
+    add("--fail-together", metavar="PROPERTY", help="hosts with the same value of a platform property fail together")
     add("--failure-seed", type=arguments.integer, metavar="N", help="seed of the failures (default 0)")
 
 

@@ -27,7 +27,7 @@ from pybatsched.workload.selection import NoJobsLeftError, Selection
 def add_units(parser: arguments.Group) -> None:
     """Describe the option for the unit of sizes."""
     text = (
-        "unit of a host of the platform: sizes in cores are converted to hosts, rounded up (core: no conversion; "
+        "what a host of the platform is: sizes in cores are converted to hosts, rounded up (core: no conversion; "
         "default: by the name of the platform, for logs only)"
     )
     parser.add_argument("--units", choices=UNITS, help=text)
@@ -87,7 +87,13 @@ PLATFORM_HELP: Final = "a SimGrid platform, or the name of a machine (pybatsched
 def add_roles(group: arguments.Group) -> None:
     """Describe the options that give hosts of a platform their roles, with the names of Batsim's options."""
     add = group.add_argument
-    add("-m", "--master-host", default=DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
+    add(
+        "-m",
+        "--master-host",
+        default=DEFAULT_MASTER,
+        metavar="NAME",
+        help="name of the master host (default %(default)s)",
+    )
     add(
         "-r",
         "--add-role-to-hosts",
@@ -107,7 +113,7 @@ def add_workloads(group: arguments.Group) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a Batsim workload or a log (SWF, Slurm, a table, Rackham) (repeatable: they are named w0, w1, …)",
+        help="a Batsim workload or a log (SWF, Slurm, a table, Rackham); repeatable, with the names w0, w1, …",
     )
     add(
         "--walltimes",

@@ -38,10 +38,10 @@ examples:
   pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
   pybatsched workload failures --procs 128 --mtbf 30d --repair 4h --until 52w --output failures.txt
-  pybatsched workload stats w.json --plot w.svg                    figures and a plot
+  pybatsched workload stats w.json --plot w.svg                    numbers and a plot
 
-A log is a file in the Standard Workload Format, output of sacct (Slurm), a table of jobs (CSV, Parquet, JSON), or of
-the Rackham format. Every FILE may be compressed by gzip or zstd.
+A log is a file in the Standard Workload Format, output of sacct (Slurm), a table of jobs (CSV, Parquet, JSON), or
+a file in the Rackham format. Every FILE may be compressed by gzip or zstd.
 """
 
 _DESCRIBE: Final = """\
@@ -132,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 failures.add_arguments,
                 failures.run,
             ),
-            Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
+            Command("stats", "Describe a workload by numbers and histograms.", "", _stats_arguments, _stats),
         ),
     )
 

@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
     )
     inputs.add_units(parser)
-    cpu_load = "write work of the same duration that puts load on the hosts of the platform, instead of delays"
+    cpu_load = "replace delays by computations of the same duration, which put load on the hosts of the platform"
     parser.add_argument("--cpu-load", action="store_true", help=cpu_load)
     arguments.add_load(parser)
     arguments.add_feedback(parser)
@@ -128,7 +128,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     log = parser.add_argument_group("logs only")
     size = "which number of processors to use, not for Rackham (default: allocated)"
     log.add_argument("--size", choices=("allocated", "requested", "larger"), help=size)
-    run_times = "logged (default), or cut to the requested time, which drops jobs without one"
+    run_times = "logged (default); cut: shorten to the requested time, and drop jobs without one"
     log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
     arguments.add_memory_unit(log)
     arguments.add_slurm(log)

@@ -22,8 +22,8 @@ examples:
   pybatsched workload merge ctc=CTC-SP2.swf.gz sdsc=SDSC-SP2.swf.gz --external 0.667 --seed 1 --output grid.json
 
 T counts from the first submission of each log. The start of the window is time 0 of the workload. Ids of jobs are
-NAME-ID, and the field cluster is NAME. Options for logs are those of convert and hold for all logs: to use others for
-one log, convert it first. See docs/workloads.md.
+NAME-ID, and the field cluster is NAME. Options for logs are those of convert and apply to all logs; to use other
+options for one log, convert it first. See docs/workloads.md.
 """
 
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
     add("--procs", action="append", default=[], metavar="NAME=N", help="processors of a cluster (repeatable)")
-    arguments.add_window(parser)
+    arguments.add_window(parser, "the first submission of each log")
     add(
         "--external",
         type=arguments.number,

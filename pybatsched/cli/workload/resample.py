@@ -23,8 +23,8 @@ examples:
   pybatsched workload shake log.swf.gz --by 60 --seed 1 --output shaken.json
   pybatsched workload shake w.json --by 5m --seed 2 --output shaken.json.gz
 
-Each submission moves by a random amount, from T earlier to T later. By 0 s, the file is that of `workload convert`.
-Campaigns have shake = { n = 20, by_s = 60 }. See docs/experiments.md.
+Each submission moves by a random amount, from T earlier to T later. With --by 0, submissions are
+unchanged, as in `workload convert`. Campaigns have shake = { n = 20, by_s = 60 }. See docs/experiments.md.
 """
 
 
@@ -41,7 +41,7 @@ def run_shake(args: argparse.Namespace) -> int:
     return _write(args, shake(_read(args), by_s, args.seed))
 
 
-RESAMPLE: Final = "Generate a new log from the users of a log, who keep their behaviour in other weeks."
+RESAMPLE: Final = "Generate a new log by recombining the users of a log."
 RESAMPLE_EPILOG: Final = """\
 examples:
   pybatsched workload resample KTH-SP2.swf.gz --weeks 26 --seed 1 --output r.json

@@ -80,21 +80,6 @@ def with_dumps_s(work_s: float, interval_s: float, dump_s: float) -> float:
     return round(work_s + n_dumps(work_s, interval_s) * dump_s, 6)
 
 
-def daly_interval_s(dump_s: float, mtbf_s: float) -> float:
-    """Return Daly's interval of work between two checkpoints, of higher order, for a dump of C and an MTBF of M.
-
-    It is sqrt(2 C M) (1 + sqrt(r) / 3 + r / 9) - C with r = C / 2 M, and M if C is 2 M or more. J. T. Daly: A higher
-    order estimate of the optimum checkpoint interval for restart dumps, 2006.
-
-    >>> round(daly_interval_s(50.0, 40_000.0), 3), daly_interval_s(100.0, 20.0)
-    (1966.806, 20.0)
-    """
-    ratio = dump_s / (2 * mtbf_s)
-    if ratio >= 1:
-        return mtbf_s
-    return math.sqrt(2 * dump_s * mtbf_s) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - dump_s
-
-
 def checkpoints_of(job_id: str, fields: Mapping[str, Any]) -> Checkpoints | None:
     """Return the checkpoints of a job by its fields; None if it has none. Raises InputError for an invalid value."""
     if INTERVAL not in fields:

@@ -1,8 +1,11 @@
 """Derived jobs: the profiles and jobs to register in Batsim so that a killed or resized job can continue.
 
-Behaviour of Batsim 4 that these functions depend on: Batsim deletes a profile when the first job that uses it ends
-(unless started with --enable-profile-reuse), so each derived job needs its own profile; a composed profile that is
-registered at run time crashes Batsim; smpi and usage traces can only be read from files.
+These functions depend on the behaviour of Batsim 4:
+
+* Batsim deletes a profile when the first job that uses it ends, unless it was started with --enable-profile-reuse. So
+  each derived job needs its own profile.
+* A composed profile that is registered at run time crashes Batsim.
+* smpi and usage traces can only be read from files.
 """
 
 from __future__ import annotations

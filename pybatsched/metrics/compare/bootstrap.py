@@ -66,7 +66,9 @@ def compare(
     if not pairs:
         raise InputError("comparison: expected at least one pair of runs, found none")
     if not all(math.isfinite(value) for pair in pairs for value in pair):
-        raise InputError("comparison: expected finite values, found others; leave these pairs out")
+        raise InputError(
+            "comparison: expected finite values, found NaN or infinity; leave out the pairs with such values"
+        )
     numpy, stats = _scipy()
     first, second = numpy.array(pairs, dtype=float).T
     found = first - second

@@ -30,12 +30,12 @@ def summary_table(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]
     """Return the means of figures over groups of runs, with confidence intervals by Student's t.
 
     `frame` has a row for each run, with figures such as `mean_wait_s`. The result has a row for each group, in the
-    order of their first runs: the columns `by`, and for each figure X its mean `X`, the ends of the interval `X_low`
-    and `X_high` (null for a single value) and the number of independent values `X_n`. Runs without the figure do not
-    count.
+    order of their first runs. Its columns are `by`, and for each figure X the mean `X`, the ends of the interval
+    `X_low` and `X_high` (null for a single value) and the number of independent values `X_n`. Runs without the figure
+    do not count.
 
-    The independent values of a group are its workloads (such as the weeks of a log), each with the mean over its runs;
-    if there is one workload, they are its shaken copies or the runs of each seed and repeat (`unit_means`). Rows with
+    The independent values of a group are its workloads (such as the weeks of a log), each with the mean over its runs.
+    If there is one workload, they are its shaken copies or the runs of each seed and repeat (`unit_means`). Rows with
     the same address are one run. Without these columns, each row is a value. O(rows · figures). Raises
     InputError for unknown columns and levels.
 

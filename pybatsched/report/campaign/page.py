@@ -46,7 +46,7 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
     points = points_of(store)
     done = [point.figures for point in points if point.figures is not None]
     if not done:
-        raise InputError(f"{store.folder}: the campaign has no finished cell to show")
+        raise InputError(f"{store.folder}: the campaign has no finished cell to show; run it first")
     manifest = store.manifest()
     spec = manifest["spec"]
     there = {name for row in done for name, value in row.items() if value is not None}

@@ -43,7 +43,9 @@ def check_ranks(counts: AbstractSet[int], job: Mapping[str, Any], owner: str) ->
         sizes = ", ".join(map(str, sorted(counts)))
         raise InputError(f"{owner}: expected usage traces with the same number of ranks, found {sizes} ranks")
     if counts and places and {len(places)} != counts:
-        raise InputError(f"{owner}: smpi_ranks_to_hosts_mapping has {len(places)} ranks, the trace {min(counts)}")
+        raise InputError(
+            f"{owner}: smpi_ranks_to_hosts_mapping: expected {min(counts)} ranks, as in the trace, found {len(places)}"
+        )
 
 
 def hosts_of(ranks: Sequence[Phases], job: Mapping[str, Any], hosts: Sequence[int]) -> list[int]:

@@ -1,9 +1,9 @@
 """The workload model of Lublin and Feitelson.
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs",
-Journal of Parallel and Distributed Computing 63(11), 2003. The figures below are those of the paper and of the authors'
-program that the Parallel Workloads Archive distributes; where that program fixes a machine of 128 processors, the
-bounds of the sizes move with the machine as the authors advise.
+Journal of Parallel and Distributed Computing 63(11), 2003. The parameters below are those of the paper and of the
+authors' program that the Parallel Workloads Archive distributes. That program has a fixed machine of 128 processors;
+here the bounds of the sizes scale with the machine, as the authors advise.
 
 * Size: 1 with some probability; else 2 to the power of a two-stage uniform variate, which is rounded to a whole number
   with some probability.

@@ -6,11 +6,11 @@ split a log into the jobs of each user, and combine them anew, so that daily and
 * The weeks of a log have 168 hours, from the first submission on. A job keeps its place within the week.
 * A *long-term* user is active for `long_term_weeks` or more, from the week of the first job to that of the last.
   All weeks of such a user are shifted by the same random number of weeks, modulo the weeks of the log.
-* Other users are *temporary*. The number of temporary users that come in a week is that of a random week of the log.
-  Each is a random one of them, with all of its jobs. Some come before the new log begins, so that its first weeks are
-  not empty.
-* For another load, the number of users is multiplied: a long-term user has several copies, each shifted on its own, or
-  is left out, and more or fewer temporary users come.
+* Other users are *temporary*. The number of temporary users that arrive in a week is that of a random week of the
+  log. Each of them is a random temporary user of the log, with all jobs of that user. Some arrive before the new log
+  begins, so that its first weeks are not empty.
+* For another load, the number of users changes. A long-term user has several copies, each shifted on its own, or is
+  left out. More or fewer temporary users arrive.
 """
 
 from __future__ import annotations

@@ -195,5 +195,5 @@ def _number_of(cluster: Cluster, node: str, procs: IntervalSet, name: str) -> fl
     values = {cluster.number_of(proc, name) for proc in procs}
     if len(values) > 1:
         shown = " and ".join(sorted("none" if value is None else f"{value:g}" for value in values)[:3])
-        raise InputError(f"node {node}: its hosts differ in the property {name}: {shown}")
+        raise InputError(f"node {node}: its hosts differ in the property {name}: {shown}; expected one value")
     return values.pop()

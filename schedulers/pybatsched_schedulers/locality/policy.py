@@ -143,7 +143,10 @@ class Locality(Policy):
             raise InputError(f"{text}; expected it, or the option bandwidth")
         if size_gb and size_gb / self._nodes.least_bandwidth > MOST:
             speed = f"{self._nodes.least_bandwidth:g} GB/s"
-            raise InputError(f"job {job.id}, field input_size_gb: {size_gb:g} GB at {speed} takes too long to load")
+            raise InputError(
+                f"job {job.id}, field input_size_gb: {size_gb:g} GB at {speed} takes too long to load; expected at "
+                f"most {MOST:g} s"
+            )
         return one
 
     def _refusal(self, one: WaitingJob) -> Reason | None:

@@ -1,9 +1,14 @@
 """The scores of the locality study, and a draft plan in which jobs are placed one by one.
 
-For a job of c cores with an input file, and a node: EAT is the earliest time at which c of its cores are available, by
-walltimes; LOAD is the time that the job would then wait for its file; EVICT is the time to reload the files that it
-would evict (other files whose last planned use has ended by then), weighted by its share of the node's cores; COPIES is
-the number of other nodes with its file. The best node is the one with the smallest
+A score is for a job of c cores with an input file, and a node:
+
+* EAT is the earliest time at which c cores of the node are available, by walltimes.
+* LOAD is the time that the job would then wait for its file.
+* EVICT is the time to reload the files that the job would evict (other files whose last planned use has ended by then),
+  weighted by its share of the node's cores.
+* COPIES is the number of other nodes with its file.
+
+The best node is the one with the smallest
 
     EAT + x2 * EVICT + (x1 + x3 * COPIES) * LOAD
 

@@ -112,7 +112,10 @@ def read_sites(cluster: Cluster, make_local: Callable[[Partition], LocalSchedule
         for procs in groups.values():
             without = without - procs
         if without:
-            raise InputError(f"host {cluster.host_of(without.lowest)} has no property cluster; others have one")
+            raise InputError(
+                f"host {cluster.host_of(without.lowest)} has no property cluster; others have one: expected it on all "
+                "hosts or on none"
+            )
     else:
         groups = {ONLY_SITE: cluster.procs}
     speeds = _read_speeds(cluster, groups)
@@ -137,7 +140,7 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
     if known and len(known) < len(found):
         name = next(name for name in found if name not in known)
         text = f"host {cluster.host_of(groups[name].lowest)}, of cluster {name}, has no property speed"
-        raise InputError(f"{text}; cluster {next(iter(known))} has one")
+        raise InputError(f"{text}; cluster {next(iter(known))} has one: expected it on all hosts or on none")
     return known or dict.fromkeys(groups, 1.0)
 
 

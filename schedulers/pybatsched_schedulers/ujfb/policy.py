@@ -1,9 +1,9 @@
 """Urgent jobs first, with backfilling (Agung, Watanabe, Weber, Egawa and Takizawa, IEEE Access 9, 2021).
 
 Regular jobs are planned by conservative backfilling. An urgent job starts at once on free processors, even if that
-delays regular jobs, or else by *preemption*: running regular jobs are suspended, their memory is swapped out, and after
-this *preemption delay* the urgent job gets their processors. A suspended job continues with the rest of its work on its
-processors, as soon as they are free and its memory is swapped in.
+delays regular jobs. If there are too few, it starts by *preemption*: running regular jobs are suspended, their memory
+is swapped out, and after this *preemption delay* the urgent job gets their processors. A suspended job continues with
+the rest of its work on its processors, as soon as they are free and its memory is swapped in.
 
 The priorities are: waiting urgent jobs, suspended jobs, regular jobs. The first two have bookings *ahead* of the plan
 of the regular jobs. They are computed at every message, and only colliding regular jobs move.

@@ -79,10 +79,16 @@ def rejected(workload: Workload, grid: Grid = TWO, **options: Any) -> dict[str, 
         ),
         (
             [{"cluster": "a", "speed": "2"}, {"cluster": "b"}, {"cluster": "b"}],
-            "host node1, of cluster b, has no property speed; cluster a has one",
+            "host node1, of cluster b, has no property speed; cluster a has one: expected it on all hosts or on none",
         ),
-        ([{"cluster": "a"}, {}], "host node1 has no property cluster; others have one"),
-        ([{}, {"cluster": "a"}], "host node0 has no property cluster; others have one"),
+        (
+            [{"cluster": "a"}, {}],
+            "host node1 has no property cluster; others have one: expected it on all hosts or on none",
+        ),
+        (
+            [{}, {"cluster": "a"}],
+            "host node0 has no property cluster; others have one: expected it on all hosts or on none",
+        ),
         (
             [{"cluster": "a", "speed": "0"}],
             "host node0, property speed: expected a number above 0, found 0",

@@ -55,7 +55,7 @@ def test_a_profile_part_for_another_number_of_processors_is_rejected(tmp_path: P
     }
     done = simulate(tmp_path, profiles)
     assert done.returncode == 2
-    assert "job w0!a requests 1 processors; its profile p is defined for 2" in done.stderr
+    assert "job w0!a requests 1 processors; expected 2, the size of its profile p" in done.stderr
     assert simulate(tmp_path, profiles, {"id": "a", "res": 2}).returncode == 0
 
 

@@ -143,7 +143,7 @@ def test_invalid_traces_are_rejected(
     [
         (
             {"profile": "halves", "smpi_ranks_to_hosts_mapping": [0]},
-            "job w0!0: smpi_ranks_to_hosts_mapping has 1 ranks, the trace 2",
+            "job w0!0: smpi_ranks_to_hosts_mapping: expected 2 ranks, as in the trace, found 1",
         ),
         ({"profile": "more"}, "job w0!0: expected usage traces with the same number of ranks, found 2, 3 ranks"),
     ],
