@@ -103,18 +103,17 @@ def run_policy(
     journal: JournalWriter | None = None,
     watch: Callable[[Message[e.Event], Reply], None] | None = None,
     progress: Progress | None = None,
-    checked: bool = False,
     tau_s: float = DEFAULT_TAU_S,
 ) -> Result:
     """Run a policy in this process. Messages are encoded only for a journal or a `watch` function."""
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     if journal is None and watch is None:
-        engine = Engine(plan.make, plan.source.name, checked=checked)
+        engine = Engine(plan.make, plan.source.name)
         return _run(scenario, engine.step, outputs, progress, engine)
     from pybatsched.protocol import v4  # noqa: PLC0415  without messages no codec is needed
     from pybatsched.session.session import Session  # noqa: PLC0415
 
-    session = Session(plan, journal=journal, watch=watch, checked=checked)
+    session = Session(plan, journal=journal, watch=watch)
 
     def through_bytes(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
         reply = v4.decode_decisions(session.handle(v4.encode_events(Message(now, tuple(events)))))

@@ -237,14 +237,12 @@ def parts_of(profile: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | None = None) -> tuple[Workload, Report]:
+def with_walltimes(workload: Workload, walltimes: Walltimes) -> tuple[Workload, Report]:
     """Set estimates and walltimes of a Batsim file by a rule; `requested` does not change them.
 
     The run time is known only for profiles made of delays. Other profiles raise InputError if the rule needs it.
     """
-    report = (
-        copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
-    )
+    report = Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
     if walltimes.rule in {"requested", "requested-strict"}:
         return workload, report
     jobs = []
