@@ -15,7 +15,7 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
-from pybatsched.metrics.summary import Result, Stuck
+from pybatsched.metrics.summary import Result, Stuck, from_engine
 from pybatsched.metrics.truncated import UnfinishedJob
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan, Reserving
@@ -217,24 +217,19 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         outputs.tally.truncate(
             scenario.ends_at, (UnfinishedJob(one.n_procs, one.submitted_at, one.started_at) for one in stuck)
         )
-    rejections = () if engine is None else tuple((n, d.reason_text(why)) for n, why in engine.rejections.values())
     return Result(
         finished=simulation.finished,
         ended_at=on_tick(simulation.ended_at),
         n_messages=simulation.n_messages,
         figures=outputs.tally.figures(scenario.platform.n_procs),
         stuck=stuck,
-        rejections=rejections,
         remarks=(*(() if engine is None else engine.remarks), *_failure_remarks(simulation)),
-        broken_promises=() if engine is None else engine.broken_promises,
-        policy_figures={} if engine is None else engine.figures,
-        predictions_by_user={} if engine is None else engine.predictions_by_user,
-        reservations=() if engine is None else tuple(engine.reservations),
         energy=simulation.energy,
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,
         n_to_come=simulation.n_to_come if simulation.is_cut else 0,
         n_too_large=0 if engine is None else engine.rejections.get(TOO_LARGE, (0, ""))[0],
+        **({} if engine is None else from_engine(engine)),
     )
 
 
