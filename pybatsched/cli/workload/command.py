@@ -11,10 +11,9 @@ from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.common.inputs import PLATFORM_HELP
 from pybatsched.cli.common.progress import loading
 from pybatsched.cli.workload import convert, failures, inject, merge, resample
-from pybatsched.core.fields import FieldModel
+from pybatsched.core.fields import FieldModel, MetricFields
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
-from pybatsched.metrics.metric_fields import MetricFields
 from pybatsched.platform.groups import nodes_by_memory
 from pybatsched.policies import registry
 from pybatsched.simulator import external_events
