@@ -176,7 +176,7 @@ def test_replay_and_explain_show_a_bar_on_a_terminal(
 
 
 def test_a_log_is_loaded_with_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.swf").write_text(logs.HEADER + "\n".join(logs.line(i, i) for i in range(1, 9_001)) + "\n")
+    logs.log(tmp_path, *(logs.line(i, i) for i in range(1, 9_001)), name="a.swf")
     monkeypatch.setattr(progress, "_EVERY_S", 0.0)
     with redirect_stderr(_Terminal()) as terminal, loading("reading a.swf"):
         load(tmp_path / "a.swf")

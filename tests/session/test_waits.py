@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
+from support.journals import explained
 from support.patience import PATIENCE_S
 from support.process import run_cli
 from support.pushy import Gentle
@@ -50,10 +51,6 @@ def record(path: Path, workload: Workload, n_procs: int, policy: str | type = "e
 def journal(tmp_path: Path) -> Path:
     record(tmp_path / "run.pbj", FOUR, 4)
     return tmp_path / "run.pbj"
-
-
-def explained(path: Path, job: str) -> list[str]:
-    return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
 # --- the reservation of EASY's head ---
