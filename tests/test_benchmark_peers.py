@@ -11,8 +11,8 @@ import pytest
 from support.packages import pins_in
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, module_of
+from support.platforms import read_platform
 
-from pybatsched.platform.xml import read
 from pybatsched.workload import load
 
 
@@ -55,7 +55,7 @@ def test_communicating_jobs_send_as_much_as_they_compute(peers: Any, tmp_path: P
         )
         assert n * (n - 1) * profile["com"] == pytest.approx(seconds * 20e6 if n > 1 else 0)
     made = peers.programs.write_communicating(jobs, tmp_path / "input")
-    platform = read(made.platform)
+    platform = read_platform(made.platform)
     assert (platform.n_procs, platform.network is None) == (32, False)
     assert [job["id"] for job in load(made.workload).jobs] == [job["id"] for job in jobs.jobs]
 

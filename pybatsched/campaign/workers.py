@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from pybatsched.errors import InputError
-from pybatsched.live.processes import DIE_WITH_PARENT
+from pybatsched.live.batsim import DIE_WITH_PARENT
 
 #: The directory of this package: a worker must not import another copy from the working directory.
 _HOME: Final = str(Path(__file__).parents[2])

@@ -116,12 +116,12 @@ def problems(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
     return [_problem(one, model) for one in found if not _is_consequence(one, found)]
 
 
-def lines(error: ValidationError, model: type[BaseModel], most: int = 5) -> Iterator[str]:
-    """Yield a line for each error, at most `most`, then how many others there are."""
+def lines(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
+    """Yield a line for each of the first five errors, then how many others there are."""
     found = problems(error, model)
-    yield from map(str, found[:most])
-    if len(found) > most:
-        yield f"and {len(found) - most} more"
+    yield from map(str, found[:5])
+    if len(found) > 5:
+        yield f"and {len(found) - 5} more"
 
 
 def message(problem: Mapping[str, Any]) -> str:

@@ -54,6 +54,14 @@ class DeadlineFields(FieldModel):
         return self
 
 
+class MetricFields(DeadlineFields):
+    """Fields that figures and classes of jobs read: evaluated, urgent, run time alone, and deadlines."""
+
+    evaluated: bool = Field(default=False, description="true or false")
+    urgent: bool = Field(default=False, description="true or false")
+    alone_s: float = Field(math.nan, gt=0, allow_inf_nan=False, description="more than 0 seconds")
+
+
 class FieldError(ValueError):
     """Raised by a model's validator: one of the fields does not agree with the others."""
 

@@ -33,7 +33,7 @@ from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Task, machine_of, scenario_of, warn_all
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
-from pybatsched.metrics.summary import Result
+from pybatsched.metrics.summary import Result, from_engine
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.simulator import simulation
@@ -430,13 +430,9 @@ class Simulation:
             n_messages=self.n_messages,
             figures=live.outputs.known.figures(self._scenario.platform.n_procs),
             stuck=(),
-            rejections=tuple((n, d.reason_text(why)) for n, why in engine.rejections.values()),
             remarks=engine.remarks,
-            broken_promises=engine.broken_promises,
-            policy_figures=engine.figures,
-            predictions_by_user=engine.predictions_by_user,
-            reservations=tuple(engine.reservations),
             stopped=f"the simulation is not over; it is at {engine.now:g}",
+            **from_engine(engine),
         )
 
     def __repr__(self) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pybatsched.errors import InputError
 from pybatsched.live.batsim_options import OPTIONS, Option
-from pybatsched.live.processes import DIE_WITH_PARENT
 
+_SET_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
+_LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PATIENCE_S: Final = 2.0
 _PATIENCE_WITH_IMAGES_S: Final = 1800.0  # it may have to be pulled
 _SHOWN_BYTES: Final = 4096
@@ -28,6 +31,16 @@ _OURS: Final = {
     "--export": "give -e before the --",
     "--socket-endpoint": "pybatsched sets the socket between scheduler and Batsim",
 }
+
+
+def _die_with_parent() -> None:
+    """Make Linux kill the calling child when its parent dies. A single C call, which needs no lock."""
+    if _LIBC is not None:
+        _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+
+
+#: For `subprocess.Popen(preexec_fn=…)`: on Linux the child is killed with its parent, even after a SIGKILL; else None.
+DIE_WITH_PARENT: Final[Callable[[], None] | None] = _die_with_parent if sys.platform == "linux" else None
 
 
 def read_arguments(

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pybatsched.core import decisions as d
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PeerLostError
 from pybatsched.live.batsim import Child, Launcher
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.metrics import Tally, jobs_csv
-from pybatsched.metrics.summary import Result, Stuck
+from pybatsched.metrics.summary import Result, Stuck, from_engine
 from pybatsched.session.diagnosis import diagnose, why_waiting_text
 
 if TYPE_CHECKING:
@@ -130,12 +129,8 @@ def result_of(
         n_messages=session.n_messages,
         figures=tally.figures(engine.cluster.n_procs),
         stuck=tuple(stuck),
-        rejections=tuple((n, d.reason_text(why)) for n, why in engine.rejections.values()),
         remarks=engine.remarks,
-        broken_promises=engine.broken_promises,
-        policy_figures=engine.figures,
-        predictions_by_user=engine.predictions_by_user,
-        reservations=tuple(engine.reservations),
+        **from_engine(engine),
     )
 
 

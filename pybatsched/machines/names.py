@@ -30,7 +30,7 @@ class Source:
         return self.text.encode() if self.path is None else xml.load(self.path)
 
     def read(self, *, master: str = DEFAULT_MASTER, roles: Mapping[str, str] | None = None) -> Platform:
-        """Read the platform, see `pybatsched.platform.xml.read`."""
+        """Read the platform, see `pybatsched.platform.xml.parse`."""
         return xml.parse(self.data(), self.name, master=master, roles=roles)
 
 

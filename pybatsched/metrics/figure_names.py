@@ -129,17 +129,6 @@ _OLD_NAMES: Final = {"n_successfully": "n_completed"}
 _MARK_OF_OLD: Final = "wait_s_mean"
 
 
-def rows() -> dict[str, list[tuple[str, ...]]]:
-    """Return the tables of docs/metrics.md by their headings: a row for each figure, or for each statistic."""
-    tables = {"measure": {**MEASURES, **STRETCHES}, "figure of a run": OF_RUNS, "figure against a baseline": AGAINST}
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for heading, table in tables.items():
-        found[heading] = [(heading, "unit", "title", "definition")]
-        found[heading] += [(f"`{one.name}`", one.unit, one.title, one.definition) for one in table.values()]
-    found["statistic"] = [("statistic", "definition"), *((f"`{name}`", text) for name, text in STATISTICS.items())]
-    return found
-
-
 def title_of(measure: str) -> str:
     """Return the title of a measure, or of a figure without a statistic.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.energy import TITLES, Energy, energy_text
@@ -21,6 +21,7 @@ from pybatsched.text_table import aligned
 from pybatsched.version import __version__
 
 if TYPE_CHECKING:
+    from pybatsched.core.engine import Engine
     from pybatsched.metrics import Figures
 
 FORMAT: Final = "pybatsched-summary"
@@ -76,6 +77,17 @@ class Result(msgspec.Struct, frozen=True):
     n_too_large: int = 0
     predictions_by_user: Mapping[str, Mapping[str, float]] = {}
     reservations: tuple[Mapping[str, Any], ...] = ()
+
+
+def from_engine(engine: Engine) -> dict[str, Any]:
+    """Return the members of a `Result` that only the engine knows, except its remarks."""
+    return {
+        "rejections": tuple((n, d.reason_text(why)) for n, why in engine.rejections.values()),
+        "broken_promises": engine.broken_promises,
+        "policy_figures": engine.figures,
+        "predictions_by_user": engine.predictions_by_user,
+        "reservations": tuple(engine.reservations),
+    }
 
 
 class Setting(msgspec.Struct, frozen=True):

@@ -33,7 +33,7 @@ _METRIC_FIELDS: Final = {
     "alone_s": math.nan,
 }
 #: Their model.
-METRIC_FIELDS: Final = ModelRef("pybatsched.metrics.metric_fields:MetricFields", _METRIC_FIELDS)
+METRIC_FIELDS: Final = ModelRef("pybatsched.core.fields:MetricFields", _METRIC_FIELDS)
 #: Fields of jobs that pages show and that change no figure (user, account, partition, …), with their titles.
 SHOWN_FIELDS: Final = TITLES
 

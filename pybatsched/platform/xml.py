@@ -34,14 +34,6 @@ _LATE_DECLARATION = re.compile(rb"\s+<\?xml\s[^>]*\?>")
 _CLOSING = {b"<!--": b"-->", b"<![CDATA[": b"]]>", b"<?": b"?>"}
 
 
-def read(path: str | Path, *, master: str = DEFAULT_MASTER, roles: Mapping[str, str] | None = None) -> Platform:
-    """Read a platform file; `master` and `roles` are Batsim's ``-m`` and ``-r``.
-
-    O(bytes + n log n) for n hosts. Raises InputError that names file, line, element and attribute.
-    """
-    return parse(load(path), str(path), master=master, roles=roles)
-
-
 def load(path: str | Path) -> bytes:
     """Return the content of a platform file, at most one byte more than the limit. Raises InputError."""
     try:
@@ -55,7 +47,11 @@ def load(path: str | Path) -> bytes:
 def parse(
     data: bytes, source: str, *, master: str = DEFAULT_MASTER, roles: Mapping[str, str] | None = None
 ) -> Platform:
-    """Read the content of a platform file; `source` names it in errors. See `read`."""
+    """Read the content of a platform file; `source` names it in errors.
+
+    `master` and `roles` are Batsim's ``-m`` and ``-r``. O(bytes + n log n) for n hosts. Raises InputError that names
+    file, line, element and attribute.
+    """
     content = content_of(data, source)
     platform = assemble(content.hosts, source, master=master, roles=roles)
     found = paths_of(content, platform)

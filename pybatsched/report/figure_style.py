@@ -217,10 +217,10 @@ def wrapped(text: str, width: float, size: float) -> str:
     return "\n".join(lines)
 
 
-def add_title(axes: Any, text: str, size: float | None = None) -> None:
+def add_title(axes: Any, text: str) -> None:
     """Write a title above the left end of axes that fill the width of the figure, in several lines if necessary."""
     figure = axes.figure
-    points = size or font_size(figure)
+    points = font_size(figure)
     room = figure.figure.get_figwidth() - (0.7 if is_narrow(figure) else 1.0)
     axes.set_title(wrapped(plain(text), room, points), loc="left", fontsize=points)
 

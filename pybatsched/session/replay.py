@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
-from pybatsched.core.engine import Engine
 from pybatsched.core.services.feedback import FEEDBACK_JOBS
 from pybatsched.errors import InputError, PybatschedError, UntrustedFileError
 from pybatsched.policies import registry
@@ -63,14 +62,8 @@ def session_for(reader: JournalReader, policy: str | None = None, given: Mapping
     return Session(plan, feedback_jobs=header.get(FEEDBACK_JOBS, ()))
 
 
-def replay(
-    reader: JournalReader,
-    policy: str | None = None,
-    given: Mapping[str, Any] | None = None,
-    *,
-    watch: Callable[[Exchange, Engine], None] | None = None,
-) -> ReplayResult:
-    """Replay the recorded messages up to the first difference. `watch` is called with each equal exchange.
+def replay(reader: JournalReader, policy: str | None = None, given: Mapping[str, Any] | None = None) -> ReplayResult:
+    """Replay the recorded messages up to the first difference.
 
     The rest of the journal is read to check that it is complete. Raises UntrustedFileError if the journal names a
     Python file that neither `policy` nor `given` names, InputError if there is nothing to compare.
@@ -86,8 +79,6 @@ def replay(
         if difference is not None:
             break
         n_same += 1
-        if watch is not None:
-            watch(exchange, session.engine)
     if difference is not None:
         return ReplayResult(n_same, difference, _note_of_the_rest(reader, exchanges))
     if not n_same:

@@ -302,19 +302,12 @@ class _Machine:
         )
 
 
-def why_not_earlier(reader: JournalReader, job_id: str) -> Wait:
-    """Return the first wait of a job, from its submission to its first start. Raises InputError for an unknown job.
-
-    O(journal), and O(intervals of processors) for each message during the wait.
-    """
-    return waits_of(reader, job_id)[0]
-
-
 def waits_of(
     reader: JournalReader, job_id: str, policy: str | None = None, given: Mapping[str, Any] | None = None
 ) -> list[Wait]:
-    """Return all waits of a job: the first, and one after each kill with requeue. Costs as `why_not_earlier`.
+    """Return all waits of a job: the first, and one after each kill with requeue.
 
+    O(journal), and O(intervals of processors) for each message during a wait. Raises InputError for an unknown job.
     `job_id` may be the id of a later segment. `policy` and `given` are as in `replay`.
     """
     check_named(reader.path, job_id)

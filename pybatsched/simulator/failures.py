@@ -66,29 +66,29 @@ class FailureModel:
         _repair_of(self.repair)
 
     @classmethod
-    def of_settings(cls, settings: Mapping[str, Any], where: str = "failures") -> FailureModel:
-        """Read settings by name, as in a campaign: ``{"mtbf": "30d", "repair": "4h"}``. InputError starts with `where`.
+    def of_settings(cls, settings: Mapping[str, Any]) -> FailureModel:
+        """Read settings by name, as in a campaign: ``{"mtbf": "30d", "repair": "4h"}``. Raises InputError.
 
         >>> FailureModel.of_settings({"mtbf": "30d", "of": "system"})
         FailureModel(mtbf_s=2592000.0, repair='1h', of='system', law='exponential', together='', seed=0)
         """
         known = {"mtbf": str, "repair": str, "of": str, "law": str, "together": str, "seed": int}
         if not isinstance(settings, Mapping):
-            raise InputError(f"{where}: expected settings such as {{'mtbf': '30d'}}, found {settings!r:.60}")
+            raise InputError(f"failures: expected settings such as {{'mtbf': '30d'}}, found {settings!r:.60}")
         found: dict[str, Any] = {}
         for name, value in settings.items():
             if name not in known:
-                raise InputError(f"{where}: unknown setting {name!r:.40}; expected one of {', '.join(known)}")
+                raise InputError(f"failures: unknown setting {name!r:.40}; expected one of {', '.join(known)}")
             text = str(value) if known[name] is str and type(value) in {int, float} else value
             if type(text) is not known[name]:
-                raise InputError(f"{where}: {name}: expected {known[name].__name__}, found {value!r:.40}")
+                raise InputError(f"failures: {name}: expected {known[name].__name__}, found {value!r:.40}")
             found[name] = text
         if "mtbf" not in found:
-            raise InputError(f"{where}: mtbf is missing; expected a time such as 30d")
+            raise InputError("failures: mtbf is missing; expected a time such as 30d")
         try:
             return cls(mtbf_s=seconds_of(found.pop("mtbf"), "mtbf"), **found)
         except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+            raise InputError(f"failures: {error}") from None
 
     @property
     def fixed_repair_s(self) -> float | None:

@@ -15,7 +15,7 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
-from pybatsched.metrics.summary import Result, Stuck
+from pybatsched.metrics.summary import Result, Stuck, from_engine
 from pybatsched.metrics.truncated import UnfinishedJob
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan, Reserving
@@ -103,18 +103,17 @@ def run_policy(
     journal: JournalWriter | None = None,
     watch: Callable[[Message[e.Event], Reply], None] | None = None,
     progress: Progress | None = None,
-    checked: bool = False,
     tau_s: float = DEFAULT_TAU_S,
 ) -> Result:
     """Run a policy in this process. Messages are encoded only for a journal or a `watch` function."""
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     if journal is None and watch is None:
-        engine = Engine(plan.make, plan.source.name, checked=checked)
+        engine = Engine(plan.make, plan.source.name)
         return _run(scenario, engine.step, outputs, progress, engine)
     from pybatsched.protocol import v4  # noqa: PLC0415  without messages no codec is needed
     from pybatsched.session.session import Session  # noqa: PLC0415
 
-    session = Session(plan, journal=journal, watch=watch, checked=checked)
+    session = Session(plan, journal=journal, watch=watch)
 
     def through_bytes(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
         reply = v4.decode_decisions(session.handle(v4.encode_events(Message(now, tuple(events)))))
@@ -218,24 +217,19 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         outputs.tally.truncate(
             scenario.ends_at, (UnfinishedJob(one.n_procs, one.submitted_at, one.started_at) for one in stuck)
         )
-    rejections = () if engine is None else tuple((n, d.reason_text(why)) for n, why in engine.rejections.values())
     return Result(
         finished=simulation.finished,
         ended_at=on_tick(simulation.ended_at),
         n_messages=simulation.n_messages,
         figures=outputs.tally.figures(scenario.platform.n_procs),
         stuck=stuck,
-        rejections=rejections,
         remarks=(*(() if engine is None else engine.remarks), *_failure_remarks(simulation)),
-        broken_promises=() if engine is None else engine.broken_promises,
-        policy_figures={} if engine is None else engine.figures,
-        predictions_by_user={} if engine is None else engine.predictions_by_user,
-        reservations=() if engine is None else tuple(engine.reservations),
         energy=simulation.energy,
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,
         n_to_come=simulation.n_to_come if simulation.is_cut else 0,
         n_too_large=0 if engine is None else engine.rejections.get(TOO_LARGE, (0, ""))[0],
+        **({} if engine is None else from_engine(engine)),
     )
 
 

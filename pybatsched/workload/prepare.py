@@ -237,14 +237,12 @@ def parts_of(profile: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | None = None) -> tuple[Workload, Report]:
+def with_walltimes(workload: Workload, walltimes: Walltimes) -> tuple[Workload, Report]:
     """Set estimates and walltimes of a Batsim file by a rule; `requested` does not change them.
 
     The run time is known only for profiles made of delays. Other profiles raise InputError if the rule needs it.
     """
-    report = (
-        copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
-    )
+    report = Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
     if walltimes.rule in {"requested", "requested-strict"}:
         return workload, report
     jobs = []
@@ -267,7 +265,7 @@ def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | No
         if bare != job:
             changed.append(job["id"])
         jobs.append(bare)
-    report.count_all("changed", f"estimate and walltime set by the rule {walltimes}", changed, "job")
+    report.count_changed(f"estimate and walltime set by the rule {walltimes}", changed)
     about = {**workload.about, "walltimes": str(walltimes), "report": report.as_json()}
     return Workload(jobs, workload.profiles, workload.n_procs, workload.source, about), report
 
@@ -300,9 +298,9 @@ def in_hosts(
     bound = users_of((name for name, one in workload.profiles.items() if one["type"] in _BOUND), workload.profiles)
     jobs = [_in_hosts(job, n_cores, workload, bound) for job in workload.jobs]
     made = f"size in cores: now in hosts that are a {unit} of {n_cores:,}"
-    report.count_all("changed", made, [job["id"] for job in jobs], "job")
+    report.count_changed(made, [job["id"] for job in jobs])
     partly = [job["id"] for job in workload.jobs if job["res"] % n_cores]
-    report.count_all("changed", f"cores that do not fill the last {unit}: rounded up", partly, "job")
+    report.count_changed(f"cores that do not fill the last {unit}: rounded up", partly)
     n_procs = n_procs or -(-workload.n_procs // n_cores)
     about = {**workload.about, "units": {"unit": unit, "cores": n_cores}, "report": report.as_json()}
     return Workload(jobs, workload.profiles, n_procs, workload.source, about), report
@@ -350,7 +348,7 @@ def with_cpu_load(workload: Workload, speed_flops: float, report: Report | None 
     profiles = {name: _loaded(profile, speed_flops) for name, profile in workload.profiles.items()}
     delayed = users_of((name for name, one in workload.profiles.items() if one["type"] == "delay"), workload.profiles)
     jobs: list[int | str] = [job["id"] for job in workload.jobs if job["profile"] in delayed]
-    report.count_all("changed", LOADED.format(speed_flops), jobs, "job")
+    report.count_changed(LOADED.format(speed_flops), jobs)
     about = {**workload.about, "load": {"speed": speed_flops}, "report": report.as_json()}
     return Workload(workload.jobs, profiles, workload.n_procs, workload.source, about), report
 

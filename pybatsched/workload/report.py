@@ -66,12 +66,12 @@ class Report:
             tally = self.tallies[rule] = Tally(rule, fate, where=where or self.where)
         tally.add(place)
 
-    def count_all(self, fate: Fate, rule: str, places: Sequence[int | str], where: str = "") -> None:
-        """Count jobs under a rule, as `count` does for each. O(1)."""
-        for place in places[:PLACES_KEPT]:
-            self.count(fate, rule, place, where)
-        if len(places) > PLACES_KEPT:
-            self.tallies[rule].count += len(places) - PLACES_KEPT
+    def count_changed(self, rule: str, jobs: Sequence[int | str]) -> None:
+        """Count jobs, by their ids, that a rule changed, as `count` does for each. O(1)."""
+        for job in jobs[:PLACES_KEPT]:
+            self.count("changed", rule, job, "job")
+        if len(jobs) > PLACES_KEPT:
+            self.tallies[rule].count += len(jobs) - PLACES_KEPT
 
     def note(self, rule: str) -> None:
         """Add a note that is not about a single job."""
@@ -143,9 +143,9 @@ class LintReport:
             finding = self.findings[what] = Finding(what, remedy, level)
         finding.add(place)
 
-    def add_tally(self, tally: Tally, remedy: str, level: Level = "odd") -> None:
-        """Add the places that a reading has counted."""
-        self.findings[tally.rule] = Finding(tally.rule, remedy, level, tally.count, list(tally.places))
+    def add_tally(self, tally: Tally, remedy: str) -> None:
+        """Add a note with the places that a reading has counted."""
+        self.findings[tally.rule] = Finding(tally.rule, remedy, "note", tally.count, list(tally.places))
 
     def add_bad_lines(self, bad: Mapping[str, Tally]) -> None:
         """Add the lines that a lenient reading has skipped."""

@@ -22,7 +22,7 @@ LOG = [logs.line(number, 60 * number, run=50, allocated=5, requested_s=60) for n
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "log.swf").write_text(logs.HEADER + "\n".join(LOG) + "\n")
+    logs.log(tmp_path, *LOG)
     return tmp_path
 
 
@@ -138,7 +138,7 @@ def test_error_texts_of_a_scheduler_are_shown_and_escaped(answer: bytes, message
 
 def test_numbers_in_tables_have_no_exponent(place: Path) -> None:
     far = [logs.line(number, 10_000_000_000 + 60 * number, run=50, allocated=5) for number in range(1, 4)]
-    (place / "log.swf").write_text(logs.HEADER + "\n".join(far) + "\n")
+    logs.log(place, *far)
     simulate_errors(place, "--procs", "8", "-e", "far", code=0)
     rows = {line.split()[0]: line.split() for line in run_cli("metrics", "far", cwd=place).stdout.splitlines()}
     assert rows["makespan_s"][-1] == "10,000,000,230.0"

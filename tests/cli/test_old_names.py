@@ -14,7 +14,7 @@ LOG = [logs.line(number, 60 * number, run=50, allocated=5, requested_s=60) for n
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    (tmp_path / "log.swf").write_text(logs.HEADER + "\n".join(LOG) + "\n")
+    logs.log(tmp_path, *LOG)
     return tmp_path
 
 

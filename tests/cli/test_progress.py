@@ -63,7 +63,7 @@ def test_no_progress_is_written_to_a_file(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_quiet_shows_no_progress_on_a_terminal() -> None:
-    with redirect_stderr(_Terminal()) as terminal, doing("reading a.swf", quiet=True), ProgressLine(10, quiet=True):
+    with redirect_stderr(_Terminal()) as terminal, ProgressLine(10, quiet=True):
         pass
     assert terminal.getvalue() == ""
 
@@ -176,7 +176,7 @@ def test_replay_and_explain_show_a_bar_on_a_terminal(
 
 
 def test_a_log_is_loaded_with_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.swf").write_text(logs.HEADER + "\n".join(logs.line(i, i) for i in range(1, 9_001)) + "\n")
+    logs.log(tmp_path, *(logs.line(i, i) for i in range(1, 9_001)), name="a.swf")
     monkeypatch.setattr(progress, "_EVERY_S", 0.0)
     with redirect_stderr(_Terminal()) as terminal, loading("reading a.swf"):
         load(tmp_path / "a.swf")

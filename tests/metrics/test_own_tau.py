@@ -21,7 +21,7 @@ LOG = [logs.line(number, number, run=5, allocated=5, requested_s=20) for number 
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of one log, with tau 1 s and 60 s."""
     place = tmp_path_factory.mktemp("tau")
-    (place / "log.swf").write_text(logs.HEADER + "\n".join(LOG) + "\n")
+    logs.log(place, *LOG)
     for name, tau in (("one", "1"), ("usual", "60")):
         args = ("--procs", "8", "--policy", "easy", "-w", "log.swf", "--tau", tau, "-e", name)
         assert run_cli("simulate", *args, cwd=place).returncode == 0

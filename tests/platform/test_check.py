@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.platforms import DEFECTS, GOOD, HARMLESS, text_of
+from support.platforms import DEFECTS, GOOD, HARMLESS, read_platform, text_of
 from support.process import run_cli
 
 from pybatsched.platform import xml
@@ -120,7 +120,7 @@ def test_list_and_generate(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "wide.xml"
     args = ("--unit", "pset", "--alpha", "0.15", "--energy", "--batsim", "4.2.1", "--output", str(path))
     assert run_cli("platform", "generate", "intrepid", *args).returncode == 0
-    assert xml.read(path).n_procs == 753
+    assert read_platform(path).n_procs == 753
     assert "watt_per_state" not in path.read_text()
     assert run_cli("platform", "generate", "intrepid", "--output", "-").stdout.startswith("<?xml")
     wrong = run_cli("platform", "generate", "atlantis", "--output", "-")

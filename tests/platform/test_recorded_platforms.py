@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from support.places import GOLDEN, ROOT
+from support.platforms import read_platform
 from support.recordings import Recording, recordings
 
-from pybatsched.platform import model, xml
+from pybatsched.platform import model
 from pybatsched.platform.roles import read_roles
 
 SCHEDULES = sorted((GOLDEN / "schedules").glob("*/platform.xml"))
@@ -36,7 +37,7 @@ def described(hosts: tuple[model.Host, ...], first_id: int) -> list[dict[str, ob
 @pytest.mark.parametrize("recording", recordings(), ids=lambda r: r.name)
 def test_hosts_equal_those_of_simulation_begins(recording: Recording) -> None:
     args = recording.args
-    platform = xml.read(
+    platform = read_platform(
         recording.directory / options(args, "-p")[0],
         master=(options(args, "-m") or [model.DEFAULT_MASTER])[0],
         roles=read_roles(options(args, "-r")),
@@ -57,7 +58,7 @@ def test_hosts_equal_those_of_simulation_begins(recording: Recording) -> None:
 
 @pytest.mark.parametrize("path", [*SCHEDULES, *sorted((ROOT / "platforms").glob("*.xml"))], ids=lambda p: p.parent.name)
 def test_our_own_and_other_platforms_are_read(path: Path) -> None:
-    platform = xml.read(path)
+    platform = read_platform(path)
     assert platform.n_procs > 1
     assert platform.network_note == ""
 

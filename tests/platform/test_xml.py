@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.platforms import read_platform
 
 from pybatsched.errors import InputError
 from pybatsched.platform import xml
@@ -414,11 +415,11 @@ def test_right_versions(version: str) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no.xml: cannot be read: No such file or directory"):
-        xml.read(tmp_path / "no.xml")
+        read_platform(tmp_path / "no.xml")
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        xml.read(tmp_path)
+        read_platform(tmp_path)
     with pytest.raises(InputError, match="cannot be read: embedded null byte"):
-        xml.read("a\0b")
+        read_platform("a\0b")
     (tmp_path / "p.xml").write_text("<zone id='z' routing='Full'/>")
     with pytest.raises(InputError, match=r"p.xml: line 1: <zone> is the outermost element; expected <platform>"):
-        xml.read(str(tmp_path / "p.xml"))
+        read_platform(str(tmp_path / "p.xml"))

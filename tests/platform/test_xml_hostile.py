@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
+from support.platforms import read_platform
 
 from pybatsched.errors import InputError
 from pybatsched.platform import xml
@@ -207,12 +208,12 @@ def test_files_that_are_too_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     path = tmp_path / "p.xml"
     path.write_text(GOOD)
     monkeypatch.setattr(xml, "MAX_BYTES", len(GOOD))
-    assert xml.read(path).n_procs == 5
+    assert read_platform(path).n_procs == 5
     monkeypatch.setattr(xml, "MAX_BYTES", len(GOOD) - 1)
     with pytest.raises(InputError, match="the file is too large"):
-        xml.read(path)
+        read_platform(path)
     with pytest.raises(InputError, match="the file is too large"):
-        xml.read("/dev/zero")
+        read_platform("/dev/zero")
 
 
 @pytest.mark.parametrize("piece", ["<!--", "<![CDATA[", "<?", "&amp;", "<", "-->", "&"])

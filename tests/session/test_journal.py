@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from support.journals import record_ends
+from support.journals import explained, record_ends
 from support.places import PUSHY
 from support.process import run_cli
 from support.pushy import Gentle, Loader
@@ -249,10 +249,6 @@ def test_an_oversized_message_is_truncated_in_the_journal(tmp_path: Path) -> Non
 
 
 # --- explain ------------------------------------------------------------------------------------------------------
-
-
-def explained(path: Path, job: str) -> list[str]:
-    return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
 def test_the_history_of_a_job_that_waited(journal: Path) -> None:

@@ -19,7 +19,7 @@ from pybatsched.session.explain import explain, job_histories
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.replay import replay
 from pybatsched.session.session import Session
-from pybatsched.session.waits import why_not_earlier
+from pybatsched.session.waits import waits_of
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 
 CROWDED = (
@@ -103,7 +103,7 @@ def test_explain_joins_continued_jobs_without_metadata_for_batsim(tmp_path: Path
         lambda reader: explain(reader, "w0!a"),
         lambda reader: explain(reader, "w0!b"),
         job_histories,
-        lambda reader: why_not_earlier(reader, "w0!b"),
+        lambda reader: waits_of(reader, "w0!b"),
     ]
     for ask in received:
         four, five = (ask(JournalReader(tmp_path / f"{batsim}.pbj")) for batsim in (4, 5))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
+from support.journals import explained
 from support.patience import PATIENCE_S
 from support.process import run_cli
 from support.pushy import Gentle
@@ -24,7 +25,7 @@ from pybatsched.protocol import Message, v4
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.session.waits import Holder, Wait, waits_of, why_not_earlier
+from pybatsched.session.waits import Holder, Wait, waits_of
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 
 # On four processors: a has three until 10. b needs all four. c starts beside a and ends in time; d would end too late.
@@ -50,10 +51,6 @@ def record(path: Path, workload: Workload, n_procs: int, policy: str | type = "e
 def journal(tmp_path: Path) -> Path:
     record(tmp_path / "run.pbj", FOUR, 4)
     return tmp_path / "run.pbj"
-
-
-def explained(path: Path, job: str) -> list[str]:
-    return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
 # --- the reservation of EASY's head ---
@@ -108,7 +105,7 @@ def test_all_workloads_with_the_id_are_suggested(tmp_path: Path) -> None:
     assert done.stderr == "pybatsched: run.pbj: unknown job '23'; did you mean 'w0!23' or 'w1!23'?\n"
 
 
-@pytest.mark.parametrize("ask", [explain, why_not_earlier])
+@pytest.mark.parametrize("ask", [explain, waits_of])
 def test_there_is_no_suggestion_without_a_similar_id(ask: object, journal: Path) -> None:
     assert callable(ask)
     with pytest.raises(InputError, match=r"unknown job 'w0!bb'; the journal has \d+ jobs, w0!\w+ to w0!\w+$"):
@@ -226,7 +223,7 @@ def test_jobs_that_did_not_wait_or_were_rejected(tmp_path: Path) -> None:
 def test_a_truncated_journal_has_a_note(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
-    wait = why_not_earlier(JournalReader(journal), "w0!b")
+    wait = waits_of(JournalReader(journal), "w0!b")[0]
     assert wait.note.startswith("the journal is truncated: ")
     assert wait.how == "not yet started"
     assert [(one.job_id, one.ended_at) for one in wait.holders] == [("w0!a", math.inf), ("w0!c", math.inf)]
@@ -236,7 +233,7 @@ def test_unavailable_processors_are_not_free(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=1, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
     away = [(1, e.MACHINES_UNAVAILABLE, "2-3"), (9, e.MACHINES_AVAILABLE, "2-3")]
     record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
-    wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!b")
+    wait = waits_of(JournalReader(tmp_path / "run.pbj"), "w0!b")[0]
     assert (wait.free, wait.ended_at) == ([(2, 1)], 9)
 
 
@@ -245,7 +242,7 @@ def test_unavailable_processors_of_a_running_job_are_not_counted_twice(tmp_path:
     jobs = Workload().job("a", n=2, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
     away = [(1, e.MACHINES_UNAVAILABLE, "1-2"), (25, e.MACHINES_AVAILABLE, "1-2")]
     record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
-    wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!b")
+    wait = waits_of(JournalReader(tmp_path / "run.pbj"), "w0!b")[0]
     assert (wait.free, wait.ended_at) == ([(2, 1), (20, 2)], 25)
 
 
@@ -274,7 +271,7 @@ def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: P
         journal.request(n, v4.encode_events(Message(now, tuple(events))), 2**20)
         journal.reply(n, v4.encode_decisions(Message(now, tuple(decisions))), [""] * len(decisions))
     journal.close()
-    wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!c")
+    wait = waits_of(JournalReader(tmp_path / "run.pbj"), "w0!c")[0]
     assert (wait.free, wait.ended_at) == ([(2, 1), (10, 2)], 20)
 
 
@@ -283,9 +280,9 @@ def test_a_requeued_job_waits_until_its_first_start_and_keeps_its_id(tmp_path: P
     jobs.job("c", n=2, s=5, at=5, walltime=6)
     ran = record(tmp_path / "run.pbj", jobs, 2, Gentle, config={"dynamic-jobs-enabled": True}).jobs
     assert (ran["dyn!w0.a.1"].started_at, ran["dyn!w0.a.1"].ended_at) == (5, 11.5)
-    first = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!a")
+    first = waits_of(JournalReader(tmp_path / "run.pbj"), "w0!a")[0]
     assert (first.submitted_at, first.ended_at, first.holders) == (0, 0, [])
-    last = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!c")
+    last = waits_of(JournalReader(tmp_path / "run.pbj"), "w0!c")[0]
     assert (last.submitted_at, last.ended_at) == (5, 11.5)
     how = "head of the queue"
     assert last.holders == [Holder("w0!a", IntervalSet.parse("0-1"), 5.0, how, submitted_at=0.0, ended_at=11.5)]
@@ -401,7 +398,7 @@ def test_waits_agree_with_the_schedule(
     for number, (n, _, begin, _) in enumerate(crowd):
         name = f"w0!{number}"
         end = spans[name][0]
-        wait = why_not_earlier(JournalReader(path), name)
+        wait = waits_of(JournalReader(path), name)[0]
         assert (wait.submitted_at, wait.ended_at, wait.n_procs, wait.n_machine) == (begin, end, n, 6)
         held: Mapping[str, Holder] = {one.job_id: one for one in wait.holders}
         assert set(held) == {other for other, (first, last) in spans.items() if max(first, begin) < min(last, end)}

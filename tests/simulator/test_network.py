@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.platforms import read_platform
 from support.simulated import rows
 
 from pybatsched.cli import batsim, build_parser, main
@@ -20,7 +21,6 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.live import batsim_options
-from pybatsched.platform.xml import read as read_platform
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.kernel import SimgridLoop

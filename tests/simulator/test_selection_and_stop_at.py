@@ -37,9 +37,9 @@ def place(tmp_path: Path) -> Path:
         job["subtime"] *= 200
         job["deadline"] = job["subtime"] + 500
     (tmp_path / "w.json").write_text(json.dumps(content))
-    (tmp_path / "log.swf").write_text(logs.HEADER + "\n".join(GOOD) + "\n")
+    logs.log(tmp_path, *GOOD)
     bad = [*GOOD[:20], "21 x", *GOOD[20:]]
-    (tmp_path / "bad.swf").write_text(logs.HEADER + "\n".join(bad) + "\n")
+    logs.log(tmp_path, *bad, name="bad.swf")
     return tmp_path
 
 
@@ -307,7 +307,7 @@ TOLD = (
 @pytest.fixture
 def two(place: Path) -> Path:
     """The first two jobs of the log, the second of which ends at 400; and one that comes at 4000 and ends at 4150."""
-    (place / "two.swf").write_text(logs.HEADER + "\n".join([*GOOD[:2], GOOD[-1]]) + "\n")
+    logs.log(place, *GOOD[:2], GOOD[-1], name="two.swf")
     return place
 
 

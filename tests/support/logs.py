@@ -39,9 +39,9 @@ def line(
     return " ".join(map(str, (*fields, user, group, application, queue, partition, preceding, think)))
 
 
-def log(path: Path, *lines: str, header: str = HEADER) -> Path:
+def log(path: Path, *lines: str, header: str = HEADER, name: str = "log.swf") -> Path:
     """Write a log and give its path."""
-    file = path / "log.swf"
+    file = path / name
     file.write_text(header + "".join(f"{text}\n" for text in lines), encoding="utf-8")
     return file
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pybatsched.platform import xml
+from pybatsched.platform.model import Platform
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
 
@@ -17,6 +21,11 @@ ROUTE = (
     '<link_ctn id="trunk"/></zoneRoute>'
 )
 GOOD = (NODES, FRONT, "", "", TRUNK, ROUTE)
+
+
+def read_platform(path: str | Path, **given: Any) -> Platform:
+    """Read a platform file; the other arguments are those of `xml.parse`."""
+    return xml.parse(xml.load(path), str(path), **given)
 
 
 def text_of(lines: tuple[str, ...], routing: str = "Full") -> str:

@@ -14,8 +14,8 @@ from support.places import FIXTURES, GOLDEN
 
 
 @dataclass(frozen=True)
-class Recording:
-    """One run of the real Batsim."""
+class _Recording:
+    """One run of a real Batsim, of any version."""
 
     directory: Path
 
@@ -24,9 +24,24 @@ class Recording:
         return self.directory.name
 
     @property
-    def records(self) -> list[tuple[str, str]]:
+    def args(self) -> list[str]:
+        return shlex.split((self.directory / "args.txt").read_text())
+
+    @property
+    def exit_code(self) -> int:
+        return int((self.directory / "exit_code").read_text().strip())
+
+    def _lines(self) -> list[dict[str, str]]:
         lines = (self.directory / "conversation.jsonl").read_text(encoding="utf-8").splitlines()
-        return [(record["from"], record["text"]) for record in map(json.loads, lines)]
+        return [json.loads(line) for line in lines]
+
+
+class Recording(_Recording):
+    """One run of the real Batsim."""
+
+    @property
+    def records(self) -> list[tuple[str, str]]:
+        return [(record["from"], record["text"]) for record in self._lines()]
 
     @property
     def requests(self) -> list[bytes]:
@@ -35,14 +50,6 @@ class Recording:
     @property
     def replies(self) -> list[bytes]:
         return [text.encode() for sender, text in self.records if sender == "scheduler"]
-
-    @property
-    def exit_code(self) -> int:
-        return int((self.directory / "exit_code").read_text().strip())
-
-    @property
-    def args(self) -> list[str]:
-        return shlex.split((self.directory / "args.txt").read_text())
 
     @property
     def is_readable(self) -> bool:
@@ -62,47 +69,31 @@ class Recording:
 
 def recordings() -> list[Recording]:
     """Return all recordings, those of PYBATSCHED_GOLDEN in place of ours of the same name."""
-    found: dict[str, Recording] = {}
-    for root in (FIXTURES, GOLDEN):
-        for conversation in sorted((root / "v4").glob("*/conversation.jsonl")):
-            found[conversation.parent.name] = Recording(conversation.parent)
-    return list(found.values())
+    return [Recording(directory) for directory in _directories("v4")]
 
 
-@dataclass(frozen=True)
-class Recording5:
+class Recording5(_Recording):
     """One run of the real Batsim 5: its greeting, the hello in answer, and the messages after these."""
-
-    directory: Path
-
-    @property
-    def name(self) -> str:
-        return self.directory.name
 
     @property
     def records(self) -> list[tuple[str, bytes]]:
         """All messages as they were on the wire."""
-        lines = (self.directory / "conversation.jsonl").read_text(encoding="utf-8").splitlines()
         return [
             (record["from"], bytes.fromhex(record.get("hex", "")) + record.get("text", "").encode())
-            for record in map(json.loads, lines)
+            for record in self._lines()
         ]
-
-    @property
-    def args(self) -> list[str]:
-        return shlex.split((self.directory / "args.txt").read_text())
-
-    @property
-    def exit_code(self) -> int:
-        return int((self.directory / "exit_code").read_text().strip())
 
 
 def recordings5() -> list[Recording5]:
     """Return all recordings of Batsim 5, those of PYBATSCHED_GOLDEN in place of ours of the same name."""
-    found: dict[str, Recording5] = {}
+    return [Recording5(directory) for directory in _directories("v5")]
+
+
+def _directories(version: str) -> list[Path]:
+    found: dict[str, Path] = {}
     for root in (FIXTURES, GOLDEN):
-        for conversation in sorted((root / "v5").glob("*/conversation.jsonl")):
-            found[conversation.parent.name] = Recording5(conversation.parent)
+        for conversation in sorted((root / version).glob("*/conversation.jsonl")):
+            found[conversation.parent.name] = conversation.parent
     return list(found.values())
 
 

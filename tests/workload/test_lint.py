@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 from support.logs import line, log
 
 from pybatsched import FieldModel
+from pybatsched.core.fields import MetricFields
 from pybatsched.errors import InputError
-from pybatsched.metrics.metric_fields import MetricFields
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload.checks.lint import METRICS, OTHER_ORDER, LintReport, lint, overtaken_jobs

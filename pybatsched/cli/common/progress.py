@@ -76,9 +76,9 @@ class Bar:
 
 
 @contextmanager
-def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
+def doing(what: str) -> Iterator[None]:
     """Show on a terminal what is being done, until it is done."""
-    bar = _bar(f"{what} ...", "{desc}", quiet=quiet)
+    bar = _bar(f"{what} ...", "{desc}", quiet=False)
     try:
         yield
     finally:

@@ -8,9 +8,8 @@ from typing import Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import loading
-from pybatsched.core.fields import FieldModel
+from pybatsched.core.fields import FieldModel, MetricFields
 from pybatsched.errors import InputError, quantity
-from pybatsched.metrics.metric_fields import MetricFields
 from pybatsched.policies import registry
 from pybatsched.workload.checks.lint import METRICS, LintReport, lint
 

@@ -107,7 +107,6 @@ def against(
     figures: Sequence[str],
     *,
     level: float = LEVEL,
-    seed: int = 0,
 ) -> list[dict[str, Any]]:
     """Compare the groups of runs with a baseline, in the order of their first runs. O(groups · figures · resamples).
 
@@ -137,7 +136,7 @@ def against(
         for figure in figures:
             pairs = _unit_pairs(list(own.values()), figure)
             if pairs:
-                made = compare(pairs, better_of(figure), level=level, seed=seed)
+                made = compare(pairs, better_of(figure), level=level)
                 head = {**dict(zip(by, names, strict=True)), "figure": figure, "better": better_of(figure)}
                 found.append(head | made._asdict())
     for row, p in zip(found, adjusted([row["p"] for row in found]), strict=True):

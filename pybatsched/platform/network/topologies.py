@@ -153,7 +153,7 @@ class Dragonfly(Topology[L]):
     def __init__(self, parameters: str, make: LinkMaker[L], limiter: LimiterMaker[L], *, is_split: bool) -> None:
         super().__init__(make, limiter, is_split=is_split)
         parts = [[int(number) for number in part.split(",")] for part in parameters.split(";")]
-        (self._n_groups, self._n_blue), (self._n_chassis, self._n_black) = parts[0], parts[1]
+        (_, self._n_blue), (self._n_chassis, self._n_black) = parts[0], parts[1]
         (self._n_blades, self._n_green), (self._n_nodes,) = parts[2], parts[3]
 
     def route(self, src: int, dst: int) -> list[L]:

@@ -226,7 +226,7 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     check_gaps([(at, line) for at, line in zip(trace.numbers[1], trace.lines, strict=True) if at >= 0], found)
     _check_unknown(trace, found)
     if trace.unnamed.count:
-        found.add_tally(trace.unnamed, "ignored", "note")
+        found.add_tally(trace.unnamed, "ignored")
     if known is not None:  # a guessed machine size would only cause false findings
         check_use(_spans(trace, sizes), "processors", found)
     return found

@@ -56,9 +56,9 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
     if trace.n_missing:
         found.add(job_log.MISSING_TIMES, "read as an hour later (or --timezone)", first_line)
     for tally in trace.dropped.values():
-        found.add_tally(tally, "dropped", "note")
+        found.add_tally(tally, "dropped")
     if trace.lost_steps.count:
-        found.add_tally(trace.lost_steps, "ignored", "note")
+        found.add_tally(trace.lost_steps, "ignored")
     for remark in trace.remarks:
         found.add(remark, "nothing", first_line, "note")
     ended = _check_ends(trace.jobs, found)

@@ -14,7 +14,7 @@ import msgspec
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats import batsim5, files
-from pybatsched.workload.formats.checks import FileLocation, check_job, check_profiles, is_count, shown
+from pybatsched.workload.formats.checks import FileLocation, check_job, check_profiles, is_count, is_text, shown
 from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.model import Workload
 
@@ -169,7 +169,7 @@ class Parser:
         if _SURROGATE.search(self.text) is None:
             return
         for token in _TOKEN.finditer(self.text):
-            if _SURROGATE.search(token[0]) is not None and not _is_text(text := json.loads(token[0])):
+            if _SURROGATE.search(token[0]) is not None and not is_text(text := json.loads(token[0])):
                 raise _InvalidJson(
                     f"{self._line(token.start())}: expected valid characters, found a single surrogate in {shown(text)}"
                 )
@@ -213,11 +213,3 @@ class Parser:
     def _line(self, position: int) -> str:
         line = self.text.count("\n", 0, position) + 1
         return f"line {line}:{position - self.text.rfind(chr(10), 0, position)}"
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -102,10 +102,10 @@ def check_job(job: Any, index: int, profiles: Mapping[str, Mapping[str, Any]], s
     return str(name)
 
 
-def _some(names: Iterable[str], most: int = 5) -> str:
-    """Return the first of these names, at most `most`."""
-    first = list(itertools.islice(names, most + 1))
-    return ", ".join([*(f"{name:.40}" for name in first[:most]), *(["…"] if len(first) > most else [])])
+def _some(names: Iterable[str]) -> str:
+    """Return the first five of these names."""
+    first = list(itertools.islice(names, 6))
+    return ", ".join([*(f"{name:.40}" for name in first[:5]), *(["…"] if len(first) > 5 else [])])
 
 
 def _fail_job(job: Mapping[str, Any], source: str, field: str, expected: str) -> NoReturn:

@@ -104,15 +104,6 @@ def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, An
     return {"type": "parallel_homogeneous", "cpu": plain(duration_s * speed_flops), "com": 0}
 
 
-class Candidate(NamedTuple):
-    """A line that may become a job, or the rule that drops it."""
-
-    line: int
-    submitted_at: float
-    n_procs: int
-    dropped_by: str | None
-
-
 class LogLines(NamedTuple):
     """The lines of a log: its file, the numbers of its jobs, and the lines that a lenient reading has skipped.
 
@@ -169,8 +160,8 @@ class LogConverter:
     def chosen(self, candidates: Iterable[tuple[int, float, int, str | None]]) -> list[int]:
         """Return the indices of the lines that become jobs, in order of submission, and count the others. O(n log n).
 
-        There is a `Candidate` for each line, or a plain tuple of its fields, which is faster. Raises InputError for a
-        selection that keeps no job.
+        There is a tuple for each line: its number, submission and size, and the rule that drops it, or None. Raises
+        InputError for a selection that keeps no job.
         """
         kept: list[int] = []
         times: list[float] = []

@@ -15,7 +15,6 @@ from pybatsched.errors import InputError
 from pybatsched.workload.formats.conversion import (
     NO_RUN_TIME,
     NO_SUBMISSION,
-    Candidate,
     LogConverter,
     LogLines,
     LogOptions,
@@ -86,9 +85,9 @@ class _Converter(LogConverter):
         if remark:
             self.report.note(remark)
 
-    def candidate(self, row: RackhamJob) -> Candidate:
+    def candidate(self, row: RackhamJob) -> tuple[int, float, int, str | None]:
         """Return the facts that decide whether a line becomes a job."""
-        return Candidate(row.line, submitted_at(row, self.zero_at), row.n_cores, self._drop_reason(row))
+        return row.line, submitted_at(row, self.zero_at), row.n_cores, self._drop_reason(row)
 
     def _drop_reason(self, row: RackhamJob) -> str | None:
         """Return the rule that drops a line, None to keep it."""
@@ -108,7 +107,7 @@ class _Converter(LogConverter):
         times = self.times(run_s, _left(row.walltime_s, passed_s) if row.walltime_s > 0 else None, row.line)
         job: dict[str, Any] = {
             "id": self.number(row.number, row.line),
-            "subtime": tidy(self.candidate(row).submitted_at),
+            "subtime": tidy(submitted_at(row, self.zero_at)),
             "res": row.n_cores,
             "profile": self.profile(run_s),
         }

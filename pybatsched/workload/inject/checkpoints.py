@@ -41,7 +41,7 @@ class Checkpointing:
         seconds_of(self.read or "0", "read")
 
     @classmethod
-    def of_settings(cls, settings: str | Mapping[str, Any], where: str = "checkpoint") -> Checkpointing:
+    def of_settings(cls, settings: str | Mapping[str, Any]) -> Checkpointing:
         """Read an interval, or settings by name: ``{"interval": "daly", "dump": "10m"}``.
 
         >>> Checkpointing.of_settings("1h").interval, Checkpointing.of_settings({"dump": "1m"}).dump_s
@@ -49,17 +49,17 @@ class Checkpointing:
         """
         given = {"interval": settings} if isinstance(settings, str | int | float) else settings
         if not isinstance(given, Mapping):
-            raise InputError(f"{where}: expected daly, a time, or settings by name, found {settings!r:.60}")
+            raise InputError(f"checkpoint: expected daly, a time, or settings by name, found {settings!r:.60}")
         known = ("interval", "dump", "read")
         for name, value in given.items():
             if name not in known:
-                raise InputError(f"{where}: unknown setting {name!r:.40}; expected one of {', '.join(known)}")
+                raise InputError(f"checkpoint: unknown setting {name!r:.40}; expected one of {', '.join(known)}")
             if type(value) not in {str, int, float}:
-                raise InputError(f"{where}: {name}: expected a time such as 5m, found {value!r:.40}")
+                raise InputError(f"checkpoint: {name}: expected a time such as 5m, found {value!r:.40}")
         try:
             return cls(**{name: str(value) for name, value in given.items()})
         except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+            raise InputError(f"checkpoint: {error}") from None
 
     @property
     def dump_s(self) -> float:

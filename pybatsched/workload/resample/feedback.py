@@ -94,15 +94,13 @@ def check_no_feedback(workloads: Mapping[str, Workload]) -> None:
             )
 
 
-def with_feedback(workload: Workload, session_s: float = SESSION_S) -> Workload:
+def with_feedback(workload: Workload) -> Workload:
     """Return a workload whose jobs depend on the user's job that ended last before their submission. O(n log n).
 
     The end in the log is submission + `logged_wait_s` + run time. A job depends on another if it was submitted at most
-    `session_s` after that end; this is its think time. Jobs that have `depends_on` already (fields 17 and 18 of SWF)
+    `SESSION_S` after that end; this is its think time. Jobs that have `depends_on` already (fields 17 and 18 of SWF)
     keep it. Raises InputError if no job depends on another.
     """
-    if not 0 <= session_s < float("inf"):
-        raise InputError(f"feedback: expected 0 seconds or more for a session, found {session_s:g}")
     run_s = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
     running: dict[Any, list[tuple[float, int, Any]]] = {}  # by user, the jobs that have not ended in the log
     last: dict[Any, tuple[float, Any]] = {}
@@ -115,7 +113,7 @@ def with_feedback(workload: Workload, session_s: float = SESSION_S) -> Workload:
             while ends and ends[0][0] <= job["subtime"]:
                 ended_at, _, other = heapq.heappop(ends)
                 last[user] = ended_at, other
-            if user in last and "depends_on" not in job and job["subtime"] - last[user][0] <= session_s:
+            if user in last and "depends_on" not in job and job["subtime"] - last[user][0] <= SESSION_S:
                 made |= {"depends_on": last[user][1], "think_time": tidy(job["subtime"] - last[user][0])}
             _add_end(ends, place, job, run_s[job["profile"]])
         jobs.append(made)

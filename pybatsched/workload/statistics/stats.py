@@ -222,17 +222,17 @@ def _zone(header: dict[str, Any]) -> tuple[tzinfo, str]:
 # ---------------------------------------------------------------------------------------------------------- summaries
 
 
-def percentiles(values: Iterable[float], wanted: Sequence[float] = _PERCENTILES) -> dict[str, float]:
+def percentiles(values: Iterable[float]) -> dict[str, float]:
     """Return percentiles, interpolated linearly, with minimum, maximum and mean. O(n log n)."""
     ordered = sorted(values)
     if not ordered:
         return {}
     made = {"min": ordered[0]}
-    for percent in wanted:
+    for percent in _PERCENTILES:
         position = percent / 100 * (len(ordered) - 1)
         low = int(position)
         high = min(low + 1, len(ordered) - 1)
-        made[f"p{percent:g}"] = ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+        made[f"p{percent}"] = ordered[low] + (ordered[high] - ordered[low]) * (position - low)
     return {**made, "max": ordered[-1], "mean": math.fsum(ordered) / len(ordered)}
 
 

@@ -28,7 +28,7 @@ def workload(*times: float) -> Workload:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     lines = [logs.line(k, 60 * k, run=50 * k, allocated=5, requested_s=900) for k in range(1, 11)]
-    (tmp_path / "log.swf").write_text(logs.HEADER + "\n".join(lines) + "\n")
+    logs.log(tmp_path, *lines)
     return tmp_path
 
 
