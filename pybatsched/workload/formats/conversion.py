@@ -203,7 +203,7 @@ class LogConverter:
         kept.sort(key=times.__getitem__)  # stable: equal times stay in the log's order
         most = len(kept) if self.selection.max_jobs is None else self.selection.max_jobs
         for place in sorted(kept[most:]):
-            self.report.count("dropped", TOO_MANY, lines[place])
+            self.report.count("dropped", TOO_MANY.format(most), lines[place])
         for place in sorted(moved.intersection(kept[:most])):
             self.report.count("changed", MOVED, lines[place])
         return kept[:most]
