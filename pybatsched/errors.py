@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 _OURS: Final = frozenset({"pybatsched", "pybatsched_schedulers"})
@@ -51,6 +52,23 @@ def quantity(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+def did_you_mean(name: str, known: Iterable[str], names: str) -> str:
+    """Return the end of an error about an unknown name: the known name that is most like it, and all `names`.
+
+    >>> did_you_mean("eazy", ["easy", "fcfs"], "; installed: easy, fcfs")
+    "; did you mean 'easy'? Installed: easy, fcfs"
+    >>> did_you_mean("gang", ["easy", "fcfs"], "; installed: easy, fcfs")
+    '; installed: easy, fcfs'
+    """
+    import difflib  # noqa: PLC0415  rarely needed
+
+    near = difflib.get_close_matches(name, list(known), 1)
+    if not near:
+        return names
+    text = names.lstrip(":; ")
+    return f"; did you mean {near[0]!r}? {text[:1].upper()}{text[1:]}".rstrip()
+
+
 def describe_error(error: BaseException) -> str:
     """Describe an exception with the file and line of the plugin code that caused it.
 
@@ -81,9 +99,13 @@ def toml_problem(error: Exception) -> str:
 
 
 class PybatschedError(Exception):
-    """Base class of all errors that are reported without a traceback."""
+    """Base class of all errors that are reported without a traceback.
+
+    `is_before_run` says that a run has failed before anything happened in it: no scheduler has replied.
+    """
 
     exit_code: ClassVar[int] = 1
+    is_before_run: bool = False
 
 
 class InputError(PybatschedError):

@@ -341,11 +341,15 @@ def read_scenario(
         for remark in run_inputs.warnings_of(platform, workloads.values(), options, plan):
             arguments.say(remark)
     checkpointing = faults.checkpointing(args)
+    if failures is not None:
+        faults.check_on(failures, platform)
     if plan is not None and args.reservations is not None:
         from pybatsched.core.services.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
 
         jobs = ((workload.source, job) for workload in workloads.values() for job in workload.jobs)
         check_members(plan.given["host_reservations"], jobs)
+    if plan is not None:
+        run_inputs.check_reservations(runs.host_reservations(plan, options), platform)
     scenario = run_inputs.scenario_of(
         platform, workloads, options, args.events, ends_at, failures=failures, checkpointing=checkpointing
     )
