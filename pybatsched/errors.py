@@ -88,12 +88,23 @@ def describe_error(error: BaseException) -> str:
     return f"{text} ({frame.f_code.co_filename}: line {line})"
 
 
+def not_utf8(error: UnicodeDecodeError) -> str:
+    r"""Describe a file that is not text in UTF-8.
+
+    >>> not_utf8(UnicodeDecodeError("utf-8", b"abc\xff", 3, 4, "invalid start byte"))
+    'expected text in UTF-8, found the byte 0xff at 3'
+    """
+    return f"expected text in UTF-8, found the byte {error.object[error.start]:#04x} at {error.start:,}"
+
+
 def toml_problem(error: Exception) -> str:
     """Describe an error of tomllib, with the line and column first.
 
     >>> toml_problem(ValueError("Invalid value (at line 1, column 8)"))
     'line 1:8: expected TOML: invalid value'
     """
+    if isinstance(error, UnicodeDecodeError):
+        return not_utf8(error)
     text, line, column = _TOML_PLACE.fullmatch(str(error)).groups()  # type: ignore[union-attr]  # it matches any text
     return f"{f'line {line}:{column}: ' if line else ''}expected TOML: {text[:1].lower()}{text[1:]}"
 

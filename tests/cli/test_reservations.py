@@ -27,6 +27,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_file_that_is_not_text(folder: Path) -> None:
+    (folder / "r.toml").write_bytes(b"name\xff")
+    args = ("--procs", "2", "-w", "w.json", "--policy", "easy", "--reservations", "r.toml", "-e", "out")
+    done = run_cli("simulate", *args, cwd=folder)
+    assert done.returncode == 2
+    assert "r.toml: expected text in UTF-8, found the byte 0xff at 4\n" in done.stderr
+
+
 def simulate(folder: Path, text: str, *more: str) -> tuple[int, str]:
     (folder / "r.toml").write_text(text)
     args = ("--procs", "2", "-w", "w.json", "--policy", "easy", "--reservations", "r.toml", "-e", "out", *more)
@@ -57,7 +65,10 @@ def test_a_run(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (TABLE + 'users = ["carol"]\n', "r.toml: line 1: reservation m: users: no job of the workload is of 'carol'"),
+        (
+            TABLE + 'users = ["carol"]\n',
+            "r.toml: line 1: reservation m: users: expected users of jobs, found 'carol', which no job has",
+        ),
         (TABLE.replace("10", "-1"), "r.toml: line 4: reservation: duration"),
         (TABLE + 'source = "x"\n', "r.toml: line 1: reservation: source: unknown member; expected name, start,"),
         (TABLE.replace('"m"', '"n"'), "w.json: job b, field reservation: expected one of ['n'], found 'm'"),

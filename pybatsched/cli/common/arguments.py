@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from pybatsched.errors import InputError, quantity, toml_problem
+from pybatsched.errors import InputError, not_utf8, quantity, toml_problem
 from pybatsched.live import DEFAULT_TIMEOUT_S
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
@@ -95,8 +95,8 @@ def reservations_of(path: str) -> list[dict[str, Any]]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: expected text in UTF-8") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from None
     from pybatsched.core.services.reservation_specs import read_reservations  # noqa: PLC0415  imports pydantic
 
     return read_reservations(text, path)
