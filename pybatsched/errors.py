@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from collections.abc import Iterable
 from typing import ClassVar, Final
 
 _OURS: Final = frozenset({"pybatsched", "pybatsched_schedulers"})
@@ -51,6 +52,23 @@ def quantity(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+def did_you_mean(name: str, known: Iterable[str], names: str) -> str:
+    """Return the end of an error about an unknown name: the known name that is most like it, and all `names`.
+
+    >>> did_you_mean("eazy", ["easy", "fcfs"], "; installed: easy, fcfs")
+    "; did you mean 'easy'? Installed: easy, fcfs"
+    >>> did_you_mean("gang", ["easy", "fcfs"], "; installed: easy, fcfs")
+    '; installed: easy, fcfs'
+    """
+    import difflib  # noqa: PLC0415  rarely needed
+
+    near = difflib.get_close_matches(name, list(known), 1)
+    if not near:
+        return names
+    text = names.lstrip(":; ")
+    return f"; did you mean {near[0]!r}? {text[:1].upper()}{text[1:]}".rstrip()
+
+
 def describe_error(error: BaseException) -> str:
     """Describe an exception with the file and line of the plugin code that caused it.
 
@@ -70,20 +88,35 @@ def describe_error(error: BaseException) -> str:
     return f"{text} ({frame.f_code.co_filename}: line {line})"
 
 
+def not_utf8(error: UnicodeDecodeError) -> str:
+    r"""Describe a file that is not text in UTF-8.
+
+    >>> not_utf8(UnicodeDecodeError("utf-8", b"abc\xff", 3, 4, "invalid start byte"))
+    'expected text in UTF-8, found the byte 0xff at 3'
+    """
+    return f"expected text in UTF-8, found the byte {error.object[error.start]:#04x} at {error.start:,}"
+
+
 def toml_problem(error: Exception) -> str:
     """Describe an error of tomllib, with the line and column first.
 
     >>> toml_problem(ValueError("Invalid value (at line 1, column 8)"))
     'line 1:8: expected TOML: invalid value'
     """
+    if isinstance(error, UnicodeDecodeError):
+        return not_utf8(error)
     text, line, column = _TOML_PLACE.fullmatch(str(error)).groups()  # type: ignore[union-attr]  # it matches any text
     return f"{f'line {line}:{column}: ' if line else ''}expected TOML: {text[:1].lower()}{text[1:]}"
 
 
 class PybatschedError(Exception):
-    """Base class of all errors that are reported without a traceback."""
+    """Base class of all errors that are reported without a traceback.
+
+    `is_before_run` says that a run has failed before anything happened in it: no scheduler has replied.
+    """
 
     exit_code: ClassVar[int] = 1
+    is_before_run: bool = False
 
 
 class InputError(PybatschedError):

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pybatsched.campaign.table import POINT
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, did_you_mean
 from pybatsched.metrics.compare.paired import PAIRED_BY
 from pybatsched.metrics.figure_names import resolved
 from pybatsched.metrics.workload_fields import matches
@@ -117,7 +117,9 @@ class _Points:
         """Return the column of a figure. Raises InputError if there is none."""
         figure = resolved(figure, self.columns)
         if figure not in self.columns or figure in POINT:
-            raise InputError(f"{figure}: expected one of {', '.join(n for n in self.columns if n not in POINT)}")
+            known = [name for name in self.columns if name not in POINT]
+            names = did_you_mean(figure, known, f": expected one of {', '.join(known)}")
+            raise InputError(f"{figure}{names}")
         return figure
 
 

@@ -58,7 +58,9 @@ class PlatformSpec(Part):
     @model_validator(mode="after")
     def _one_source(self) -> PlatformSpec:
         if (self.procs is not None) + (self.platform is not None) + self.of_workload != 1:
-            raise ValueError("expected one of procs, platform and of_workload = true")
+            given = [name for name in ("procs", "platform", "of_workload") if getattr(self, name) not in {None, False}]
+            found = " and ".join(given) or "none of them"
+            raise ValueError(f"expected one of procs, platform and of_workload = true, found {found}")
         if self.alpha and self.platform is not None:
             raise ValueError(
                 "alpha: works only with procs or of_workload (platform generate --alpha writes platform files)"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, did_you_mean
 from pybatsched.metrics.compare.confidence import LEVEL
 from pybatsched.metrics.figure_names import better_of, resolved
 from pybatsched.text_table import aligned
@@ -84,9 +84,7 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
     """Return the means of figures over each group of points, with their numbers; groups in order of first point."""
     polars = load_polars()
     figures = [resolved(name, table.columns) for name in figures]
-    for name in (*by, *figures):
-        if name not in table.columns:
-            raise InputError(f"unknown column {name!r:.60}; expected some of {', '.join(table.columns)}")
+    _check_columns(table, (*by, *figures))
     if not by:
         # The family is shown if it is not the same as the workload.
         is_same = (table["family"] == table["workload"]).all()
@@ -95,6 +93,14 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
         return table.select(*first, *others, *figures)
     means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
     return table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
+
+
+def _check_columns(table: pl.DataFrame, names: Iterable[str]) -> None:
+    """Raise InputError for a name that is not a column."""
+    for name in names:
+        if name not in table.columns:
+            known = did_you_mean(name, table.columns, f"; expected some of {', '.join(table.columns)}")
+            raise InputError(f"unknown column {name!r:.60}{known}")
 
 
 def against(
@@ -116,9 +122,7 @@ def against(
         name for name in shown(rows) if better_of(name) and name in table.columns
     ]
     groups = list(by) or groups_shown(table)
-    for name in (*groups, *names):
-        if name not in table.columns:
-            raise InputError(f"unknown column {name!r:.60}; expected some of {', '.join(table.columns)}")
+    _check_columns(table, (*groups, *names))
     found = bootstrap.against(rows, lambda row: row["policy"] == baseline, groups, names, level=level)
     kinds = {name: table.schema[name] for name in groups} | {"figure": polars.String, "better": polars.String}
     kinds |= {name: polars.Int64 if name == "n" else polars.Float64 for name in bootstrap.COLUMNS if name not in kinds}

@@ -16,6 +16,7 @@ from pybatsched.cli.common.progress import ProgressLine, print_exchange
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.policy import BatsimFeature
+from pybatsched.core.services.host_reservations import specs_of
 from pybatsched.experiment import run_inputs
 from pybatsched.live import batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
@@ -61,6 +62,7 @@ _FIRST_TIMEOUT_S: Final = 1800.0  # Batsim takes minutes to load the largest mac
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `run`. `main` has moved the arguments after ``--`` to `for_batsim`."""
     parser.usage = "pybatsched run -p PLATFORM -w WORKLOAD --policy NAME -e PREFIX [options] [-- BATSIM ARGS]"
+    parser.set_defaults(for_batsim=[])
     add = parser.add_argument
     add("-p", "--platform", required=True, metavar="FILE|NAME", help=inputs.PLATFORM_HELP)
     inputs.add_workloads(parser)
@@ -190,6 +192,8 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
         _say(args)(remark)
     workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
     submitted, feedback_jobs = _without_feedback_jobs(workloads)
+    if not options.keys() & {"--sched-cfg", "--sched-cfg-file", "--mmax"}:  # else the options or hosts may be others
+        run_inputs.check_reservations(specs_of(plan.options_for(None)), platform)
     for remark in run_inputs.planning_warnings(plan.reserving(), workloads.values()):
         _say(args)(remark)
     for remark in run_inputs.size_warnings(platform, workloads.values()):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pybatsched.cli.common import arguments, faults, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, not_utf8, quantity
 from pybatsched.experiment import run_inputs
 from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.metrics import summary
@@ -303,8 +303,8 @@ def _options(args: argparse.Namespace) -> SimulationOptions:
             text = Path(args.sched_cfg_file).read_text(encoding="utf-8-sig")
         except OSError as error:
             raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: expected text in UTF-8") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: {not_utf8(error)}") from None
     return SimulationOptions(
         dynamic_jobs=args.enable_dynamic_jobs,
         acknowledge_dynamic_jobs=args.acknowledge_dynamic_jobs,
@@ -341,11 +341,15 @@ def read_scenario(
         for remark in run_inputs.warnings_of(platform, workloads.values(), options, plan):
             arguments.say(remark)
     checkpointing = faults.checkpointing(args)
+    if failures is not None:
+        faults.check_on(failures, platform)
     if plan is not None and args.reservations is not None:
         from pybatsched.core.services.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
 
         jobs = ((workload.source, job) for workload in workloads.values() for job in workload.jobs)
         check_members(plan.given["host_reservations"], jobs)
+    if plan is not None:
+        run_inputs.check_reservations(runs.host_reservations(plan, options), platform)
     scenario = run_inputs.scenario_of(
         platform, workloads, options, args.events, ends_at, failures=failures, checkpointing=checkpointing
     )

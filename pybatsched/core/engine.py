@@ -27,7 +27,7 @@ from pybatsched.core.model_refs import model_of
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.services.failures import REQUEUING, Failures, repair_s_of, rule_of
 from pybatsched.core.services.feedback import FEEDBACK_JOBS, Feedback, feedback_of
-from pybatsched.core.services.host_reservations import HostReservations, specs_of, windows_of
+from pybatsched.core.services.host_reservations import HostReservations, numbers_of, specs_of, windows_of
 from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
     NOT_THE_PLUGINS,
@@ -688,7 +688,7 @@ class Engine:
             problem = field_check.error_text(job.id, job.fields)
             if problem is not None:
                 raise InputError(problem)
-        windows_of(specs_of(policy.options), self.cluster)  # raises InputError
+        windows_of(specs_of(policy.options), self.cluster.procs, numbers_of(self.cluster))  # raises InputError
         before = (self.policy, self.policy_name, self._caller, self.cluster.partitions)
         self.policy, self.policy_name, self._caller = policy, policy_name, PolicyCaller(policy, policy_name)
         self.cluster.partitions = {}

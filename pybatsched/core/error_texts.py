@@ -5,7 +5,6 @@ All models of options, campaigns and job fields use this table, so that their er
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, NoneType, UnionType
@@ -13,6 +12,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+
+from pybatsched.errors import did_you_mean
 
 _Parameters = Mapping[str, Any]
 _TABLE: Final = "a table of keys and values"
@@ -165,8 +166,7 @@ def place_text(place: Sequence[str | int]) -> str:
 def close_to(key: str, known: Iterable[str]) -> str:
     """Return a hint for an unknown key: the known key that is most like it, else all known keys."""
     names = list(known)
-    near = difflib.get_close_matches(key, names, 1)
-    return f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(names)}"
+    return did_you_mean(key, names, "").removeprefix("; ") or f"expected one of {', '.join(names)}"
 
 
 def _problem(problem: Mapping[str, Any], model: type[BaseModel]) -> Problem:

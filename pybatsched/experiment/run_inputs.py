@@ -6,9 +6,11 @@ import hashlib
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.core.field_check import FieldsLike
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.services.host_reservations import windows_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics import summary
 from pybatsched.metrics.workload_fields import check_fields
@@ -27,6 +29,9 @@ from pybatsched.workload.inject.checkpoints import Checkpointing, progress_remar
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import in_hosts
 from pybatsched.workload.report import Report
+
+if TYPE_CHECKING:
+    from pybatsched.core.services.reservation_specs import ReservationSpec
 
 #: How many things that Batsim rejects are shown of a platform.
 _N_REFUSED_SHOWN: Final = 3
@@ -157,6 +162,16 @@ def check_workloads(
     check_fields(workloads.values())
     clusters = () if platform is None else tuple(groups(platform, "cluster"))
     job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
+
+
+def check_reservations(specs: Sequence[ReservationSpec], platform: Platform) -> None:
+    """Raise InputError for reservations of hosts that the platform does not have. O(hosts + windows²), 0 without any.
+
+    The engine has the same check, but it knows the machine only when the run has begun.
+    """
+    if specs:
+        numbers = {host.name: number for number, host in enumerate(platform.hosts)}
+        windows_of(specs, IntervalSet.span(0, platform.n_procs), numbers)
 
 
 def network_warning(platform: Platform) -> str:

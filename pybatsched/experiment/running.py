@@ -137,6 +137,7 @@ def scenario_of(task: Task, plan: PolicyPlan) -> tuple[Scenario, list[str]]:
         model.check_energy(platform)
     workloads = {"w0": workload}
     run_inputs.check_workloads(workloads, runs.field_models(plan, options), platform)
+    run_inputs.check_reservations(runs.host_reservations(plan, options), platform)
     ends_at = math.inf if machine.stop_at is None else in_seconds(machine.stop_at, "stop_at")
     scenario = run_inputs.scenario_of(
         platform,

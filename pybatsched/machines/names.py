@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, did_you_mean
 from pybatsched.machines.catalogue import MACHINES
 from pybatsched.machines.model import Machine
 from pybatsched.machines.write import Variant, platform_xml
@@ -45,7 +45,8 @@ def find(name: str, *, energy: bool = False) -> Source:
         with_power = variant.energy or (energy and machine.has_power)
         return Source(name, None, platform_xml(machine, replace(variant, energy=with_power)))
     if not _exists(name) and "/" not in name and "." not in name:
-        raise InputError(f"unknown platform {name!r:.80}: expected a file, or one of the machines {_known()}")
+        names = did_you_mean(name, _names(), f": expected a file, or one of the machines {_known()}")
+        raise InputError(f"unknown platform {name!r:.80}{names}")
     return Source(name, Path(name))
 
 
@@ -67,7 +68,7 @@ def machine_of(name: str) -> tuple[Machine, Variant]:
     """Find a machine by name, ignoring files. Raises InputError that lists the names."""
     found = variant_of(name)
     if found is None:
-        raise InputError(f"unknown machine {name!r:.80}; expected one of {_known()}")
+        raise InputError(f"unknown machine {name!r:.80}{did_you_mean(name, _names(), f'; expected one of {_known()}')}")
     return found
 
 
@@ -124,6 +125,10 @@ def all_names() -> Iterator[str]:
 def shipped() -> Iterator[str]:
     """Return the names of the files in ``platforms/``: all variants except energy of single cores."""
     return (name for name in all_names() if not name.endswith("-core" + _ENERGY))
+
+
+def _names() -> list[str]:
+    return [*(machine.name for machine in MACHINES), *all_names()]
 
 
 def _known() -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pybatsched.core.events import NOTHING
 from pybatsched.core.jobs import deadline_of
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, did_you_mean
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, facts_of, joined
@@ -262,7 +262,8 @@ class JobTable:
         facts = sorted({name for table in tables for name in table.facts})
         known = [*max((table.plain_measures for table in tables), key=len), *facts]
         if measure not in known:
-            raise InputError(f"measure {measure!r:.40}: expected one of {', '.join(known)}")
+            names = did_you_mean(measure, known, f": expected one of {', '.join(known)}")
+            raise InputError(f"measure {measure!r:.40}{names}")
 
     def column(self, measure: str, tau_s: float = DEFAULT_TAU_S) -> pl.Series:
         """Return a measure of all jobs, null where a job has none. O(n)."""

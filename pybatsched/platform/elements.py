@@ -203,7 +203,7 @@ class Content:
         self._add(Host(name, speeds, self._cores(element), properties, zone, pstate, element.line), element)
         around = self._zones[-1]
         if around.routing == "None":
-            self._notes.refuse(element, f": zone {around.id!r:.80} has routing None, so no message can reach the host")
+            self._notes.refuse_unreachable(element, around.id)
         if around.routing == "Vivaldi" and "coordinates" not in element.attributes:
             self._notes.refuse(element, " has no attribute coordinates; expected one in a zone with routing Vivaldi")
 

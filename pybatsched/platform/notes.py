@@ -43,6 +43,7 @@ class Notes:
         self._source = source
         self._refused = refused
         self._remarks: dict[str, Remark] = {}
+        self._n_unreachable: dict[str, tuple[int, int]] = {}  # by zone: the place in `refused`, and the number of hosts
 
     def remark(self, kind: str, line: int, text: str, *, is_refused: bool = False) -> None:
         """Add a remark for the user, at most one of each kind."""
@@ -55,6 +56,16 @@ class Notes:
     def refuse(self, element: Element, text: str) -> None:
         """Record readable content that Batsim rejects."""
         self._refused.append((element.line, f"{element.name}{text}"))
+
+    def refuse_unreachable(self, host: Element, zone: str) -> None:
+        """Record a host of a zone with routing None. All hosts of a zone are one text, at the line of the first."""
+        place, n = self._n_unreachable.get(zone, (len(self._refused), 0))
+        self._n_unreachable[zone] = (place, n + 1)
+        why = f"zone {zone!r:.80} has routing None, so no message can reach"
+        if not n:
+            self._refused.append((host.line, f"{host.name}: {why} the host"))
+        else:
+            self._refused[place] = (self._refused[place][0], f"{why} its {n + 1:,} hosts")
 
     def note_traces(self, element: Element) -> None:
         """Add a remark if an element has trace files, which the simulator ignores."""

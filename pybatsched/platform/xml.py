@@ -55,7 +55,7 @@ def parse(
     content = content_of(data, source)
     platform = assemble(content.hosts, source, master=master, roles=roles)
     found = paths_of(content, platform)
-    refused = sorted([*content.network.refused, *found.missing])
+    refused = sorted(content.network.refused or found.missing)  # what is rejected is often why paths are missing
     return dataclasses.replace(
         platform,
         network=content.network,

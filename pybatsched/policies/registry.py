@@ -24,7 +24,7 @@ import msgspec
 from pybatsched.core.model_refs import COMMON, DefaultOptions, ModelRef, model_of, object_at
 from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
 from pybatsched.core.services.failures import REQUEUING
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error, did_you_mean
 from pybatsched.policies.loading import check_is_file, module_of, names_file, split
 from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
 from pybatsched.policies.predictions import predictions_of, predictor_of
@@ -141,10 +141,9 @@ class PolicyPlan:
         if self.source.cls.Options.model_config.get("extra") != "allow":
             for key, (_, layer) in merged.items():
                 if key not in known:
-                    options = ", ".join(known) or "none"
+                    options = did_you_mean(key, known, f"; expected one of: {', '.join(known) or 'none'}")
                     raise InputError(
-                        f"policy {self.source.name}: unknown option {key!r} (from {layer.given_by}); "
-                        f"expected one of: {options}"
+                        f"policy {self.source.name}: unknown option {key!r} (from {layer.given_by}){options}"
                     )
         try:
             checked = self.source.cls.Options.model_validate({key: value for key, (value, _) in merged.items()})
@@ -367,7 +366,7 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
         if not trusted:
             raise UntrustedFileError(
                 f"policy {name!r:.200} is a Python file, which is accepted only from your own options; "
-                f"expected an installed policy: {_known()}"
+                f"expected an installed policy: {', '.join(_known()) or 'none'}"
             )
         return _from_file(name)
     place = _included().get(name)
@@ -375,7 +374,8 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
     if place is None and entry is None:
         if name in _ALSO_KNOWN.get():
             return _ALSO_KNOWN.get()[name]
-        raise InputError(f"unknown policy {name!r}; installed: {_known()} (or give path/to/file.py:Class)")
+        installed = f"; installed: {', '.join(_known()) or 'none'} (or give path/to/file.py:Class)"
+        raise InputError(f"unknown policy {name!r}{did_you_mean(name, _known(), installed)}")
     place = place or (entry.value if entry is not None else "")
     try:
         found = object_at(place) if entry is None else entry.load()
@@ -430,8 +430,8 @@ def _with_one_queue(source: PolicySource) -> type[LocalPolicy]:
     return source.cls
 
 
-def _known() -> str:
-    return ", ".join(sorted({*available(), *_included()})) or "none"
+def _known() -> list[str]:
+    return sorted({*available(), *_included()})
 
 
 def _texts(value: Any) -> Iterator[str]:

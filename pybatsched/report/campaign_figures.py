@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.campaign.tune import Trial
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, did_you_mean, quantity
 from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.workload_fields import matches
 from pybatsched.report import durations, figure_style, figures
@@ -157,7 +157,8 @@ def _figure_name(points: Sequence[Point], options: CampaignFigureOptions) -> str
     if not known:
         raise InputError("the campaign has no finished cell to show; run it first")
     if name not in known:
-        raise InputError(f"measure {options.figure!r:.60}: expected one of {', '.join(known)}")
+        names = did_you_mean(options.figure, known, f": expected one of {', '.join(known)}")
+        raise InputError(f"measure {options.figure!r:.60}{names}")
     policies = list(dict.fromkeys(point.policy for point in points))
     if options.policy and options.policy not in policies:
         raise InputError(f"policy {options.policy!r:.60}: expected one of {', '.join(policies)}")

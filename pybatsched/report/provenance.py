@@ -105,7 +105,7 @@ def _of_run(run: Run, tau_s: float) -> dict[str, str]:
     seed = summary.get("seed")
     return {
         "policy": _policy(policy) if policy else "an external scheduler" if inputs else _UNKNOWN,
-        "its options": _pairs(_mapping(policy.get("options"))) or ("none" if policy else _UNKNOWN),
+        "its options": _pairs(_set_options(policy)) or ("none" if policy else _UNKNOWN),
         "seed": _UNKNOWN if seed is None else str(seed),
         "platform": "\n".join(filter(None, (platform, ", ".join(filter(None, (size, clusters)))))) or _UNKNOWN,
         "workload": "\n".join(_files(inputs.get("workloads"))) or _UNKNOWN,
@@ -196,6 +196,11 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _policy(policy: Mapping[str, Any]) -> str:
     return f"{policy.get('name')}\n({policy['origin']})" if policy.get("origin") else str(policy.get("name"))
+
+
+def _set_options(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a policy that have a value. Null is the default of options that are rarely set."""
+    return {name: value for name, value in _mapping(policy.get("options")).items() if value is not None}
 
 
 def _pairs(options: Mapping[str, Any]) -> str:

@@ -228,9 +228,12 @@ def read_open(fd: int, path: Path) -> Mark | None:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected the state of a run in JSON: {error}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path}: expected a JSON object with format {FORMAT!r}")
+        found = repr(text[:60].decode(errors="replace"))
+        raise InputError(f"{path}: expected the state of a run in JSON, found {found} ({error})") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a JSON object with format {FORMAT!r}, found {content!r:.60}")
+    if content.get("format") != FORMAT:
+        raise InputError(f"{path}: format: expected {FORMAT!r}, found {content.get('format')!r:.60}")
     if content.get("format_version") != FORMAT_VERSION:
         raise InputError(f"{path}: format_version is {content.get('format_version')!r}; expected {FORMAT_VERSION}")
     state = content.get("state")

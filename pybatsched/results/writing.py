@@ -33,9 +33,11 @@ class Results:
 
     Between `begin` and `finish`, files are written with the prefix `part`. An exit without `finish` leaves them there,
     marked as interrupted or failed; without a finished job, a failed run leaves only its mark. An exit without `begin`
-    changes nothing. `about` are members of the mark for readers of an unfinished run. Set `n_over` to the number of
-    finished jobs, and `cut_at` to the time at which the simulation was stopped, if it was. The mark has the path of the
-    `journal` relative to itself; the summary has no paths, so that it is the same for any prefix.
+    changes nothing. Neither does an error before anything happened (`is_before_run`), unless an earlier run had broken
+    off, because its files are removed by `begin`. `about` are members of the mark for readers of an unfinished run. Set
+    `n_over` to the number of finished jobs, and `cut_at` to the time at which the simulation was stopped, if it was.
+    The mark has the path of the `journal` relative to itself; the summary has no paths, so that it is the same for any
+    prefix.
     """
 
     def __init__(self, prefix: str, about: Mapping[str, Any] | None = None, journal: str | None = None) -> None:
@@ -48,6 +50,7 @@ class Results:
         self._about = dict(about or {}) | self._lasting
         self._n_jobs = 0
         self._fd = -1
+        self._mark_before: bytes | None = None  # None: a run that broke off, whose files are removed
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -66,7 +69,10 @@ class Results:
             is_stopped = isinstance(error, Interrupted | KeyboardInterrupt)
             how = {"n_over": self.n_over, "reason": _reason(error), "exit_code": _exit_code(error)}
             with suppress(OSError):  # then it stays marked as running, with a free lock
-                self._write(State.INTERRUPTED if is_stopped else State.FAILED, **how, **self._about)
+                if isinstance(error, PybatschedError) and error.is_before_run and self._mark_before is not None:
+                    self._restore(self._mark_before)
+                else:
+                    self._write(State.INTERRUPTED if is_stopped else State.FAILED, **how, **self._about)
                 if not is_stopped and isinstance(error, PybatschedError):
                     self._remove_empty()
         self._stack.__exit__(kind, error, trace)
@@ -82,11 +88,19 @@ class Results:
             for suffix in SUFFIXES:
                 Path(f"{self.part}{suffix}").unlink(missing_ok=True)
 
+    def _restore(self, mark: bytes) -> None:
+        """Write the mark as it was before the run. An empty file is removed with the lock."""
+        self._put(mark, 0)
+        os.ftruncate(self._fd, len(mark))
+        self.state = None
+
     def begin(self, n_jobs: int, n_procs: int | None = None) -> None:
         """Mark the run as running, and remove the files of an earlier run that broke off. Raises InputError."""
         mark = None
         try:
             mark = run_state.read_open(self._fd, self._path(MARK))
+            if mark is None or (mark.state is State.FINISHED and not mark.moving):
+                self._mark_before = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
             if mark is not None and mark.moving:
                 self._move(mark.moving)  # their run was killed during `finish`
             for suffix in SUFFIXES:

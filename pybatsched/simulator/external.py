@@ -39,6 +39,7 @@ class ExternalScheduler:
     ) -> None:
         self.endpoint = endpoint
         self.n_messages = 0
+        self._has_replied = False
         self._on_message = on_message
         self._before_last = before_last
         self._keys = keys
@@ -134,6 +135,7 @@ class ExternalScheduler:
             except zmq.Again:
                 self._look_around(time.monotonic() - self._asked_at)
                 continue
+            self._has_replied = True
             if len(parts) != 1:
                 raise RemoteProtocolError(f"expected a reply in one part, found {len(parts)} parts")
             return parts[0]
@@ -148,20 +150,27 @@ class ExternalScheduler:
             raise RemoteProtocolError(f"the scheduler stopped with an error: {why}") from None
 
     def _look_around(self, silent_s: float) -> None:
+        problem = self._problem(silent_s)
+        if problem:
+            error = PeerLostError(problem)
+            error.is_before_run = not self._has_replied
+            raise error
+
+    def _problem(self, silent_s: float) -> str:
+        """Return why no reply is to be expected; empty if one may still come."""
         gone_s = self._watch.gone_for_s()
         if self._watch.is_refused or self._watch.has_wrong_keys:
-            raise PeerLostError(
-                f"the scheduler at {self.endpoint} rejected the connection ({_why_rejected(self._keys)})"
-            )
+            return f"the scheduler at {self.endpoint} rejected the connection ({_why_rejected(self._keys)})"
         if gone_s is not None and gone_s >= GRACE_S and self._watch.has_been_open:
-            raise PeerLostError(
+            return (
                 f"the scheduler at {self.endpoint} closed its connection {gone_s:.1f} s ago without a reply "
                 f"to message {self.n_messages}"
             )
         if self._timeout_s and silent_s >= self._timeout_s:
             what = f"no reply to message {self.n_messages}" if self._watch.has_been_open else "no scheduler"
             hint = "" if self._keys is None else "; its keys may differ from those of --curve"
-            raise PeerLostError(f"{what} at {self.endpoint} for {silent_s:.1f} s (--timeout {self._timeout_s:g}){hint}")
+            return f"{what} at {self.endpoint} for {silent_s:.1f} s (--timeout {self._timeout_s:g}){hint}"
+        return ""
 
 
 def _why_rejected(keys: ClientKeys | None) -> str:

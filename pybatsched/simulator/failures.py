@@ -111,8 +111,8 @@ class FailureModel:
             by_value = groups(platform, self.together)
             if not by_value:
                 raise InputError(
-                    f"together: no host of {platform.source} has the property {self.together}; expected a property of "
-                    "its hosts or zones"
+                    f"failures: together: expected a property of hosts of {platform.source}, "
+                    f"found {self.together!r:.60}, which no host has"
                 )
             units = list(by_value.values())
             alone = hosts
@@ -124,7 +124,7 @@ class FailureModel:
         n_up = n * self.mtbf_s / (self.mtbf_s + mean_s) if self.of == "node" else n - mean_s / self.mtbf_s
         if n_up < max(0.5, _LEAST_UP * n):
             raise InputError(
-                f"mtbf: {self.mtbf_s:g} s with repairs of {mean_s:g} s leaves hardly any machine: "
+                f"failures: mtbf: {self.mtbf_s:g} s with repairs of {mean_s:g} s leaves hardly any machine: "
                 f"{max(n_up, 0):.2g} of {n} would be available; expected a longer MTBF or shorter repairs"
             )
         return units

@@ -13,6 +13,7 @@ from pybatsched.core.engine import TOO_LARGE, Engine, Reply
 from pybatsched.core.field_check import FieldsLike
 from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature
+from pybatsched.core.services.host_reservations import specs_of
 from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.summary import Result, Stuck, from_engine
@@ -29,6 +30,7 @@ from pybatsched.simulator.simulation import Scheduler, Simulation
 from pybatsched.workload.resample.feedback import check_no_feedback
 
 if TYPE_CHECKING:
+    from pybatsched.core.services.reservation_specs import ReservationSpec
     from pybatsched.live.keys import ClientKeys
     from pybatsched.session.journal import JournalWriter
     from pybatsched.simulator.external import OnMessage
@@ -78,6 +80,11 @@ def options_of(plan: PolicyPlan, options: SimulationOptions) -> Mapping[str, Any
     """Return the options of a policy, with those of Batsim's ``--sched-cfg``. Raises an error if one is wrong."""
     found: Mapping[str, Any] = plan.options_for(_begins_of(options)).model_dump(mode="json")
     return found
+
+
+def host_reservations(plan: PolicyPlan, options: SimulationOptions) -> Sequence[ReservationSpec]:
+    """Return the reservations of hosts in the options of a policy, ``--sched-cfg`` included. Raises InputError."""
+    return specs_of(plan.options_for(_begins_of(options)))
 
 
 def _begins_of(options: SimulationOptions) -> e.SimulationBegins:

@@ -41,7 +41,7 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
         dropped_by = None if wanted is None or _partition(job) in wanted else OTHER_PARTITION
         dropped_by = dropped_by or selection.drop_reason(job["subtime"], job["res"], origin_at)
         if dropped_by is None and selection.max_jobs is not None and len(kept) >= selection.max_jobs:
-            dropped_by = TOO_MANY
+            dropped_by = TOO_MANY.format(quantity(selection.max_jobs, "job"))
         if dropped_by is None:
             kept.append(job)
         else:

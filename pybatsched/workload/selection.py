@@ -14,7 +14,7 @@ from pybatsched.workload.walltimes import tidy
 OUTSIDE: Final = "submitted outside of the window: dropped"
 TOO_SMALL: Final = "smaller than the least size: dropped"
 TOO_LARGE: Final = "larger than the greatest size: dropped"
-TOO_MANY: Final = "after the first so many jobs: dropped"
+TOO_MANY: Final = "not among the first {}: dropped"
 NOT_COUNTED: Final = "of the warm-up or cool-down: simulated, not counted in figures of jobs"
 
 

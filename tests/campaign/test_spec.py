@@ -55,7 +55,10 @@ FIRST = "a letter or digit first, at most 80 characters"
         ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: works only with file"),
         ({"workload": [{"name": "w", "file": "f", "deadlines": {}}]}, "deadlines: expected either every or share"),
         ({"workload": [{"name": "w", "file": "f"}] * 2}, "workload: two are named 'w'"),
-        ({"platform": [{"name": "p"}]}, "platform 1: expected one of procs, platform and of_workload"),
+        (
+            {"platform": [{"name": "p"}]},
+            "platform 1: expected one of procs, platform and of_workload = true, found none of them",
+        ),
         ({"platform": [{"name": "p", "procs": 0}]}, "platform 1: procs: expected more than 0"),
         (
             {"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]},

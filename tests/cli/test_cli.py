@@ -76,10 +76,13 @@ def test_policies() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "esay"], "unknown policy 'esay'; installed: conservative, dbf, easy, fcfs, locality"),
+        (["--policy", "esay"], "unknown policy 'esay'; did you mean 'easy'? Installed: conservative, dbf, easy, fcfs,"),
         (["--policy", "easy", "-o", "order"], "-o 'order': expected KEY=VALUE"),
         (["--policy", "easy", "-o", "order=random"], "option order (from -o)"),
-        (["--policy", "easy", "-o", "ordre=sjf"], "unknown option 'ordre'"),
+        (
+            ["--policy", "easy", "-o", "ordre=sjf"],
+            "unknown option 'ordre' (from -o); did you mean 'order'? Expected one of: ",
+        ),
         (["--policy", "easy", "--config", "gone.toml"], "--config gone.toml: cannot be read: No such file"),
         (["--policy", "easy", "--timeout", "-1"], "expected a number of seconds, 0 or more"),
         (["--policy", "easy", "--timeout", "soon"], "--timeout"),

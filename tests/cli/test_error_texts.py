@@ -247,7 +247,10 @@ name = "fcfs"
 @pytest.mark.parametrize(
     ("policy", "text"),
     [
-        ('name = "conservatve"', "c.toml: policy 2: unknown policy 'conservatve'; installed: "),
+        (
+            'name = "conservatve"',
+            "c.toml: policy 2: unknown policy 'conservatve'; did you mean 'conservative'? Installed: ",
+        ),
         (
             'name = "rl"\noptions = {order = "best"}',
             "c.toml: policy 2: policy rl: option order (from the campaign): expected one of fcfs, ",

@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from support.platforms import GOOD, text_of
 from support.process import run_cli
+
+import pybatsched as pb
+from pybatsched.errors import InputError
 
 TABLE = '[[reservation]]\nname = "m"\nstart = "20s"\nduration = 10\nhosts = 2\n'
 OTHER = TABLE.replace('"m"', '"n"')
@@ -21,6 +25,14 @@ def folder(tmp_path: Path) -> Path:
     profiles = {"d50": {"type": "delay", "delay": 50}, "d5": {"type": "delay", "delay": 5}}
     (tmp_path / "w.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
     return tmp_path
+
+
+def test_a_file_that_is_not_text(folder: Path) -> None:
+    (folder / "r.toml").write_bytes(b"name\xff")
+    args = ("--procs", "2", "-w", "w.json", "--policy", "easy", "--reservations", "r.toml", "-e", "out")
+    done = run_cli("simulate", *args, cwd=folder)
+    assert done.returncode == 2
+    assert "r.toml: expected text in UTF-8, found the byte 0xff at 4\n" in done.stderr
 
 
 def simulate(folder: Path, text: str, *more: str) -> tuple[int, str]:
@@ -55,7 +67,7 @@ def test_a_run(folder: Path) -> None:
     [
         (
             TABLE + 'users = ["carol"]\n',
-            "r.toml: line 1: reservation m: users: no job of the workload has 'carol'; check the spelling",
+            "r.toml: line 1: reservation m: users: expected users of jobs, found 'carol', which no job has",
         ),
         (TABLE.replace("10", "-1"), "r.toml: line 4: reservation: duration"),
         (TABLE + 'source = "x"\n', "r.toml: line 1: reservation: source: unknown member; expected name, start,"),
@@ -81,7 +93,27 @@ def test_wrong_files(folder: Path, text: str, expected: str) -> None:
     code, errors = simulate(folder, text)
     assert code == 2
     assert expected in errors
-    assert not (folder / "out_jobs.csv").exists()
+    assert not list(folder.glob("out*"))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        (["h9"], "hosts: unknown host 'h9'; expected names of compute hosts"),
+        (3, "hosts: expected at most 2, found 3"),
+    ],
+)
+def test_reservations_of_missing_hosts_are_found_before_the_run(folder: Path, hosts: object, expected: str) -> None:
+    table = {"name": "m", "start": 20, "duration": 10, "hosts": hosts, "users": ["alice"]}
+    with pytest.raises(InputError, match=f"^reservation m: {expected}$"):
+        pb.simulate(folder / "w.json", "easy", host_reservations=[table], progress=False)
+    (folder / "p.xml").write_text(text_of(GOOD))
+    (folder / "r.toml").write_text(TABLE.replace("hosts = 2", f"hosts = {json.dumps(hosts if hosts != 3 else 99)}"))
+    args = ("-p", "p.xml", "-w", "w.json", "--policy", "easy", "--reservations", "r.toml", "-e", "out")
+    done = run_cli("run", *args, cwd=folder)  # without a Batsim on the PATH
+    assert done.returncode == 2
+    assert f"r.toml: line 1: reservation m: {expected.replace('2, found 3', '4, found 99')}\n" in done.stderr
+    assert not list(folder.glob("out*"))
 
 
 def test_the_page_shows_failures(folder: Path) -> None:

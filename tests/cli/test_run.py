@@ -457,6 +457,11 @@ def test_a_part_of_a_workload_is_what_batsim_gets(place: Path) -> None:
         (("--", "-wx.json"), "arguments for Batsim: '-wx.json' is not allowed; give -w before the --"),
         (("--batsim", "/nowhere/batsim"), "--batsim /nowhere/batsim: expected an executable program"),
         (("stray.json",), "unrecognized arguments: stray.json"),
+        (("-m", "n0"), "unrecognized arguments: -m n0; give it to Batsim after --: pybatsched run … -- -m n0\n"),
+        (("-rn0:storage",), "-rn0:storage; give it to Batsim after --: pybatsched run … -- -rn0:storage\n"),
+        (("--events=a b",), "--events=a b; give it to Batsim after --: pybatsched run … -- '--events=a b'\n"),
+        (("-E",), "unrecognized arguments: -E; give it to Batsim after --: pybatsched run … -- -E\n"),
+        (("-s", "tcp://x"), "unrecognized arguments: -s tcp://x\n"),
         (("--journal", str(WORKLOAD)), "is an input of this command; expected another output file"),
     ],
 )

@@ -272,6 +272,19 @@ def test_a_missing_scheduler_is_reported(inputs: Path) -> None:
     done = simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5")
     assert done.returncode == 4
     assert "no scheduler at tcp://127.0.0.1:9" in done.stderr
+    assert not list(inputs.glob("out*"))
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_missing_scheduler_leaves_the_state_of_an_earlier_run(is_finished: bool, inputs: Path) -> None:
+    """A run that broke off is no longer there, because its files were removed."""
+    assert simulate(inputs, "--policy", "fcfs", "-e", "keep").returncode == 0
+    state = inputs / "keep_state.json"
+    before = state.read_text() if is_finished else state.read_text().replace('"finished"', '"failed"')
+    state.write_text(before)
+    assert simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5", "-e", "keep").returncode == 4
+    assert (state.read_text() == before) == is_finished
+    assert json.loads(state.read_text())["state"] == ("finished" if is_finished else "failed")
 
 
 def test_a_rejected_workload_keeps_earlier_results(inputs: Path) -> None:

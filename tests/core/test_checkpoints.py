@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.process import run_cli
+from support.pushy import Gentle, Loader, Ruthless
 
 import pybatsched as pb
 from pybatsched.cli import main
 from pybatsched.core import events as e
+from pybatsched.core.policy import Policy
 from pybatsched.core.services.checkpoints import Checkpoints
 from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import Outcome, joined
@@ -36,9 +38,9 @@ def prepared(jobs: Workload, settings: Checkpointing | None = None, speed: float
 
 
 def failing(
-    jobs: Workload, events: Events, n_procs: int = 1, policy: str = "fcfs"
+    jobs: Workload, events: Events, n_procs: int = 1, policy: str | type[Policy] = "fcfs", **options: Any
 ) -> tuple[FakeBatsim, dict[str, float]]:
-    session = Session(plan_for(policy, on_failure="requeue_first"), checked=True)
+    session = Session(plan_for(policy, on_failure="requeue_first", **options), checked=True)
     run = FakeBatsim(jobs, n_procs, {"dynamic-jobs-enabled": True}, events).run(session.handle)
     assert not run.deadlocked
     return run, session.engine.figures
@@ -98,6 +100,25 @@ def test_a_job_goes_on_from_its_last_complete_checkpoint() -> None:
     assert figures["application_efficiency"] == 200 / 227
     assert "kept_s=110" in run.jobs["dyn!w0.a.1"].metadata
     assert "failures=1;lost_s=10" in run.jobs["dyn!w0.a.1"].metadata
+
+
+def test_a_load_before_the_work_is_not_useful() -> None:
+    """A job of 100 s with a load of 25 s before it: 125 s, of which 100 s are work."""
+    jobs = Workload().job("a", n=1, s=100, walltime=300)
+    _, figures = failing(jobs, [], policy=Loader, load_s=25)
+    assert figures["application_efficiency"] == 100 / 125
+    # Stopped at 60, after 35 s of work; at 70 it begins again, with another load: 35 s are lost, 50 s are loads.
+    run, figures = failing(jobs, outages((60, 70)), policy=Loader, load_s=25)
+    assert max(job.ended_at or 0 for job in run.jobs.values()) == 195
+    assert (figures["lost_work_s"], figures["application_efficiency"]) == (35, 100 / 185)
+
+
+@pytest.mark.parametrize(("policy", "lost_s"), [(Gentle, 0), (Ruthless, 40)])
+def test_extra_seconds_of_a_requeue_are_not_useful(policy: type[Policy], lost_s: float) -> None:
+    """At 40 the job is stopped. It goes on, or begins again, after 0.5 s that the policy adds."""
+    jobs = Workload().job("a", n=1, s=100, walltime=300).job("b", n=1, s=5, walltime=9, at=40)
+    _, figures = failing(jobs, [], policy=policy)
+    assert (figures["lost_work_s"], figures["application_efficiency"]) == (lost_s, 105 / (105.5 + lost_s))
 
 
 def test_a_dump_that_is_not_complete_is_lost() -> None:

@@ -303,7 +303,10 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
         (lambda log: pb.simulate(log, ["easy"])[:0].jobs, "expected at least one run, found none"),
         (lambda log: pb.simulate(log, "easy").plot.gantt(color="red"), "color: expected one of auto, job, wait"),
         (lambda log: pb.simulate(log, "easy").plot.cdf(scale="ln"), "scale: expected one of auto, log, linear"),
-        (lambda log: pb.simulate(log, "easy").plot.cdf("wai"), "measure 'wai': expected one of wait_s"),
+        (
+            lambda log: pb.simulate(log, "easy").plot.cdf("wai"),
+            r"measure 'wai'; did you mean 'wait_s'\? Expected one of",
+        ),
         (lambda log: pb.simulate(log, "easy").plot.cdf(begin_s=3), "begin_s: expected one of labels"),
         (lambda _log: pb.read_run("nothing/here"), "nothing/here"),
         (lambda _log: pb.read_campaign("nothing"), "nothing"),

@@ -184,6 +184,7 @@ def test_errors_of_against(study: Path) -> None:
         (("--against", "conservative"), "baseline 'conservative': expected the label of a policy: easy, sjf, fcfs"),
         (("--against", "easy", "--quantiles"), "--against: cannot be used with --quantiles"),
         (("--against", "easy", "--figures", "n_cats"), "unknown column 'n_cats'"),
+        (("--figures", "mean_waits"), "unknown column 'mean_waits'; did you mean 'mean_wait_s'? Expected some of "),
         (("--against", "easy", "--ci", "2"), "--ci 2: expected a confidence level between 0 and 1"),
     ):
         done = run_cli("campaign", "table", str(study), *words)

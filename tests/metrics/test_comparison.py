@@ -193,3 +193,9 @@ def test_runs_are_compared_by_their_prefixes(base: Path) -> None:
     done = run_cli("compare", named, "none", cwd=place)
     message = "pybatsched: none_summary.json: cannot be read: No such file or directory\n"
     assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_an_unknown_metric_that_is_like_another(base: Path) -> None:
+    code, _, output = compare(base, summary(), "mean_bound_slowdown > +5%")
+    assert code == 2
+    assert "in both runs; did you mean 'mean_bounded_slowdown'? Expected one of ended_at, mean_bounded_" in output

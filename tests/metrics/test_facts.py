@@ -85,7 +85,9 @@ def test_facts_are_measures() -> None:
     assert JOBS.column("wait_s")[4] == 44
     by_user = {name: members.values("load_s") for name, members in JOBS.by_class("user").items()}
     assert by_user == {"unknown": [], "x": [4], "y": [10]}
-    with pytest.raises(InputError, match=r"measure 'loads': expected one of wait_s, .*, load_s, reused$"):
+    with pytest.raises(
+        InputError, match=r"measure 'loads'; did you mean 'load_s'\? Expected one of wait_s, .*, load_s, reused$"
+    ):
         JOBS.distribution("loads")
 
 

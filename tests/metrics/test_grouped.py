@@ -80,6 +80,12 @@ def test_rows_without_names_of_runs_are_values() -> None:
         (["joy"], [FIGURE], 0.95, "unknown column 'joy' to group by; expected some of policy, seed"),
         (["policy"], ["joy"], 0.95, "unknown figure 'joy'; expected some of mean_wait_s"),
         (["seed"], ["policy"], 0.95, "unknown figure 'policy'; expected some of mean_wait_s"),
+        (
+            ["seed"],
+            ["mean_wit"],
+            0.95,
+            "unknown figure 'mean_wit'; did you mean 'mean_wait_s'? Expected some of mean_wait_s",
+        ),
         (["policy"], [FIGURE], 1.0, "confidence level 1: expected a number between 0 and 1, such as 0.95"),
     ],
 )

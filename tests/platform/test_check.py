@@ -126,5 +126,18 @@ def test_list_and_generate(tmp_path: Path) -> None:
     wrong = run_cli("platform", "generate", "atlantis", "--output", "-")
     assert wrong.returncode == 2
     assert "unknown machine 'atlantis'; expected one of curie (core, node)" in wrong.stderr
+    wrong = run_cli("platform", "generate", "curie-nod", "--output", "-")
+    assert "unknown machine 'curie-nod'; did you mean 'curie-node'? Expected one of curie (core, node)" in wrong.stderr
+    wrong = run_cli("platform", "show", "rakham")
+    assert "unknown platform 'rakham'; did you mean 'rackham'? Expected a file, or one of the machines " in wrong.stderr
     assert run_cli("platform", "generate", "curie-node", "--unit", "core", "--output", "-").returncode == 2
     assert run_cli("platform", "generate", "all", "--energy", "--output", str(tmp_path)).returncode == 2
+
+
+def test_all_hosts_of_a_zone_without_routing_are_one_error() -> None:
+    hosts = "".join(f'<host id="h{k}" speed="1Gf"/>\n' for k in range(4))
+    text = text_of(('<zone id="z" routing="None">', '<host id="master_host" speed="1Gf"/>', hosts, "</zone>"))
+    expected = "zone 'z' has routing None, so no message can reach its 5 hosts"
+    (found,) = refused(text)
+    assert found.text == f"p.xml: line {found.line}: {expected}"
+    assert xml.parse(text.encode(), "p.xml").refused == (found.text,)

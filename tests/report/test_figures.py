@@ -189,6 +189,7 @@ def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
     [
         (("gantt",), "gantt: expected runs; charts of a campaign are boxes, ratios"),
         (("boxes", "--measure", "joy"), "measure 'joy': expected one of makespan_s, max_bounded_slowdown"),
+        (("boxes", "--measure", "makespans"), "measure 'makespans'; did you mean 'makespan_s'? Expected one of "),
         (("boxes", "--policy", "joy"), "policy 'joy': expected one of conservative, redirection"),
         (("ratios", "--baseline", "joy"), "baseline 'joy': expected one of conservative, redirection"),
         (("ratios", "--policy", "conservative"), "ratios: no points to show of conservative"),
@@ -256,6 +257,7 @@ def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Pa
         (("cdf", "nothing", "--output", "x.svg"), "no run 'nothing': nothing_jobs.csv does not exist"),
         (("cdf", "easy", "--output", "easy_jobs.csv/x.svg"), "easy_jobs.csv/x.svg: cannot be written"),
         (("cdf", "easy", "--measure", "joy", "--output", "x.svg"), "measure 'joy': expected one of wait_s, flow_s"),
+        (("cdf", "easy", "--measure", "wait", "--output", "x.svg"), "measure 'wait'; did you mean 'wait_s'? Expected"),
         (("ratios", "easy", "pushy", "--output", "x.svg"), "ratios: expected the directory of one campaign"),
         (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: works only with a campaign"),
     ],

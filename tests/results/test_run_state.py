@@ -54,10 +54,10 @@ def test_complete_runs_have_no_notice() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "expected the state of a run in JSON"),
-        ("[" * 100_000, "expected the state of a run in JSON"),
-        ("[]", "expected a JSON object with format 'pybatsched-state'"),
-        ('{"format": "mine"}', "expected a JSON object with format 'pybatsched-state'"),
+        ("{", "expected the state of a run in JSON, found '{' (Expecting property name"),
+        ("[" * 100_000, "expected the state of a run in JSON, found '[[["),
+        ("[]", "expected a JSON object with format 'pybatsched-state', found []"),
+        ('{"format": "mine"}', "format: expected 'pybatsched-state', found 'mine'"),
         (mark("running", format_version=2), "format_version is 2; expected 1"),
         (mark("dancing"), "state is 'dancing'; expected one of running, interrupted, failed, finished"),
         (mark("failed", n_jobs="many"), "n_jobs is 'many'; expected a number of jobs"),

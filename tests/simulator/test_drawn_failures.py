@@ -113,12 +113,36 @@ def test_wrong_settings(settings: dict[str, Any], text: str) -> None:
 
 
 def test_an_mtbf_that_leaves_no_machine() -> None:
-    with pytest.raises(InputError, match="leaves hardly any machine: 0.4 of 4"):
+    with pytest.raises(InputError, match=r"^failures: mtbf: 3600 s .* leaves hardly any machine: 0.4 of 4"):
         FailureModel.of_settings({"mtbf": "1h", "repair": "9h"}).on(model.uniform(4))
     with pytest.raises(InputError, match="leaves hardly any machine: 0 of 4"):
         FailureModel.of_settings({"mtbf": "1h", "of": "system", "repair": "4h"}).on(model.uniform(4))
-    with pytest.raises(InputError, match="no host of .* has the property rack"):
+    expected = r"^failures: together: expected a property of hosts of .*, found 'rack', which no host has$"
+    with pytest.raises(InputError, match=expected):
         FailureModel.of_settings({"mtbf": "1d", "together": "rack"}).on(model.uniform(4))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (("--mtbf", "1d", "--fail-together", "rack"), "--fail-together: expected a property of hosts of "),
+        (("--mtbf", "1h", "--repair", "9h"), "--mtbf: 3600 s with repairs of 32400 s leaves hardly any machine: "),
+    ],
+)
+def test_mistakes_against_the_machine_name_the_option(wrong: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    content = {
+        "nb_res": 4,
+        "jobs": [{"id": "1", "subtime": 0, "res": 1, "profile": "d"}],
+        "profiles": {"d": {"type": "delay", "delay": 1}},
+    }
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    simulated = ("simulate", "-w", "w.json", "--policy", "fcfs", "-e", "o", *wrong)
+    written = ("workload", "failures", "--procs", "4", "--until", "9d", "--output", "o.txt", *wrong)
+    for args in (simulated, written):
+        done = run_cli(*args, cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"\npybatsched: {text}" in f"\n{done.stderr}"
+        assert [path.name for path in tmp_path.iterdir()] == ["w.json"]
 
 
 # --- a log --------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.logs import SACCT_ZERO, sacct, sacct_line
+from support.logs import SACCT_ZERO, line, sacct, sacct_line
 from support.process import run_cli
 
 from pybatsched.errors import InputError
@@ -123,3 +123,54 @@ def test_a_job_without_a_run_time_does_not_exceed_an_estimate(tmp_path: Path) ->
         **ALWAYS,
         "run time 0 or unknown": ("odd", 1, [2]),
     }
+
+
+# --- units --------------------------------------------------------------------------------------------------------
+
+
+def table_findings(folder: Path, units: dict[str, str], n_jobs: int = 1000) -> set[str]:
+    """Return the problems of a table: a job every 600 s, of an hour, with a limit of two hours."""
+    rows = "".join(f"{n},{1_600_000_000 + 600 * n},3600,7200,1\n" for n in range(n_jobs))
+    (folder / "t.csv").write_text(f"job,submitted,ran,most,cores\n{rows}")
+    given = {"submit": "s", "run_time": "s", "limit": "s", **units}
+    columns = zip(given.items(), ("submitted", "ran", "most"), strict=True)
+    lines = (f'{what} = {{ column = "{column}", unit = "{unit}" }}\n' for (what, unit), column in columns)
+    (folder / "m.toml").write_text(f'[columns]\nid = "job"\ncores = "cores"\n{"".join(lines)}')
+    found = lint(folder / "t.csv", 100_000, mapping=str(folder / "m.toml"))
+    each = "ran longer than its time limit"
+    return {what for what, one in found.findings.items() if one.level == "odd" and not what.startswith(each)}
+
+
+RAN, MOST = "column ran (run_time, unit {})", "column most (limit, unit {})"
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        ({}, []),
+        ({"submit": "ms"}, [log_checks.SHORT_LOG.format(1000, 599.4, "column submitted (submit, unit ms)")]),
+        (
+            {"run_time": "d"},
+            [
+                log_checks.LONG_RUNS.format(3600, RAN.format("d")),
+                log_checks.MOST_BEYOND.format(1000, 1000, MOST.format("s"), RAN.format("d")),
+            ],
+        ),
+        ({"run_time": "ms"}, [log_checks.SHORT_RUNS.format(1000, 3.6, RAN.format("ms"))]),
+        ({"limit": "ms"}, [log_checks.MOST_BEYOND.format(1000, 1000, MOST.format("ms"), RAN.format("s"))]),
+    ],
+)
+def test_units_of_a_table(tmp_path: Path, units: dict[str, str], expected: list[str]) -> None:
+    assert table_findings(tmp_path, units) == set(expected)
+    assert table_findings(tmp_path, units, n_jobs=9) == set()
+
+
+def test_submissions_over_decades(tmp_path: Path) -> None:
+    lines = (line(n, n * 100_000_000, requested_s=9) for n in range(1, 12))
+    (tmp_path / "log.swf").write_text("; MaxProcs: 9\n" + "\n".join(lines) + "\n")
+    found = lint(tmp_path / "log.swf").findings
+    assert "submissions are 32 years apart: is the unit of field 2 (submit time) right?" in found
+    assert (
+        "11 of 11 jobs ran longer than their time limit: is the unit of field 9 (requested time) or of field 4 (run "
+        "time) right?" in found
+    )

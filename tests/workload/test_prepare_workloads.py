@@ -93,7 +93,7 @@ def test_dependencies_on_jobs_cut_away() -> None:
     )
     cut, report = prepare.select(workload, Selection(max_jobs=3))
     assert [job.get("depends_on") for job in cut.jobs] == [None, "1", None]
-    assert report.tallies[TOO_MANY].places == [3]
+    assert report.tallies[TOO_MANY.format("3 jobs")].places == [3]
     cut, report = prepare.select(workload, Selection(from_at=5))
     assert cut.jobs == [{"id": 3, "subtime": 0, "res": 1, "profile": "five"}]
     assert report.tallies[LOOSE].places == [3]

@@ -10,7 +10,7 @@ from support.logs import counts, line, trace
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.conversion import MOVED
 from pybatsched.workload.formats.swf import SwfOptions, to_workload
-from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_MANY, TOO_SMALL, Selection
+from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_SMALL, Selection
 from pybatsched.workload.walltimes import OVERRAN, Walltimes
 
 EXACT = Walltimes("exact")
@@ -35,7 +35,12 @@ def test_sizes_and_the_first_jobs_by_submission(tmp_path: Path) -> None:
     )
     workload, report = to_workload(made, SwfOptions(EXACT), Selection(min_size=2, max_size=4, max_jobs=2))
     assert [job["id"] for job in workload.jobs] == [5, 4]
-    assert counts(report) == {TOO_SMALL: (1, [3]), TOO_LARGE: (1, [5]), TOO_MANY: (1, [4]), MOVED: (2, [6, 7])}
+    assert counts(report) == {
+        TOO_SMALL: (1, [3]),
+        TOO_LARGE: (1, [5]),
+        "not among the first 2 jobs: dropped": (1, [4]),
+        MOVED: (2, [6, 7]),
+    }
 
 
 def test_what_is_changed_is_counted_for_kept_jobs_only(tmp_path: Path) -> None:

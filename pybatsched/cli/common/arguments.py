@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from pybatsched.errors import InputError, quantity, toml_problem
+from pybatsched.errors import InputError, not_utf8, quantity, toml_problem
 from pybatsched.live import DEFAULT_TIMEOUT_S
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
@@ -22,6 +22,7 @@ from pybatsched.results import run_state
 from pybatsched.version import __version__
 
 if TYPE_CHECKING:
+    from pybatsched.live.batsim_options import Option
     from pybatsched.metrics.runs import Run
     from pybatsched.workload.formats.files import Format
     from pybatsched.workload.model import Workload
@@ -94,8 +95,8 @@ def reservations_of(path: str) -> list[dict[str, Any]]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: expected text in UTF-8") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {not_utf8(error)}") from None
     from pybatsched.core.services.reservation_specs import read_reservations  # noqa: PLC0415  imports pydantic
 
     return read_reservations(text, path)
@@ -123,14 +124,21 @@ def policy_plan(
 
 
 def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
-    """Yield a hint for each unknown option that is an option of the policy: use ``-o``.
+    """Yield a hint for each unknown option that is an option of Batsim, in `run`, or of the policy: use ``-o``.
 
     If no policy is chosen, all installed policies are searched.
     """
     if "options" not in args:  # the command has no options of policies
         return
     names = [args.policy] if args.policy else registry.available()
+    of_batsim = _batsim_options() if "for_batsim" in args else {}
     for word, after in zip(unknown, [*unknown[1:], "--"], strict=True):
+        own = of_batsim.get(word.partition("=")[0] if word.startswith("--") else word[:2])
+        if own is not None:
+            has_value = own.n_values and word in own.names
+            example = shlex.join([word, *([after if after[:1] != "-" else "VALUE"] if has_value else [])])
+            yield f"give it to Batsim after --: pybatsched run … -- {example}"
+            continue
         flag, equals, value = word.partition("=")
         key = flag.removeprefix("--").replace("-", "_")
         owners = [name for name in names if _has_option(name, key)] if flag.startswith("--") else []
@@ -138,6 +146,13 @@ def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
             given = value if equals else "VALUE" if after.startswith("--") else after
             which = f"policy {owners[0]}" if len(owners) == 1 else f"policies {', '.join(owners)}"
             yield f"{key} is an option of the {which}: use -o {shlex.quote(f'{key}={given}')}"
+
+
+def _batsim_options() -> dict[str, Option]:
+    """Return the options of Batsim that a user can give to it, by each of their names."""
+    from pybatsched.live.batsim_options import OPTIONS  # noqa: PLC0415  rarely needed
+
+    return {name: one for one in OPTIONS if one.name != "--socket-endpoint" for name in one.names}
 
 
 def _has_option(policy: str, key: str) -> bool:

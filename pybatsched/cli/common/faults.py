@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.errors import InputError
+from pybatsched.platform.model import Platform
 from pybatsched.simulator.failures import FailureModel
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
@@ -72,6 +73,14 @@ def failure_model(args: argparse.Namespace) -> FailureModel | None:
         return None
     try:
         return FailureModel.of_settings(given)
+    except InputError as error:
+        raise _with_option(error, _FAILURES) from None
+
+
+def check_on(failures: FailureModel, platform: Platform) -> None:
+    """Check the failures of the arguments against a platform. O(hosts). Raises InputError that names an option."""
+    try:
+        failures.on(platform)
     except InputError as error:
         raise _with_option(error, _FAILURES) from None
 

@@ -20,7 +20,7 @@ from pybatsched.workload import load, prepare
 from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import UNITS, n_rounded
-from pybatsched.workload.resample.feedback import with_feedback
+from pybatsched.workload.resample.feedback import feedback_note, with_feedback
 from pybatsched.workload.selection import NoJobsLeftError, Selection
 
 
@@ -254,6 +254,8 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
             n = f"{quantity(what['count'], 'job')}: " if is_of_jobs else ""
             arguments.say(f"{path}: {n}{rule}")
         arguments.say_window(args, path, workload)
+    if args.feedback and not args.quiet:
+        arguments.say(f"{path}: {feedback_note(workload)}")
     return workload
 
 

@@ -35,6 +35,7 @@ examples:
   pybatsched workload shake log.swf.gz --by 60 --seed 1 --output s.json   the same jobs, submissions moved at random
   pybatsched workload resample log.swf.gz --weeks 26 --seed 1 --output r.json   a new log of the same users
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
+  pybatsched workload inject w.json checkpoints --mtbf 30d --dump 5m --output c.json   by Daly's formula
   pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
   pybatsched workload failures --procs 128 --mtbf 30d --repair 4h --until 52w --output failures.txt

@@ -21,7 +21,7 @@ from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
-from pybatsched.workload.resample.feedback import with_feedback
+from pybatsched.workload.resample.feedback import feedback_note, with_feedback
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import RULES, Walltimes
 from pybatsched.workload.weeks import WeekChoice, range_of, weekly
@@ -253,7 +253,7 @@ def _changes(args: argparse.Namespace) -> list[Change]:
 
 def _with_feedback(workload: Workload, report: Report) -> tuple[Workload, Report]:
     made = with_feedback(workload)
-    report.note(f"{sum('depends_on' in job for job in made.jobs):,} jobs follow the end of another (feedback)")
+    report.note(feedback_note(made))
     made.about["report"] = report.as_json()
     return made, report
 

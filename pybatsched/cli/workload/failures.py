@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
         if args.until is None:
             raise InputError("--mtbf: needs --until T, the end of the failures")
         assert drawn is not None
+        faults.check_on(drawn, platform)
         events = drawn.on(platform).until(seconds_of(args.until, "--until"))
     content = [event.described for event in events]
     if args.batsim == "batsim5":

@@ -12,7 +12,7 @@ from pybatsched.text_table import aligned
 from pybatsched.workload import reading
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.model import Workload
-from pybatsched.workload.resample.feedback import with_feedback
+from pybatsched.workload.resample.feedback import feedback_note, with_feedback
 from pybatsched.workload.resample.shaking import shake
 from pybatsched.workload.resample.users import Resampling, checks, resample
 from pybatsched.workload.selection import Selection, seconds_of
@@ -74,6 +74,8 @@ def run_resample(args: argparse.Namespace) -> int:
     made = resample(workload, options, args.seed)
     rows = [[one.name, f"{one.log:,.4g}", f"{one.resample:,.4g}"] for one in checks(workload, made)]
     print("\n".join(aligned([["", "log", "resample"], *rows], "lr")))
+    if args.feedback:
+        print(feedback_note(made))
     return _write(args, made)
 
 

@@ -102,10 +102,11 @@ def checkpoints_of(job_id: str, fields: Mapping[str, Any]) -> Checkpoints | None
 class Restarts:
     """What kills have cost a job: times are in seconds of the job, not of its processors.
 
-    `n_checkpoints` are complete, and `ran_s` are the seconds that earlier segments ran on from the last one.
+    `n_checkpoints` are complete, and `ran_s` are the seconds that earlier segments ran on from the last one. `extra_s`
+    are the seconds that a policy has added to the segments, such as a swap or a load of input files.
     """
 
-    __slots__ = ("lost_s", "n_checkpoints", "n_failures", "ran_s", "read_s")
+    __slots__ = ("extra_s", "lost_s", "n_checkpoints", "n_failures", "ran_s", "read_s")
 
     def __init__(self) -> None:
         self.n_failures = 0
@@ -113,18 +114,28 @@ class Restarts:
         self.ran_s = 0.0
         self.lost_s = 0.0
         self.read_s = 0.0
+        self.extra_s = 0.0
 
     @property
     def facts(self) -> str:
         """What failures have cost the job, for its metadata; empty if there were none."""
         return f"failures={self.n_failures};lost_s={self.lost_s:.12g}" if self.n_failures else ""
 
+    def stop(self, load_s: float, *, by_failure: bool) -> None:
+        """Record a kill of a segment that began with a load."""
+        self.n_failures += by_failure
+        self.extra_s += load_s
+
     def suspend(self, ran_s: float, extra_s: float) -> None:
         """Record a kill after which the job continues with the rest of its work, and with extra seconds."""
         self.ran_s += ran_s - extra_s
+        self.extra_s += extra_s
 
-    def restart(self, checkpoints: Checkpoints | None, ran_s: float) -> int:
-        """Record a kill after which the job continues from its last checkpoint. Return how many are complete."""
+    def restart(self, checkpoints: Checkpoints | None, ran_s: float, extra_s: float = 0.0) -> int:
+        """Record a kill after which the job continues from its last checkpoint, with extra seconds.
+
+        Return how many checkpoints are complete.
+        """
         ran_s = max(self.ran_s + ran_s, 0.0)
         before = self.n_checkpoints
         read_s = min(checkpoints.read_s, ran_s) if checkpoints is not None and before else 0.0
@@ -133,4 +144,5 @@ class Restarts:
         self.n_checkpoints, self.ran_s = n, 0.0
         self.read_s += read_s
         self.lost_s += max(ran_s - kept_s - read_s, 0.0)
+        self.suspend(0.0, extra_s)
         return n

@@ -57,7 +57,7 @@ class Failures:
         #: Jobs that were killed because a reservation began.
         self.n_reservation_kills = 0
         self._n_not_requeued = 0
-        self._lost_s = self._checkpoint_s = self._useful_s = 0.0  # processor-seconds
+        self._lost_s = self._checkpoint_s = self._extra_s = self._useful_s = 0.0  # processor-seconds
 
     def fail(self, procs: IntervalSet) -> None:
         """Kill the jobs that run on processors which failed, by one decision. O(running * k).
@@ -130,7 +130,10 @@ class Failures:
         self._end(job, is_useful=True)
 
     def _end(self, job: Job, *, is_useful: bool) -> None:
-        """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills."""
+        """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills.
+
+        Seconds that the policy added, such as a load of input files, and jobs that it registered are not useful work.
+        """
         if job.started_at is None or job.ended_at is None:
             return
         n, restarts, last_s = job.n_held, job.restarts, job.ended_at - job.started_at
@@ -138,18 +141,24 @@ class Failures:
         if not is_useful:
             self._lost_s += n * total_s
             return
+        if self._services.is_by_policy(job.id):
+            self._extra_s += n * total_s
+            return
         is_as_submitted = job.scale == 1.0 and job.n_procs == job.n_procs_requested
         saved = checkpoints_of(job.id, job.fields) if is_as_submitted else None
         lost_s = 0.0 if restarts is None else restarts.lost_s
+        load_s = min(job.load_s, last_s)
+        extra_s = load_s + (0.0 if restarts is None else restarts.extra_s)
         overhead_s = 0.0
         if saved is not None:
             n_resumed, read_s = (0, 0.0) if restarts is None else (restarts.n_checkpoints, restarts.read_s)
-            ran_s = last_s + (0.0 if restarts is None else restarts.ran_s)
+            ran_s = last_s - load_s + (0.0 if restarts is None else restarts.ran_s)
             n_written = saved.n_complete(n_resumed, ran_s)
             overhead_s = n_written * saved.dump_s + read_s + (min(saved.read_s, ran_s) if n_resumed else 0.0)
         self._lost_s += n * lost_s
         self._checkpoint_s += n * overhead_s
-        self._useful_s += n * (total_s - lost_s - overhead_s)
+        self._extra_s += n * extra_s
+        self._useful_s += n * max(total_s - lost_s - overhead_s - extra_s, 0.0)
 
     def to_requeue(self, now: float) -> list[Job]:
         """Return the killed jobs in the order in which the policy puts them into its queue, and forget them.
@@ -178,14 +187,14 @@ class Failures:
         self._n_failures, self._n_failure_kills = other._n_failures, other._n_failure_kills
         self.n_reservation_kills = other.n_reservation_kills
         self._n_not_requeued, self._lost_s = other._n_not_requeued, other._lost_s
-        self._checkpoint_s, self._useful_s = other._checkpoint_s, other._useful_s
+        self._checkpoint_s, self._extra_s, self._useful_s = other._checkpoint_s, other._extra_s, other._useful_s
 
     def figures(self) -> dict[str, float]:
         """Return the failures, their kills, and the processor-seconds of lost work, checkpoints and useful work.
 
         Without the option `on_failure` only the lost work is reported.
         """
-        total_s = self._useful_s + self._checkpoint_s + self._lost_s
+        total_s = self._useful_s + self._checkpoint_s + self._lost_s + self._extra_s
         if self.rule is None:
             return {"lost_work_s": self._lost_s}
         return {

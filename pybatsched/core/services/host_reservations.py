@@ -59,13 +59,18 @@ def specs_of(options: Any) -> tuple[ReservationSpec, ...]:
     return getattr(options, "host_reservations", None) or ()
 
 
-def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Reserved]:
+def numbers_of(cluster: Cluster) -> dict[str, int]:
+    """Return the processors of a machine by their names. O(n)."""
+    return {resource.name: proc for proc, resource in cluster.resources.items() if resource.name}
+
+
+def windows_of(specs: Iterable[ReservationSpec], all_procs: IntervalSet, numbers: Mapping[str, int]) -> list[_Reserved]:
     """Return the windows of reservations in order of time. O(windows² at worst). Raises InputError.
 
-    A number of hosts means the last ones that are not reserved in the same time.
+    `all_procs` are the processors of the machine, and `numbers` their numbers by name. A number of hosts means the last
+    ones that are not reserved in the same time.
     """
     found: list[_Reserved] = []
-    numbers = {resource.name: proc for proc, resource in cluster.resources.items() if resource.name}
     names: set[str] = set()
     for spec in specs:
         if spec.name in names:
@@ -79,7 +84,7 @@ def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Rese
             shift_s = nth * (spec.every or 0.0)
             start_at, end_at = instant(spec.start, shift_s), instant(spec.start + spec.duration, shift_s)
             beside = [one for one in found if one.window.start_at < end_at and start_at < one.window.end_at]
-            procs = _procs(spec, cluster, numbers, beside)
+            procs = _procs(spec, all_procs, numbers, beside)
             for one in beside:
                 if not one.window.procs.isdisjoint(procs):
                     raise InputError(
@@ -93,12 +98,12 @@ def windows_of(specs: Iterable[ReservationSpec], cluster: Cluster) -> list[_Rese
 
 
 def _procs(
-    spec: ReservationSpec, cluster: Cluster, numbers: Mapping[str, int], beside: Iterable[_Reserved]
+    spec: ReservationSpec, all_procs: IntervalSet, numbers: Mapping[str, int], beside: Iterable[_Reserved]
 ) -> IntervalSet:
     hosts = spec.hosts
     where = f"{spec.title}: hosts"
     if isinstance(hosts, int):
-        free = cluster.procs
+        free = all_procs
         for one in beside:
             free = free - one.window.procs
         if hosts > len(free):
@@ -106,15 +111,15 @@ def _procs(
         return free - free.first(len(free) - hosts)
     if isinstance(hosts, tuple):
         for name in hosts:
-            if name not in numbers or numbers[name] not in cluster.procs:
+            if name not in numbers or numbers[name] not in all_procs:
                 raise InputError(f"{where}: unknown host {name!r:.60}; expected names of compute hosts")
         return IntervalSet(numbers[name] for name in hosts)
     try:
         procs = IntervalSet.parse(hosts)
     except ValueError:
         raise InputError(f"{where}: expected processors such as '0-3 5', found {hosts!r:.60}") from None
-    if not procs or not procs.issubset(cluster.procs):
-        raise InputError(f"{where}: processors {procs - cluster.procs} do not exist; expected some of {cluster.procs}")
+    if not procs or not procs.issubset(all_procs):
+        raise InputError(f"{where}: processors {procs - all_procs} do not exist; expected some of {all_procs}")
     return procs
 
 
@@ -134,7 +139,7 @@ class HostReservations:
         self._actions = actions
         self._failures = failures
         self.takes_any_procs = takes_any_procs
-        self._all = windows_of(specs, cluster)
+        self._all = windows_of(specs, cluster.procs, numbers_of(cluster))
         #: All windows of the run.
         self.windows = tuple(one.window for one in self._all)
         self._deferred: list[tuple[Job, d.ExecuteJob]] = []

@@ -268,12 +268,12 @@ class Services:
         share = (progress or {}).get("progress")
         own_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
         restarts = job.restarts = job.restarts or Restarts()
-        restarts.n_failures += pending.cause == "failure"
+        restarts.stop(elapsed_s - own_s, by_failure=pending.cause == "failure")
         kept_s, cut_s, total_s = 0.0, 0.0, 0.0
         if requeue.work == "all":
             profile_name, profile, walltime, estimate = job.full_work
             saved = None if pending.spare_id is not None else self._checkpoints_of(job)
-            n = restarts.restart(saved, own_s)
+            n = restarts.restart(saved, own_s, requeue.extra_s)
             if saved is not None and n:
                 kept_s, cut_s, total_s = saved.saved_s(n), saved.cut_s(n), saved.total_s
                 walltime, estimate = _left(walltime, cut_s), _left(estimate, cut_s)

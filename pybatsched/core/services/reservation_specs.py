@@ -139,7 +139,7 @@ def check_members(tables: Iterable[Mapping[str, Any]], jobs: Iterable[tuple[str,
             for name in table.get(kind, ()):
                 if name not in known:
                     title = _title(table.get("source", ""), table["name"])
-                    raise InputError(f"{title}: {kind}: no job of the workload has {name!r:.60}; check the spelling")
+                    raise InputError(f"{title}: {kind}: expected {kind} of jobs, found {name!r:.60}, which no job has")
     for name, where in asked.items():
         if name not in names:
             raise InputError(f"{where}, field reservation: expected one of {sorted(names)}, found {name!r:.60}")

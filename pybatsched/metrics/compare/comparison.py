@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, did_you_mean
 from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.figure_names import resolved
 from pybatsched.metrics.runs import READ_OPTIONS, read_options_of, tau_of, workloads_of
@@ -235,10 +235,8 @@ def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
     known = before.metrics.keys() & after.metrics.keys()
     condition = replace(condition, metric=resolved(condition.metric, known))
     if condition.metric not in known:
-        raise InputError(
-            f"--fail-if {condition.text!r}: no metric {condition.metric!r} in both runs; expected one of "
-            f"{', '.join(sorted(known))}"
-        )
+        names = did_you_mean(condition.metric, sorted(known), f"; expected one of {', '.join(sorted(known))}")
+        raise InputError(f"--fail-if {condition.text!r}: no metric {condition.metric!r} in both runs{names}")
     if condition.metric in _BY_TAU and condition.kind != "value" and (why := other_tau(before, after)):
         raise InputError(f"--fail-if {condition.text!r}: {why}")
     a, b = before.metrics[condition.metric], after.metrics[condition.metric]

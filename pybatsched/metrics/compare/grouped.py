@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, did_you_mean
 from pybatsched.metrics.compare.confidence import LEVEL, Estimate, estimate
 from pybatsched.metrics.figure_names import better_of, figure_title, resolved
 from pybatsched.text_table import aligned
@@ -100,11 +100,13 @@ def _check_columns(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str
     named = [name for name in frame.columns if name in _NAMES or name not in numbers] or frame.columns
     for name in by:
         if name not in frame.columns:
-            raise InputError(f"unknown column {name!r:.60} to group by; expected some of {', '.join(named)}")
+            names = did_you_mean(name, named, f"; expected some of {', '.join(named)}")
+            raise InputError(f"unknown column {name!r:.60} to group by{names}")
     for name in figures:
         if name not in numbers:
             known = [one for one in numbers if one not in _NAMES]
-            raise InputError(f"unknown figure {name!r:.60}; expected some of {', '.join(known)}")
+            names = did_you_mean(name, known, f"; expected some of {', '.join(known)}")
+            raise InputError(f"unknown figure {name!r:.60}{names}")
 
 
 def _columns(figure: str, found: Estimate | None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.checks.lint_job_log import lint_job_log
-from pybatsched.workload.checks.log_checks import check_gaps, check_units, check_use
+from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.job_log import JobLog
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
@@ -223,6 +223,7 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
         _check_sizes(job, found)
     check_order(_runnable(trace, sizes), found)
     check_units([limit_s for limit_s in trace.numbers[8] if limit_s > 0], found, trace.lines[0] if len(trace) else 1)
+    _check_plausible(trace, found)
     check_gaps([(at, line) for at, line in zip(trace.numbers[1], trace.lines, strict=True) if at >= 0], found)
     _check_unknown(trace, found)
     if trace.unnamed.count:
@@ -230,6 +231,19 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     if known is not None:  # a guessed machine size would only cause false findings
         check_use(_spans(trace, sizes), "processors", found)
     return found
+
+
+def _check_plausible(trace: SwfTrace, found: LintReport) -> None:
+    """Check the units of submissions, run times and requested times over all jobs."""
+    if not len(trace):
+        return
+    submissions = [at for at in trace.numbers[1] if at >= 0]
+    run_times_s = [run_s for run_s in trace.numbers[3] if run_s > 0]
+    names = ("field 2 (submit time)", "field 4 (run time)")
+    check_times(submissions, run_times_s, names, found, trace.lines[0])
+    pairs = [(run_s, limit_s) for run_s, limit_s in zip(trace.numbers[3], trace.numbers[8], strict=True) if limit_s > 0]
+    n_beyond = sum(run_s > limit_s for run_s, limit_s in pairs)
+    check_beyond(n_beyond, len(pairs), ("field 9 (requested time)", names[1]), found, trace.lines[0])
 
 
 def _unusual(trace: SwfTrace, n_procs: int) -> Iterator[int]:

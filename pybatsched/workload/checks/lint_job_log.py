@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from operator import gt
 from typing import Final
 
-from pybatsched.workload.checks.log_checks import check_gaps, check_units, check_use
+from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
 from pybatsched.workload.formats import job_log
 from pybatsched.workload.formats.conversion import gc_paused
 from pybatsched.workload.formats.job_log import JobLog, LoggedJob
@@ -64,6 +64,7 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
     ended = _check_ends(trace.jobs, found)
     _check_times_and_sizes(ended, size_in, found)
     _check_limits(ended, found)
+    _check_plausible(trace, ended, found)
     if not trace.has_unique_ids:
         _check_ids(trace.jobs, found)
     _check_clock(trace.jobs, found)
@@ -143,6 +144,20 @@ def _check_limits(jobs: Sequence[LoggedJob], found: LintReport) -> None:
                 found.add(NO_LIMIT, "planned with its run time", job.line, "note")
     if jobs:
         check_units([limit_s for limit_s in limits_s if limit_s], found, jobs[0].line)
+
+
+def _check_plausible(trace: JobLog, jobs: Sequence[LoggedJob], found: LintReport) -> None:
+    """Check the units of submissions, run times and limits over all jobs."""
+    if not jobs:
+        return
+    runs = trace.names_of("run_time") or trace.names_of("start", "end") or "run times"
+    ran = [run_s for job in jobs if (run_s := job.run_s)]
+    submissions = [at for job in jobs if (at := job.submitted_at) is not None]
+    names = (trace.names_of("submit") or "submission times", runs)
+    check_times(submissions, ran, names, found, jobs[0].line)
+    pairs = [(run_s, job.limit_s) for job in jobs if job.limit_s and (run_s := job.run_s)]
+    n_beyond = sum(run_s > limit_s for run_s, limit_s in pairs)
+    check_beyond(n_beyond, len(pairs), (trace.names_of("limit") or "time limits", runs), found, jobs[0].line)
 
 
 def _check_ids(jobs: Sequence[LoggedJob], found: LintReport) -> None:

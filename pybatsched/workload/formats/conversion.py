@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report, Tally
 from pybatsched.workload.selection import NOT_COUNTED, TOO_MANY, Selection
@@ -194,7 +194,7 @@ class LogConverter:
         kept.sort(key=times.__getitem__)  # stable: equal times stay in the log's order
         most = len(kept) if self.selection.max_jobs is None else self.selection.max_jobs
         for place in sorted(kept[most:]):
-            self.report.count("dropped", TOO_MANY, lines[place])
+            self.report.count("dropped", TOO_MANY.format(quantity(most, "job")), lines[place])
         for place in sorted(moved.intersection(kept[:most])):
             self.report.count("changed", MOVED, lines[place])
         return kept[:most]

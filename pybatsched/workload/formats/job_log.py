@@ -122,9 +122,10 @@ class JobLog:
     """A log in memory, in the order of the file.
 
     `format` is the name in reports, and `where` is what `line` counts: lines of a text, or rows. `size_in` is what
-    sizes count if no option says so. `columns` are those that are known, `ignored` the others. `bad` counts the lines
-    that a lenient reading has skipped, `dropped` those that were left out for another reason, `others` the jobs of
-    partitions that are not selected. `local_times` says whether times without a zone were read, `n_ambiguous` how many
+    sizes count if no option says so. `columns` are those that are known, `ignored` the others. `units` are the columns
+    of a table with their units, by field, for reports. `bad` counts the lines that a lenient reading has skipped,
+    `dropped` those that were left out for another reason, `others` the jobs of partitions that are not selected.
+    `local_times` says whether times without a zone were read, `n_ambiguous` how many
     of them exist twice, and `n_missing` how many do not exist. `has_allocated` says whether the log has sizes that jobs
     got, `has_unique_ids` whether it is known that no id is given twice. `digits` are those of the longest number, task
     and part, for ids with leading zeros. `remarks` are notes about the whole log.
@@ -136,6 +137,7 @@ class JobLog:
     where: str = "line"
     size_in: SizeIn = "cores"
     columns: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     jobs: list[LoggedJob] = field(default_factory=list)
     bad: dict[str, Tally] = field(default_factory=dict)
@@ -150,6 +152,11 @@ class JobLog:
     has_unique_ids: bool = False
     digits: tuple[int, int, int] = (1, 1, 1)
     remarks: list[str] = field(default_factory=list)
+
+    def names_of(self, *fields: str) -> str:
+        """Return the names and units of the columns of some fields, for reports; empty if one is unknown."""
+        known = [self.units[name] for name in fields if name in self.units]
+        return " and ".join(known) if len(known) == len(fields) else ""
 
     def set_digits(self) -> None:
         """Find the digits of the longest parts of ids. O(n)."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pybatsched.core.services.derive import can_copy, delay_of, single_delay
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.jobs import full_id, name_in
 from pybatsched.workload.model import Workload
@@ -30,6 +30,12 @@ SESSION_S: Final = 20 * 60.0
 def has_feedback(workload: Workload) -> bool:
     """Return whether submissions of a workload depend on the ends of jobs."""
     return workload.about.get(FEEDBACK) is True
+
+
+def feedback_note(workload: Workload) -> str:
+    """Return how many jobs of a workload with feedback follow others, for reports. O(n)."""
+    n = sum("depends_on" in job for job in workload.jobs)
+    return f"{quantity(n, 'job')} {'follows' if n == 1 else 'follow'} the end of another (feedback)"
 
 
 def held_back(name: str, workload: Workload) -> tuple[Workload, list[dict[str, Any]]]:

@@ -55,7 +55,7 @@ def test_the_page_shows_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatc
     digest = runs[0].summary["inputs"]["workloads"][0]["sha256"][:12]
     versions = runs[0].summary["versions"]
     assert shown["policy"][1] == "easy\n(pybatsched_schedulers.easy:Easy)"
-    assert shown["its options"][1] == "order=sjf\nassume_walltime=null\nbackfill_order=null"
+    assert shown["its options"][1] == "order=sjf"
     assert shown["platform"] == ["32 equal processors"] * 2
     assert shown["workload"] == [f"w.json\n(sha256 {digest}…)"] * 2
     assert shown["jobs in it"] == ["30"] * 2

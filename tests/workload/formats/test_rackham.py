@@ -231,7 +231,7 @@ def test_a_selection_is_by_the_clock_of_the_workload(tmp_path: Path) -> None:
     assert (workload.about["shifted_by"], workload.about["selection"]) == (1200, {"from": 100})
     workload, report = made(tmp_path, *ONE_OF_EACH, max_jobs=2, max_size=4)
     assert [job["id"] for job in workload.jobs] == ["08", "09"]
-    assert (counts(report)[TOO_MANY], WAITING in counts(report)) == ((2, [4, 5]), False)
+    assert (counts(report)[TOO_MANY.format("2 jobs")], WAITING in counts(report)) == ((2, [4, 5]), False)
     with pytest.raises(InputError, match="no job is left: 5 jobs submitted from 0 s to 200 s"):
         made(tmp_path, *ONE_OF_EACH, from_at=201)
 

@@ -507,10 +507,18 @@ def test_another_header_without_ids(tmp_path: Path, lenient: bool) -> None:
         (
             "[columns]",
             '[states.names]\nCOMPLETED = "Foo"\n[columns]',
-            "states.names.COMPLETED: expected a state of Slurm",
+            "line 4: states.names.COMPLETED: expected a state of Slurm",
         ),
-        ('"submitted"', '{ column = "submitted", format = "%d", unit = "ms" }', "columns.submit.unit: expected none"),
-        ("[table]", '[table]\ntimezone = "Mars/Olympus"', "table.timezone: time zone 'Mars/Olympus': expected a name"),
+        (
+            '"submitted"',
+            '{ column = "submitted", format = "%d", unit = "ms" }',
+            "line 5: columns.submit.unit: expected none, because submit has a format, found 'ms'",
+        ),
+        (
+            "[table]",
+            '[table]\ntimezone = "Mars/Olympus"',
+            "line 2: table.timezone: time zone 'Mars/Olympus': expected a name",
+        ),
     ],
 )
 def test_mappings_are_checked_before_the_table(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -540,16 +548,32 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libr
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('nodes = "nodes"', 'nodes = "node"', r"columns.nodes: expected a column of .*, found 'node'; similar: nodes"),
-        ('nodes = "nodes"', 'nodez = "nodes"', "columns.nodez: expected one of id, submit, .*; similar: nodes"),
-        ('unit = "min"', 'unit = "minutes"', "columns.limit.unit: expected one of auto, s, min, .*, found 'minutes'"),
-        ('nodes = "nodes"', 'nodes = { column = "nodes", unit = "s" }', "columns.nodes.unit: expected none"),
+        (
+            'nodes = "nodes"',
+            'nodes = "node"',
+            r"line 9: columns.nodes: expected a column of .*, found 'node'; similar: nodes",
+        ),
+        ('nodes = "nodes"', 'nodez = "nodes"', "line 9: columns.nodez: expected one of id, submit, .*; similar: nodes"),
+        (
+            'unit = "min"',
+            'unit = "minutes"',
+            "line 8: columns.limit.unit: expected one of auto, s, min, .*, found 'minutes'",
+        ),
+        (
+            'nodes = "nodes"',
+            'nodes = { column = "nodes", unit = "s" }',
+            "line 9: columns.nodes.unit: expected none, because nodes has no unit, found 's'",
+        ),
         ('nodes = "nodes"', 'nodes = { unit = "s" }', "columns.nodes.column: expected the name of a column"),
         ('nodes = "nodes"', "nodes = 3", "columns.nodes: expected a table, found 3"),
-        ('submit = "submitted"\n', "", "columns: expected submit, found id"),
+        ('submit = "submitted"\n', "", "line 3: columns: expected submit, found id"),
         ('end = "ended"\n', "", "columns: expected run_time, or start and end"),
         ('nodes = "nodes"\n', "", "columns: expected a size"),
-        ('size_in = "nodes"', 'size_in = "racks"', "table.size_in: expected one of cores, nodes, gpus, found 'racks'"),
+        (
+            'size_in = "nodes"',
+            'size_in = "racks"',
+            "line 2: table.size_in: expected one of cores, nodes, gpus, found 'racks'",
+        ),
         ('size_in = "nodes"', 'delimiter = "ab"', "table.delimiter: expected one character"),
         ('size_in = "nodes"', 'zone = "UTC"', "table.zone: expected one of timezone"),
         ('size_in = "nodes"', 'timezone = "Mars"', "time zone 'Mars': expected a name of the time zone database"),
@@ -559,8 +583,12 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libr
             '{ column = "submitted", format = "%Q" }',
             "columns.submit.format: expected a format of strptime such as .*, found '%Q'",
         ),
-        ("[table]", "[tables]", "tables: expected one of table, columns, states; similar: table"),
-        ("[table]", "[table", "expected TOML"),
+        ("[table]", "[tables]", "line 1: tables: expected one of table, columns, states; similar: table"),
+        (
+            "[table]",
+            "[table",
+            r"mapping.toml: line 1:7: expected TOML: expected '\]' at the end of a table declaration",
+        ),
     ],
 )
 def test_invalid_mappings(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -421,6 +421,7 @@ def test_simulate_with_feedback(place: Path) -> None:
     for name, words in (("plain", ()), ("feedback", ("--feedback",))):
         args = ("simulate", "-w", str(place / "log.swf"), "--policy", "fcfs", "-e", name, *words)
         done = run_cli(*args, cwd=place)
+        assert ("log.swf: 1 job follows the end of another (feedback)\n" in done.stderr) == bool(words)
         assert done.returncode == 0, done.stderr
         waits[name] = pb.read_run(place / name).jobs["wait_s"].to_list()
     assert waits == {"plain": [0, 999, 994], "feedback": [0, 999, 0]}
@@ -442,7 +443,7 @@ def test_two_workloads_with_feedback_finish(place: Path) -> None:
 def test_convert_resample_and_campaigns_with_feedback(place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", "--feedback", cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "1 jobs follow the end of another (feedback)" in done.stdout
+    assert "1 job follows the end of another (feedback)" in done.stdout
     content = json.loads((place / "w.json").read_text())
     assert content["feedback"] is True
     assert (content["jobs"][2]["depends_on"], content["jobs"][2]["think_time"]) == (2, 5)
@@ -460,7 +461,9 @@ def test_convert_resample_and_campaigns_with_feedback(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     made = json.loads((place / "r.json").read_text())
     assert made["feedback"] is True
-    assert sum("depends_on" in job for job in made["jobs"]) == len(made["jobs"]) / 2
+    n_following = sum("depends_on" in job for job in made["jobs"])
+    assert n_following == len(made["jobs"]) / 2
+    assert f"\n{n_following} jobs follow the end of another (feedback)\n" in done.stdout
 
 
 def test_other_schedulers_are_refused(place: Path) -> None:

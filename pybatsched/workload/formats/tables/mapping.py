@@ -7,7 +7,7 @@ again with the columns of a table, before anything is converted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, toml_problem
 from pybatsched.workload.formats import slurm_values
 
 #: Public sets with a mapping of this package. Frontier's log is in SWF and has none.
@@ -69,6 +69,8 @@ _OF_TABLE: Final = ("timezone", "size_in", "delimiter", "unknown", "origin", "la
 _OF_STATES: Final = ("drop", "keep", "names")
 _SIZE_IN: Final = ("cores", "nodes", "gpus")
 _LAYOUTS: Final = ("rows", "attempts")
+_HEADER: Final = re.compile(r"\s*\[([^\[\]]+)\]")
+_KEY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -92,7 +94,7 @@ class TableMapping(msgspec.Struct, frozen=True):
     alternatives, and the first one that the table has is used. `size_in` is what sizes count. `unknown` are texts that
     mean: unknown. `origin` is time 0 of times that are numbers. `layout`: rows, or objects with a list of attempts.
     `state_names` are states of Slurm by those of the table. Jobs of the states `drop` are dropped, or those that are
-    not in `keep`.
+    not in `keep`. `lines` are the lines of the members in the file.
     """
 
     source: str
@@ -108,6 +110,12 @@ class TableMapping(msgspec.Struct, frozen=True):
     state_names: Mapping[str, str] = {}
     drop: frozenset[str] = frozenset()
     keep: frozenset[str] = frozenset()
+    lines: Mapping[str, int] = {}
+
+    def at(self, member: str) -> str:
+        """Return the place of a member, for errors: the file, the line if it is known, and the member."""
+        line = self.lines.get(member)
+        return f"{self.source}: line {line}: {member}" if line else f"{self.source}: {member}"
 
     def fitted(self, present: Sequence[str], table: str) -> dict[str, Column]:
         """Return the column of each field in a table with these columns. Raises InputError.
@@ -127,7 +135,7 @@ class TableMapping(msgspec.Struct, frozen=True):
                 near = [one for column in columns for one in similar(column.name, present)]
                 hint = f"; similar: {', '.join(dict.fromkeys(near))}" if near else ""
                 raise InputError(
-                    f"{self.source}: columns.{what}: expected a column of {table}, found {names!r:.80}{hint}; "
+                    f"{self.at(f'columns.{what}')}: expected a column of {table}, found {names!r:.80}{hint}; "
                     f"the table has {', '.join(present)[:300]}"
                 )
         has = f"; the set has columns such as {', '.join(self.detect)}, the table has {', '.join(present)[:300]}"
@@ -195,14 +203,56 @@ def mapping_of(text: str, source: str, *, is_of_set: bool = False) -> TableMappi
     try:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise InputError(f"{source}: expected TOML: {error}") from None
+        raise InputError(f"{source}: {toml_problem(error)}") from None
+    lines = _lines_of(text)
+    try:
+        return _checked(content, source, lines, is_of_set=is_of_set)
+    except InputError as error:
+        member, _, more = str(error).removeprefix(f"{source}: ").partition(": ")
+        line = next((lines[name] for name in _with_parents(member) if name in lines), 0)
+        raise InputError(f"{source}: line {line}: {member}: {more}" if line else str(error)) from None
+
+
+def _with_parents(member: str) -> Iterator[str]:
+    """Yield a member and those that contain it: columns.submit.unit, columns.submit, columns."""
+    while member:
+        yield member
+        member = member.rpartition(".")[0]
+
+
+def _lines_of(text: str) -> dict[str, int]:
+    """Return the line of each key and header of a TOML text, by its name with dots. O(text).
+
+    Keys of inline tables and of values over several lines are not found; their line is that of the key around them.
+    """
+    found: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = _plain_key(header[1])
+            found.setdefault(table, number)
+        elif key := _KEY.match(line):
+            name = _plain_key(key[1])
+            found.setdefault(f"{table}.{name}" if table else name, number)
+    return found
+
+
+def _plain_key(text: str) -> str:
+    return re.sub(r"\s*\.\s*", ".", text.strip()).replace('"', "").replace("'", "")
+
+
+def _checked(content: Mapping[str, Any], source: str, lines: Mapping[str, int], *, is_of_set: bool) -> TableMapping:
+    """Return the mapping in the content of a file. Raises InputError that names the source and the member."""
     members = ("table", "columns", "states", *(("detect",) if is_of_set else ()))
     _check_names(content, members, source, "")
     table = _table(content.get("table", {}), _OF_TABLE, source, "table")
     states = _table(content.get("states", {}), _OF_STATES, source, "states")
     given = content.get("columns")
     if not isinstance(given, dict) or not given:
-        raise InputError(f'{source}: columns: expected a table of columns by field, such as submit = "SUBMIT_TIME"')
+        found = "nothing" if given is None else f"{given!r:.60}"
+        raise InputError(
+            f'{source}: columns: expected a table of columns by field, such as submit = "SUBMIT_TIME", found {found}'
+        )
     _check_names(given, tuple(FIELDS), source, "columns.")
     columns = {what: _columns(what, one, source) for what, one in given.items()}
     _check_complete(columns, source)
@@ -220,6 +270,7 @@ def mapping_of(text: str, source: str, *, is_of_set: bool = False) -> TableMappi
         state_names={one.lower(): _state(state, source, f"states.names.{one}") for one, state in names.items()},
         drop=frozenset(one.lower() for one in _texts(states.get("drop", []), source, "states.drop")),
         keep=frozenset(one.lower() for one in _texts(states.get("keep", []), source, "states.keep")),
+        lines=lines,
     )
 
 
@@ -304,16 +355,26 @@ def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
     kind = FIELDS[what]
     for member, known in (("unit", tuple(UNITS.get(kind, ()))), ("per", PER.get(kind, ()))):
         if member in given and not known:
-            raise InputError(f"{source}: {where}.{member}: expected none, because {what} has no {member}")
+            raise InputError(
+                f"{source}: {where}.{member}: expected none, because {what} has no {member}, "
+                f"found {given[member]!r:.60}"
+            )
         _one_of(given.get(member), known, source, f"{where}.{member}")
     if "format" in given and kind != "time":
-        raise InputError(f"{source}: {where}.format: expected none, because {what} is not a time")
+        raise InputError(
+            f"{source}: {where}.format: expected none, because {what} is not a time, found {given['format']!r:.60}"
+        )
     if "format" in given and given.get("unit", AUTO) != AUTO:
-        raise InputError(f"{source}: {where}.unit: expected none, because {what} has a format")
+        raise InputError(
+            f"{source}: {where}.unit: expected none, because {what} has a format, found {given['unit']!r:.60}"
+        )
     if "format" in given:
         _check_format(_text(given["format"], source, f"{where}.format"), source, where)
     if "resource" in given and kind not in {"count", "memory"}:
-        raise InputError(f"{source}: {where}.resource: expected none, because {what} is not a size or memory")
+        raise InputError(
+            f"{source}: {where}.resource: expected none, because {what} is not a size or memory, "
+            f"found {given['resource']!r:.60}"
+        )
     made = Column(
         "",
         given.get("unit", next(iter(UNITS.get(kind, {"": 1})))),

@@ -90,6 +90,12 @@ def read_table(
     return _Reader(table, chosen, timezone, lenient=lenient).read()
 
 
+def _with_unit(what: str, column: Column) -> str:
+    """Return a column with its field and unit, for reports."""
+    unit = f", format {column.format}" if column.format else f", unit {column.unit}" if column.unit else ""
+    return f"column {column.name:.60} ({what}{unit})"
+
+
 # ------------------------------------------------------------------------------------------------------------ values
 
 
@@ -121,9 +127,7 @@ class _Values:
             try:
                 found = values.time_of(mapping.origin, zone)
             except ValueError as error:
-                raise InputError(
-                    f"{mapping.source}: table.origin: expected {error}, found {mapping.origin!r}"
-                ) from None
+                raise InputError(f"{mapping.at('table.origin')}: expected {error}, found {mapping.origin!r}") from None
             self.origin_at = found.at if found is not None else 0.0
         self._texts: dict[str, str | None] = {}
         self._states: dict[Any, str | None] = {}
@@ -453,6 +457,7 @@ class _Reader:
             table.where,
             cast(SizeIn, mapping.size_in or self._usual_size()),
             columns=tuple(self._columns),
+            units={what: _with_unit(what, one) for what, one in self._columns.items()},
             ignored=tuple(name for name in table.columns if name and name not in used),
             has_allocated=not self._columns.keys().isdisjoint({"cores", "nodes", "gpus"}),
         )
@@ -463,7 +468,8 @@ class _Reader:
         try:
             zone = zone_of(self.log.zone)
         except InputError as error:
-            raise InputError(f"{mapping.source}: table.timezone: {error}" if timezone is None else str(error)) from None
+            where = f"{mapping.at('table.timezone')}: " if timezone is None else ""
+            raise InputError(f"{where}{error}") from None
         of = _Values(self.log, mapping, zone)
         self._read: dict[str, Callable[[Any], Any]] = {what: of.of(what, one) for what, one in self._columns.items()}
         self._plain = {
