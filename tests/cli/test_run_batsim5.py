@@ -117,7 +117,7 @@ def test_a_batsim_5_that_crashes_after_the_hello_has_not_started(place: Path, mo
         (
             "my-w0",
             {"type": "delay", "delay": 3},
-            "expected a name that does not contain 'w0', the name of the workload",
+            "expected a name that does not contain 'w0', the name of",
         ),
     ],
 )
