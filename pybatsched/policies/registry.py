@@ -406,7 +406,7 @@ def local_scheduler(
     if name in files.others:
         raise UntrustedFileError(
             f"{files.others[name]}: {name!r:.200} is a Python file, which is not accepted from there; "
-            f"expected an installed policy: {_known()} (give files with -o)"
+            f"expected an installed policy: {', '.join(_known())} (give files with -o)"
         )
     source = find(name, trusted=name in files.names)
     cls = _with_one_queue(source)

@@ -282,6 +282,7 @@ def test_a_missing_scheduler_leaves_the_state_of_an_earlier_run(is_finished: boo
     state = inputs / "keep_state.json"
     before = state.read_text() if is_finished else state.read_text().replace('"finished"', '"failed"')
     state.write_text(before)
+    # patience: the event that ends the wait never comes, so any time will do
     assert simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5", "-e", "keep").returncode == 4
     assert (state.read_text() == before) == is_finished
     assert json.loads(state.read_text())["state"] == ("finished" if is_finished else "failed")

@@ -130,8 +130,8 @@ def test_a_job_without_a_run_time_does_not_exceed_an_estimate(tmp_path: Path) ->
 
 def table_findings(folder: Path, units: dict[str, str], n_jobs: int = 1000) -> set[str]:
     """Return the problems of a table: a job every 600 s, of an hour, with a limit of two hours."""
-    rows = "".join(f"{n},{1_600_000_000 + 600 * n},3600,7200,1\n" for n in range(n_jobs))
-    (folder / "t.csv").write_text(f"job,submitted,ran,most,cores\n{rows}")
+    rows = [f"{n},{1_600_000_000 + 600 * n},3600,7200,1\n" for n in range(n_jobs)]
+    (folder / "t.csv").write_text("".join(("job,submitted,ran,most,cores\n", *rows)))
     given = {"submit": "s", "run_time": "s", "limit": "s", **units}
     columns = zip(given.items(), ("submitted", "ran", "most"), strict=True)
     lines = (f'{what} = {{ column = "{column}", unit = "{unit}" }}\n' for (what, unit), column in columns)
