@@ -342,7 +342,7 @@ def read_scenario(
             arguments.say(remark)
     checkpointing = faults.checkpointing(args)
     if failures is not None:
-        faults.check_on(failures, platform)
+        faults.drawn_on(failures, platform)  # raises InputError
     if plan is not None and args.reservations is not None:
         from pybatsched.core.services.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
 

@@ -500,6 +500,14 @@ def add_format(parser: Group) -> None:
     add("--mapping", metavar="FILE", help="the file that describes the columns of a table (docs/traces.md)")
 
 
+def add_file(parser: Group) -> None:
+    """Describe the options for a workload file of any format, and for the size of its machine."""
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
+    add_format(parser)
+    text = "processors of the machine (default: as in the file)"
+    parser.add_argument("--procs", type=positive, metavar="N", help=text)
+
+
 def format_of(path: str, args: argparse.Namespace) -> Format:
     """Return the format of a file by the options, or by its content. Raises InputError."""
     from pybatsched.workload.formats import files  # noqa: PLC0415  `serve` does not need it

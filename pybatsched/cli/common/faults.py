@@ -9,7 +9,7 @@ from typing import Any, Final
 from pybatsched.cli.common import arguments
 from pybatsched.errors import InputError
 from pybatsched.platform.model import Platform
-from pybatsched.simulator.failures import FailureModel
+from pybatsched.simulator.failures import DrawnFailures, FailureModel
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
 #: The options of the settings of `FailureModel` and of `Checkpointing`.
@@ -77,10 +77,10 @@ def failure_model(args: argparse.Namespace) -> FailureModel | None:
         raise _with_option(error, _FAILURES) from None
 
 
-def check_on(failures: FailureModel, platform: Platform) -> None:
-    """Check the failures of the arguments against a platform. O(hosts). Raises InputError that names an option."""
+def drawn_on(failures: FailureModel, platform: Platform) -> DrawnFailures:
+    """Return the failures of a platform. O(hosts). Raises InputError that names an option."""
     try:
-        failures.on(platform)
+        return failures.on(platform)
     except InputError as error:
         raise _with_option(error, _FAILURES) from None
 

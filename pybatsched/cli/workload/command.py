@@ -269,11 +269,7 @@ def _events(args: argparse.Namespace) -> int:
 
 
 def _stats_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
-    arguments.add_format(parser)
-    parser.add_argument(
-        "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
-    )
+    arguments.add_file(parser)
     arguments.add_partition(parser)
     arguments.add_slurm(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")

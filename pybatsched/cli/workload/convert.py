@@ -16,7 +16,7 @@ from pybatsched.machines import names
 from pybatsched.platform.groups import usual_host
 from pybatsched.platform.model import Platform
 from pybatsched.workload import prepare, reading
-from pybatsched.workload.checks.lint import LintReport, lint_content
+from pybatsched.workload.checks.lint import lint_content
 from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_cpu_load
@@ -223,17 +223,18 @@ def run(args: argparse.Namespace) -> int:
     changes = _changes(args)
     if args.weeks or args.week is not None:
         return _convert_weeks(args, selection, options, changes)
-    found: list[LintReport] = []
+    findings: list[str] = []
     readers = lint.field_readers() if args.lint else {}
 
     def check(content: reading.Content) -> None:
-        if args.lint:
-            found.append(lint_content(args.file, content, args.procs, readers))
+        findings.extend(lint.lines_of(lint_content(args.file, content, args.procs, readers)))
 
     with loading(f"reading {args.file}"):
-        workload, report = reading.read(args.file, options, selection, lenient=args.lenient, check=check)
-    for one in found:
-        print("\n".join(lint.lines(one)))
+        workload, report = reading.read(
+            args.file, options, selection, lenient=args.lenient, check=check if args.lint else None
+        )
+    if findings:
+        print("\n".join(findings))
     arguments.say_window(args, args.file, workload)
     _write(workload, report, args.output, changes)
     return 0

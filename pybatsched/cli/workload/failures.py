@@ -55,8 +55,7 @@ def run(args: argparse.Namespace) -> int:
         if args.until is None:
             raise InputError("--mtbf: needs --until T, the end of the failures")
         assert drawn is not None
-        faults.check_on(drawn, platform)
-        events = drawn.on(platform).until(seconds_of(args.until, "--until"))
+        events = faults.drawn_on(drawn, platform).until(seconds_of(args.until, "--until"))
     content = [event.described for event in events]
     if args.batsim == "batsim5":
         content = [external_events.to_batsim5(event) for event in content]

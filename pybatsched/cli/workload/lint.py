@@ -21,11 +21,7 @@ exit codes: 0 the file was read; 2 it cannot be read; with --strict 7 if there a
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload lint`."""
-    parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
-    arguments.add_format(parser)
-    parser.add_argument(
-        "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
-    )
+    arguments.add_file(parser)
     arguments.add_timezone(parser)
     parser.add_argument("--strict", action="store_true", help="exit with code 7 if there are problems other than notes")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -36,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     with loading(f"reading {args.file}"):
         how = {"format": args.format, "mapping": args.mapping}
         found = lint(args.file, args.procs, field_readers(), arguments.timezone(args), **how)
-    print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(lines(found)))
+    print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(lines_of(found)))
     return 7 if args.strict and found.is_odd else 0
 
 
@@ -51,7 +47,7 @@ def field_readers() -> dict[str, type[FieldModel]]:
     return readers
 
 
-def lines(found: LintReport) -> list[str]:
+def lines_of(found: LintReport) -> list[str]:
     """Return the findings as text, the most frequent first."""
     lines = [f"{found.source}: {found.format}, {quantity(found.n_jobs, 'job')}, {quantity(found.n_procs, 'processor')}"]
     for level, title in (("odd", "odd:"), ("note", "notes:")):
