@@ -17,7 +17,10 @@ from support.places import ROOT, module_of
 
 
 def built_part(name: str, place: Path) -> Any:
-    """Build the parts into a directory and give one of them, by its full name. Skips without a compiler or Python's headers."""
+    """Build the parts into a directory and give one of them, by its full name.
+
+    Skips where there is no compiler, or where the headers of Python are missing.
+    """
     if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         pytest.skip("no C compiler")
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
