@@ -30,6 +30,8 @@ from pybatsched.text_table import aligned
 from pybatsched.workload import Workload
 from pybatsched.workload.formats import rackham, swf
 from pybatsched.workload.formats.conversion import LogOptions
+from pybatsched.workload.formats.rackham_reader import read_rackham
+from pybatsched.workload.formats.swf_reader import read_swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.inject.deadlines import every, with_deadlines
 from pybatsched.workload.inject.moldable import TYPES, with_types
@@ -91,7 +93,7 @@ def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
     ):
         if (traces / file).exists():
             options = swf.SwfOptions(Walltimes.parse("exact"), n_procs=n_procs)
-            log = swf.to_workload(swf.read_swf(traces / file), options, Selection(max_jobs=n_jobs))[0]
+            log = swf.to_workload(read_swf(traces / file), options, Selection(max_jobs=n_jobs))[0]
             jobs = step.applied(log, seed=1)
             rows.append(row(name, jobs, n_procs, "conservative"))
             rows.append(row(name, jobs, n_procs, "ujfb", **uniform_swaps))
@@ -103,7 +105,7 @@ def locality_rows(traces: Path) -> list[tuple[str, ...]]:
     file = traces / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
     if not file.exists():
         return []
-    jobs = rackham.to_workload(rackham.read_rackham(file), LogOptions(Walltimes.parse("requested")), Selection())[0]
+    jobs = rackham.to_workload(read_rackham(file), LogOptions(Walltimes.parse("requested")), Selection())[0]
     platform = names.find("rackham-128gb").read()
     return [
         row("Rackham, 2022-09-10", jobs, platform, "locality", score=score, faithful=faithful)
@@ -122,9 +124,7 @@ def grid_rows(traces: Path) -> list[tuple[str, ...]]:
     for case, first, last in (("month 1", 0, 30), ("month 3", 60, 90), ("six months", 0, 182)):
         window = Selection(from_at=first * DAY_S, to_at=last * DAY_S, clock="first")
         options = swf.SwfOptions(Walltimes.parse("requested"))
-        parts = [
-            ClusterLog(name, swf.to_workload(swf.read_swf(file), options, window)[0]) for name, file in files.items()
-        ]
+        parts = [ClusterLog(name, swf.to_workload(read_swf(file), options, window)[0]) for name, file in files.items()]
         jobs = with_types(merged(parts), TYPES, seed=1)
         for algorithm, heuristic in (
             ("regular", "mct"),
@@ -156,13 +156,13 @@ def main() -> None:
     exact = swf.SwfOptions(Walltimes.parse("exact"))
     blue = Path(args.traces) / "SDSC-BLUE-2000-4.2-cln.swf.gz"
     if blue.exists() and not args.quick:
-        jobs = swf.to_workload(swf.read_swf(blue), exact, Selection())[0]
+        jobs = swf.to_workload(read_swf(blue), exact, Selection())[0]
         rows.append(row("SDSC-BLUE", jobs, 1152, "conservative"))
         for name, least_s in (("24 h", DAY_S), ("72 h", 3 * DAY_S)):
             rows.append(row(f"SDSC-BLUE, {name}", deadlines(jobs, least_s), 1152, "dbf"))
     curie = Path(args.traces) / "CEA-Curie-2011-2.1-cln.swf.gz"
     if curie.exists() and not args.quick:
-        log = swf.read_swf(curie)
+        log = read_swf(curie)
         weeks = busy_weeks(weeks_of(log, 93_312), 0.7)
         for week, jobs, _ in workloads_of(log, weeks, exact, Selection()):
             if week.number == 31:  # the week with most jobs

@@ -18,6 +18,7 @@ from pybatsched.campaign.workloads import GeneratedWorkload, Weeks, WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import merge, prepare, reading
 from pybatsched.workload.formats import batsim4, files, job_log, swf
+from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
@@ -189,7 +190,7 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
         size=spec.size or "allocated",
         run_times=spec.run_times or "logged",
         unknown_runtime_s=spec.unknown_runtime,
-        memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        memory_unit=spec.memory_unit or DEFAULT_MEMORY_UNIT,
         format=spec.format,
         mapping=spec.mapping,
         with_waits=spec.feedback,

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pybatsched.errors import InputError
+from pybatsched.workload.formats.conversion import MemoryUnit, SizeIn
 from pybatsched.workload.formats.files import FORMATS
-from pybatsched.workload.formats.job_log import SizeIn, zone_of
-from pybatsched.workload.formats.swf import MemoryUnit, RunTimes, Size
+from pybatsched.workload.formats.job_log import zone_of
+from pybatsched.workload.formats.swf import RunTimes, Size
 from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
 from pybatsched.workload.merge import NAME, NAME_IN_WORDS, check_name

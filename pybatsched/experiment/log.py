@@ -17,7 +17,8 @@ from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import check_count, public
 from pybatsched.workload import load, prepare
 from pybatsched.workload.checks import lint
-from pybatsched.workload.formats import batsim4, files, job_log, swf
+from pybatsched.workload.formats import batsim4, files
+from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT, MemoryUnit, SizeIn
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
@@ -292,8 +293,8 @@ def read_workload(
     mapping: str | Path | None = None,
     name: str | None = None,
     walltimes: str = "requested",
-    memory_unit: swf.MemoryUnit | None = None,
-    size_in: job_log.SizeIn | None = None,
+    memory_unit: MemoryUnit | None = None,
+    size_in: SizeIn | None = None,
     timezone: str | None = None,
     partition: str | tuple[str, ...] = (),
     n_procs: int | None = None,
@@ -313,7 +314,7 @@ def read_workload(
     workload = load(
         path,
         walltimes=walltimes,
-        memory_unit=memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        memory_unit=memory_unit or DEFAULT_MEMORY_UNIT,
         format=format,
         mapping=None if mapping is None else str(mapping),
         size_in=size_in,
@@ -324,7 +325,7 @@ def read_workload(
         with_waits=with_waits,
     )
     how: dict[str, Any] = {"walltimes": walltimes}
-    how |= {} if memory_unit in {None, swf.DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}
+    how |= {} if memory_unit in {None, DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}
     how |= {} if size_in is None else {"size_in": size_in}
     how |= {} if timezone is None else {"timezone": timezone}
     how |= {} if format is None else {"log_format": format}

@@ -33,7 +33,7 @@ from pybatsched.results.run_state import (
     read_stable,
 )
 from pybatsched.workload import Workload, load
-from pybatsched.workload.formats import swf
+from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT, MEMORY_UNITS, MemoryUnit
 from pybatsched.workload.formats.files import digest_of
 from pybatsched.workload.prepare import scale_load
 from pybatsched.workload.selection import Selection
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: Members of a summary with the options that inputs were read with, and their defaults for older summaries.
 READ_OPTIONS: Final = {
     "walltimes": None,
-    "memory_unit": swf.DEFAULT_MEMORY_UNIT,
+    "memory_unit": DEFAULT_MEMORY_UNIT,
     "log_format": None,
     "mapping": None,
     "size_in": None,
@@ -350,11 +350,11 @@ def _summary(path: Path) -> Mapping[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _memory_unit(prefix: str, summary: Mapping[str, Any]) -> swf.MemoryUnit:
+def _memory_unit(prefix: str, summary: Mapping[str, Any]) -> MemoryUnit:
     """Return the memory unit with which the run read logs; older summaries have none."""
-    unit: swf.MemoryUnit = summary.get("memory_unit", swf.DEFAULT_MEMORY_UNIT)
-    if unit not in swf.MEMORY_UNITS:
-        expected = ", ".join(swf.MEMORY_UNITS)
+    unit: MemoryUnit = summary.get("memory_unit", DEFAULT_MEMORY_UNIT)
+    if unit not in MEMORY_UNITS:
+        expected = ", ".join(MEMORY_UNITS)
         raise InputError(f"{prefix}_summary.json: memory_unit is {unit!r:.40}; expected one of {expected}")
     return unit
 

@@ -18,7 +18,8 @@ from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.files import format_of
-from pybatsched.workload.formats.swf import FRONTIER, SwfOptions, SwfTrace, machine_of, read_swf, size_of, to_workload
+from pybatsched.workload.formats.swf import SwfOptions, machine_of, size_of, to_workload
+from pybatsched.workload.formats.swf_reader import FRONTIER, SwfTrace, read_swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import select
 from pybatsched.workload.reading import read

@@ -16,7 +16,8 @@ from pybatsched.errors import InputError
 from pybatsched.experiment.log import Log
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import model
-from pybatsched.workload.formats.swf import SwfOptions, read_swf, to_workload
+from pybatsched.workload.formats.swf import SwfOptions, to_workload
+from pybatsched.workload.formats.swf_reader import read_swf
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched_schedulers.published_predictsim import PublishedPredictsim
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pybatsched.workload.formats.swf import SwfTrace, read_swf
+from pybatsched.workload.formats.swf_reader import SwfTrace, read_swf
 from pybatsched.workload.report import Report
 from support.places import TRACES
 

@@ -15,7 +15,8 @@ from pybatsched.core.fields import MetricFields
 from pybatsched.errors import InputError
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
-from pybatsched.workload.checks.lint import METRICS, OTHER_ORDER, LintReport, lint, overtaken_jobs
+from pybatsched.workload.checks.lint import METRICS, OTHER_ORDER, lint, overtaken_jobs
+from pybatsched.workload.report import LintReport
 
 SHIPPED = ("conservative", "dbf", "easy", "fcfs", "locality", "reallocation", "redirection", "ujf", "ujfb")
 READERS: dict[str, type[FieldModel]] = {

@@ -18,6 +18,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.workload import prepare, reading
 from pybatsched.workload.checks.lint import lint_content
 from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
+from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
@@ -186,7 +187,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
         speed_flops=1e9 if args.speed is None else args.speed,
         size=args.size or "allocated",
         run_times=args.run_times or "logged",
-        memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
+        memory_unit=args.memory_unit or DEFAULT_MEMORY_UNIT,
         format=args.format,
         mapping=args.mapping,
         with_waits=getattr(args, "feedback", False),

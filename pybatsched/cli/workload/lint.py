@@ -11,7 +11,8 @@ from pybatsched.cli.common.progress import loading
 from pybatsched.core.fields import FieldModel, MetricFields
 from pybatsched.errors import InputError, quantity
 from pybatsched.policies import registry
-from pybatsched.workload.checks.lint import METRICS, LintReport, lint
+from pybatsched.workload.checks.lint import METRICS, lint
+from pybatsched.workload.report import LintReport
 
 SUMMARY: Final = "Report problems in a workload."
 EPILOG: Final = """\

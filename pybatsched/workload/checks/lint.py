@@ -23,7 +23,8 @@ from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.formats.job_log import JobLog
 from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
 from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace
-from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, peak_use, size_of
+from pybatsched.workload.formats.swf import peak_use, size_of
+from pybatsched.workload.formats.swf_reader import FIELDS, SwfJob, SwfTrace
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.reading import Content, read_file
@@ -134,8 +135,6 @@ def _check_class(job: RackhamJob, zero_at: float, found: LintReport) -> None:
         remedy = "kept; schedulers take it modulo their nodes"
         found.add(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
 
-
-__all__ = ["LintReport", "lint", "lint_content", "lint_trace", "lint_workload"]
 
 Readers = Mapping[str, type[FieldModel]]
 #: The name of the metrics among the readers of fields.

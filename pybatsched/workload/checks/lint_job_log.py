@@ -10,7 +10,7 @@ from typing import Final
 
 from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
 from pybatsched.workload.formats import job_log
-from pybatsched.workload.formats.conversion import gc_paused
+from pybatsched.workload.formats.conversion import SIZES, SizeIn, gc_paused
 from pybatsched.workload.formats.job_log import JobLog, LoggedJob
 from pybatsched.workload.report import LintReport
 
@@ -35,11 +35,7 @@ ESTIMATE: Final = "the size of the machine is an estimate: the most {} in use at
 def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
     """Check a log of Slurm or a table. O(n log n), about 5 µs per job."""
     size_in = next(
-        (
-            one
-            for one in (trace.size_in, *job_log.SIZES)
-            if any(job.allocated[one] or job.requested[one] for job in trace.jobs)
-        ),
+        (one for one in (trace.size_in, *SIZES) if any(job.allocated[one] or job.requested[one] for job in trace.jobs)),
         trace.size_in,
     )
     n_known = n_procs or job_log.peak_use(trace.jobs, size_in) or 1
@@ -88,7 +84,7 @@ def _check_ends(jobs: Sequence[LoggedJob], found: LintReport) -> list[LoggedJob]
     return ended
 
 
-def _check_times_and_sizes(jobs: Sequence[LoggedJob], size_in: job_log.SizeIn, found: LintReport) -> None:
+def _check_times_and_sizes(jobs: Sequence[LoggedJob], size_in: SizeIn, found: LintReport) -> None:
     """Check the times and the size of each job. Most jobs need no look at their times: they have only start and end."""
     n_procs = found.n_procs
     for job in jobs:
@@ -117,7 +113,7 @@ def _check_times(job: LoggedJob, found: LintReport) -> None:
         found.add(OTHER_RUN_TIME, "the run time is taken, which is without suspended time", job.line)
 
 
-def _check_size(n: int, size_in: job_log.SizeIn, job: LoggedJob, found: LintReport) -> None:
+def _check_size(n: int, size_in: SizeIn, job: LoggedJob, found: LintReport) -> None:
     if not n:
         found.add(f"no {size_in}", "dropped", job.line)
     else:

@@ -97,6 +97,14 @@ class LogOptions:
         return made
 
 
+def check_partitions(source: str, wanted: Iterable[str], n_jobs: Mapping[str, int]) -> None:
+    """Raise InputError, with the number of jobs of each partition of a log, if a wanted partition has none."""
+    for name in wanted:
+        if name not in n_jobs:
+            known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(n_jobs.items())) or "none"
+            raise InputError(f"{source}: partition {name!r:.40}: expected a partition of the log: {known}")
+
+
 def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, Any]:
     """Return a profile of this duration: a delay, or a parallel task on processors of the given speed."""
     if kind == "delay":

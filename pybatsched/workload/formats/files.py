@@ -27,6 +27,8 @@ _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE: Final = b"\x50\x2a\x4d\x18"  # the first of 16
 _ZSTD_CHUNK: Final = 2048  # small, because a few bytes can be 128 KiB of text
 PARQUET_MAGIC: Final = b"PAR1"
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 #: Endings of the files of a directory, the likeliest first.
 _KINDS_OF_PARTS: Final = (".parquet", ".csv", ".txt", ".json")
 #: Limit of the size of a decompressed file: this many bytes, plus this many times the compressed size.
@@ -194,6 +196,32 @@ def lines_of(content: BinaryIO) -> Iterator[bytes]:
     yield from content
 
 
+def text_of_line(path: str | Path, line: int, raw: bytes) -> str:
+    """Return a line as text, without its end. Raises InputError for files that are not text."""
+    if line == 1 and raw[:2] in _UTF16:
+        raise InputError(f"{path}: expected text in UTF-8, found UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)")
+    if b"\0" in raw:
+        raise InputError(f"{path}: line {line}: expected text, found a binary file")
+    return decoded(raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw).rstrip("\r\n")
+
+
+def decoded(raw: bytes) -> str:
+    """Return bytes as text, in UTF-8 or else Latin-1."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+class BadLineError(Exception):
+    """A line of a log is invalid: the rule that it violates, and what was found."""
+
+    def __init__(self, rule: str, found: str) -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.found = found
+
+
 def is_compressed(path: str | Path) -> bool:
     """Return whether a file is compressed by gzip or zstd, by its first bytes."""
     with Path(path).open("rb") as raw:
@@ -291,7 +319,6 @@ _HEAD: Final = 4096
 _LONGEST_HEADER: Final = 1 << 20
 #: The start of an array of objects. A file of Batsim is an object.
 _ARRAY: Final = re.compile(rb"\[\s*\{")
-_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 def format_of(path: str | Path, format: str | None = None, mapping: str | None = None) -> Format:  # noqa: A002
@@ -315,7 +342,7 @@ def format_of(path: str | Path, format: str | None = None, mapping: str | None =
         raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
     with progress.paused(), opened(path) as content:
         while head := content.read(_HEAD):
-            text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+            text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
             if text:
                 return _format_of_text(text, content)
     raise InputError(f"{path}: expected a workload (Batsim JSON, SWF, Rackham, Slurm or a table), found an empty file")

@@ -7,6 +7,7 @@ of a job that can run. The size of the machine is estimated if it is not given, 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, tzinfo
@@ -15,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.conversion import (
@@ -27,6 +28,7 @@ from pybatsched.workload.formats.conversion import (
     LogConverter,
     LogLines,
     SizeIn,
+    check_partitions,
     gc_paused,
     procs_in_use,
 )
@@ -36,21 +38,6 @@ from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report, Tally
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import plain, tidy
-
-__all__ = [
-    "SIZES",
-    "JobLog",
-    "JobLogOptions",
-    "LoggedJob",
-    "SizeIn",
-    "drop_reason",
-    "peak_use",
-    "size_of",
-    "sizes",
-    "spans_of",
-    "to_workload",
-    "zone_of",
-]
 
 WAITING_TASKS: Final = "tasks of an array that had not started at the end of the log: dropped"
 CANCELLED: Final = "cancelled before it started: dropped"
@@ -194,14 +181,8 @@ class JobLog:
 
     def of_partitions(self, wanted: Sequence[str]) -> JobLog:
         """Return the log of some partitions. The jobs of the others are counted. O(n). Raises InputError."""
-        present: dict[str, int] = {}
-        for job in self.jobs:
-            if (name := job.labels.get("partition")) is not None:
-                present[name] = present.get(name, 0) + 1
-        for name in wanted:
-            if name not in present:
-                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(present.items())) or "none"
-                raise InputError(f"{self.source}: partition {name!r:.40}: expected a partition of the log: {known}")
+        named = (job.labels["partition"] for job in self.jobs if "partition" in job.labels)
+        check_partitions(self.source, wanted, Counter(named))
         others = Tally(OTHER_PARTITION, "dropped", where=self.where)
         kept: list[LoggedJob] = []
         for job in self.jobs:

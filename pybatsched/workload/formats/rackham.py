@@ -19,14 +19,12 @@ from pybatsched.workload.formats.conversion import (
     LogLines,
     LogOptions,
 )
-from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace
 from pybatsched.workload.inject.input_files import alone_s
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes, plain, tidy
-
-__all__ = ["RackhamTrace", "read_rackham", "time_zero", "to_workload"]
 
 #: The machine of the study: 486 nodes of 20 cores, each a processor.
 N_NODES: Final = 486

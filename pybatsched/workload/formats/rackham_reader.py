@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import shown
-from pybatsched.workload.formats.files import lines_of, opened
+from pybatsched.workload.formats.files import BadLineError, lines_of, opened
 from pybatsched.workload.report import Tally
 
 
@@ -90,15 +90,6 @@ class RackhamTrace:
     bad: dict[str, Tally] = field(default_factory=dict)
 
 
-class _BadLineError(Exception):
-    """A line is invalid: the rule that it violates, and what was found."""
-
-    def __init__(self, rule: str, found: str) -> None:
-        super().__init__(rule)
-        self.rule = rule
-        self.found = found
-
-
 def read_rackham(path: str | Path, *, lenient: bool = False) -> RackhamTrace:
     """Read a file, plain or gzip. About 10 µs per job.
 
@@ -115,7 +106,7 @@ def read_rackham(path: str | Path, *, lenient: bool = False) -> RackhamTrace:
                 continue
             try:
                 trace.jobs.append(_job(text, line))
-            except _BadLineError as error:
+            except BadLineError as error:
                 if not lenient:
                     raise InputError(f"{path}: line {line}: {error.rule}, found {error.found}") from None
                 trace.bad.setdefault(error.rule, Tally(error.rule, "dropped")).add(line)
@@ -131,7 +122,7 @@ def _job(text: str, line: int) -> RackhamJob:
     )
     if kind == JobClass.RUNNING and node < 1:
         rule = "field start_node_from_history: expected a node from 1 on (it ran)"
-        raise _BadLineError(rule, shown(words["start_node_from_history"]))
+        raise BadLineError(rule, shown(words["start_node_from_history"]))
     times = (at, run_s, walltime_s)
     data = (words["user"], words["data"], size_gb)
     return RackhamJob(int(number), *times, int(n_cores), *data, JobClass(int(kind)), started_at, int(node), line)
@@ -140,25 +131,25 @@ def _job(text: str, line: int) -> RackhamJob:
 def _words(text: str) -> dict[str, str]:
     """Return the values of a line by name. The line must have all fields of the format and no others."""
     if not text.startswith("{"):
-        raise _BadLineError("expected a line as { id: 1 subtime: 0 … }", shown(text[:40]))
+        raise BadLineError("expected a line as { id: 1 subtime: 0 … }", shown(text[:40]))
     if not text.endswith("}"):
-        raise _BadLineError("expected a } at the end of the line", shown(text[-20:]))
+        raise BadLineError("expected a } at the end of the line", shown(text[-20:]))
     words = text[1:-1].split()
     found: dict[str, str] = {}
     for name, value in itertools.zip_longest(words[::2], words[1::2], fillvalue=""):
         field_name = name.removesuffix(":")
         if field_name == name:
-            raise _BadLineError("expected the name of a field with a colon", shown(name[:40]))
+            raise BadLineError("expected the name of a field with a colon", shown(name[:40]))
         if field_name not in FIELDS:
-            raise _BadLineError("expected no fields but those of the format", shown(field_name[:40]))
+            raise BadLineError("expected no fields but those of the format", shown(field_name[:40]))
         if field_name in found:
-            raise _BadLineError(f"field {field_name}: expected once", "it twice")
+            raise BadLineError(f"field {field_name}: expected once", "it twice")
         if not value or (value.endswith(":") and value[:-1] in FIELDS):  # or the name of the next field
-            raise _BadLineError(f"field {field_name}: expected a value", "nothing")
+            raise BadLineError(f"field {field_name}: expected a value", "nothing")
         found[field_name] = value
     for field_name in FIELDS:
         if field_name not in found:
-            raise _BadLineError(f"field {field_name}: expected on every line", "nothing")
+            raise BadLineError(f"field {field_name}: expected on every line", "nothing")
     return found
 
 
@@ -167,5 +158,5 @@ def _number(text: str, name: str) -> float:
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
     expected, is_right = _RULES.get(name, _ANY_NUMBER)
     if not abs(value) < _EXACT or not is_right(value):
-        raise _BadLineError(f"field {name}: expected {expected}", shown(text[:40]))
+        raise BadLineError(f"field {name}: expected {expected}", shown(text[:40]))
     return value

@@ -12,18 +12,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.checks import shown
-from pybatsched.workload.formats.conversion import gc_paused
-from pybatsched.workload.formats.files import lines_of, opened, parts_of, separator_of
-from pybatsched.workload.formats.job_log import JobLog, LoggedJob, SizeIn, sizes, zone_of
+from pybatsched.workload.formats.conversion import SizeIn, gc_paused
+from pybatsched.workload.formats.files import BadLineError, lines_of, opened, parts_of, separator_of, text_of_line
+from pybatsched.workload.formats.job_log import JobLog, LoggedJob, sizes, zone_of
 from pybatsched.workload.formats.slurm_values import JobId, LoggedTime, Memory
 from pybatsched.workload.report import Tally
 
+_Given = TypeVar("_Given")
+_Value = TypeVar("_Value")
 #: Names of columns (in small letters, without `_`), and the columns of `sacct` that they are.
 _COLUMNS: Final[Mapping[str, str]] = {
     name.lower(): name
@@ -52,16 +54,6 @@ _ALLOCATED: Final = frozenset({"NCPUS", "AllocCPUS", "NNodes", "AllocNodes", "Al
 _MOST_JOINED: Final = 1000  # lines of one record
 _IS_RECORD: Final = re.compile(r'"?[0-9]+(?:[_+.][^|,;\t]*)?"?\s*[|,;\t]')
 _HINT: Final = "; the header must name the columns, as `pybatsched traces sacct-command` writes them"
-_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
-
-
-class _BadLineError(Exception):
-    """A line is invalid: the rule that it violates, and what was found."""
-
-    def __init__(self, rule: str, found: str = "") -> None:
-        super().__init__(rule)
-        self.rule = rule
-        self.found = found
 
 
 def read_slurm(path: str | Path, *, timezone: str | None = None, lenient: bool = False) -> JobLog:
@@ -77,26 +69,10 @@ def read_slurm(path: str | Path, *, timezone: str | None = None, lenient: bool =
     with gc_paused():
         for number, file in enumerate(parts):
             with progress.share(number, len(parts)), opened(file) as content:
-                reader.read(str(file), _texts(file, lines_of(content)))
+                texts = (text_of_line(file, line, raw) for line, raw in enumerate(lines_of(content), 1))
+                reader.read(str(file), texts)
     reader.finish()
     return trace
-
-
-def _texts(path: str | Path, lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield the lines as text, without their ends. Raises InputError for files that are not text."""
-    for line, raw in enumerate(lines, 1):
-        if line == 1 and raw[:2] in _UTF16:
-            raise InputError(
-                f"{path}: expected text in UTF-8, found UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)"
-            )
-        if b"\0" in raw:
-            raise InputError(f"{path}: line {line}: expected text, found a binary file")
-        whole = raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw
-        try:
-            text = whole.decode()
-        except UnicodeDecodeError:
-            text = whole.decode("latin-1")
-        yield text.rstrip("\r\n")
 
 
 # ----------------------------------------------------------------------------------------------------------- records
@@ -218,7 +194,7 @@ class _Records:
         return cells
 
     def fitted(self, cells: list[str]) -> list[str]:
-        """Return as many cells as there are columns. Surplus cells belong to a text column. Raises _BadLineError."""
+        """Return as many cells as there are columns. Surplus cells belong to a text column. Raises BadLineError."""
         surplus = len(cells) - self._n
         if not surplus:
             return cells
@@ -226,7 +202,7 @@ class _Records:
             hint = ""
             if surplus > 0 and self._separator == "," and "=" in "".join(cells):
                 hint = "; resources contain commas: write them with quotes, or use sacct --parsable2"
-            raise _BadLineError(f"expected {self._n} fields", f", found {len(cells)}{hint}")
+            raise BadLineError(f"expected {self._n} fields", f"{len(cells)}{hint}")
         end = self._free + surplus + 1
         return [*cells[: self._free], self._separator.join(cells[self._free : end]), *cells[end:]]
 
@@ -279,7 +255,7 @@ class _Reader:
     def bad(self, line: int, rule: str, found: str = "") -> None:
         """Report an invalid line, or count it."""
         if not self.lenient:
-            raise InputError(f"{self._file}: line {line}: {rule}{found}")
+            raise InputError(f"{self._file}: line {line}: {rule}{f', found {found}' if found else ''}")
         self.trace.bad.setdefault(rule, Tally(rule, "dropped")).add(self._n_before + line)
 
     def read(self, file: str, texts: Iterable[str]) -> None:
@@ -294,7 +270,7 @@ class _Reader:
                 continue  # the header again, as in files that were put together
             try:
                 self._take(records.fitted(cells), self._n_before + line)
-            except _BadLineError as error:
+            except BadLineError as error:
                 self._check_is_no_header(line, cells)
                 self.bad(line, error.rule, error.found)
         self._n_before += self._n_lines
@@ -341,7 +317,7 @@ class _Reader:
     def _take(self, cells: list[str], line: int) -> None:
         job_id = self._value(cells, "JobID", values.job_id_of) or self._value(cells, "JobIDRaw", values.job_id_of)
         if job_id is None:
-            raise _BadLineError(f"field JobID: expected {values.A_JOB_ID}", ", found nothing")
+            raise BadLineError(f"field JobID: expected {values.A_JOB_ID}", "nothing")
         if job_id.step is not None:
             used = self._value(cells, "MaxRSS", lambda text: values.memory_of(text, "K"))
             energy_j = self._energy(cells)
@@ -390,20 +366,20 @@ class _Reader:
         return made
 
     def _check(self, job: LoggedJob, cells: Sequence[str]) -> None:
-        """Raise _BadLineError for a job that ran, but whose times or sizes cannot be right."""
+        """Raise BadLineError for a job that ran, but whose times or sizes cannot be right."""
         run_s = job.run_s
         if run_s is not None and run_s < 0:
-            found = f", found {shown(cells[self._index['End']])} after {shown(cells[self._index['Start']])}"
-            raise _BadLineError("field End: expected a time that is not before Start", found)
+            found = f"{shown(cells[self._index['End']])} after {shown(cells[self._index['Start']])}"
+            raise BadLineError("field End: expected a time that is not before Start", found)
         if not run_s or not job.has_ended:
             return
         if job.submitted_at is None:
-            raise _BadLineError(f"field Submit: expected {values.A_TIME}", ", found nothing")
+            raise BadLineError(f"field Submit: expected {values.A_TIME}", "nothing")
         known = {**job.requested, **{name: n for name, n in job.allocated.items() if n}}
         if known.values() and not any(known.values()):
             name = next(one for one in (*_CORES, *_NODES, *_GPUS) if one in self._index)
             found = shown(cells[self._index[name]])
-            raise _BadLineError(f"field {name}: expected at least 1, because the job ran", f", found {found}")
+            raise BadLineError(f"field {name}: expected at least 1, because the job ran", found)
 
     def _sizes(self, cells: list[str]) -> tuple[Mapping[SizeIn, int | None], Mapping[SizeIn, int | None]]:
         """Return cores, nodes and GPUs, allocated and requested."""
@@ -423,18 +399,10 @@ class _Reader:
         return allocated, requested
 
     def _resource(self, resources: Mapping[str, str], column: str, name: str) -> int | None:
-        try:
-            return values.count_of(resources.get(name, ""))
-        except ValueError as error:
-            raise _BadLineError(
-                f"field {column}: {name}: expected {error}", f", found {shown(resources[name])}"
-            ) from None
+        return _read(resources.get(name, ""), f"{column}: {name}", values.count_of)
 
     def _gpus(self, resources: Mapping[str, str], column: str) -> int | None:
-        try:
-            return values.gpus_of(resources)
-        except ValueError as error:
-            raise _BadLineError(f"field {column}: gres/gpu: expected {error}", f", found {shown(resources)}") from None
+        return _read(resources, f"{column}: gres/gpu", values.gpus_of)
 
     def _gres(self, cells: list[str], column: str, n_nodes: int | None) -> int | None:
         """Read generic resources of old versions: `gpu:2` or `gpu:v100:2`, for each node."""
@@ -460,11 +428,7 @@ class _Reader:
             if found is not None and found.gb:
                 break
             resources = self._value(cells, column, values.resources_of) or {}
-            try:
-                found = values.memory_of(resources.get("mem", ""))
-            except ValueError as error:
-                what = shown(resources["mem"])
-                raise _BadLineError(f"field {column}: mem: expected {error}", f", found {what}") from None
+            found = _read(resources.get("mem", ""), f"{column}: mem", values.memory_of)
         return found
 
     def _energy(self, cells: list[str]) -> float | None:
@@ -491,17 +455,12 @@ class _Reader:
         return "" if index is None else cells[index].strip()
 
     def _value(self, cells: list[str], column: str, read: Callable[[str], Any]) -> Any:
-        """Read a cell; None if the file does not have the column. Raises _BadLineError."""
+        """Read a cell; None if the file does not have the column. Raises BadLineError."""
         index = self._index.get(column)
         if index is None:
             return None
         text = cells[index].strip()
-        if not text and column != "JobID":
-            return None
-        try:
-            return read(text)
-        except ValueError as error:
-            raise _BadLineError(f"field {column}: expected {error}", f", found {shown(text[:60])}") from None
+        return None if not text and column != "JobID" else _read(text, column, read)
 
     def _texts_of(self, cells: list[str]) -> dict[str, str]:
         """Return the text fields that are known. Equal texts are one object."""
@@ -548,6 +507,14 @@ class _Reader:
             self.trace.jobs[place] = job._replace(
                 used_gb=_first(job.used_gb, used.get(place)), energy_j=job.energy_j or energy.get(place)
             )
+
+
+def _read(given: _Given, field: str, read: Callable[[_Given], _Value]) -> _Value:
+    """Read a cell, or a part of one. Raises BadLineError that names the field."""
+    try:
+        return read(given)
+    except ValueError as error:
+        raise BadLineError(f"field {field}: expected {error}", shown(given)) from None
 
 
 def _first(*found: Any) -> Any:

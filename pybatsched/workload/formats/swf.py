@@ -27,28 +27,11 @@ from pybatsched.workload.formats.conversion import (
     gc_paused,
     procs_in_use,
 )
-from pybatsched.workload.formats.swf_reader import FIELDS, FRONTIER, UNNAMED, SwfJob, SwfTrace, read_swf
+from pybatsched.workload.formats.swf_reader import FIELDS, UNNAMED, SwfTrace
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import plains
-
-__all__ = [
-    "DEFAULT_MEMORY_UNIT",
-    "FIELDS",
-    "FRONTIER",
-    "MEMORY_UNITS",
-    "MemoryUnit",
-    "SwfJob",
-    "SwfOptions",
-    "SwfTrace",
-    "extra_name",
-    "machine_of",
-    "peak_use",
-    "read_swf",
-    "size_of",
-    "to_workload",
-]
 
 PART: Final = "a part of a job that also has a line for the whole: dropped"
 NO_SIZE: Final = "no processors, neither allocated nor requested: dropped"

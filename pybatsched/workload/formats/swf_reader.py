@@ -19,9 +19,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.errors import InputError, quantity
-from pybatsched.workload.formats.conversion import OTHER_PARTITION, gc_paused
-from pybatsched.workload.formats.files import opened
+from pybatsched.errors import InputError
+from pybatsched.workload.formats.conversion import OTHER_PARTITION, check_partitions, gc_paused
+from pybatsched.workload.formats.files import BYTE_ORDER_MARK, decoded, opened
 from pybatsched.workload.report import Tally
 
 Label = int | str
@@ -87,7 +87,6 @@ _CHUNK: Final = 1 << 22
 _MOST_CACHED: Final = 1 << 16
 
 _COUNT: Final = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?![\d.]|,\d)")
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 #: A name in a list of fields: its position, a colon, the name, and perhaps an explanation.
@@ -179,11 +178,7 @@ class SwfTrace:
 
         Raises InputError that lists all partitions, if one has no job.
         """
-        present = self.partitions
-        for name in wanted:
-            if name not in present:
-                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(present.items())) or "none"
-                raise InputError(f"{self.source}: partition {name!r:.40}: expected a partition of the log: {known}")
+        check_partitions(self.source, wanted, self.partitions)
         chosen = set(wanted)
         if chosen >= {str(label) for label in self.labels[_PARTITION]}:
             return self
@@ -217,7 +212,7 @@ def read_swf(path: str | Path, *, lenient: bool = False, names: Mapping[int, str
         while chunk := content.read(_CHUNK) + content.readline():
             if not n_lines and b"\n" not in chunk:  # all lines of the file end in CR
                 chunk = chunk.replace(b"\r", b"\n")
-            n_lines += reader.take(chunk if n_lines else chunk.removeprefix(_BYTE_ORDER_MARK), n_lines)
+            n_lines += reader.take(chunk if n_lines else chunk.removeprefix(BYTE_ORDER_MARK), n_lines)
     if not n_lines or not (len(trace) or trace.n_bad or reader.n_comments):
         raise InputError(f"{path}: expected a log in the Standard Workload Format, found an empty file")
     _take_described_nodes(trace)
@@ -246,7 +241,7 @@ class _Labels(dict[bytes, Label]):
     """A cache of decoded names and numbers of users, queues, …: a log has few different ones."""
 
     def __missing__(self, text: bytes) -> Label:
-        name = _decoded(text)
+        name = decoded(text)
         label = self[text] = int(name) if re.fullmatch(r"-?[0-9]{1,15}", name) else name
         return label
 
@@ -255,7 +250,7 @@ class _Extras(dict[bytes, Extra]):
     """A cache of decoded values of fields after the 18th."""
 
     def __missing__(self, text: bytes) -> Extra:
-        name = _decoded(text)
+        name = decoded(text)
         value: Extra = name
         if re.fullmatch(r"-?[0-9]{1,15}", name):
             value = int(name)
@@ -418,7 +413,7 @@ class _Reader:
     def _comment(self, line: bytes) -> None:
         """Read a line of the header. A line without a key continues the last value."""
         self.n_comments += 1
-        text = _decoded(line).strip().lstrip(";").strip()
+        text = decoded(line).strip().lstrip(";").strip()
         if named := _NAMED.match(text):
             self._named.setdefault(int(named[1]), named[2])
         match = _HEADER.fullmatch(text)
@@ -448,10 +443,3 @@ def _read_numbers(words: Sequence[bytes], index: int) -> list[float]:
     if not all(map(float.is_integer, numbers)):
         raise ValueError(FIELDS[index])
     return list(map(int, numbers))
-
-
-def _decoded(text: bytes) -> str:
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        return text.decode("latin-1")

@@ -18,10 +18,11 @@ from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats import job_log, rackham, swf
 from pybatsched.workload.formats.checks import is_number
-from pybatsched.workload.formats.conversion import LogOptions
+from pybatsched.workload.formats.conversion import LogOptions, SizeIn
 from pybatsched.workload.formats.job_log import JobLog
 from pybatsched.workload.formats.rackham_reader import RackhamTrace
-from pybatsched.workload.formats.swf import SwfTrace, peak_use, size_of
+from pybatsched.workload.formats.swf import peak_use, size_of
+from pybatsched.workload.formats.swf_reader import SwfTrace
 from pybatsched.workload.model import Workload
 from pybatsched.workload.reading import read_file
 from pybatsched.workload.selection import Selection
@@ -86,7 +87,7 @@ def sample(
     path: str | Path,
     n_procs: int | None = None,
     partitions: Sequence[str] = (),
-    size_in: job_log.SizeIn | None = None,
+    size_in: SizeIn | None = None,
     timezone: str | None = None,
     *,
     format: str | None = None,  # noqa: A002  as the option

@@ -17,7 +17,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import jobs_csv
 from pybatsched.workload import load
 from pybatsched.workload.checks.lint import lint
-from pybatsched.workload.formats.swf import read_swf
+from pybatsched.workload.formats.swf_reader import read_swf
 from pybatsched.workload.weeks import WEEK_S, busy_weeks, weeks_of
 
 MARK = b"\xef\xbb\xbf"

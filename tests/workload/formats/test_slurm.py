@@ -18,6 +18,7 @@ from pybatsched.metrics.runs import workloads_of
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import load
 from pybatsched.workload.formats import job_log
+from pybatsched.workload.formats.conversion import SizeIn
 from pybatsched.workload.formats.job_log import JobLogOptions, to_workload
 from pybatsched.workload.formats.slurm_reader import read_slurm
 from pybatsched.workload.reading import read
@@ -78,7 +79,7 @@ def test_all_fields_of_a_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size_in", "size"), [("cores", 8), ("nodes", 2), ("gpus", 4)])
-def test_sizes_in_cores_nodes_or_gpus(tmp_path: Path, size_in: job_log.SizeIn, size: int) -> None:
+def test_sizes_in_cores_nodes_or_gpus(tmp_path: Path, size_in: SizeIn, size: int) -> None:
     line = sacct_line("1", 0, 0, 60, 8, NNodes="2", AllocTRES="cpu=8,mem=16G,node=2,gres/gpu=4", ReqMem="2Gc")
     (job,), _ = converted(tmp_path, line, size_in=size_in)
     assert job["res"] == size

@@ -20,6 +20,7 @@ from pybatsched.workload.formats.conversion import (
     RAISED,
     RENUMBERED,
     TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE,
+    MemoryUnit,
 )
 from pybatsched.workload.formats.swf import (
     CUT,
@@ -29,11 +30,10 @@ from pybatsched.workload.formats.swf import (
     PART,
     UNKNOWN,
     UNPLANNED,
-    MemoryUnit,
     SwfOptions,
-    read_swf,
     to_workload,
 )
+from pybatsched.workload.formats.swf_reader import read_swf
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
 

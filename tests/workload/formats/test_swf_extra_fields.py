@@ -11,8 +11,8 @@ from support.logs import counts, line, log, real, trace
 from pybatsched.errors import InputError
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.checks.log_checks import GAP, MINUTES
-from pybatsched.workload.formats.swf import EXTRA_FIELDS, TAKEN_FIELDS, read_swf, to_workload
-from pybatsched.workload.formats.swf_reader import UNNAMED, extra_names
+from pybatsched.workload.formats.swf import EXTRA_FIELDS, TAKEN_FIELDS, to_workload
+from pybatsched.workload.formats.swf_reader import UNNAMED, extra_names, read_swf
 
 FROM_ZERO = """\
 ; MaxProcs: 8

@@ -9,7 +9,7 @@ import pytest
 from support.logs import line, log, trace
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.swf import SwfJob, read_swf
+from pybatsched.workload.formats.swf_reader import SwfJob, read_swf
 
 
 def test_all_fields_of_a_line(tmp_path: Path) -> None:

@@ -20,15 +20,21 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats.checks import shown
-from pybatsched.workload.formats.files import PARQUET_MAGIC, is_compressed, opened, parts_of
+from pybatsched.workload.formats.files import (
+    BYTE_ORDER_MARK,
+    PARQUET_MAGIC,
+    decoded,
+    is_compressed,
+    opened,
+    parts_of,
+    text_of_line,
+)
 
 _CHUNK: Final = 1 << 22  # bytes of text
 _ROWS: Final = 1 << 16
 _MOST_JOINED: Final = 1000  # lines of one record
 _LONGEST_LINE: Final = 1 << 24
 _MARK: Final = "\0"
-_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
 NO_POLARS: Final = "Parquet needs polars; pip install 'pybatsched[traces]'"
 
@@ -96,7 +102,7 @@ def open_table(path: str | Path, delimiter: str | None = None, *, layout: str = 
         start = content.read(4096)
     if start.startswith(PARQUET_MAGIC):
         return Table(place, _parquet_columns(first), files, "row")
-    if re.match(rb"\s*[\[{]", start.removeprefix(_BYTE_ORDER_MARK)):
+    if re.match(rb"\s*[\[{]", start.removeprefix(BYTE_ORDER_MARK)):
         with progress.paused():
             rows = [_objects(file) for file in files]
         made = [_attempts(part) for part in rows] if layout == "attempts" else rows
@@ -114,13 +120,7 @@ def _header(file: Path, content: BinaryIO, delimiter: str | None) -> tuple[list[
     line = 0
     while raw := content.readline(_LONGEST_LINE):
         line += 1
-        if raw[:2] in _UTF16:
-            raise InputError(
-                f"{file}: expected text in UTF-8, found UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)"
-            )
-        if b"\0" in raw:
-            raise InputError(f"{file}: line {line}: expected text, found a binary file")
-        text = _decoded(raw.removeprefix(_BYTE_ORDER_MARK) if line == 1 else raw).strip("\r\n")
+        text = text_of_line(file, line, raw)
         if text.strip():
             break
     else:
@@ -148,13 +148,6 @@ def delimiter_of(header: str) -> str:
     """Return the delimiter of a header: the most frequent character that names of columns do not have, or a space."""
     counts = Counter(re.sub(r'"[^"]*"|[\w .()\[\]/%#$@+*-]', "", header))
     return max(counts, key=lambda one: (counts[one], one), default=" ")
-
-
-def _decoded(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
 
 
 def _piece(content: BinaryIO) -> bytes:
@@ -189,7 +182,7 @@ class _Rows:
         if b"\0" in piece:
             line = n_before + piece[: piece.index(b"\0")].count(b"\n") + 1
             raise InputError(f"{self._file}: line {line}: expected text, found a binary file")
-        text = _decoded(piece)
+        text = decoded(piece)
         if "\r" in text:
             text = text.replace("\r\n", "\n")
         yield self._fast(text, n_before) or self._careful(text, n_before)
@@ -336,7 +329,7 @@ def _plain(pl: Any, frame: Any) -> Any:
 def _without_bytes(cells: list[Any]) -> list[Any]:
     """Return cells whose binary values are texts, in UTF-8 or else Latin-1."""
     if isinstance(next((cell for cell in cells if cell is not None), None), bytes):
-        return [None if cell is None else _decoded(cell) for cell in cells]
+        return [None if cell is None else decoded(cell) for cell in cells]
     return cells
 
 
@@ -347,7 +340,7 @@ def _objects(file: Path) -> list[dict[str, Any]]:
     """Read an array of objects, or one object a line. Raises InputError."""
     with opened(file) as content:
         raw = content.read()
-    text = _decoded(raw.removeprefix(_BYTE_ORDER_MARK))
+    text = decoded(raw.removeprefix(BYTE_ORDER_MARK))
     try:
         found = (
             json.loads(text)
