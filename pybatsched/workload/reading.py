@@ -11,8 +11,6 @@ from pybatsched.errors import InputError
 from pybatsched.workload import prepare, progress
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT, LogOptions, MemoryUnit, SizeIn
-from pybatsched.workload.formats.rackham_reader import read_rackham
-from pybatsched.workload.formats.swf_reader import FRONTIER, read_swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
@@ -47,8 +45,12 @@ def read_file(
         case "Batsim JSON":
             return batsim4.read(path)
         case "Rackham":
+            from pybatsched.workload.formats.rackham_reader import read_rackham  # noqa: PLC0415  see above
+
             return read_rackham(path, lenient=lenient)
         case "SWF":
+            from pybatsched.workload.formats.swf_reader import FRONTIER, read_swf  # noqa: PLC0415  see above
+
             return read_swf(path, lenient=lenient, names=FRONTIER if format == "frontier" else None)
         case "Slurm":
             from pybatsched.workload.formats.slurm_reader import read_slurm  # noqa: PLC0415  see above
