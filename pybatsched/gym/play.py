@@ -7,7 +7,7 @@ socket and no copy of the state, and all checks are those of other runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from typing import SupportsIndex, cast
 
 from pybatsched.core import decisions as d
@@ -40,9 +40,6 @@ class _Queue(ChoiceScheduler):
         """Return the decisions of the agent."""
         chosen, self.chosen = self.chosen, ()
         return chosen
-
-    def plan(self, now: float) -> Iterator[d.Decision]:  # noqa: ARG002
-        return iter(())
 
 
 class _Chosen(LocalPolicy):

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import math
 import operator
-from abc import abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -80,18 +79,25 @@ def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
 
 
 class ChoiceScheduler(LocalScheduler):
-    """A queue from which an agent chooses.
+    """A queue from which an agent chooses. `agent` returns its choice for this queue.
 
-    The caller calls `begin` once per message. While `begin`, and later `goes_on`, returns true, it calls `choose` and
-    applies the returned decision.
+    Without an agent, the caller chooses: it calls `begin` once per message. While `begin`, and later `goes_on`, returns
+    true, it calls `choose` and applies the returned decision.
 
     `table` holds sizes, planned durations and submission times in queue order, `shown` the observed values that never
     change; the first `n_shown` jobs are the window. A choice is O(window + running); a job that enters or leaves the
     queue moves O(queue) memory.
     """
 
-    def __init__(self, partition: Partition, options: ChoiceOptions) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        options: ChoiceOptions,
+        agent: Callable[[ChoiceScheduler], SupportsIndex] | None = None,
+    ) -> None:
         super().__init__(partition, options)
+        self._agent = agent
+        self.n_choices = 0
         self.window = options.window
         self.now = 0.0
         self.reserved: Job | None = None
@@ -239,9 +245,17 @@ class ChoiceScheduler(LocalScheduler):
         self.n_extra -= job.n_procs
         return "chosen on {} extra processors beside {}", job.n_procs, self.reserved.id
 
-    @abstractmethod
     def plan(self, now: float) -> Iterator[Decision]:
-        """Start the jobs that may start now. The queue is not empty."""
+        """Ask the agent until it starts no more jobs. O(window + running) for each choice, plus the agent's time."""
+        if self._agent is None:
+            return
+        is_asked = self.begin(now)
+        while is_asked:
+            self.n_choices += 1
+            start = self.choose(self._agent(self))
+            if start is not None:
+                yield start
+            is_asked = self.goes_on()
 
 
 def _place(action: Any, window: int) -> int:

@@ -38,14 +38,6 @@ class Reservations:
         O(log rows) to find the place, and O(rows) with a small constant to shift the rows behind it.
         """
         end_at = instant(place, span_s)
-        if not self.entries or self.entries[-1] < entry:  # the usual case
-            self.entries.append(entry)
-            self.sizes.append(entry[2].n_procs)
-            self.spans_s.append(float(span_s))
-            self.places.append(place)
-            self.ends.append(end_at)
-            self.seen.append(seen)
-            return end_at
         i = bisect_left(self.entries, entry)
         self.entries.insert(i, entry)
         self.sizes.insert(i, entry[2].n_procs)
@@ -59,10 +51,6 @@ class Reservations:
         """Return the reserved start of an entry of the queue; None if it has no row. O(log rows)."""
         i = bisect_left(self.entries, entry)
         return self.places[i] if i < len(self.entries) and self.entries[i] == entry else None
-
-    def by_id(self) -> dict[str, float]:
-        """Return all reserved starts by job id, for output and tests. O(rows)."""
-        return {entry[2].id: place for entry, place in zip(self.entries, self.places, strict=True)}
 
     def remove(self, entry: tuple[float, int, Job]) -> tuple[float, float]:
         """Remove the row of an entry. Return its start and its end.

@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field
 from pybatsched import ChoiceOptions, InputError, LocalPolicy, agent_of
 
 if TYPE_CHECKING:
-    from pybatsched import Cluster
-    from pybatsched_schedulers.agent_queue import AgentScheduler
+    from pybatsched import ChoiceScheduler, Cluster
 
 
 class RlOptions(ChoiceOptions):
@@ -32,16 +31,20 @@ class Rl(LocalPolicy):
 
     Options: ClassVar[type[BaseModel]] = RlOptions
     names_code = ("agent",)
-    local: AgentScheduler
+    local: ChoiceScheduler
 
     def on_begin(self, cluster: Cluster) -> None:
         """Load the agent and create one partition of all processors."""
         try:
-            from pybatsched_schedulers.agent_queue import AgentScheduler  # noqa: PLC0415  numpy is optional
+            from pybatsched import ChoiceScheduler, observe  # noqa: PLC0415  numpy is optional
         except ModuleNotFoundError as error:
             raise InputError(f"policy rl needs {error.name}; pip install 'pybatsched[rl]'") from None
-        agent = agent_of(self.options.agent, self.trusted_files)
-        self.local = AgentScheduler(cluster.add_partition("all", cluster.procs), self.options, agent)
+        agent, n_running = agent_of(self.options.agent, self.trusted_files), self.options.running
+        self.local = ChoiceScheduler(
+            cluster.add_partition("all", cluster.procs),
+            self.options,
+            lambda queue: agent(observe(queue, n_running), queue.mask),
+        )
         self.locals = [self.local]
 
     def figures(self) -> Mapping[str, float]:

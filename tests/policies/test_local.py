@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
+from support.twins import reserved_starts
 
 from pybatsched.core.cluster import Partition
 from pybatsched.core.decisions import Decision
@@ -22,7 +23,7 @@ from pybatsched_schedulers.conservative import Conservative, ConservativeSchedul
 from pybatsched_schedulers.dbf.policy import Dbf
 from pybatsched_schedulers.easy import Easy
 from pybatsched_schedulers.fcfs import Fcfs
-from pybatsched_schedulers.ujfb.ujf import Ujf
+from pybatsched_schedulers.ujfb.policy import Ujf
 
 ALL: list[type[LocalPolicy]] = [Fcfs, Easy, Conservative, Dbf]
 
@@ -197,7 +198,7 @@ def test_fast_replanning_equals_slow_replanning(
         scheduler._record(job, float(place))
     expected = slow_replan(free.copy(), [(n, float(place), float(s)) for n, place, s in planned], 0.0)
     scheduler._replan(free, 0.0)
-    assert [scheduler._reservations.by_id()[job.id] for job in jobs] == expected
+    assert [reserved_starts(scheduler._reservations)[job.id] for job in jobs] == expected
     assert sorted(scheduler._by_place) == scheduler._by_place
     again = AvailabilityProfile(0.0, 4)
     again.take_all((n, float(at), float(at + s)) for n, at, s in taken)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.outages import outages
-from support.twins import SlowDbf
+from support.twins import SlowDbf, reserved_starts
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import Decision, Requeue
@@ -125,12 +125,12 @@ def test_regular_jobs_are_not_delayed_by_waiting_jobs_with_distant_deadlines(wor
     class Noted(DbfScheduler):
         def plan(self, now: float) -> Iterator[Decision]:
             yield from super().plan(now)
-            assert not self._promises or set(self._reservations.by_id()).isdisjoint(self._promises), (
+            assert not self._promises or set(reserved_starts(self._reservations)).isdisjoint(self._promises), (
                 "nobody is ever promoted"
             )
             regular = [
                 (place, job)
-                for job_id, place in self._reservations.by_id().items()
+                for job_id, place in reserved_starts(self._reservations).items()
                 for job in [self._entries[job_id][2]]
             ]
             alone = self.expected_profile(now)
@@ -149,13 +149,13 @@ class Watched(DbfScheduler):
     """Checks its plan after every message."""
 
     def plan(self, now: float) -> Iterator[Decision]:
-        finals = dict(self._reservations.by_id())
+        finals = dict(reserved_starts(self._reservations))
         yield from super().plan(now)
         for at, n_free in self._with_provisional().steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
         provisional = self._accepted.places
-        assert set(self._reservations.by_id()).isdisjoint(provisional)
-        assert set(self._reservations.by_id()) | set(provisional) == set(self._entries)
+        assert set(reserved_starts(self._reservations)).isdisjoint(provisional)
+        assert set(reserved_starts(self._reservations)) | set(provisional) == set(self._entries)
         assert not self._wanted
         assert set(provisional) <= set(self._promises)
         assert [(place, job.id) for place, _, job in self._accepted.by_place] == sorted(
@@ -163,7 +163,9 @@ class Watched(DbfScheduler):
             key=lambda found: (found[0], self._entries[found[1]][1]),
         )
         running = {job.id for job in self.partition.running_jobs}
-        assert set(finals) <= set(self._reservations.by_id()) | running, "a final place is left by starting only"
+        assert set(finals) <= set(reserved_starts(self._reservations)) | running, (
+            "a final place is left by starting only"
+        )
 
 
 class WatchedDbf(Dbf):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.pushy import Gentle, Ruthless
+from support.twins import reserved_starts
 
 from pybatsched.core import events as e
 from pybatsched.core.cluster import Cluster
@@ -48,7 +49,7 @@ class Watched(ConservativeScheduler):
         yield from super().plan(now)
         for at, n_free in self._profile.steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
-        assert set(self._reservations.by_id()) == set(self._entries)
+        assert set(reserved_starts(self._reservations)) == set(self._entries)
         assert set(self._booked) == {job.id for job in self.partition.running_jobs}
 
 

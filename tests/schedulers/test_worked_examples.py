@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.twins import reserved_starts
 
 from pybatsched.core.decisions import Decision
 from pybatsched.core.intervals import IntervalSet
@@ -275,7 +276,7 @@ def test_the_plan_after_each_arrival(
                 seen.append([{int(job_id[3:]): place for job_id, place in places.items()} for places in self.plans()])
 
         def plans(self) -> tuple[dict[str, float], dict[str, float]]:
-            return self._reservations.by_id(), self._accepted.places
+            return reserved_starts(self._reservations), self._accepted.places
 
     run_policy(type("WatchedDbf", (Dbf,), {"scheduler": Watched}), with_deadlines(rows), 4)
     assert seen[-1] == [final, provisional]

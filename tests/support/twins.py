@@ -16,6 +16,7 @@ from pybatsched.core.jobs import Job
 from pybatsched.core.options import Options
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.metrics.series import Steps
+from pybatsched.policies.reservations import Reservations
 
 
 class Twin(Policy):
@@ -403,3 +404,8 @@ def steps_of(changes: Iterable[tuple[float, float]]) -> Steps:
             times.append(time)
             values.append(value)
     return Steps(tuple(times), tuple(values))
+
+
+def reserved_starts(reservations: Reservations) -> dict[str, float]:
+    """Return all reserved starts by job id."""
+    return {entry[2].id: place for entry, place in zip(reservations.entries, reservations.places, strict=True)}

@@ -36,7 +36,8 @@ from pybatsched import (
     instant,
     quantity,
 )
-from pybatsched_schedulers.ujfb.options import SwapFields, UjfbOptions
+from pybatsched_schedulers.fcfs import Fcfs
+from pybatsched_schedulers.ujfb.options import SwapFields, UjfbOptions, UjfOptions
 from pybatsched_schedulers.ujfb.preemption import VICTIM_ORDERS, Booking, Preemption, Suspended, Victim, delay_s
 from pybatsched_schedulers.ujfb.suspension import SuspendingScheduler
 from pybatsched_schedulers.ujfb.swaps import SwapTimes
@@ -397,3 +398,9 @@ class Ujfb(QueuePolicy):
     def remarks(self) -> Iterable[str]:
         """Report jobs that could not be preempted, and swaps that took no time."""
         return self.local.remarks()
+
+
+class Ujf(Fcfs):
+    """Urgent jobs first: jobs start in queue order, urgent jobs before all others; no job is preempted."""
+
+    Options: ClassVar[type[Any]] = UjfOptions

@@ -15,9 +15,9 @@ from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.testing import Workload, plan_for, run_policy
 from pybatsched_schedulers.ujfb import options as swap_measurements, preemption
-from pybatsched_schedulers.ujfb.options import MEASUREMENTS, SwapOptions, bandwidth_gbps
+from pybatsched_schedulers.ujfb.options import SwapOptions
 from pybatsched_schedulers.ujfb.policy import Ujfb
-from pybatsched_schedulers.ujfb.swaps import HostMemory, Swaps, SwapTimes
+from pybatsched_schedulers.ujfb.swaps import MEASUREMENTS, HostMemory, Swaps, SwapTimes, bandwidth_gbps
 
 
 def cluster(*properties: dict[str, str]) -> Cluster:

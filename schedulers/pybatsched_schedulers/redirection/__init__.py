@@ -1,1 +1,0 @@
-"""EASY with redirection."""
