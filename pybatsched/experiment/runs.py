@@ -1,4 +1,4 @@
-"""Runs and sets of runs: tables of their jobs and figures, comparisons, figures, pages and files."""
+"""Runs and sets of runs: tables of their jobs and figures, comparisons, charts, pages and files."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Run:
 
     @property
     def plot(self) -> Plots:
-        """Figures of this run: ``run.plot.gantt()``, ``run.plot.cdf("wait_s")``, … Each is a matplotlib Figure."""
+        """Charts of this run: ``run.plot.gantt()``, ``run.plot.cdf("wait_s")``, … Each is a matplotlib Figure."""
         return Plots([self.record])
 
     @public
@@ -333,7 +333,7 @@ class Runs(Sequence[Run]):
 
     @property
     def plot(self) -> Plots:
-        """Figures of these runs, one line or panel per run. Each is a matplotlib Figure."""
+        """Charts of these runs, one line or panel per run. Each is a matplotlib Figure."""
         return Plots(self._named())
 
     @public
@@ -434,7 +434,7 @@ class Campaign:
 
     @property
     def plot(self) -> CampaignPlots:
-        """Figures of the campaign: ``campaign.plot.ratios("mean_wait_s", baseline="easy")``, … Each is a Figure."""
+        """Charts of the campaign: ``campaign.plot.ratios("mean_wait_s", baseline="easy")``, … Each is a Figure."""
         return CampaignPlots(self._store)
 
     @public

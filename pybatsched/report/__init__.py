@@ -1,1 +1,1 @@
-"""Report runs and campaigns: one self-contained page, and single figures for papers."""
+"""Report runs and campaigns: one self-contained page, and single charts for papers."""

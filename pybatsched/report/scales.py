@@ -110,7 +110,7 @@ def is_log(low: float, high: float, requested: ScaleOption = "auto") -> bool:
 
 
 def axis_for(low: float, high: float, requested: ScaleOption = "auto") -> Literal["linear", "log", "symlog"]:
-    """Return the kind of axis of a single figure: as `is_log`, but with zeros it can be logarithmic above 1 (symlog).
+    """Return the kind of axis of a single chart: as `is_log`, but with zeros it can be logarithmic above 1 (symlog).
 
     Then the largest value is compared with 1, and the axis is linear below 1.
 

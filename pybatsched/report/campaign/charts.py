@@ -1,4 +1,4 @@
-"""Draw the charts of a campaign with Bokeh: a figure for each family, with a box or a mean for each setting.
+"""Draw the charts of a campaign with Bokeh: a plot for each family, with a box or a mean for each setting.
 
 Names are data: they are written into columns and labels of canvases, as text.
 """
@@ -39,7 +39,7 @@ _NUMBER: Final = "{0,0.[0000]}"
 
 
 def draw(chart: Chart, scale: Scale, *, as_means: bool = False) -> list[figure]:
-    """Draw a chart: a figure for each family, or several if there are many columns. O(dots log dots).
+    """Draw a chart: a plot for each family, or several if there are many columns. O(dots log dots).
 
     It shows boxes with their dots, or only the means with their confidence intervals.
     """

@@ -26,7 +26,7 @@ _BURST: Final = 20  # times the median: above it, the axis is logarithmic
 
 
 def draw(of: Sample, path: str | Path) -> None:
-    """Write a figure of four panels: arrivals by hour of the day and over time, sizes, load. Equal data is equal bytes.
+    """Write a chart of four panels: arrivals by hour of the day and over time, sizes, load. Equal data is equal bytes.
 
     Raises InputError if matplotlib is missing, the format is unknown or the file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Define the style of single figures: sizes, fonts, colours, legends and files. This module knows no runs."""
+"""Define the style of single charts: sizes, fonts, colours, legends and files. This module knows no runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pybatsched.results.atomic_files import whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Widths of figures by name, in inches: a column and the whole text of a paper with two columns.
+#: Widths of charts by name, in inches: a column and the whole text of a paper with two columns.
 WIDTHS: Final = {"column": 3.5, "text": 7.2}
 TEXT_IN: Final = WIDTHS["text"]
 #: Widths that a user may give, in inches.
 _LEAST_IN, _MOST_IN = 2.0, 40.0
-#: Figures up to this width have smaller letters and fewer ticks.
+#: Charts up to this width have smaller letters and fewer ticks.
 _NARROW_IN: Final = 5.0
 ENDINGS: Final = (".svg", ".pdf", ".png")
 _DPI: Final = 300
@@ -39,7 +39,7 @@ _HANDLE, _HANDLE_GAP, _COLUMN_GAP, _ROW_GAP, _BORDER = 2.4, 0.6, 1.6, 0.3, 0.4
 
 
 def width_of(text: str) -> float:
-    """Read the width of a figure in inches: `column`, `text`, or a number. Raises InputError.
+    """Read the width of a chart in inches: `column`, `text`, or a number. Raises InputError.
 
     >>> width_of("column"), width_of("5")
     (3.5, 5.0)
@@ -57,17 +57,17 @@ def width_of(text: str) -> float:
 
 
 def is_narrow(figure: Any) -> bool:
-    """Return whether a figure is about as narrow as a column of a paper."""
+    """Return whether a chart is about as narrow as a column of a paper."""
     return bool(figure.figure.get_figwidth() < _NARROW_IN)  # `figure` of a part is the whole
 
 
 def font_size(figure: Any) -> float:
-    """Return the size of letters of a figure, in points."""
+    """Return the size of letters of a chart, in points."""
     return 8.0 if is_narrow(figure) else 9.0
 
 
 def n_ticks(figure: Any) -> int:
-    """Return the maximum number of ticks along a figure."""
+    """Return the maximum number of ticks along a chart."""
     return 6 if is_narrow(figure) else 10
 
 
@@ -84,7 +84,7 @@ def _matplotlib(module: str = "") -> Any:
 
 @contextlib.contextmanager
 def style(width: float = TEXT_IN) -> Iterator[None]:
-    """Set the style of all figures of a width while they are created, drawn and written."""
+    """Set the style of all charts of a width while they are created, drawn and written."""
     settings = {
         "svg.hashsalt": "pybatsched",
         "pdf.fonttype": 42,  # TrueType: publishers reject the default
@@ -131,13 +131,13 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def check_path(path: str | Path) -> None:
-    """Raise InputError if a figure cannot be written under this name."""
+    """Raise InputError if a chart cannot be written under this name."""
     if not str(path).endswith(ENDINGS):
         raise InputError(f"{path}: expected a file name that ends in {', '.join(ENDINGS)}")
 
 
 def write(figure: Any, path: str | Path) -> None:
-    """Write a figure atomically to a file. Raises InputError.
+    """Write a chart atomically to a file. Raises InputError.
 
     The same drawing gives the same file: it contains no date, and ids come from a fixed salt.
     """
@@ -218,7 +218,7 @@ def wrapped(text: str, width: float, size: float) -> str:
 
 
 def add_title(axes: Any, text: str) -> None:
-    """Write a title above the left end of axes that fill the width of the figure, in several lines if necessary."""
+    """Write a title above the left end of axes that fill the width of the chart, in several lines if necessary."""
     figure = axes.figure
     points = font_size(figure)
     room = figure.figure.get_figwidth() - (0.7 if is_narrow(figure) else 1.0)
@@ -229,10 +229,10 @@ def add_title(axes: Any, text: str) -> None:
 
 
 def add_legend(figure: Any, handles: Sequence[tuple[str, Any]], loc: str) -> Any:
-    """Add a legend beside the axes, within the figure, and make the figure higher by its height.
+    """Add a legend beside the axes, within the chart, and make the chart higher by its height.
 
     `handles` are labels with their lines or patches. The legend has as many columns as fit into the width, at most 4. A
-    label that is wider than the figure has several lines.
+    label that is wider than the chart has several lines.
     """
     size = font_size(figure) - (1.0 if is_narrow(figure) else 0.0)
     width, height = figure.get_size_inches()

@@ -1,4 +1,4 @@
-"""Draw single figures for papers with matplotlib, as SVG, PDF or PNG (by the ending of the file name)."""
+"""Draw single charts for papers with matplotlib, as SVG, PDF or PNG (by the ending of the file name)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pybatsched.metrics.figure_names import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps
-from pybatsched.report import durations, figure_style
-from pybatsched.report.figure_style import COLORS, plain
+from pybatsched.report import durations, plot_style
 from pybatsched.report.gantt.bars import (
     HELD,
     LOAD,
@@ -29,6 +28,7 @@ from pybatsched.report.gantt.bars import (
     legend_of,
 )
 from pybatsched.report.gantt.cluster_rows import Rows, reserved_hosts, rows_of
+from pybatsched.report.plot_style import COLORS, plain
 from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ _MANY_BARS: Final = 2_000
 _MAX_COLORED_JOBS: Final = 300  # with more jobs, single jobs cannot be distinguished by colours
 #: The look of reservations of hosts.
 _RESERVED: Final = {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5}
-_FIXED_SCALE: Final = ("gantt", "utilisation")  # figures whose axis of values is always linear
-_OF_JOBS: Final = ("cdf", "boxes")  # figures of a measure of jobs
+_FIXED_SCALE: Final = ("gantt", "utilisation")  # charts whose axis of values is always linear
+_OF_JOBS: Final = ("cdf", "boxes")  # charts of a measure of jobs
 _THOUSANDS: Final = "{x:,.10g}"
 #: Colours of waits, and the part of the map that is used: its lightest colours look like idle processors.
 _WAITS, _WAITS_PART = "viridis_r", (0.1, 1.0)
@@ -54,25 +54,25 @@ _LINEAR_WAIT_S: Final = 60.0  # shorter waits are almost the same colour
 BOX, _MEAN = "#a6cee3", "#d7301f"
 
 
-class FigureSummary(NamedTuple):
-    """A short description of a figure, and whether its axis of values is logarithmic."""
+class PlotSummary(NamedTuple):
+    """A short description of a chart, and whether its axis of values is logarithmic."""
 
     what: str
     is_log: bool = False
 
 
-class FigureOptions(NamedTuple):
-    """The options of a figure.
+class PlotOptions(NamedTuple):
+    """The options of a chart.
 
     `measure` is a measure of jobs, `tau_s` the bound of slowdowns, `scale` the scale of the axis of values, and `width`
-    the width in inches. `begin_s` and `end_s` limit the axis of time; in figures of a measure, only jobs submitted in
+    the width in inches. `begin_s` and `end_s` limit the axis of time; in charts of a measure, only jobs submitted in
     that span count. `color` is how jobs of a Gantt chart are coloured; by default by wait if there are many jobs.
     """
 
     measure: str = "bounded_slowdown"
     tau_s: float = DEFAULT_TAU_S
     scale: ScaleOption = "auto"
-    width: float = figure_style.TEXT_IN
+    width: float = plot_style.TEXT_IN
     begin_s: float | None = None
     end_s: float | None = None
     color: ColorOption = "auto"
@@ -88,22 +88,22 @@ class FigureOptions(NamedTuple):
         return " ".join(f"{word} {durations.duration_text(at)}" for word, at in limits if at is not None)
 
 
-def figure_of(kind: str, runs: Sequence[Run], options: FigureOptions | None = None) -> Figure:
-    """Return a figure of runs: gantt, utilisation, queue, cdf or boxes.
+def plot_of(kind: str, runs: Sequence[Run], options: PlotOptions | None = None) -> Figure:
+    """Return a chart of runs: gantt, utilisation, queue, cdf or boxes.
 
     Raises InputError for data that cannot be drawn.
     """
-    return _drawn(kind, runs, options or FigureOptions())[0]
+    return _drawn(kind, runs, options or PlotOptions())[0]
 
 
-def draw(kind: str, runs: Sequence[Run], path: str | Path, options: FigureOptions) -> str:
-    """Draw one figure of runs into a file, and return a short description.
+def draw(kind: str, runs: Sequence[Run], path: str | Path, options: PlotOptions) -> str:
+    """Draw one chart of runs into a file, and return a short description.
 
     Raises InputError for data that cannot be drawn and files that cannot be written.
     """
-    figure_style.check_path(path)
+    plot_style.check_path(path)
     figure, summary = _drawn(kind, runs, options)
-    figure_style.write(figure, path)
+    plot_style.write(figure, path)
     of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
     n_jobs = sum(kind not in _OF_JOBS or options.has(record.submitted_at) for run in runs for record in run.records)
     span = f", {options.span_text}" if options.span_text else ""
@@ -111,8 +111,8 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, options: FigureOption
     return f"{summary.what} of {of_runs}, {quantity(n_jobs, 'job')}{span}{on_axis}"
 
 
-def _drawn(kind: str, runs: Sequence[Run], options: FigureOptions) -> tuple[Figure, FigureSummary]:
-    """Return a figure and its description."""
+def _drawn(kind: str, runs: Sequence[Run], options: PlotOptions) -> tuple[Figure, PlotSummary]:
+    """Return a chart and its description."""
     if kind not in KINDS:
         raise InputError(f"chart {kind!r:.40}: expected one of {', '.join(KINDS)}")
     if kind == "gantt" and len(runs) != 1:
@@ -123,20 +123,20 @@ def _drawn(kind: str, runs: Sequence[Run], options: FigureOptions) -> tuple[Figu
         )
     if options.color != "auto" and kind != "gantt":
         raise InputError(f"--color: works only with the chart gantt, not with {kind}")
-    with figure_style.style(options.width):
-        figure = figure_style.new_figure(options.width, _height(kind, len(runs), options.width))
+    with plot_style.style(options.width):
+        figure = plot_style.new_figure(options.width, _height(kind, len(runs), options.width))
         summary = KINDS[kind](figure, runs, options)
         notices = [plain(f"{run.label}: {run.run_state.notice}") for run in runs if run.run_state.notice]
         if notices:
-            size = figure_style.font_size(figure)
-            lines = [figure_style.wrapped(notice, options.width - 0.2, size) for notice in notices]
+            size = plot_style.font_size(figure)
+            lines = [plot_style.wrapped(notice, options.width - 0.2, size) for notice in notices]
             figure.suptitle("\n".join(lines), color="#b00020", fontsize=size)
     return figure, summary
 
 
 def _height(kind: str, n_runs: int, width: float) -> float:
-    """Return the height of a figure in inches, without its legend."""
-    is_narrow = width < figure_style.TEXT_IN / 1.5
+    """Return the height of a chart in inches, without its legend."""
+    is_narrow = width < plot_style.TEXT_IN / 1.5
     if kind == "utilisation" or (kind == "queue" and n_runs > _MAX_LINES):
         return 0.7 + 0.85 * n_runs if is_narrow else 1.0 + 1.3 * n_runs
     if kind == "gantt":
@@ -144,7 +144,7 @@ def _height(kind: str, n_runs: int, width: float) -> float:
     return 2.3 if is_narrow else 3.2
 
 
-def _draw_gantt(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
+def _draw_gantt(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
     (run,) = runs
     axes = figure.add_subplot()
     collections: Any = importlib.import_module("matplotlib.collections")
@@ -183,7 +183,7 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Fig
     if run.summary.get("reservations"):
         handles.append((RESERVED_TEXT, patches.Patch(**_RESERVED)))
     if handles:
-        figure_style.add_legend(figure, handles, "lower left")
+        plot_style.add_legend(figure, handles, "lower left")
     axes.autoscale()
     axes.set_ylim(0, (run.n_procs or None) if rows is None else rows.n_rows)
     axes.yaxis.set_major_formatter(_THOUSANDS)
@@ -193,10 +193,10 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Fig
         end = max((bar.end for bar in bars), default=end)
     _time_axis(axes, begin, end, is_exact=options.begin_s is not None)
     axes.set_ylabel("processor")
-    figure_style.add_title(axes, run.label)
+    plot_style.add_title(axes, run.label)
     if rows is not None:
         _draw_bands(axes, rows)
-    return FigureSummary("gantt")
+    return PlotSummary("gantt")
 
 
 def _colors_by_job(records: Sequence[JobRecord], ran: Sequence[JobRecord]) -> list[Any]:
@@ -272,13 +272,13 @@ def _time_axis(axes: Any, begin: float, end: float, *, is_exact: bool = False) -
     It starts at 0 if the begin is close to 0, unless it `is_exact`.
     """
     begin = 0.0 if 0 < begin < 0.1 * end and not is_exact else begin
-    marks, unit = durations.labelled(begin, end, figure_style.n_ticks(axes.figure))
+    marks, unit = durations.labelled(begin, end, plot_style.n_ticks(axes.figure))
     axes.set_xlim(begin, end)
     axes.set_xticks([at for at, _ in marks], [text for _, text in marks])
     axes.set_xlabel(f"time ({unit})")
 
 
-def _draw_utilisation(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
+def _draw_utilisation(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
     """Draw a panel for each run, one below the other: lines of several runs in one panel would hide each other."""
     begin, end = _span_of(runs, options)
     found = [_part(run.usage, begin, end) for run in runs]
@@ -292,7 +292,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], options: FigureOptions) 
             edges = [span_s * k for k in range(first, math.ceil(end / span_s) + 1)]
             values = run.usage.binned(edges)
         panel.stairs(values, edges, fill=True, color=COLORS[number % len(COLORS)], alpha=0.85)
-        figure_style.add_title(panel, run.label)
+        plot_style.add_title(panel, run.label)
         if run.n_procs:
             panel.axhline(run.n_procs, color="#666666", linewidth=0.7, linestyle=(0, (4, 3)))
     tops = [run.n_procs or steps.maximum for run, steps in zip(runs, found, strict=True)]
@@ -304,13 +304,13 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], options: FigureOptions) 
     if len(runs) == 1:
         panels[0].set_ylabel("processors in use")
     else:
-        figure.supylabel("processors in use", fontsize=figure_style.font_size(figure))
+        figure.supylabel("processors in use", fontsize=plot_style.font_size(figure))
     if is_binned:
         panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {durations.duration_text(span_s)}")
-    return FigureSummary("processors in use over time")
+    return PlotSummary("processors in use over time")
 
 
-def _draw_queue(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
+def _draw_queue(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
     """Draw lines in one chart, or a panel for each run if there are many: more lines would hide each other.
 
     The axis is logarithmic if a line would otherwise be near 0 most of the time.
@@ -329,9 +329,9 @@ def _draw_queue(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Fig
         times, values = [begin, *times, end], [0.0, *values, values[-1] if is_cut else 0.0]
         if are_panels:
             panels[number].fill_between(times, values, step="post", color=COLORS[number % len(COLORS)], linewidth=0.4)
-            figure_style.add_title(panels[number], run.label)
+            plot_style.add_title(panels[number], run.label)
         else:
-            how = figure_style.line(number)
+            how = plot_style.line(number)
             panels[0].step(times, values, where="post", label=plain(run.label), linewidth=0.9, **how)
     highest = max(steps.maximum for steps in found)
     flattest = min(run.queue_length.mean(begin, end) for run in runs)
@@ -341,17 +341,17 @@ def _draw_queue(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Fig
         _value_axis(panel, "y", kind, (0.0, max(highest, 1.0)), "", is_low=are_panels)
     _time_axis(panels[-1], begin, end, is_exact=options.begin_s is not None)
     if are_panels:
-        figure.supylabel("waiting jobs", fontsize=figure_style.font_size(figure))
+        figure.supylabel("waiting jobs", fontsize=plot_style.font_size(figure))
     else:
         panels[0].set_ylabel("waiting jobs")
         _legend(figure, panels[0], runs)
-    return FigureSummary("waiting jobs over time", is_log)
+    return PlotSummary("waiting jobs over time", is_log)
 
 
-def _span_of(runs: Sequence[Run], options: FigureOptions) -> tuple[float, float]:
+def _span_of(runs: Sequence[Run], options: PlotOptions) -> tuple[float, float]:
     """Return the first submission and the last end of several runs, within the limits of the options.
 
-    This is the time axis of all their figures. Raises InputError if the limits exclude all of it.
+    This is the time axis of all their charts. Raises InputError if the limits exclude all of it.
     """
     begins = [record.submitted_at for run in runs for record in run.records]
     ends = [record.ended_at for run in runs for record in run.records if record.ran]
@@ -381,7 +381,7 @@ def _part(steps: Steps, begin: float, end: float) -> Steps:
 def _legend(figure: Any, axes: Any, runs: Sequence[Run]) -> None:
     if len(runs) > 1:
         labels = [run.label for run in runs]
-        figure_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
+        plot_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
 
 
 def _value_axis(
@@ -413,12 +413,12 @@ def _value_axis(
     if 0 <= low <= high / 4 and which == "y":
         axes.set_ylim(bottom=0)
     if is_time and low >= 0 and high > 0:
-        marks, unit = durations.labelled(0.0, high, figure_style.n_ticks(axes.figure))
+        marks, unit = durations.labelled(0.0, high, plot_style.n_ticks(axes.figure))
         axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
         getattr(axes, f"set_{which}label")(f"{name.removesuffix(' (s)')} ({unit})")
 
 
-def _values(run: Run, options: FigureOptions) -> list[float]:
+def _values(run: Run, options: PlotOptions) -> list[float]:
     jobs = run.evaluated.submitted_in(options.begin_s, options.end_s)
     found = sorted(jobs.values(options.measure, options.tau_s))
     if not found:
@@ -427,7 +427,7 @@ def _values(run: Run, options: FigureOptions) -> list[float]:
     return found
 
 
-def _draw_cdf(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
+def _draw_cdf(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
     axes = figure.add_subplot()
     found = [_values(run, options) for run in runs]
     low, high = min(values[0] for values in found), max(values[-1] for values in found)
@@ -439,17 +439,17 @@ def _draw_cdf(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Figur
         at = [values[k] for k in kept]
         # From 0 up to the first value, and from the last one to the end of the axis.
         axes.step(
-            [at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **figure_style.line(number)
+            [at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **plot_style.line(number)
         )
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of jobs")
     axes.grid(color="#e4e4e4", linewidth=0.6)
     _value_axis(axes, "x", kind, (low, high), options.measure)
     _legend(figure, axes, runs)
-    return FigureSummary(f"cdf of {title_of(options.measure)}", kind != "linear")
+    return PlotSummary(f"cdf of {title_of(options.measure)}", kind != "linear")
 
 
-def _draw_boxes(figure: Any, runs: Sequence[Run], options: FigureOptions) -> FigureSummary:
+def _draw_boxes(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
     axes = figure.add_subplot()
     found = [distribution(_values(run, options)) for run in runs]
     statistics = [one for one in found if one is not None]
@@ -463,25 +463,25 @@ def _draw_boxes(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Fig
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.6)
     axes.set_axisbelow(True)
     _value_axis(axes, "y", kind, (low, high), options.measure)
-    return FigureSummary(f"boxes of {title_of(options.measure)}", kind != "linear")
+    return PlotSummary(f"boxes of {title_of(options.measure)}", kind != "linear")
 
 
 def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]) -> None:
     """Write labels and numbers of jobs below boxes; if labels are too long for that, turn them, with numbers above."""
-    size = figure_style.font_size(figure)
+    size = plot_style.font_size(figure)
     slot = (figure.get_figwidth() - 0.8) / max(len(labels), 4)
     names = [plain(label) for label in labels]
-    words = [word for name in names for word in (*figure_style.words_of(name), f"n = {max(ns):,}")]
-    if max(figure_style.text_width(word, size) for word in words) < slot - 0.06:
-        below = [figure_style.label_lines(name, slot - 0.06, size) for name in names]
+    words = [word for name in names for word in (*plot_style.words_of(name), f"n = {max(ns):,}")]
+    if max(plot_style.text_width(word, size) for word in words) < slot - 0.06:
+        below = [plot_style.label_lines(name, slot - 0.06, size) for name in names]
         axes.set_xticks(range(len(names)), [f"{name}\nn = {n:,}" for name, n in zip(below, ns, strict=True)])
         n_more = max(name.count("\n") for name in below)
         figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + n_more * size / 60)
         return
-    room, degrees = (1.3, 60) if figure_style.is_narrow(figure) else (1.8, 45)
-    lines = [figure_style.label_lines(name, room, size) for name in names]
+    room, degrees = (1.3, 60) if plot_style.is_narrow(figure) else (1.8, 45)
+    lines = [plot_style.label_lines(name, room, size) for name in names]
     axes.set_xticks(range(len(names)), lines, rotation=degrees, ha="right", rotation_mode="anchor")
-    tallest = max(figure_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
+    tallest = max(plot_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
     figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + tallest)
     small = size - 1
     above = {"transform": axes.get_xaxis_transform(), "va": "bottom", "color": "#555555", "fontsize": small}
@@ -489,7 +489,7 @@ def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]
         axes.text(len(ns) - 0.5, 1.01, f"n = {ns[0]:,} each", ha="right", **above)
         return
     texts = [f"n = {n:,}" for n in ns]
-    if max(figure_style.text_width(text, small) for text in texts) > slot - 0.04:
+    if max(plot_style.text_width(text, small) for text in texts) > slot - 0.04:
         texts = [f"{n:,}" for n in ns]
         axes.text(-0.02, 1.01, "n", ha="right", **above | {"transform": axes.transAxes})
     for position, text in enumerate(texts):
@@ -516,8 +516,8 @@ def draw_boxes(axes: Any, statistics: Sequence[Distribution], positions: Sequenc
         patch.set_facecolor(color)
 
 
-#: Figures by name.
-KINDS: Final[dict[str, Callable[[Any, Sequence[Run], FigureOptions], FigureSummary]]] = {
+#: Charts by name.
+KINDS: Final[dict[str, Callable[[Any, Sequence[Run], PlotOptions], PlotSummary]]] = {
     "gantt": _draw_gantt,
     "utilisation": _draw_utilisation,
     "queue": _draw_queue,
