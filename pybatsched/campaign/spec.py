@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
 from pybatsched.core import error_texts
@@ -27,6 +27,27 @@ from pybatsched.workload.inject.checkpoints import Checkpointing
 FORMAT_VERSION: Final = 1
 MAX_POINTS: Final = 1_000_000
 MAX_PROCS: Final = 10_000_000
+
+
+def _as_json(key: str, value: Any) -> Any:
+    """Return an option as a JSON value: infinity as a text, which policies also accept."""
+    if isinstance(value, float) and not math.isfinite(value):
+        if math.isnan(value):
+            raise ValueError(f"{key}: expected a number, found nan")
+        return str(value)
+    if isinstance(value, list):
+        return [_as_json(key, part) for part in value]
+    if isinstance(value, dict):
+        return {name: _as_json(key, part) for name, part in value.items()}
+    if not isinstance(value, str | int | float | bool):
+        raise ValueError(f"{key}: expected numbers, texts, lists or tables, found {value!r:.40}")  # noqa: TRY004
+    return value
+
+
+#: A table of options or of fields, whose values are JSON values.
+_JsonTable = Annotated[
+    dict[str, Any], AfterValidator(lambda table: {key: _as_json(key, value) for key, value in table.items()})
+]
 
 
 class PlatformSpec(Part):
@@ -46,13 +67,11 @@ class PlatformSpec(Part):
 
     @model_validator(mode="after")
     def _known_faults(self) -> PlatformSpec:
-        try:
+        with error_texts.for_pydantic():
             if self.failures is not None:
                 FailureModel.of_settings(self.failures)
             if self.checkpoint is not None:
                 Checkpointing.of_settings(self.checkpoint)
-        except InputError as error:
-            raise ValueError(str(error)) from None
         return self
 
     @model_validator(mode="after")
@@ -77,17 +96,17 @@ class PolicySpec(Part):
 
     name: str
     label: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: _JsonTable = Field(default_factory=dict)
     platforms: tuple[Name, ...] = ()
     workloads: tuple[Name, ...] = ()
 
     @field_validator("options")
     @classmethod
-    def _plain(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def _have_values(cls, options: dict[str, Any]) -> dict[str, Any]:
         for key, value in options.items():
             if value == []:
                 raise ValueError(f"{key}: expected a value, or a list of at least one value")
-        return {key: _as_json(key, value) for key, value in options.items()}
+        return options
 
     @property
     def title(self) -> str:
@@ -117,13 +136,8 @@ class ChartSpec(Part):
     title: str = ""
     scale: Literal["auto", "log", "linear"] = "auto"
     axis: Literal["same", "own"] = "same"
-    where: dict[str, Any] = Field(default_factory=dict)
+    where: _JsonTable = Field(default_factory=dict)
     over: str = ""
-
-    @field_validator("where")
-    @classmethod
-    def _plain(cls, where: dict[str, Any]) -> dict[str, Any]:
-        return {key: _as_json(key, value) for key, value in where.items()}
 
     def check(self, spec: Spec) -> None:
         """Raise ValueError for a name that the campaign does not have."""
@@ -215,21 +229,6 @@ def _listed(*names: str) -> str:
     return f"one of {', '.join(dict.fromkeys(names))}"
 
 
-def _as_json(key: str, value: Any) -> Any:
-    """Return an option as a JSON value: infinity as a text, which policies also accept."""
-    if isinstance(value, float) and not math.isfinite(value):
-        if math.isnan(value):
-            raise ValueError(f"{key}: expected a number, found nan")
-        return str(value)
-    if isinstance(value, list):
-        return [_as_json(key, part) for part in value]
-    if isinstance(value, dict):
-        return {name: _as_json(key, part) for name, part in value.items()}
-    if not isinstance(value, str | int | float | bool):
-        raise ValueError(f"{key}: expected numbers, texts, lists or tables, found {value!r:.40}")  # noqa: TRY004
-    return value
-
-
 class Spec(Part):
     """A whole campaign.
 
@@ -249,15 +248,10 @@ class Spec(Part):
     keep: Literal["figures", "jobs", "files"] = "figures"
     each: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     baseline: str = ""
-    where: dict[str, Any] = Field(default_factory=dict)
+    where: _JsonTable = Field(default_factory=dict)
     timeout_s: float = Field(default=0.0, ge=0)
     chart: tuple[ChartSpec, ...] = ()
     tune: TuneSpec | None = None
-
-    @field_validator("where")
-    @classmethod
-    def _plain(cls, where: dict[str, Any]) -> dict[str, Any]:
-        return {key: _as_json(key, value) for key, value in where.items()}
 
     @model_validator(mode="after")
     def _distinct(self) -> Spec:

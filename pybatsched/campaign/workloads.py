@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from pybatsched.errors import InputError
+from pybatsched.core.error_texts import for_pydantic
 from pybatsched.workload.formats.conversion import MemoryUnit, SizeIn
 from pybatsched.workload.formats.files import FORMATS
 from pybatsched.workload.formats.job_log import zone_of
@@ -40,12 +40,8 @@ class Part(BaseModel):
 
 def _seconds(value: Any) -> Any:
     """Parse a time that is a text, such as 30d; other values are returned unchanged."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return seconds_of(value, "time")
-    except InputError as error:
-        raise ValueError(str(error)) from None
+    with for_pydantic():
+        return seconds_of(value, "time") if isinstance(value, str) else value
 
 
 #: An offered load, or a factor of it.
@@ -155,10 +151,8 @@ class MergedLog(Part):
     @field_validator("name")
     @classmethod
     def _fit_for_ids(cls, name: str) -> str:
-        try:
+        with for_pydantic():
             check_name(name)
-        except InputError as error:
-            raise ValueError(str(error)) from None
         return name
 
 
@@ -272,20 +266,16 @@ class WorkloadSpec(Part):
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, name: str | None) -> str | None:
-        if name is not None:
-            try:
+        with for_pydantic():
+            if name is not None:
                 zone_of(name)
-            except InputError as error:
-                raise ValueError(str(error)) from None
         return name
 
     @field_validator("walltimes")
     @classmethod
     def _rule(cls, text: str) -> str:
-        try:
+        with for_pydantic():
             Walltimes.parse(text or "exact", "")
-        except InputError as error:
-            raise ValueError(str(error)) from None
         return text
 
     @model_validator(mode="after")
@@ -337,8 +327,6 @@ class WorkloadSpec(Part):
             raise ValueError("external: works only with merge: jobs of merged logs have a cluster")
         if self.procs is not None and self.merge:
             raise ValueError("procs: expected in each log of merge, not in the workload")
-        try:
+        with for_pydantic():
             _ = self.window
-        except InputError as error:
-            raise ValueError(str(error)) from None
         return self

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from pybatsched.errors import did_you_mean
+from pybatsched.errors import InputError, did_you_mean
 
 _Parameters = Mapping[str, Any]
 _TABLE: Final = "a table of keys and values"
@@ -29,6 +30,15 @@ _LISTS: Final[dict[Any, str]] = {
     float: "a list of numbers such as [1, 2.5]",
     str: 'a list of texts such as ["a", "b"]',
 }
+
+
+@contextmanager
+def for_pydantic() -> Iterator[None]:
+    """Turn an InputError inside the `with` block into a ValueError, which pydantic expects of validators."""
+    try:
+        yield
+    except InputError as error:
+        raise ValueError(str(error)) from None
 
 
 def _number(value: Any) -> str:

@@ -221,7 +221,28 @@ class Run:
         return f"{Runs([self])._repr_html_()}{chart}"
 
 
-class Runs(Sequence[Run]):
+class _WithFigures:
+    """Runs or a campaign, with a table of figures."""
+
+    @cached_property
+    def figures(self) -> pl.DataFrame:
+        """One row per run."""
+        raise NotImplementedError
+
+    @public
+    def quantiles(
+        self,
+        by: str | Sequence[str] = "policy",
+        *,
+        figures: str | Sequence[str] = (),
+        percents: Sequence[float] = PERCENTS,
+    ) -> pl.DataFrame:
+        """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
+        keys = (by,) if isinstance(by, str) else tuple(by)
+        return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
+
+
+class Runs(_WithFigures, Sequence[Run]):
     """A set of runs, in the order in which they were asked for. `runs[0]` is a run; slices are sets of runs."""
 
     @public
@@ -286,18 +307,6 @@ class Runs(Sequence[Run]):
         """
         keys = (by,) if isinstance(by, str) else tuple(by)
         return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
-
-    @public
-    def quantiles(
-        self,
-        by: str | Sequence[str] = "policy",
-        *,
-        figures: str | Sequence[str] = (),
-        percents: Sequence[float] = PERCENTS,
-    ) -> pl.DataFrame:
-        """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
-        keys = (by,) if isinstance(by, str) else tuple(by)
-        return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
 
     @public
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
@@ -378,7 +387,7 @@ class Runs(Sequence[Run]):
         return _table_html(caption, self.figures, keys, shown_figures(self.figures.to_dicts()))
 
 
-class Campaign:
+class Campaign(_WithFigures):
     """The results of a campaign, by its directory. `read_campaign` makes one."""
 
     def __init__(self, folder: str) -> None:
@@ -406,18 +415,6 @@ class Campaign:
         if several:
             warn(f"groups contain several values of {', '.join(several)}: add them to `by`")
         return found
-
-    @public
-    def quantiles(
-        self,
-        by: str | Sequence[str] = "policy",
-        *,
-        figures: str | Sequence[str] = (),
-        percents: Sequence[float] = PERCENTS,
-    ) -> pl.DataFrame:
-        """Return one row per group of runs: percentiles of each figure, such as the median over shaken copies."""
-        keys = (by,) if isinstance(by, str) else tuple(by)
-        return quantile_table(self.figures, keys, _chosen(figures, self.figures), percents)
 
     @public
     def against(

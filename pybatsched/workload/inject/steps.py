@@ -25,10 +25,8 @@ _Queue = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) 
 
 
 def _urgent_job(value: object) -> urgent.UrgentJob:
-    try:
+    with error_texts.for_pydantic():
         return urgent.urgent_job_of(value)
-    except InputError as error:
-        raise ValueError(str(error)) from None
 
 
 _UrgentJob = Annotated[tuple[int, float, float], BeforeValidator(_urgent_job)]
