@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pybatsched.campaign.table import POINT
 from pybatsched.errors import InputError, did_you_mean
-from pybatsched.metrics.compare.paired import PAIRED_BY
+from pybatsched.metrics.compare.paired import pair_key
 from pybatsched.metrics.figure_names import resolved
 from pybatsched.metrics.workload_fields import matches
 
@@ -100,7 +100,7 @@ class _Points:
         base: dict[tuple[Any, ...], float] = {}
         for row in self.rows:
             if row["policy"] == baseline:
-                key = tuple(row[name] for name in PAIRED_BY)
+                key = pair_key(row)
                 if base.setdefault(key, row[figure]) != row[figure]:
                     raise InputError(
                         f"baseline {baseline!r}: expected one setting on {key[0]}, {key[1]}, found several; "
@@ -110,7 +110,7 @@ class _Points:
             known = dict.fromkeys(row["policy"] for row in self.rows)
             raise InputError(f"{baseline!r}: unknown policy; expected one of {', '.join(known)}")
         base = {key: value for key, value in base.items() if value}  # no division by 0
-        keyed = [(tuple(row[name] for name in PAIRED_BY), row[figure]) for row, _ in points]
+        keyed = [(pair_key(row), row[figure]) for row, _ in points]
         return [value / base[key] for key, value in keyed if key in base and value is not None]
 
     def column(self, figure: str) -> str:

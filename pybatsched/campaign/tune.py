@@ -22,6 +22,7 @@ from pybatsched.campaign.running import Workers, keep_result, manifest_of, point
 from pybatsched.campaign.spec import PolicySpec, Spec, TuneSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
+from pybatsched.metrics.compare.paired import pair_key
 from pybatsched.metrics.figure_names import better_of, resolved
 from pybatsched.workload.names import parsed
 
@@ -217,12 +218,8 @@ class _Runner:
             value = result["figures"].get(self._figure)
             if value is None:
                 raise InputError(f"{cell.shown}: it has no figure {self._figure}; expected a figure of all workloads")
-            values[_key(point)] = float(value)
+            values[pair_key(point)] = float(value)
         return values
-
-
-def _key(point: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(point[name] for name in ("workload", "platform", "seed", "repeat"))
 
 
 class _Objective(NamedTuple):

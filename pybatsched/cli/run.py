@@ -185,7 +185,8 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     energy = _has_energy(options)
     source = names.find(args.platform, energy=energy)
     masters = options.get("--master-host", [DEFAULT_MASTER])
-    platform = source.read(master=masters[-1], roles=read_roles(_roles(options)))
+    roles = [*options.get("--add-role-to-hosts", ()), *options.get("--add-role", ())]
+    platform = source.read(master=masters[-1], roles=read_roles(roles))
     if energy:
         check_energy(platform)
     for remark in (*platform.remarks, *platform.refused):
@@ -270,10 +271,6 @@ def _has_energy(options: Mapping[str, list[str]]) -> bool:
     return not {"--energy", "--energy-host"}.isdisjoint(options)
 
 
-def _roles(options: Mapping[str, list[str]]) -> list[str]:
-    return [*options.get("--add-role-to-hosts", ()), *options.get("--add-role", ())]
-
-
 def _command(args: argparse.Namespace) -> dict[str, str]:
     return {"command": inputs.command_to_repeat("run", add_arguments, args)}
 
@@ -295,11 +292,7 @@ def _setting(job: _PreparedRun, engine: Engine) -> summary.Setting:
 
 
 def _say(args: argparse.Namespace) -> Callable[[str], None]:
-    return _say_nothing if args.quiet else arguments.say
-
-
-def _say_nothing(_text: str) -> None:
-    """Print nothing."""
+    return (lambda _text: None) if args.quiet else arguments.say
 
 
 def _absolute(prefix: str) -> Path:

@@ -183,7 +183,8 @@ def run(args: argparse.Namespace) -> int:
         result = _simulate(args, scenario, plan, results)
         results.cut_at = result.cut_at
         extra = {**how_read, "seed": args.seed}
-        about = summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)})
+        version = BATSIM5_VERSION if args.protocol == "v5" else BATSIM_VERSION
+        about = summary.of_run(setting, result, extra, {"behaves_as_batsim": version})
         run_end.put_in_place(results, about, quiet=args.quiet)
     return run_end.print_result(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 
@@ -226,10 +227,6 @@ _BATSIM4_ONLY: Final = (
     "enable_profile_reuse",
     "forward_profiles_on_submission",
 )
-
-
-def _version(args: argparse.Namespace) -> str:
-    return BATSIM5_VERSION if args.protocol == "v5" else BATSIM_VERSION
 
 
 def _check_batsim5(args: argparse.Namespace) -> None:

@@ -255,10 +255,6 @@ def _number(value: float) -> str:
     return f"{value:.12g}" if value != int(value) else str(int(value))
 
 
-def _flops(value: float) -> str:
-    return f"{_number(round(value / 1e9, 9))}Gf"
-
-
 def _bytes(value: float) -> str:
     return f"{_number(value)}Bps"
 
@@ -270,9 +266,10 @@ def _written(bandwidth: float, latency_s: float) -> tuple[str, str]:
 def _element(cluster: _Cluster, links: tuple[str, str]) -> Iterator[str]:
     bandwidth, latency = links
     radical = f"{cluster.numbers[0]}-{cluster.numbers[-1]}"
+    speed = f"{_number(round(cluster.speed / 1e9, 9))}Gf"
     text = (
         f"  <cluster id={quoteattr(cluster.id)} prefix={quoteattr(cluster.prefix)} suffix="
-        f'"" radical="{radical}" speed="{_flops(cluster.speed)}" core="{cluster.n_cores}" bw="{bandwidth}" '
+        f'"" radical="{radical}" speed="{speed}" core="{cluster.n_cores}" bw="{bandwidth}" '
         f'lat="{latency}"'
     )
     if cluster.torus:

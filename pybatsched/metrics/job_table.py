@@ -209,7 +209,8 @@ class JobTable:
         elif key in {"kind", "state"}:
             names = self.frame[key].to_list()
         else:
-            names = [_class_name(self.fields[row].get(key, UNKNOWN)) for row in self.frame["row"]]
+            values = (self.fields[row].get(key, UNKNOWN) for row in self.frame["row"])
+            names = [value if isinstance(value, str | int | float) else str(value) for value in values]
         classes: defaultdict[Any, list[int]] = defaultdict(list)
         for position, name in enumerate(names):
             classes[name].append(position)
@@ -369,10 +370,6 @@ def size_class(n_bits: int) -> str:
     """
     low = 1 << (n_bits - 1) if n_bits else 0
     return str(low) if n_bits <= 1 else f"{low}-{2 * low - 1}"
-
-
-def _class_name(value: Any) -> Any:
-    return value if isinstance(value, str | int | float) else str(value)
 
 
 def _sort_key(name: Any) -> tuple[int, float, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
@@ -47,7 +47,8 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
     rows = None
     try:
         with Path(path).open(encoding="utf-8-sig", newline="", errors="replace" if is_partial else "strict") as file:
-            rows = csv.reader(_whole_lines(file) if is_partial else file, strict=True)
+            whole_lines = (line for line in file if line.endswith("\n"))
+            rows = csv.reader(whole_lines if is_partial else file, strict=True)
             head = next(rows, None)
             if head is None:
                 if is_partial:
@@ -80,10 +81,6 @@ def _unreadable(path: str | Path, error: OSError) -> str:
     if isinstance(error, FileNotFoundError) and run != str(path):
         return f"no run {run!r}: {path} does not exist; expected PREFIX of `simulate -e PREFIX`"
     return f"{path}: cannot be read: {error.strerror}"
-
-
-def _whole_lines(file: Iterable[str]) -> Iterator[str]:
-    return (line for line in file if line.endswith("\n"))
 
 
 def _outcome(values: tuple[str, ...], sets: dict[str, IntervalSet], path: str | Path, line: int) -> Outcome:

@@ -186,7 +186,8 @@ def join_segments(first: Outcome | None, later: Sequence[Outcome], fields: Mappi
         runtime_s = max(first.runtime_s, 0.0) if ran else 0.0
         return JobRecord(first.id, first.state, first.submitted_at, runtime_s, (first,) if ran else (), fields)
     chain: list[tuple[Outcome, Lineage | None]] = [] if first is None else [(first, None)]
-    chain += sorted(((outcome, lineage_of(outcome.metadata)) for outcome in later), key=_segment_number)
+    rows = ((outcome, lineage_of(outcome.metadata)) for outcome in later)
+    chain += sorted(rows, key=lambda part: part[1].segment if part[1] is not None else 0)
     last = chain[-1][0]
     parts = [(outcome, lineage) for outcome, lineage in chain if outcome.state != REJECTED]
     runtime_s = 0.0
@@ -200,10 +201,6 @@ def join_segments(first: Outcome | None, later: Sequence[Outcome], fields: Mappi
     job_id = first.id if first is not None else chain[0][1].parent if chain[0][1] is not None else last.id
     segments = tuple(outcome for outcome, _ in parts)
     return JobRecord(job_id, last.state, chain[0][0].submitted_at, runtime_s, segments, fields)
-
-
-def _segment_number(part: tuple[Outcome, Lineage | None]) -> int:
-    return part[1].segment if part[1] is not None else 0
 
 
 def joined(outcomes: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] = NOTHING) -> list[JobRecord]:

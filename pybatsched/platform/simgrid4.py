@@ -6,7 +6,7 @@ SimGrid creates the outermost zone, a file may select fewer models, and Batsim a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from pybatsched.errors import InputError
@@ -51,15 +51,11 @@ def of_network(content: Content) -> Iterator[Difference]:
 def of_hosts(platform: Platform) -> Iterator[Difference]:
     """Yield the hosts whose pstates Batsim 5 rejects; it checks them with and without energy. O(hosts)."""
     seen: set[int] = set()
-    for host in _all(platform):
+    for host in (*platform.hosts, platform.master):
         text = _why_rejected(host) if host.line not in seen else ""
         if text:
             seen.add(host.line)  # hosts of a cluster are alike
             yield Difference(host.line, text, True)
-
-
-def _all(platform: Platform) -> Iterable[Host]:
-    return (*platform.hosts, platform.master)
 
 
 def _why_rejected(host: Host) -> str:

@@ -159,12 +159,8 @@ def _power(x: float, y: float) -> float:
         return math.nan if x else math.inf
 
 
-def _log10(x: float) -> float:
-    return math.log10(x if x > 0 else 0.1) if x == x else x  # noqa: PLR0124
-
-
-def _log2(x: float) -> float:
-    return math.log2(x if x > 0 else 0.1) if x == x else x  # noqa: PLR0124
+def _defined(logarithm: Callable[[float], float]) -> Callable[[float], float]:
+    return lambda x: logarithm(x if x > 0 else 0.1) if x == x else x  # noqa: PLR0124
 
 
 def _sqrt(x: float) -> float:
@@ -180,7 +176,11 @@ _BINARY: Final[dict[type[ast.operator], _Binary]] = {
     ast.Pow: _power,
 }
 #: The functions of one argument, and those of two or more.
-_FUNCTIONS: Final[dict[str, Callable[[float], float]]] = {"log10": _log10, "log2": _log2, "sqrt": _sqrt}
+_FUNCTIONS: Final[dict[str, Callable[[float], float]]] = {
+    "log10": _defined(math.log10),
+    "log2": _defined(math.log2),
+    "sqrt": _sqrt,
+}
 _OF_MANY: Final[dict[str, Callable[[list[float]], float]]] = {"min": min, "max": max}
 
 _VARIABLES: Final[dict[str, _Part]] = {
@@ -323,14 +323,15 @@ def _extreme(function: Callable[[list[float]], float], parts: list[_Part]) -> _P
     """Return the least or the greatest of several parts; not defined if one of them is not."""
     ranks = [part.rank for part in parts]
 
-    def extreme(job: Job, span_s: float, now: float) -> float:
-        values = [rank(job, span_s, now) for rank in ranks]
-        return math.nan if any(map(math.isnan, values)) else function(values)
-
-    def of_values(*values: float) -> float:
+    def extreme(*values: float) -> float:
         return math.nan if any(map(math.isnan, values)) else function(list(values))
 
-    return _Part(extreme, any(part.varies for part in parts), operation=of_values, parts=tuple(parts))
+    return _Part(
+        lambda job, span_s, now: extreme(*(rank(job, span_s, now) for rank in ranks)),
+        any(part.varies for part in parts),
+        operation=extreme,
+        parts=tuple(parts),
+    )
 
 
 def _binary(operation: _Binary, left: _Part, right: _Part) -> _Part:

@@ -7,7 +7,7 @@ and report its progress (`report`, or `with_progress` for items). Without a call
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Final, TypeVar
 
@@ -19,45 +19,37 @@ _PART: ContextVar[tuple[float, float] | None] = ContextVar("part", default=None)
 
 
 @contextmanager
-def report_to(callback: Callable[[float], None]) -> Iterator[None]:
+def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a variable inside the `with` block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def report_to(callback: Callable[[float], None]) -> AbstractContextManager[None]:
     """Report progress, from 0 to 1, to a callback inside the `with` block."""
-    token = _CALLBACK.set(callback)
-    try:
-        yield
-    finally:
-        _CALLBACK.reset(token)
+    return _set(_CALLBACK, callback)
 
 
-@contextmanager
-def part(begin: float, end: float) -> Iterator[None]:
+def part(begin: float, end: float) -> AbstractContextManager[None]:
     """Declare that the `with` block does this part of the whole work. Nothing is reported outside of parts."""
-    token = _PART.set((begin, end))
-    try:
-        yield
-    finally:
-        _PART.reset(token)
+    return _set(_PART, (begin, end))
 
 
-@contextmanager
-def paused() -> Iterator[None]:
+def paused() -> AbstractContextManager[None]:
     """Report no progress inside the `with` block: only the start of a file is read there."""
-    token = _PART.set(None)
-    try:
-        yield
-    finally:
-        _PART.reset(token)
+    return _set(_PART, None)
 
 
-@contextmanager
-def share(number: int, n: int) -> Iterator[None]:
+def share(number: int, n: int) -> AbstractContextManager[None]:
     """Declare that the `with` block does one of n equal shares of the current part, counted from 0."""
     current = _PART.get()
     if current is None:
-        yield
-        return
+        return nullcontext()
     begin, end = current
-    with part(begin + (end - begin) * number / n, begin + (end - begin) * (number + 1) / n):
-        yield
+    return part(begin + (end - begin) * number / n, begin + (end - begin) * (number + 1) / n)
 
 
 def is_reporting() -> bool:

@@ -137,7 +137,7 @@ class PublishedPasses(LocalScheduler):
             return
         arrived, self._arrived = self._arrived, []
         ended, self._ended = self._ended, []
-        ended.sort(key=_number)
+        ended.sort(key=lambda run: run.number)
         if self._correct(now) or ended:
             self._head = None
         self._n_early = sum(self.partition.n_returned_by(run.job) for run in ended if run.end_at > now)
@@ -206,15 +206,12 @@ class PublishedPasses(LocalScheduler):
             if n_free:
                 candidates += [entry for entry in queue[1:] if entry.job.n_procs <= n_free and entry.arrival <= last]
                 if self._by_length:
-                    candidates.sort(key=self._by_prediction)
+                    candidates.sort(key=lambda entry: (self.span_s(entry.job), entry.arrival))
         for entry in candidates:
             if entry.job.n_procs <= self._n_free():
                 reason = self._backfill(entry.job, now)
                 if reason is not None:
                     yield self._start(entry, now, reason)
-
-    def _by_prediction(self, entry: Entry) -> tuple[float, int]:
-        return self.span_s(entry.job), entry.arrival
 
     def _n_free(self) -> int:
         """Return how many processors are free now by planned ends."""
@@ -265,10 +262,6 @@ class PublishedPasses(LocalScheduler):
         for end_at, n in self._expected_ends(now):
             profile.give(n, max(end_at, soon), math.inf)
         return profile
-
-
-def _number(run: PlannedRun) -> int:
-    return run.number
 
 
 class PublishedPredictsim(QueuePolicy):

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from support.process import run_cli
 
-from pybatsched.campaign.baseline import FIGURES
 from pybatsched.campaign.measures import evaluate
+from pybatsched.metrics.compare.paired import Impact
 
 #: id, submission, processors, run time, other fields. The machine has four processors.
 JOBS: tuple[tuple[str, int, int, int, dict[str, bool]], ...] = (
@@ -56,10 +56,10 @@ def campaign(
 def rows(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the figures against the baseline by workload and policy."""
     found = pl.read_parquet(out / "results.parquet").iter_rows(named=True)
-    return {(row["workload"], row["policy"]): {name: row[name] for name in FIGURES} for row in found}
+    return {(row["workload"], row["policy"]): {name: row[name] for name in Impact._fields} for row in found}
 
 
-NONE = dict.fromkeys(FIGURES)
+NONE = dict.fromkeys(Impact._fields)
 
 
 def test_the_figures_of_each_point(tmp_path: Path) -> None:
@@ -209,5 +209,5 @@ policy = [{ name = "fcfs" }]
     )
     out = tmp_path / "out"
     assert run_cli("campaign", "run", str(tmp_path / "s.toml"), "--output", str(out)).returncode == 0
-    assert not {*FIGURES} & {*pl.read_parquet(out / "results.parquet").columns}
+    assert not {*Impact._fields} & {*pl.read_parquet(out / "results.parquet").columns}
     assert not (out / "ends").exists()

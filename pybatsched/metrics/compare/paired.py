@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.metrics.distributions import distribution
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 SAME_S: Final = 1.5e-6
 #: The members in which a run and its partner are equal.
 PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
+pair_key: Final = itemgetter(*PAIRED_BY)
 
 
 class Stay(NamedTuple):
@@ -137,14 +140,10 @@ def paired(
         n_ratios=len(ratios),
         mean_ratio=shares.mean if shares is not None else None,
         median_ratio=shares.median if shares is not None else None,
-        impacted_ratio=_mean(of_impacted),
+        impacted_ratio=fmean(of_impacted) if of_impacted else None,
         ratio_of_means=math.fsum(y for _, y, _ in values) / total if total > 0 else None,
     )
 
 
 def _share(n: int, n_all: int) -> float | None:
     return n / n_all if n_all else None
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None

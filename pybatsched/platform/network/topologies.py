@@ -102,7 +102,7 @@ class FatTree(Topology[L]):
         links: list[L] = []
         goal = self._label(0, dst)
         level, label = 0, self._label(0, src)
-        while not self._is_above(level, label, goal):
+        while level == 0 or label[level:] != goal[level:]:  # not yet at a switch above the destination
             port = (dst + self._n_before) // math.prod(self._up_counts[:level])
             port %= self._up_counts[level] * self._cables[level]
             self._add_limiter(links, f"{level} {label}")
@@ -135,9 +135,6 @@ class FatTree(Topology[L]):
             label.append(position % count)
             position //= count
         return label
-
-    def _is_above(self, level: int, label: list[int], goal: list[int]) -> bool:
-        return level > 0 and label[level:] == goal[level:]
 
     def _cable_name(self, level: int, child: list[int], parent: list[int], cable: int) -> str:
         return f"level {level} from {child} to {parent} cable {cable}"

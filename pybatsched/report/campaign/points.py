@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import AGAINST
+from pybatsched.campaign.table import AGAINST, points_done
 from pybatsched.errors import InputError
 from pybatsched.workload.names import parsed
 

@@ -1,6 +1,6 @@
 """Logs whose lines are jobs with times, sizes and states, and their conversion to a workload (rules: docs/traces.md).
 
-`slurm_reader` and `table_reader` make a `JobLog` of a file, `to_workload` converts it. Time 0 is the first submission
+`slurm_reader` and `tables.reader` make a `JobLog` of a file, `to_workload` converts it. Time 0 is the first submission
 of a job that can run. The size of the machine is estimated if it is not given, because such logs do not have it.
 """
 

@@ -90,7 +90,8 @@ def _injected(workload: Workload, urgent: Iterable[UrgentJob], details: dict[str
     They follow existing jobs of the same submission time. Existing jobs are sorted by submission and not changed
     otherwise. Estimates are exact.
     """
-    ids = _new_ids({str(job["id"]) for job in workload.jobs})
+    taken = {str(job["id"]) for job in workload.jobs}
+    ids = (name for name in (f"urgent{number}" for number in itertools.count(1)) if name not in taken)
     profiles = copy.copy(workload.profiles)
     injected = []
     for size, run_s, at in urgent:
@@ -198,10 +199,6 @@ def marked(workload: Workload, queues: Sequence[str], share: float | None, seed:
         n_marked += is_one
     about = {**workload.about, "urgent": {"marked": n_marked, "queues": list(queues), "share": share}}
     return Workload(jobs, copy.copy(workload.profiles), workload.n_procs, workload.source, about)
-
-
-def _new_ids(taken: set[str]) -> Iterator[str]:
-    return (name for name in (f"urgent{number}" for number in itertools.count(1)) if name not in taken)
 
 
 def _profile(profiles: dict[str, dict[str, Any]], run_s: float) -> str:

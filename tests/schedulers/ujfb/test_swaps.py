@@ -14,7 +14,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.testing import Workload, plan_for, run_policy
-from pybatsched_schedulers.ujfb import options as swap_measurements, preemption
+from pybatsched_schedulers.ujfb import preemption, swaps as swap_times
 from pybatsched_schedulers.ujfb.options import SwapOptions
 from pybatsched_schedulers.ujfb.policy import Ujfb
 from pybatsched_schedulers.ujfb.swaps import MEASUREMENTS, HostMemory, Swaps, SwapTimes, bandwidth_gbps
@@ -52,7 +52,7 @@ def test_the_table_is_complete_and_marks_all_outliers() -> None:
         assert row.is_outlier == (abs(row.swap_s - line_s) > 0.005 and abs(row.swap_s / line_s - 1) > 0.1), row
 
 
-@pytest.mark.parametrize("module", [swap_measurements, preemption])
+@pytest.mark.parametrize("module", [swap_times, preemption])
 def test_examples_in_docstrings(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
     assert doctest.testmod(module).attempted > 0

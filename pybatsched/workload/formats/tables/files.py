@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -106,7 +106,8 @@ def open_table(path: str | Path, delimiter: str | None = None, *, layout: str = 
         with progress.paused():
             rows = [_objects(file) for file in files]
         made = [_attempts(part) for part in rows] if layout == "attempts" else rows
-        return Table(place, _keys(row for part in rows for row in part), files, "row", objects=made)
+        names = dict.fromkeys(name for part in rows for row in part for name in row)
+        return Table(place, list(names), files, "row", objects=made)
     with progress.paused(), opened(first) as content:
         columns, _, found = _header(first, content, delimiter)
     return Table(place, columns, files, "line" if len(files) == 1 else "row", delimiter=found)
@@ -355,10 +356,6 @@ def _objects(file: Path) -> list[dict[str, Any]]:
     if not found:
         raise InputError(f"{file}: expected an array of JSON objects, found an empty one")
     return list(found)
-
-
-def _keys(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def _attempts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Read a table of jobs by a mapping of its columns (`table_mapping`) as a `JobLog`.
+"""Read a table of jobs by a mapping of its columns (`tables.mapping`) as a `JobLog`.
 
 Values are read column by column. If a column of a chunk has an invalid value, its cells are read one by one, so that
 the error names the line, the field and the column.
