@@ -91,12 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="scale of the axis of values; not for gantt and utilisation (default %(default)s: by the range of values)",
     )
-    add(
-        "--baseline",
-        default="",
-        metavar="POLICY",
-        help="of a campaign: compare with this policy (default: the baseline in its file, else its first policy)",
-    )
+    arguments.add_baseline(parser)
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw only this policy")
     add(
         "--only",

@@ -41,12 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--journal", action="append", default=[], metavar="FILE", help="journal of the first run, second run, …")
     arguments.add_fields_from(parser)
     arguments.add_procs(parser)
-    add(
-        "--baseline",
-        default="",
-        metavar="POLICY",
-        help="of a campaign: compare with this policy (default: the baseline in its file, else its first policy)",
-    )
+    arguments.add_baseline(parser)
     arguments.add_own_tau(parser)
     run_end.add_partial(parser)
 

@@ -67,12 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-p", "--platform", required=True, metavar="FILE|NAME", help=inputs.PLATFORM_HELP)
     inputs.add_workloads(parser)
     arguments.add_policy(parser, required=True)
-    add(
-        "--seed",
-        type=arguments.integer,
-        metavar="N",
-        help="seed of policies that use random numbers (their option seed)",
-    )
+    arguments.add_seed(parser)
     add("-e", "--export", default="out", metavar="PREFIX", help="prefix of all output files (default %(default)s)")
     add("--journal", metavar="FILE", help="record the run for replay and explain")
     arguments.add_tau(parser)

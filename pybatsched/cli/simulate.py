@@ -81,12 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="send SIMULATION_ENDS to an external scheduler after a deadlock (Batsim sends nothing)",
     )
     arguments.add_old_names(scheduler, "--farewell", dest="send_end", action="store_true")
-    add(
-        "--seed",
-        type=arguments.integer,
-        metavar="N",
-        help="seed of policies that use random numbers (their option seed)",
-    )
+    arguments.add_seed(scheduler)
     out = parser.add_argument_group("output")
     add = out.add_argument
     add("-e", "--export", default="out", metavar="PREFIX", help="prefix of all output files (default %(default)s)")

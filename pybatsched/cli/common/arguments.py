@@ -79,6 +79,18 @@ def add_options(parser: Group, help_text: str) -> None:
     parser.add_argument("-o", dest="options", action="append", default=[], metavar="KEY=VALUE", help=help_text)
 
 
+def add_seed(parser: Group) -> None:
+    """Describe the option for the seed of a policy."""
+    text = "seed of policies that use random numbers (their option seed)"
+    parser.add_argument("--seed", type=integer, metavar="N", help=text)
+
+
+def add_baseline(parser: Group) -> None:
+    """Describe the option for the baseline of a campaign."""
+    text = "of a campaign: compare with this policy (default: the baseline in its file, else its first policy)"
+    parser.add_argument("--baseline", default="", metavar="POLICY", help=text)
+
+
 def add_old_names(parser: Group, *names: str, **how: Any) -> None:
     """Add former names of an option. They work, but `--help` does not show them."""
     parser.add_argument(*names, **how, help=argparse.SUPPRESS)
@@ -391,7 +403,7 @@ def span(args: argparse.Namespace, end_name: str = "--to") -> tuple[float | None
 
 
 def add_span(parser: Group) -> None:
-    """Describe the span of simulated time that a figure shows. `span` reads it."""
+    """Describe the span of simulated time that a chart shows. `span` reads it."""
     add = parser.add_argument
     add(
         "--from",

@@ -34,108 +34,6 @@ Where = TypeVar("Where", int, str)
 
 OTHER_ORDER: Final = "submission times whose jobs Batsim takes in another order than the file: by id as text"
 
-
-def overtaken_jobs(jobs: Iterable[tuple[float, str, Where]]) -> Iterator[Where]:
-    """Yield, for each submission time at which the order differs, the place of the first overtaken job. O(n log n).
-
-    Jobs are (submission, id as text, place) in the order of their file.
-    """
-    ordered = sorted(jobs, key=itemgetter(0))  # stable: equal times stay in the order of the file
-    for _, group in groupby(ordered, key=itemgetter(0)):
-        jobs_then = list(group)
-        if len(jobs_then) > 1:  # most jobs are alone
-            yield from next(([place] for (_, a, place), (_, b, _) in pairwise(jobs_then) if b < a), ())
-
-
-def check_order(jobs: Iterable[tuple[float, str, Any]], found: LintReport) -> None:
-    """Count the submission times whose jobs Batsim takes in another order than the file. O(n log n)."""
-    for place in overtaken_jobs(jobs):
-        found.add(OTHER_ORDER, "kept; ids with the same number of digits would keep the order", place, "note")
-
-
-def lint_rackham(trace: RackhamTrace, n_procs: int | None = None) -> LintReport:
-    """Check a Rackham log, line by line. O(n)."""
-    found = LintReport(trace.source, "Rackham", len(trace.jobs), n_procs or N_NODES * NODE_CORES)
-    found.add_bad_lines(trace.bad)
-    zero_at = _check_time_zero(trace, found)
-    seen: set[int] = set()
-    sizes: dict[str, float] = {}
-    latest_at = -1.0
-    for job in trace.jobs:
-        if 0 <= job.submitted_at < latest_at:
-            found.add("submitted before the job above it", "put in order of submission", job.line)
-        latest_at = max(latest_at, job.submitted_at)
-        if job.number in seen:
-            found.add("id given before", "renumbered (or --duplicates error)", job.line)
-        seen.add(job.number)
-        if sizes.setdefault(job.file, job.size_gb) != job.size_gb:
-            found.add("data_size is not that of the same data above", "kept; the policy locality rejects it", job.line)
-        _check_rackham_times(job, found)
-        _check_cores(job, found)
-        if zero_at is not None:
-            _check_class(job, zero_at, found)
-    if zero_at is not None:
-        _check_rackham_order(trace, zero_at, found)
-    return found
-
-
-def _check_rackham_order(trace: RackhamTrace, zero_at: float, found: LintReport) -> None:
-    """Count the submission times whose jobs are not in the order of their ids. A conversion pads ids with zeros."""
-    n_digits = len(str(max(job.number for job in trace.jobs)))
-    runnable = (job for job in trace.jobs if job.submitted_at >= 0 and job.run_s > 0 and job.n_cores > 0)
-    check_order(((submitted_at(job, zero_at), f"{job.number:0{n_digits}}", job.line) for job in runnable), found)
-
-
-def _check_time_zero(trace: RackhamTrace, found: LintReport) -> float | None:
-    try:
-        zero_at, remark = time_zero(trace)
-    except InputError:
-        found.add("no job of class 0, 1 or 2, whose submission is time 0", "an error", trace.jobs[0].line)
-        return None
-    if remark:
-        found.add("no job of class 0", "time 0 is the first submission of class 1 or 2", trace.jobs[0].line, "note")
-    return zero_at
-
-
-def _check_rackham_times(job: RackhamJob, found: LintReport) -> None:
-    if job.submitted_at < 0:
-        found.add("subtime unknown or negative", "dropped", job.line)
-    if job.run_s <= 0:
-        found.add("delay of 0, unknown or negative", "dropped (or --min-runtime S)", job.line)
-    if job.walltime_s <= 0:
-        found.add("walltime of 0, unknown or negative", "kept without a walltime", job.line)
-    elif job.run_s >= job.walltime_s:
-        found.add("ran at least as long as its walltime", "kept; it will be killed", job.line)
-
-
-def _check_cores(job: RackhamJob, found: LintReport) -> None:
-    if job.n_cores <= 0:
-        found.add("no cores", "dropped", job.line)
-    elif job.n_cores > found.n_procs:
-        remedy = "kept, schedulers reject it (or --max-size)"
-        found.add(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
-    elif job.n_cores > NODE_CORES:
-        remedy = "kept; schedulers of single nodes reject it"
-        found.add(f"larger than a node of {NODE_CORES} cores", remedy, job.line)
-
-
-def _check_class(job: RackhamJob, zero_at: float, found: LintReport) -> None:
-    """Find jobs whose history contradicts their class at time 0."""
-    if job.kind >= JobClass.WARM_UP:
-        if 0 <= job.submitted_at < zero_at:
-            found.add("of class 0, 1 or 2, but submitted before time 0", "submitted at time 0", job.line)
-        return
-    if job.kind != JobClass.RUNNING:
-        return
-    if job.started_at > zero_at:
-        found.add("ran at time 0, but was started later", "taken to start at time 0", job.line)
-    elif is_over(job.run_s, job.walltime_s, zero_at - job.started_at):
-        found.add("ran at time 0, but its run time or walltime was over", "1 s is left", job.line, "note")
-    if job.node > N_NODES:
-        remedy = "kept; schedulers take it modulo their nodes"
-        found.add(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
-
-
 Readers = Mapping[str, type[FieldModel]]
 #: The name of the metrics among the readers of fields.
 METRICS: Final = "metrics"
@@ -191,7 +89,7 @@ def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally], whe
         raise InputError(f"{path}: {where} {first.places[0]}: {first.rule}; no {where} of the file is a job")
 
 
-# ------------------------------------------------------------------------------------------------------------- logs
+# ------------------------------------------------------------------------------------------------------ logs in SWF
 
 
 def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
@@ -357,6 +255,92 @@ def _spans(trace: SwfTrace, sizes: Sequence[int]) -> Iterator[tuple[float, float
     )
 
 
+# --------------------------------------------------------------------------------------- logs of the Rackham format
+
+
+def lint_rackham(trace: RackhamTrace, n_procs: int | None = None) -> LintReport:
+    """Check a Rackham log, line by line. O(n)."""
+    found = LintReport(trace.source, "Rackham", len(trace.jobs), n_procs or N_NODES * NODE_CORES)
+    found.add_bad_lines(trace.bad)
+    zero_at = _check_time_zero(trace, found)
+    seen: set[int] = set()
+    sizes: dict[str, float] = {}
+    latest_at = -1.0
+    for job in trace.jobs:
+        if 0 <= job.submitted_at < latest_at:
+            found.add("submitted before the job above it", "put in order of submission", job.line)
+        latest_at = max(latest_at, job.submitted_at)
+        if job.number in seen:
+            found.add("id given before", "renumbered (or --duplicates error)", job.line)
+        seen.add(job.number)
+        if sizes.setdefault(job.file, job.size_gb) != job.size_gb:
+            found.add("data_size is not that of the same data above", "kept; the policy locality rejects it", job.line)
+        _check_rackham_times(job, found)
+        _check_cores(job, found)
+        if zero_at is not None:
+            _check_class(job, zero_at, found)
+    if zero_at is not None:
+        _check_rackham_order(trace, zero_at, found)
+    return found
+
+
+def _check_rackham_order(trace: RackhamTrace, zero_at: float, found: LintReport) -> None:
+    """Count the submission times whose jobs are not in the order of their ids. A conversion pads ids with zeros."""
+    n_digits = len(str(max(job.number for job in trace.jobs)))
+    runnable = (job for job in trace.jobs if job.submitted_at >= 0 and job.run_s > 0 and job.n_cores > 0)
+    check_order(((submitted_at(job, zero_at), f"{job.number:0{n_digits}}", job.line) for job in runnable), found)
+
+
+def _check_time_zero(trace: RackhamTrace, found: LintReport) -> float | None:
+    try:
+        zero_at, remark = time_zero(trace)
+    except InputError:
+        found.add("no job of class 0, 1 or 2, whose submission is time 0", "an error", trace.jobs[0].line)
+        return None
+    if remark:
+        found.add("no job of class 0", "time 0 is the first submission of class 1 or 2", trace.jobs[0].line, "note")
+    return zero_at
+
+
+def _check_rackham_times(job: RackhamJob, found: LintReport) -> None:
+    if job.submitted_at < 0:
+        found.add("subtime unknown or negative", "dropped", job.line)
+    if job.run_s <= 0:
+        found.add("delay of 0, unknown or negative", "dropped (or --min-runtime S)", job.line)
+    if job.walltime_s <= 0:
+        found.add("walltime of 0, unknown or negative", "kept without a walltime", job.line)
+    elif job.run_s >= job.walltime_s:
+        found.add("ran at least as long as its walltime", "kept; it will be killed", job.line)
+
+
+def _check_cores(job: RackhamJob, found: LintReport) -> None:
+    if job.n_cores <= 0:
+        found.add("no cores", "dropped", job.line)
+    elif job.n_cores > found.n_procs:
+        remedy = "kept, schedulers reject it (or --max-size)"
+        found.add(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
+    elif job.n_cores > NODE_CORES:
+        remedy = "kept; schedulers of single nodes reject it"
+        found.add(f"larger than a node of {NODE_CORES} cores", remedy, job.line)
+
+
+def _check_class(job: RackhamJob, zero_at: float, found: LintReport) -> None:
+    """Find jobs whose history contradicts their class at time 0."""
+    if job.kind >= JobClass.WARM_UP:
+        if 0 <= job.submitted_at < zero_at:
+            found.add("of class 0, 1 or 2, but submitted before time 0", "submitted at time 0", job.line)
+        return
+    if job.kind != JobClass.RUNNING:
+        return
+    if job.started_at > zero_at:
+        found.add("ran at time 0, but was started later", "taken to start at time 0", job.line)
+    elif is_over(job.run_s, job.walltime_s, zero_at - job.started_at):
+        found.add("ran at time 0, but its run time or walltime was over", "1 s is left", job.line, "note")
+    if job.node > N_NODES:
+        remedy = "kept; schedulers take it modulo their nodes"
+        found.add(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
+
+
 # ------------------------------------------------------------------------------------------------------ Batsim files
 
 
@@ -426,3 +410,24 @@ def _unused(workload: Workload) -> Iterable[str]:
     parts = {part for profile in workload.profiles.values() for part in profile.get("seq", ())}
     outcomes = {profile.get(key) for profile in workload.profiles.values() for key in ("success", "failure", "timeout")}
     return [name for name in workload.profiles if name not in used | parts | outcomes]
+
+
+# ---------------------------------------------------------------------------------------------- order of submission
+
+
+def overtaken_jobs(jobs: Iterable[tuple[float, str, Where]]) -> Iterator[Where]:
+    """Yield, for each submission time at which the order differs, the place of the first overtaken job. O(n log n).
+
+    Jobs are (submission, id as text, place) in the order of their file.
+    """
+    ordered = sorted(jobs, key=itemgetter(0))  # stable: equal times stay in the order of the file
+    for _, group in groupby(ordered, key=itemgetter(0)):
+        jobs_then = list(group)
+        if len(jobs_then) > 1:  # most jobs are alone
+            yield from next(([place] for (_, a, place), (_, b, _) in pairwise(jobs_then) if b < a), ())
+
+
+def check_order(jobs: Iterable[tuple[float, str, Any]], found: LintReport) -> None:
+    """Count the submission times whose jobs Batsim takes in another order than the file. O(n log n)."""
+    for place in overtaken_jobs(jobs):
+        found.add(OTHER_ORDER, "kept; ids with the same number of digits would keep the order", place, "note")
