@@ -1,4 +1,4 @@
-/* instants.on_tick and simulator/rows.py in C, the same to the last bit and letter. */
+/* `on_tick` of core/instants.py, and the rows of simulator/outputs/files.py, in C: the same numbers and texts. */
 #define PY_SSIZE_T_CLEAN
 #include "_fixed6.h"
 

@@ -1,9 +1,7 @@
-/* The step function of profile.py, and the gains of gains.py, in flat arrays: the same classes, the same answers, several
- * times as fast.
+/* The classes of availability.py and freed_intervals.py in C, in flat arrays: the same answers, several times as fast.
  *
- * These modules are the reference: their docstrings say what each method does, and tests compare them with this. Times
- * are doubles on Batsim's tick, numbers of processors are 64-bit integers; costs are as told there, in a few machine
- * cycles a step.
+ * These modules are the reference: their docstrings say what each method does and costs, and tests compare both. Times
+ * are doubles on Batsim's tick; numbers of processors are 64-bit integers.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -641,8 +639,8 @@ static PyObject *gains_hull_since(Gains *self, PyObject *arg) {
 
 /* --- passes over a whole plan ------------------------------------------------------------------------------------ */
 
-/* Jobs as numbers, and the lists of rows.py that these were read from. All are read and checked before a pass changes
- * anything: a wrong value, wherever it is, leaves the plan as it was. No code of others runs meanwhile. */
+/* Jobs as numbers, and the lists of reservations.py that they were read from. All are read and checked before a pass
+ * changes anything: after a wrong value the plan is unchanged. No other code runs in between. */
 typedef struct {
     PyObject *lists[5]; /* held as long as a pass goes on; NULL for those that it does not need */
     Py_ssize_t n;
@@ -944,7 +942,7 @@ static PyMethodDef methods[] = {
 static PyTypeObject ProfileType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "pybatsched.policies._profile.AvailabilityProfile",
-    .tp_doc = "How many processors are free from now on; pybatsched.policies.profile tells all about it.",
+    .tp_doc = "How many processors are free from now on; see pybatsched.policies.availability.",
     .tp_basicsize = sizeof(Profile),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = profile_new,
@@ -970,7 +968,7 @@ static PyMemberDef gains_members[] = {
 static PyTypeObject GainsType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "pybatsched.policies._profile.FreedIntervals",
-    .tp_doc = "Room that became free in a plan; pybatsched.policies.gains tells all about it.",
+    .tp_doc = "Room that became free in a plan; see pybatsched.policies.freed_intervals.",
     .tp_basicsize = sizeof(Gains),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = PyType_GenericNew,
@@ -982,7 +980,7 @@ static PyTypeObject GainsType = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "pybatsched.policies._profile",
-    .m_doc = "The compiled twins of pybatsched.policies.profile and pybatsched.policies.gains.",
+    .m_doc = "The twins in C of pybatsched.policies.availability and pybatsched.policies.freed_intervals.",
     .m_size = -1,
 };
 
