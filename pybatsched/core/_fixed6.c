@@ -13,7 +13,7 @@ static PyObject *on_tick(PyObject *module, PyObject *value) {
 /* --- rows -------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    char *bytes; /* `local`, or memory of its own once that is too small */
+    char *bytes; /* `local`, or allocated memory if that is too small */
     Py_ssize_t n;
     Py_ssize_t capacity;
     char local[1024];
