@@ -172,10 +172,10 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: FigureOptions) -> Fig
             box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
             corners.setdefault(bar.look, []).append(box)
             colors.setdefault(bar.look, []).append(color_of_job[bar.job])
-    # White edges or antialiasing would hide thousands of narrow bars.
-    crowded = {"linewidth": 0, "antialiased": False} if len(bars) > _MANY_BARS else {}
+    # White edges, white stripes or antialiasing would hide thousands of narrow bars.
+    crowded = {"linewidth": 0, "antialiased": False, "hatch": None} if len(bars) > _MANY_BARS else {}
     for look in sorted(corners):  # urgent jobs last, so that no other bar hides them
-        style = _style(look, colors[look]) | (crowded if look == PLAIN else {})
+        style = _style(look, colors[look]) | (crowded if look in {PLAIN, LOST, LOAD} else {})
         axes.add_collection(collections.PolyCollection(corners[look], **style))
     handles = [(text, patches.Patch(**_style(look, "#1f77b4"))) for look, text in legend_of(bars).items()]
     for member, (look, text) in ABSENT.items():
