@@ -70,13 +70,17 @@ class Input(NamedTuple):
         return str(self.directory / "log.swf")
 
 
-def random_workload(n_jobs: int, n_procs: int, load: float) -> Workload:
+def random_workload(n_jobs: int, n_procs: int, load: float, largest: int | None = None) -> Workload:
     """Return random jobs with times in whole seconds and walltimes of twice the run times.
+
+    Jobs need at most `largest` processors.
 
     AccaSim supports only whole seconds, and SimGrid's clock adds them without rounding. All programs plan with the
     walltimes, as there are no other estimates.
     """
-    workload = generate(Recipe("poisson", n_procs, seed=1, n_jobs=n_jobs, load=load))
+    largest = n_procs if largest is None else largest
+    workload = generate(Recipe("poisson", largest, seed=1, n_jobs=n_jobs, load=load * n_procs / largest))
+    workload.n_procs = n_procs
     profiles = {}
     for job in workload.jobs:
         run_s = max(1, round(workload.profiles[job["profile"]]["delay"]))

@@ -1,6 +1,6 @@
 """Comparison of pybatsched with other programs: CPU time for the same jobs on the same machine.
 
-    python benchmarks/peers.py [--jobs 10000] [--procs 256] [--load 0.9] [--rounds 3] [--only TEXT ...]
+    python benchmarks/peers.py [--jobs 10000] [--procs 256] [--largest 256] [--load 0.9] [--rounds 3] [--only TEXT ...]
     python benchmarks/peers.py --communicating [...]
 
 The programs are Batsim and batsched on the PATH, pybatsim in build/foreign, AccaSim in build/accasim, and the compiled
@@ -282,6 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--procs", type=int, default=256)
+    parser.add_argument("--largest", type=int, help="processors of the largest jobs (default: all)")
     parser.add_argument("--load", type=float, default=0.9)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--communicating", action="store_true", help="jobs that share the backbone of a cluster")
@@ -292,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = [
         case for case in programs.all_cases(args.procs) if not args.only or any(text in case.name for text in args.only)
     ]
-    workload = programs.random_workload(args.jobs, args.procs, args.load)
+    workload = programs.random_workload(args.jobs, args.procs, args.load, args.largest)
     write_input = programs.write_input
     if args.communicating:
         programs.let_communicate(workload)

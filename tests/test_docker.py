@@ -126,12 +126,14 @@ def test_an_interrupt_ends_both_soon(project: Project) -> None:
     with project.started(**WAITS) as running:
         wait_until((project.out / "mark").exists, by=running)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does it
-        assert project.wait(running) != 0, (
-            project.output
-        )  # 130, unless Compose (2.26 does) trips over both ends at once
+        # 130, unless Compose (2.26 does) fails because both services end at once.
+        assert project.wait(running) != 0, project.output
     wait_until(project.has_ended)
     codes = project.codes()
-    assert codes["scheduler"] == 143
+    if "Killing" in project.output:
+        return  # Compose sometimes counts one ^C twice and kills both services: nothing of ours is left to check
+    # The stand-in handles SIGTERM too. If it ends first, the scheduler reports that its peer has gone.
+    assert codes["scheduler"] in ({143, 4} if project.profile == "stand-in" else {143})
     assert codes[project.profile] not in {0, 137}
 
 

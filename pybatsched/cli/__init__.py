@@ -80,7 +80,8 @@ exit codes:
 
 def _build() -> str:
     """Return the kind of build: with the parts in C, or pure Python."""
-    in_c = [find_spec(f"pybatsched.{name}") for name in ("core._runs", "core._fixed6", "policies._profile")]
+    names = ("core._runs", "core._fixed6", "policies._profile", "simulator.work._sharing")
+    in_c = [find_spec(f"pybatsched.{name}") for name in names]
     return "compiled" if all(in_c) else "some parts in C" if any(in_c) else "pure Python"
 
 

@@ -1,4 +1,4 @@
-/* instants.on_tick and simulator/rows.py in C, the same to the last bit and letter. */
+/* `on_tick` of core/instants.py, and the rows of simulator/outputs/files.py, in C: the same numbers and texts. */
 #define PY_SSIZE_T_CLEAN
 #include "_fixed6.h"
 
@@ -13,7 +13,7 @@ static PyObject *on_tick(PyObject *module, PyObject *value) {
 /* --- rows -------------------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    char *bytes; /* `local`, or memory of its own once that is too small */
+    char *bytes; /* `local`, or allocated memory if that is too small */
     Py_ssize_t n;
     Py_ssize_t capacity;
     char local[1024];

@@ -1,7 +1,8 @@
 /* Sorted runs of processors in flat arrays: PlainRuns of intervals.py in C, the same answers and several times as fast.
  *
- * intervals.py is the reference: its docstrings say what each method does, and tests compare the two. Bounds are 64-bit
- * integers behind the object's head, so a set is mostly one piece of memory; every operation is one pass over the bounds.
+ * intervals.py is the reference: its docstrings say what each method does, and tests compare both. Bounds are 64-bit
+ * integers in the object itself, so that a set is usually one piece of memory. Every operation is one pass over the
+ * bounds.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -11,12 +12,12 @@
 typedef long long Bound;
 
 typedef struct {
-    PyObject_VAR_HEAD /* ob_size says how many bounds there is room for */
+    PyObject_VAR_HEAD /* ob_size is the number of bounds that have room */
     Py_ssize_t k;     /* bounds: a0, b0, a1, b1, ... */
     Bound n;          /* members */
-    PyObject *text;   /* as Batsim writes it, once somebody asked */
-    Bound *bounds;    /* `room`, or memory of its own where a subclass has called __init__ */
-    int is_complete;  /* has all its bounds, which never change any more */
+    PyObject *text;   /* as Batsim writes it; NULL until it is asked for */
+    Bound *bounds;    /* `room`, or allocated memory if a subclass has called __init__ */
+    int is_complete;  /* has all its bounds, which do not change any more */
     Bound room[1];
 } Runs;
 
@@ -48,7 +49,7 @@ static void runs_dealloc(Runs *self) {
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-/* Room for the bounds of a result: on the stack where they are few. */
+/* Room for the bounds of a result: on the stack if there are few. */
 typedef struct {
     Bound *bounds;
     Py_ssize_t k;
@@ -83,7 +84,7 @@ static int read_bound(PyObject *value, Bound *bound) {
     return *bound == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* The same integer as an int; a new reference. NotIntegerError, which names the value, if it is none; bool is none. */
+/* Return the integer as an int, a new reference. NotIntegerError with the value if it is not one; a bool is not. */
 static PyObject *integer(PyObject *value) {
     if (PyLong_CheckExact(value)) return Py_NewRef(value);
     if (!PyBool_Check(value) && PyIndex_Check(value)) {
@@ -103,7 +104,7 @@ static PyObject *integer(PyObject *value) {
     return NULL;
 }
 
-/* Runs(members=()): single processors, in any order, some perhaps twice. Begins a room with their bounds. */
+/* Runs(members=()): single processors, in any order, possibly several times. Writes their bounds into a new room. */
 static int read_members(Room *room, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"members", NULL};
     PyObject *members = NULL;
@@ -130,7 +131,7 @@ static int read_members(Room *room, PyObject *args, PyObject *kwargs) {
             PyErr_Format(PyExc_ValueError, "a processor id is never negative: %lld", at);
             goto failed;
         }
-        if (room->k && room->bounds[room->k - 1] > at) continue; /* once more */
+        if (room->k && room->bounds[room->k - 1] > at) continue; /* a repeated member */
         if (room->k && room->bounds[room->k - 1] == at) {
             room->bounds[room->k - 1] = at + 1;
         } else {
@@ -149,7 +150,7 @@ failed:
 static int runs_init(PyObject *object, PyObject *args, PyObject *kwargs);
 
 static PyObject *runs_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    if (type->tp_init != runs_init) { /* a subclass whose own __init__ has arguments of its own, and calls ours */
+    if (type->tp_init != runs_init) { /* a subclass with its own __init__, which calls ours with other arguments */
         Runs *self = (Runs *)make(type, NULL, 0);
         if (self != NULL) self->is_complete = 0;
         return (PyObject *)self;
@@ -169,7 +170,7 @@ static int runs_init(PyObject *object, PyObject *args, PyObject *kwargs) {
         PyErr_NoMemory();
         return -1;
     }
-    if (self->bounds != self->room) PyMem_Free(self->bounds); /* who reads members may have come here before */
+    if (self->bounds != self->room) PyMem_Free(self->bounds); /* reading the members may have called this before */
     self->bounds = bounds;
     complete(self, room.bounds, room.k);
     drop(&room);
@@ -193,7 +194,7 @@ static PyObject *runs_of(PyObject *type, PyObject *bounds) {
         PyObject *bound = Py_NewRef(PyList_GET_ITEM(bounds, room.k));
         int failed = read_bound(bound, &room.bounds[room.k]) < 0;
         Py_DECREF(bound);
-        if (!failed && PyList_GET_SIZE(bounds) != k) { /* to read a number of another kind may run any code */
+        if (!failed && PyList_GET_SIZE(bounds) != k) { /* reading a number of another type may run any code */
             PyErr_SetString(PyExc_ValueError, "the bounds have changed while they were read");
             failed = 1;
         }
@@ -207,7 +208,7 @@ static PyObject *runs_of(PyObject *type, PyObject *bounds) {
 
 /* --- combining --------------------------------------------------------------------------------------------------- */
 
-/* Add a run behind all that are there, or to the last of them where it touches that. */
+/* Add a run after all others, or extend the last one if it touches it. */
 static void add(Room *room, Bound start, Bound stop) {
     if (room->k && start <= room->bounds[room->k - 1]) {
         if (stop > room->bounds[room->k - 1]) room->bounds[room->k - 1] = stop;
@@ -247,7 +248,7 @@ static PyObject *runs_sub(PyObject *left, PyObject *right) {
         for (; j < b->k && b->bounds[j] < stop; j += 2) {
             if (b->bounds[j] > start) add(&room, start, b->bounds[j]);
             start = b->bounds[j + 1];
-            if (start >= stop) break; /* this run may reach into the next one of ours */
+            if (start >= stop) break; /* this run may extend into our next one */
         }
         if (start < stop) add(&room, start, stop);
     }
@@ -333,7 +334,7 @@ static int runs_contains(PyObject *object, PyObject *value) {
         PyErr_Clear(); /* larger than any processor */
         return 0;
     }
-    Py_ssize_t low = 0, high = self->k; /* how many bounds are at most that */
+    Py_ssize_t low = 0, high = self->k; /* the number of bounds up to it is between these */
     while (low < high) {
         Py_ssize_t middle = (low + high) / 2;
         if (self->bounds[middle] <= at) low = middle + 1;
@@ -365,7 +366,7 @@ static PyObject *highest(PyObject *object, void *unused) {
     return PyLong_FromLongLong(self->k ? self->bounds[self->k - 1] - 1 : -1);
 }
 
-/* --- telling ----------------------------------------------------------------------------------------------------- */
+/* --- text -------------------------------------------------------------------------------------------------------- */
 
 static PyObject *as_tuple(Runs *self) {
     PyObject *all = PyTuple_New(self->k);
@@ -400,7 +401,7 @@ static PyObject *runs_intervals(PyObject *object, PyObject *unused) {
     return found;
 }
 
-/* Write a number from 0. Gives where it ends. */
+/* Write a number that is not negative. Return the end of its text. */
 static char *write_number(char *at, Bound n) {
     char digits[24];
     int k = 0;
@@ -416,7 +417,7 @@ static PyObject *runs_str(PyObject *object) {
     Runs *self = (Runs *)object;
     if (self->text == NULL) {
         char local[512] = "", *place = local;
-        size_t room = (size_t)self->k * 21 + 1; /* a number and a mark a bound */
+        size_t room = (size_t)self->k * 21 + 1; /* for each bound a number and a character */
         if (room > sizeof(local) && (place = PyMem_Malloc(room)) == NULL) return PyErr_NoMemory();
         char *at = place;
         for (Py_ssize_t i = 0; i < self->k; i += 2) {

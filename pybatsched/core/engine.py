@@ -25,7 +25,7 @@ from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.model_refs import model_of
 from pybatsched.core.policy import BatsimFeature, Policy
-from pybatsched.core.services.failures import REQUEUING, Failures, repair_s_of, rule_of
+from pybatsched.core.services.failures import REQUEUING, Failures, Outages, repair_s_of, rule_of
 from pybatsched.core.services.feedback import FEEDBACK_JOBS, Feedback, feedback_of
 from pybatsched.core.services.host_reservations import HostReservations, numbers_of, specs_of, windows_of
 from pybatsched.core.validator import Validator, Violation
@@ -190,6 +190,7 @@ class Engine:
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._predictions: Predictions | None = None
         self._failures: Failures | None = None
+        self._outages = Outages()
         self._reservations: HostReservations | None = None
         self._feedback: Feedback | None = None
         self._correction_at = -math.inf  # the last call that was requested for a correction
@@ -590,6 +591,7 @@ class Engine:
                 raise RemoteProtocolError(text, field="resources")
             procs = event.procs & self.cluster.procs
             if event.kind == e.MACHINES_UNAVAILABLE:
+                self._outages.begin(procs - self.cluster.unavailable, event.timestamp)
                 self.cluster.change_machines(gone=procs)
                 if self._failures is not None:
                     self._failures.fail(procs)
@@ -597,6 +599,7 @@ class Engine:
                 for job, held_on in self._holds.lose(procs):
                     self._caller.call("on_job_released", job, held_on, self.now)
             else:
+                self._outages.end(procs, event.timestamp)
                 self.cluster.change_machines(back=procs)
                 if self._failures is not None:
                     self._failures.repaired(procs)
@@ -877,6 +880,11 @@ class Engine:
         """The reservations of hosts, for summaries: name, start, end and processors of each window."""
         windows = () if self._reservations is None else self._reservations.windows
         return [{"name": w.name, "start": w.start_at, "end": w.end_at, "procs": str(w.procs)} for w in windows]
+
+    @property
+    def unavailable(self) -> list[dict[str, Any]]:
+        """The outages of hosts, for summaries: start, end and processors of each; the end is None while down."""
+        return [{"start": o.start_at, "end": o.end_at, "procs": str(o.procs)} for o in self._outages.all()]
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Return why a waiting job was not started now: because of a reservation of hosts, or the policy's reason."""

@@ -80,7 +80,7 @@ class Plots:
         begin_s, end_s = (None if at is None else in_seconds(at, name) for name, at in (("begin", begin), ("end", end)))
         inches = plot_style.width_of(str(width))
         options = plots.PlotOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color)
-        return plots.plot_of(kind, runs, options)
+        return plots.figure_of(kind, runs, options)
 
 
 class CampaignPlots:
@@ -153,7 +153,7 @@ class CampaignPlots:
             chosen,
             labels or {},
         )
-        figure = campaign_plots.plot_of(kind, points, options)
+        figure = campaign_plots.figure_of(kind, points, options)
         shown = [point for point in campaign_plots.chosen(points, chosen) if policy in {"", point.policy}]
         if n_missing := sum(point.figures is None for point in shown):
             warn(f"{quantity(n_missing, 'run')} of the campaign not finished: the chart does not contain them")

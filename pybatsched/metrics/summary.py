@@ -58,7 +58,8 @@ class Result(msgspec.Struct, frozen=True):
     `stopped` is the reason if the run was ended from outside. `cut_at` is the time at which the simulation was
     truncated, with `n_to_come` jobs not submitted yet. `n_too_large` jobs were rejected because the machine is too
     small for them. `predictions_by_user` has the quality of predicted run times, if there are any.
-    `reservations` are the windows of reserved hosts.
+    `reservations` are the windows of reserved hosts, `unavailable` the outages of hosts; the `end` of an outage is None
+    if the hosts were still down.
     """
 
     finished: bool
@@ -77,6 +78,7 @@ class Result(msgspec.Struct, frozen=True):
     n_too_large: int = 0
     predictions_by_user: Mapping[str, Mapping[str, float]] = {}
     reservations: tuple[Mapping[str, Any], ...] = ()
+    unavailable: tuple[Mapping[str, Any], ...] = ()
 
 
 def from_engine(engine: Engine) -> dict[str, Any]:
@@ -87,6 +89,7 @@ def from_engine(engine: Engine) -> dict[str, Any]:
         "policy_figures": engine.figures,
         "predictions_by_user": engine.predictions_by_user,
         "reservations": tuple(engine.reservations),
+        "unavailable": tuple(engine.unavailable),
     }
 
 
@@ -141,12 +144,18 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         **({"policy_figures": dict(result.policy_figures)} if result.policy_figures else {}),
         **({"predictions_by_user": dict(result.predictions_by_user)} if result.predictions_by_user else {}),
         **({"reservations": [dict(one) for one in result.reservations]} if result.reservations else {}),
+        **({"unavailable": _outages(result)} if result.unavailable else {}),
         "n_unfinished": len(result.stuck),
         "unfinished": [_unfinished(job, is_cut=result.cut_at is not None) for job in result.stuck],
         "rejections": [{"n": n, "first_reason": why} for n, why in result.rejections],
         "remarks": list(result.remarks),
         "broken_promises": list(result.broken_promises),
     }
+
+
+def _outages(result: Result) -> list[dict[str, Any]]:
+    """Return the outages of hosts; the last ones end with the run."""
+    return [{**one, "end": result.ended_at if one["end"] is None else one["end"]} for one in result.unavailable]
 
 
 def _unfinished(job: Stuck, *, is_cut: bool) -> dict[str, Any]:

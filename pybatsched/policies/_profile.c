@@ -1,9 +1,7 @@
-/* The step function of profile.py, and the gains of gains.py, in flat arrays: the same classes, the same answers, several
- * times as fast.
+/* The classes of availability.py and freed_intervals.py in C, in flat arrays: the same answers, several times as fast.
  *
- * These modules are the reference: their docstrings say what each method does, and tests compare them with this. Times
- * are doubles on Batsim's tick, numbers of processors are 64-bit integers; costs are as told there, in a few machine
- * cycles a step.
+ * These modules are the reference: their docstrings say what each method does and costs, and tests compare both. Times
+ * are doubles on Batsim's tick; numbers of processors are 64-bit integers.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -14,7 +12,7 @@
 
 #include "../core/_fixed6.h"
 
-#define TICK 1e-6 /* these two as pybatsched.core.instants, as a test checks */
+#define TICK 1e-6 /* these two as in pybatsched.core.instants, as a test checks */
 #define HALF_TICK 5e-7
 #define BLOCK 16 /* steps of a block of the index */
 
@@ -22,13 +20,13 @@ typedef struct {
     PyObject_HEAD
     double *times;   /* ascending; there is always a first one */
     long long *free; /* free[i] processors from times[i] until times[i + 1] */
-    long long *tops; /* the most that is free in each block of steps, as far as it is known */
+    long long *tops; /* the largest number of free processors in each block of steps, for the first n_tops blocks */
     Py_ssize_t n;
     Py_ssize_t n_tops;
-    Py_ssize_t capacity; /* of times and free, and by blocks of tops */
+    Py_ssize_t capacity; /* of times and free; tops has one entry for each block */
 } Profile;
 
-/* Instants with the number of the gain that each belongs to; see PlainGains. */
+/* Times, each with the number of its interval; see PlainFreedIntervals. */
 typedef struct {
     double *at;
     long long *number;
@@ -52,13 +50,13 @@ static double instant(double start_at, double span_s) {
     return span_s == INFINITY ? INFINITY : rounded_to_tick(start_at + span_s);
 }
 
-/* NaN is neither before nor after another time, so that it would spoil the order of steps. */
+/* NaN is neither before nor after another time, so it would break the order of steps. */
 static PyObject *refuse_nan(void) {
     PyErr_SetString(PyExc_ValueError, "a time is NaN; expected a number of seconds");
     return NULL;
 }
 
-/* Read the one argument of a method, a time. */
+/* Read the only argument of a method, a time. */
 static int read_time(PyObject *given, double *at) {
     *at = PyFloat_AsDouble(given);
     if (*at == -1.0 && PyErr_Occurred()) return -1;
@@ -104,7 +102,7 @@ static Profile *make(PyTypeObject *type, Py_ssize_t capacity) {
     return self;
 }
 
-/* The arguments are for __init__: that of a subclass may have others. */
+/* The arguments are those of __init__, which may be others in a subclass. */
 static PyObject *profile_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)args;
     (void)kwargs;
@@ -141,8 +139,8 @@ static void profile_dealloc(Profile *self) {
 
 /* --- steps ------------------------------------------------------------------------------------------------------- */
 
-/* The first step in [low, high) that begins at an instant or after it. Which half it is nobody can foretell, so that the
- * compiler had better choose it without a branch. */
+/* The first step in [low, high) that begins at a time or after it. The halves are equally probable, so the loop is
+ * written for a compiler that chooses without a branch. */
 static Py_ssize_t at_or_after(const Profile *self, double at, Py_ssize_t low, Py_ssize_t high) {
     if (low >= high) return low;
     const double *first = self->times + low;
@@ -150,7 +148,7 @@ static Py_ssize_t at_or_after(const Profile *self, double at, Py_ssize_t low, Py
     return first - self->times + (*first < at);
 }
 
-/* The same where it is probably not far: in O(log distance). */
+/* The same if it is probably near: O(log distance). */
 static Py_ssize_t near(const Profile *self, double at, Py_ssize_t low, Py_ssize_t high) {
     const double *times = self->times;
     Py_ssize_t reach = 4;
@@ -162,21 +160,21 @@ static Py_ssize_t near(const Profile *self, double at, Py_ssize_t low, Py_ssize_
     return at_or_after(self, at, low, high);
 }
 
-/* The first step that begins after an instant. */
+/* The first step that begins after a time. */
 static Py_ssize_t after(const Profile *self, double at) {
     const double *first = self->times;
     for (Py_ssize_t n = self->n; n > 1; n -= n / 2) first = first[n / 2 - 1] <= at ? first + n / 2 : first;
     return first - self->times + (*first <= at);
 }
 
-/* The step that an instant lies in; the first for those before it. Often it is that. */
+/* The step that contains a time; the first step for earlier times. It is often the first. */
 static Py_ssize_t step_of(const Profile *self, double at) {
     if (self->n == 1 || at < self->times[1]) return 0;
     Py_ssize_t i = after(self, at) - 1;
     return i < 0 ? 0 : i;
 }
 
-/* Begin a step, as free as the one before it; room for it has been reserved. */
+/* Begin a step with as many free processors as the one before it. Its memory has been reserved. */
 static void insert(Profile *self, Py_ssize_t i, double at) {
     memmove(self->times + i + 1, self->times + i, (size_t)(self->n - i) * sizeof(double));
     memmove(self->free + i + 1, self->free + i, (size_t)(self->n - i) * sizeof(long long));
@@ -191,7 +189,7 @@ static void erase(Profile *self, Py_ssize_t i) {
     memmove(self->free + i, self->free + i + 1, (size_t)(self->n - i) * sizeof(long long));
 }
 
-/* Forget the index from a step on: something changes there. */
+/* Forget the index from a step on, because it changes there. */
 static void forget_tops(Profile *self, Py_ssize_t i) {
     if (self->n_tops > i / BLOCK) self->n_tops = i / BLOCK;
 }
@@ -210,7 +208,7 @@ static int add(Profile *self, long long delta, double start_at, double end_at) {
         if (j == self->n || self->times[j] != end_at) insert(self, j, end_at);
     }
     for (Py_ssize_t k = i; k < j; k++) self->free[k] += delta;
-    /* Only the two ends can have become equal to their neighbours. */
+    /* Only the first and the last step can be equal to their neighbours now. */
     if (j < self->n && self->free[j] == self->free[j - 1]) erase(self, j);
     if (i > 0 && self->free[i] == self->free[i - 1]) erase(self, i);
     return 0;
@@ -263,7 +261,7 @@ typedef struct {
     long long delta;
 } Change;
 
-/* Shell's sort, by time: of the few hundred that there mostly are, faster than calling a comparison for each pair. */
+/* Shell's sort by time: for the usual few hundred, faster than a sort that calls a comparison for each pair. */
 static void sort(Change *changes, Py_ssize_t n) {
     Py_ssize_t gap = 1;
     while (gap < n / 9) gap = 3 * gap + 1;
@@ -292,7 +290,7 @@ typedef struct {
     Py_ssize_t capacity;
 } Changes;
 
-/* Note the changes that a span makes. */
+/* Record the changes at the start and end of a span. */
 static int note_span(const Profile *self, Changes *made, long long n, double start_at, double end_at) {
     if (start_at < self->times[0]) start_at = self->times[0];
     if (!(start_at < end_at) || start_at == INFINITY) return 0;
@@ -311,7 +309,7 @@ static int note_span(const Profile *self, Changes *made, long long n, double sta
     return 0;
 }
 
-/* Make all changes that were noted. */
+/* Apply all recorded changes. */
 static int change_all(Profile *self, Changes *made) {
     Py_ssize_t n_before = self->n, n_changes = made->n, i = 0, c = 0, n = 0;
     Change *changes = made->changes;
@@ -381,7 +379,7 @@ static Py_ssize_t next_wide(Profile *self, long long n, Py_ssize_t i, Py_ssize_t
     return last;
 }
 
-/* The first start from an instant on, or with a step before `last`, that suits; nothing is looked at from `end` on. */
+/* The first possible start at a time or later, or in a step before `last`. Steps from `end` on are not examined. */
 static double first_start(Profile *self, long long n, double span_s, double not_before, Py_ssize_t last,
                           Py_ssize_t end) {
     const double *times = self->times;
@@ -526,7 +524,7 @@ static PyObject *profile_steps(Profile *self, PyObject *unused) {
     return steps;
 }
 
-/* --- gains ------------------------------------------------------------------------------------------------------- */
+/* --- freed intervals --------------------------------------------------------------------------------------------- */
 
 static int push(Stack *stack, long long number, double at) {
     if (stack->n == stack->capacity) {
@@ -546,7 +544,7 @@ static int push(Stack *stack, long long number, double at) {
     return 0;
 }
 
-/* Where the entries from a number on begin. */
+/* The index of the first entry with this number or a larger one. */
 static Py_ssize_t since(const Stack *stack, long long number) {
     Py_ssize_t low = 0, high = stack->n;
     while (low < high) {
@@ -641,10 +639,10 @@ static PyObject *gains_hull_since(Gains *self, PyObject *arg) {
 
 /* --- passes over a whole plan ------------------------------------------------------------------------------------ */
 
-/* Jobs as numbers, and the lists of rows.py that these were read from. All are read and checked before a pass changes
- * anything: a wrong value, wherever it is, leaves the plan as it was. No code of others runs meanwhile. */
+/* Jobs as numbers, and the lists of reservations.py that they were read from. All are read and checked before a pass
+ * changes anything: after a wrong value the plan is unchanged. No other code runs in between. */
 typedef struct {
-    PyObject *lists[5]; /* held as long as a pass goes on; NULL for those that it does not need */
+    PyObject *lists[5]; /* kept during a pass; NULL if it does not need them */
     Py_ssize_t n;
     void *memory; /* of all numbers */
     long long *sizes, *seen;
@@ -691,7 +689,7 @@ static int read_reals(PyObject *list, Py_ssize_t n, double *numbers) {
     return 0;
 }
 
-/* Read all lists that are there. */
+/* Read all lists that are not NULL. */
 static int read_lists(Rows *rows) {
     rows->n = -1;
     for (int k = 0; k < 5; k++) {
@@ -727,7 +725,7 @@ static int read_lists(Rows *rows) {
 static int read_rows(PyObject *given, Rows *rows) {
     static const char *names[] = {"sizes", "seen", "spans_s", "places", "ends"};
     *rows = (Rows){.memory = NULL};
-    for (int k = 0; k < 5; k++) /* first all of them: to ask for one may run code of others */
+    for (int k = 0; k < 5; k++) /* all of them first, because getting one may run other code */
         if ((rows->lists[k] = PyObject_GetAttrString(given, names[k])) == NULL) goto failed;
     if (read_lists(rows) == 0) return 0;
 failed:
@@ -735,12 +733,12 @@ failed:
     return -1;
 }
 
-/* Put a new object, or the error of having none, into a list. */
+/* Put a new object into a list; return an error if it is NULL. */
 static int put(PyObject *list, Py_ssize_t i, PyObject *made) {
     return made == NULL ? -1 : PyList_SetItem(list, i, made);
 }
 
-/* Give a row another place, and note where it was. */
+/* Move a row, and record its former place. */
 static int move_row(Rows *rows, Py_ssize_t i, double place, PyObject *moved) {
     double end_at = instant(place, rows->spans_s[i]);
     if (end_at == -1.0 && PyErr_Occurred()) return -1;
@@ -812,7 +810,7 @@ static PyObject *profile_compress(Profile *self, PyObject *args) {
     return moved;
 }
 
-/* The hull of the instants at which too much is taken. */
+/* The hull of the times at which too many processors are taken. */
 static void overfull(const Profile *self, double *first, double *last) {
     *first = INFINITY;
     *last = -INFINITY;
@@ -823,7 +821,7 @@ static void overfull(const Profile *self, double *first, double *last) {
         }
 }
 
-/* Put kept rows up to one, from one on, into a profile. */
+/* Put a range of kept rows into a profile. */
 static int put_in(Profile *self, const Rows *rows, Py_ssize_t from, Py_ssize_t to) {
     for (Py_ssize_t i = from; i < to; i++)
         if (add(self, -rows->sizes[i], rows->places[i], rows->ends[i]) < 0) return -1;
@@ -843,7 +841,7 @@ static int replan(Profile *self, Profile *full, double now, Rows *rows, Gains *g
     PyMem_Free(made.changes);
     if (failed) return -1;
     overfull(full, &first, &last);
-    Py_ssize_t n_put_in = 0; /* so many rows are in this profile */
+    Py_ssize_t n_put_in = 0; /* the number of rows in this profile */
     for (Py_ssize_t i = 0; i < rows->n; i++) {
         double place = rows->places[i], end_at = rows->ends[i];
         long long n = rows->sizes[i];
@@ -944,7 +942,7 @@ static PyMethodDef methods[] = {
 static PyTypeObject ProfileType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "pybatsched.policies._profile.AvailabilityProfile",
-    .tp_doc = "How many processors are free from now on; pybatsched.policies.profile tells all about it.",
+    .tp_doc = "How many processors are free from now on; see pybatsched.policies.availability.",
     .tp_basicsize = sizeof(Profile),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = profile_new,
@@ -970,7 +968,7 @@ static PyMemberDef gains_members[] = {
 static PyTypeObject GainsType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "pybatsched.policies._profile.FreedIntervals",
-    .tp_doc = "Room that became free in a plan; pybatsched.policies.gains tells all about it.",
+    .tp_doc = "Room that became free in a plan; see pybatsched.policies.freed_intervals.",
     .tp_basicsize = sizeof(Gains),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = PyType_GenericNew,
@@ -982,7 +980,7 @@ static PyTypeObject GainsType = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "pybatsched.policies._profile",
-    .m_doc = "The compiled twins of pybatsched.policies.profile and pybatsched.policies.gains.",
+    .m_doc = "The twins in C of pybatsched.policies.availability and pybatsched.policies.freed_intervals.",
     .m_size = -1,
 };
 

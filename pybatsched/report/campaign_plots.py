@@ -71,7 +71,7 @@ class CampaignPlotOptions(NamedTuple):
     labels: Mapping[str, str] = {}
 
 
-def plot_of(kind: str, points: Sequence[Point], options: CampaignPlotOptions | None = None) -> Figure:
+def figure_of(kind: str, points: Sequence[Point], options: CampaignPlotOptions | None = None) -> Figure:
     """Return a plot of a campaign: boxes, ratios, means, mean-ratios or sweep, one chart below the other.
 
     All charts have the same axis of values. Raises InputError for data that cannot be drawn.

@@ -13,8 +13,9 @@ function pybatschedGantt(box, data, board) {
   const user = data.users && decode(data.user, Uint32Array);
   const hues = decode(data.hues, Uint8Array), shades = {};
   for (const [name, column] of Object.entries(data.shades)) shades[name] = decode(column, Uint8Array);
-  const n = left.length, BLOCK = 512, KIND = 7, HELD = 3, LOAD = 4, URGENT = 8, RESERVED = 16;
-  const reservedAt = (x, y) => (x + y) % 8 < 2 ? 0xffb4b4b4 : 0xffe8e8e8; // the colour of a pixel: grey, with stripes
+  const n = left.length, BLOCK = 512, KIND = 7, HELD = 3, LOAD = 4, URGENT = 8;
+  const ABSENT = { 16: [0xffe8e8e8, 0xffb4b4b4], 17: [0xff606060, 0xff383838] }; // hosts reserved or down: ground, stripes
+  const absentAt = (kind, x, y) => ABSENT[kind][(x + y) % 8 < 2 ? 1 : 0]; // the colour of a pixel
   // Rectangles come in the order of their starts; a block knows how far its longest one reaches.
   const reach = new Float64Array(Math.ceil(n / BLOCK));
   for (let i = 0; i < n; i++) reach[(i / BLOCK) | 0] = Math.max(reach[(i / BLOCK) | 0], right[i]);
@@ -59,18 +60,22 @@ function pybatschedGantt(box, data, board) {
       const y = (p) => Math.min(Math.max(Math.floor((view.p1 - p) / (view.p1 - view.p0) * ph), 0), ph);
       if (k % 2) pixels.fill(0xfffaf3ee, y(to) * pw, y(from) * pw);
     });
-    for (const [from, to, lowest, highest] of data.reserved || []) { // reservations of hosts, behind all jobs
-      const across = (t) => Math.min(Math.max(Math.floor((t - view.t0) / (view.t1 - view.t0) * pw), 0), pw);
-      const down = (p) => Math.min(Math.max(Math.floor((view.p1 - p) / (view.p1 - view.p0) * ph), 0), ph);
-      const x1 = across(from), x2 = across(to);
-      for (let y = down(highest); y < down(lowest); y++)
-        for (let x = x1; x < x2; x++) pixels[y * pw + x] = reservedAt(x, y);
-    }
     const { t0, t1, p0, p1 } = view, sx = pw / (t1 - t0), sy = ph / (p1 - p0), kinds = shades[board.shade.name];
     const colors = board.shade.colors, colorOf = kinds ? (k) => colors[kinds[k]] : (k) => data.palette[hues[k]];
     let seen = 0;
     forEachSeen(() => { seen++; });
     const least = seen < 2000 ? 1 : 0; // of few jobs each is to be seen; of many, how much they take together
+    for (const [kind, areas] of Object.entries(data.absent || {})) // behind all jobs
+      for (const [from, to, lowest, highest] of areas) {
+        if (to <= t0 || from >= t1 || highest <= p0 || lowest >= p1) continue;
+        const x1 = (from - t0) * sx, x2 = (to - t0) * sx, y1 = (p1 - highest) * sy, y2 = (p1 - lowest) * sy;
+        if (x2 - x1 < 3 || y2 - y1 < 2)
+          dust.add(ABSENT[kind][0], x1, y1, Math.max(x2 - x1, least), Math.max(y2 - y1, least));
+        else
+          for (let y = Math.max(Math.floor(y1), 0), yEnd = Math.min(Math.floor(y2), ph); y < yEnd; y++)
+            for (let x = Math.max(Math.floor(x1), 0), xEnd = Math.min(Math.floor(x2), pw); x < xEnd; x++)
+              pixels[y * pw + x] = absentAt(kind, x, y);
+      }
     function one(i) {
       const x1 = Math.floor((left[i] - t0) * sx), y1 = Math.floor((p1 - high[i]) * sy);
       let x2 = Math.floor((right[i] - t0) * sx), y2 = Math.floor((p1 - low[i]) * sy);
@@ -267,7 +272,7 @@ function pybatschedGantt(box, data, board) {
       sample.style.width = "34px"; sample.style.height = "16px";
       const drawn = sample.getContext("2d"), small = drawn.createImageData(w, h);
       const dots = new Uint32Array(small.data.buffer);
-      if (kind === RESERVED) for (let i = 0; i < w * h; i++) dots[i] = reservedAt(i % w, (i / w) | 0);
+      if (ABSENT[kind]) for (let i = 0; i < w * h; i++) dots[i] = absentAt(kind, i % w, (i / w) | 0);
       else pybatschedBars(dots, w, h, Math.max(1, Math.round(scale)))(kind, data.palette[0], 0, 0, w, h);
       drawn.putImageData(small, 0, 0);
       entry.append(meaning);

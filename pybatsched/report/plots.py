@@ -16,18 +16,20 @@ from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps
 from pybatsched.report import durations, plot_style
 from pybatsched.report.gantt.bars import (
+    ABSENT,
+    DOWN,
     HELD,
     LOAD,
     LOST,
     PLAIN,
-    RESERVED_TEXT,
+    RESERVED,
     SUSPENDED,
     URGENT,
     bars_of,
     color_of,
     legend_of,
 )
-from pybatsched.report.gantt.cluster_rows import Rows, reserved_hosts, rows_of
+from pybatsched.report.gantt.cluster_rows import Rows, absent_hosts, rows_of
 from pybatsched.report.plot_style import COLORS, plain
 from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
 
@@ -43,8 +45,11 @@ _HEADROOM: Final = 1.2  # end of a logarithmic axis of values, over the largest 
 _MAX_LINES: Final = 3  # of queues in one chart; more runs have a panel each
 _MANY_BARS: Final = 2_000
 _MAX_COLORED_JOBS: Final = 300  # with more jobs, single jobs cannot be distinguished by colours
-#: The look of reservations of hosts.
-_RESERVED: Final = {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5}
+#: The looks of hosts that are reserved or down.
+_ABSENT: Final = {
+    RESERVED: {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5},
+    DOWN: {"facecolor": "#5a5a5a", "linewidth": 0},
+}
 _FIXED_SCALE: Final = ("gantt", "utilisation")  # charts whose axis of values is always linear
 _OF_JOBS: Final = ("cdf", "boxes")  # charts of a measure of jobs
 _THOUSANDS: Final = "{x:,.10g}"
@@ -88,7 +93,7 @@ class PlotOptions(NamedTuple):
         return " ".join(f"{word} {durations.duration_text(at)}" for word, at in limits if at is not None)
 
 
-def plot_of(kind: str, runs: Sequence[Run], options: PlotOptions | None = None) -> Figure:
+def figure_of(kind: str, runs: Sequence[Run], options: PlotOptions | None = None) -> Figure:
     """Return a chart of runs: gantt, utilisation, queue, cdf or boxes.
 
     Raises InputError for data that cannot be drawn.
@@ -167,21 +172,22 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
             box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
             corners.setdefault(bar.look, []).append(box)
             colors.setdefault(bar.look, []).append(color_of_job[bar.job])
-    # White edges or antialiasing would hide thousands of narrow bars.
-    crowded = {"linewidth": 0, "antialiased": False} if len(bars) > _MANY_BARS else {}
+    # White edges, white stripes or antialiasing would hide thousands of narrow bars.
+    crowded = {"linewidth": 0, "antialiased": False, "hatch": None} if len(bars) > _MANY_BARS else {}
     for look in sorted(corners):  # urgent jobs last, so that no other bar hides them
-        style = _style(look, colors[look]) | (crowded if look == PLAIN else {})
+        style = _style(look, colors[look]) | (crowded if look in {PLAIN, LOST, LOAD} else {})
         axes.add_collection(collections.PolyCollection(corners[look], **style))
     handles = [(text, patches.Patch(**_style(look, "#1f77b4"))) for look, text in legend_of(bars).items()]
-    for reserved in reserved_hosts(run, rows):
+    for member, (look, text) in ABSENT.items():
         boxes = [
-            [(reserved.begin, low), (reserved.end, low), (reserved.end, high), (reserved.begin, high)]
-            for low, high in reserved.procs
-            if reserved.end >= begin and reserved.begin <= end
+            [(one.begin, low), (one.end, low), (one.end, high), (one.begin, high)]
+            for one in absent_hosts(run, member, rows)
+            for low, high in one.procs
+            if one.end >= begin and one.begin <= end
         ]
-        axes.add_collection(collections.PolyCollection(boxes, zorder=0, **_RESERVED))
-    if run.summary.get("reservations"):
-        handles.append((RESERVED_TEXT, patches.Patch(**_RESERVED)))
+        if boxes:
+            axes.add_collection(collections.PolyCollection(boxes, zorder=0, **_ABSENT[look]))
+            handles.append((text, patches.Patch(**_ABSENT[look])))
     if handles:
         plot_style.add_legend(figure, handles, "lower left")
     axes.autoscale()

@@ -10,7 +10,7 @@ from selenium import webdriver
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from support import loaded, moved, preempted
+from support import absent, loaded, moved, preempted
 from support.browsing import EVIL, browser_of_module, gantt, load, wheel
 from support.places import ROOT
 from support.process import run_cli
@@ -210,6 +210,25 @@ def test_work_lost_by_a_restart_is_grey(browser: webdriver.Chrome, tmp_path: Pat
     assert "preempted by w0!U; this work is lost" in gantt(browser, "return g.told(g.at(5, 3))")
     entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
     assert [entry.text for entry in entries] == ["lost: the job was killed, and this work is repeated", "urgent job"]
+
+
+def test_hosts_that_are_reserved_or_down(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    absent.simulated(tmp_path, "--reservations", "r.toml")
+    assert run_cli("report", "absent", "--output", "absent.html", cwd=tmp_path).returncode == 0
+    load(browser, tmp_path / "absent.html")
+    down, white = {(96, 96, 96), (56, 56, 56)}, (255, 255, 255)
+    assert set(seen(browser, *((11 + k / 5, 2.5) for k in range(90)))) == down
+    assert set(seen(browser, *((11 + k / 10, 1.5) for k in range(90)))) == down
+    assert set(seen(browser, *((81 + k / 5, 3.5) for k in range(90)))) == down
+    assert set(seen(browser, *((41 + k / 5, 3.5) for k in range(90)))) == {(232, 232, 232), (180, 180, 180)}
+    assert seen(browser, (5, 2.5), (35, 2.5), (50, 1.5), (70, 3.5)) == [white] * 4
+    assert not down & set(seen(browser, (25, 1.5), (25, 3.5)))  # a job is there
+    assert min(seen(browser, (69.98, 1.5), (70.08, 1.5))) < white  # down for less than a pixel
+    entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
+    assert [entry.text for entry in entries] == [
+        "hosts reserved: only jobs of the reservation start there",
+        "hosts down: no job starts there",
+    ]
 
 
 def test_loads_are_hatched_and_hovering_shows_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:

@@ -286,6 +286,44 @@ def test_wrong_drains(procs: str) -> None:
         engine.step(1.0, [e.Notify(e.DRAIN, timestamp=1.0, extra={"resources": procs})])
 
 
+# --- records of outages ---------------------------------------------------------------------------------------------
+
+
+def outages(*machine_events: tuple[float, str, str]) -> list[dict[str, Any]]:
+    """Return what the engine has recorded at the end of a run of 40 s on four processors."""
+    session = Session(plan_for("fcfs"), checked=True)
+    FakeBatsim(Workload().job("a", n=1, s=40, walltime=50), 4, machine_events=machine_events).run(session.handle)
+    return session.engine.unavailable
+
+
+def test_an_outage_is_split_if_processors_return_at_different_times() -> None:
+    two = [(10, e.MACHINES_UNAVAILABLE, "1-2"), (20, e.MACHINES_AVAILABLE, "2"), (30, e.MACHINES_AVAILABLE, "1")]
+    assert outages(*two) == [
+        {"start": 10, "end": 20, "procs": "2"},
+        {"start": 10, "end": 30, "procs": "1"},
+    ]
+
+
+def test_an_outage_has_no_end_while_processors_are_down() -> None:
+    """One event for all hosts is one record. A processor that is down twice has two records."""
+    assert outages() == []
+    assert outages(*outage(5, 6, "0 2-3"), (7, e.MACHINES_UNAVAILABLE, "3")) == [
+        {"start": 5, "end": 6, "procs": "0 2-3"},
+        {"start": 7, "end": None, "procs": "3"},
+    ]
+
+
+def test_one_event_can_end_several_outages() -> None:
+    """Processor 1 is reported twice: it is down since 5. 0 was never down. Drained processors are not down."""
+    assert outages(
+        (4, e.DRAIN, "2"),
+        (5, e.MACHINES_UNAVAILABLE, "1"),
+        (6, e.MACHINES_UNAVAILABLE, "1 3"),
+        (7, e.MACHINES_UNAVAILABLE, "1"),
+        (8, e.MACHINES_AVAILABLE, "0-3"),
+    ) == [{"start": 5, "end": 8, "procs": "1"}, {"start": 6, "end": 8, "procs": "3"}]
+
+
 # --- known repairs ------------------------------------------------------------------------------------------------
 
 

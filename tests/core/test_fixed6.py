@@ -18,7 +18,7 @@ from pybatsched.simulator.outputs.files import JOB_COLUMNS, job_row, plain_job_r
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Build it from this checkout."""
-    return built_part("pybatsched.core._fixed6", tmp_path_factory.mktemp("built"))
+    return built_part("pybatsched.core._fixed6", tmp_path_factory)
 
 
 ticks = st.integers(-(10**16), 10**16).map(lambda n: n / 1e6)

@@ -22,7 +22,7 @@ from pybatsched.errors import NotIntegerError
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Build it from this checkout."""
-    return built_part("pybatsched.core._runs", tmp_path_factory.mktemp("built")).Runs
+    return built_part("pybatsched.core._runs", tmp_path_factory).Runs
 
 
 few = st.sets(st.integers(0, 30))

@@ -27,7 +27,7 @@ from pybatsched_schedulers.ujfb import policy as ujfb
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Build it from this checkout."""
-    return built_part("pybatsched.policies._profile", tmp_path_factory.mktemp("built"))
+    return built_part("pybatsched.policies._profile", tmp_path_factory)
 
 
 # --- operation by operation ---

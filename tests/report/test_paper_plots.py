@@ -20,7 +20,7 @@ from pybatsched.metrics.runs import Run, read_run
 from pybatsched.report import campaign_plots, plot_style
 from pybatsched.report.campaign.points import points_of
 from pybatsched.report.campaign_plots import CampaignPlotOptions
-from pybatsched.report.plots import KINDS, PlotOptions, plot_of
+from pybatsched.report.plots import KINDS, PlotOptions, figure_of
 from pybatsched.report.provenance import relabelled
 
 LONG = (
@@ -77,13 +77,13 @@ def check_all_inside(figure: Any) -> None:
 def test_a_figure_has_the_requested_width(kind: str, width: str, inches: float, run: Run) -> None:
     from matplotlib.figure import Figure
 
-    found = plot_of(kind, [run], PlotOptions("wait_s", width=plot_style.width_of(width)))
+    found = figure_of(kind, [run], PlotOptions("wait_s", width=plot_style.width_of(width)))
     assert isinstance(found, Figure)
     assert found.get_figwidth() == inches
 
 
 def test_the_default_is_the_width_of_the_text(run: Run) -> None:
-    assert plot_of("cdf", [run]).get_figwidth() == 7.2
+    assert figure_of("cdf", [run]).get_figwidth() == 7.2
 
 
 @pytest.mark.parametrize("text", ["wide", "1.9", "41", "nan", "-3"])
@@ -97,7 +97,7 @@ def test_fonts_are_embedded_as_truetype_also_in_figures_of_users(run: Run, tmp_p
     import matplotlib as mpl
 
     before = mpl.rcParams["pdf.fonttype"]
-    figure = plot_of("cdf", [run])
+    figure = figure_of("cdf", [run])
     figure.savefig(tmp_path / "x.pdf")
     content = (tmp_path / "x.pdf").read_bytes()
     assert b"/Type3" not in content
@@ -111,7 +111,7 @@ def test_fonts_are_embedded_as_truetype_also_in_figures_of_users(run: Run, tmp_p
 @pytest.mark.parametrize("width", [3.5, 7.2])
 @pytest.mark.parametrize("n", [2, 3, 6])
 def test_a_legend_is_within_the_figure_and_over_no_axes(width: float, n: int, six: list[Run]) -> None:
-    figure = plot_of("cdf", six[:n], PlotOptions("wait_s", width=width))
+    figure = figure_of("cdf", six[:n], PlotOptions("wait_s", width=width))
     figure.draw_without_rendering()
     (legend,) = figure.legends
     (axes,) = figure.axes
@@ -127,7 +127,7 @@ def test_a_legend_is_within_the_figure_and_over_no_axes(width: float, n: int, si
 
 @pytest.mark.parametrize("kind", ["utilisation", "queue", "boxes"])
 def test_no_text_is_outside_of_a_narrow_figure(kind: str, six: list[Run]) -> None:
-    check_all_inside(plot_of(kind, six, PlotOptions("wait_s", width=3.5)))
+    check_all_inside(figure_of(kind, six, PlotOptions("wait_s", width=3.5)))
 
 
 def test_a_word_that_is_too_wide_is_broken() -> None:
@@ -147,7 +147,7 @@ def test_labels_of_boxes_are_not_broken_within_words(n: int, width: float, six: 
     ]
     labels = [name if k < 3 else f"{name} again" for k, name in enumerate(names * 2)]
     runs = [replace(run, name=label) for run, label in zip(six, labels, strict=True)][:n]
-    figure = plot_of("boxes", runs, PlotOptions("wait_s", width=width))
+    figure = figure_of("boxes", runs, PlotOptions("wait_s", width=width))
     shown = [tick.get_text() for tick in figure.axes[0].get_xticklabels()]
     for label, text in zip(labels, shown, strict=False):
         lines = text.partition("\nn = ")[0].split("\n")
@@ -194,18 +194,18 @@ def test_twelve_lines_differ_in_colour_or_dashes() -> None:
 
 def test_many_jobs_are_coloured_by_wait_with_a_colour_bar(place: Path, run: Run) -> None:
     many = read_run(str(place / "many"))
-    assert [axes.get_ylabel() for axes in plot_of("gantt", [many]).axes] == ["processor", "wait"]
-    assert [axes.get_ylabel() for axes in plot_of("gantt", [run]).axes] == ["processor"]
-    by_job = plot_of("gantt", [many], PlotOptions(color="job"))
+    assert [axes.get_ylabel() for axes in figure_of("gantt", [many]).axes] == ["processor", "wait"]
+    assert [axes.get_ylabel() for axes in figure_of("gantt", [run]).axes] == ["processor"]
+    by_job = figure_of("gantt", [many], PlotOptions(color="job"))
     assert len(by_job.axes) == 1
-    by_wait = plot_of("gantt", [run], PlotOptions(color="wait"))
+    by_wait = figure_of("gantt", [run], PlotOptions(color="wait"))
     assert len(by_wait.axes) == 2
     # 300 of 301 jobs are in the span: each has its own colour
-    assert len(plot_of("gantt", [many], PlotOptions(end_s=3600.0)).axes) == 1
+    assert len(figure_of("gantt", [many], PlotOptions(end_s=3600.0)).axes) == 1
 
 
 def test_longer_waits_are_darker(run: Run) -> None:
-    figure: Any = plot_of("gantt", [run], PlotOptions(color="wait"))
+    figure: Any = figure_of("gantt", [run], PlotOptions(color="wait"))
     (bars,) = figure.axes[0].collections
     waits = [record.segments[0].started_at - record.submitted_at for record in run.records]
     starts = [record.segments[0].started_at for record in run.records]
@@ -263,16 +263,16 @@ def test_the_command_names_runs(place: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation", "queue"])
 def test_the_axis_of_time_has_these_ends(kind: str, run: Run) -> None:
-    figure = plot_of(kind, [run], PlotOptions(begin_s=7200.0, end_s=36_000.0))
+    figure = figure_of(kind, [run], PlotOptions(begin_s=7200.0, end_s=36_000.0))
     assert figure.axes[0].get_xlim() == (7200.0, 36_000.0)
-    half = plot_of(kind, [run], PlotOptions(end_s=36_000.0))
+    half = figure_of(kind, [run], PlotOptions(end_s=36_000.0))
     assert half.axes[0].get_xlim() == (0.0, 36_000.0)
 
 
 def test_a_queue_in_a_span_starts_with_the_jobs_that_wait_there(place: Path) -> None:
     many = read_run(str(place / "many"))
     steps = many.queue_length
-    figure: Any = plot_of("queue", [many], PlotOptions(begin_s=6000.0, end_s=9000.0))
+    figure: Any = figure_of("queue", [many], PlotOptions(begin_s=6000.0, end_s=9000.0))
     (line,) = figure.axes[0].get_lines()
     times, values = list(line.get_xdata()), list(line.get_ydata())
     assert (times[1], values[1]) == (6000.0, steps.at(6000.0))
@@ -331,7 +331,7 @@ def test_figures_of_a_campaign_have_the_width_and_no_clipped_text(
     kind: str, width: float, study: Path, tmp_path: Path
 ) -> None:
     points = points_of(Store(kept(tmp_path / "loads", "-load0.9") if kind == "sweep" else study))
-    figure = campaign_plots.plot_of(kind, points, CampaignPlotOptions("wait_s", width=width))
+    figure = campaign_plots.figure_of(kind, points, CampaignPlotOptions("wait_s", width=width))
     assert figure.get_figwidth() == width
     check_all_inside(figure)
 
@@ -381,6 +381,6 @@ def test_invalid_options_for_a_campaign_are_rejected(
 
 def test_unknown_figures_are_rejected_in_python(run: Run) -> None:
     with pytest.raises(InputError, match="chart 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
-        plot_of("joy", [run])
+        figure_of("joy", [run])
     with pytest.raises(InputError, match="chart 'joy': expected one of boxes, ratios, means, mean-ratios"):
-        campaign_plots.plot_of("joy", [])
+        campaign_plots.figure_of("joy", [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import shutil
 from array import array
@@ -11,7 +12,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from support import campaigns, loaded, preempted
+from support import absent, campaigns, loaded, preempted
 from support.places import ROOT
 from support.process import run_cli, run_elsewhere, run_process
 
@@ -23,7 +24,7 @@ from pybatsched.report.campaign import points as samples
 from pybatsched.report.campaign_plots import CampaignPlotOptions
 from pybatsched.report.gantt import bars, chart
 from pybatsched.report.plot_style import plain
-from pybatsched.report.plots import KINDS
+from pybatsched.report.plots import KINDS, figure_of
 from pybatsched.session.explain import explain, job_histories
 from pybatsched.session.journal import JournalReader
 
@@ -367,6 +368,37 @@ def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
     texts = re.findall(r"<!-- (.*?) -->", (place / "plain.svg").read_text())
     assert texts
     assert not set(texts) & set(bars.LEGEND.values())
+
+
+#: Times and rows of the hosts that are absent in the run of `support.absent`.
+RESERVED = [(40, 60, 3, 4)]
+DOWN = [(10, 20, 1, 2), (10, 30, 2, 3), (70, 70.05, 1, 2), (80, 100, 3, 4)]
+
+
+def test_a_chart_shows_hosts_that_are_reserved_or_down(tmp_path: Path) -> None:
+    absent.simulated(tmp_path, "--reservations", "r.toml")
+    run = read_run(str(tmp_path / "absent"))
+    data = chart.data_of(run)
+    assert data["absent"] == {bars.RESERVED: RESERVED, bars.DOWN: DOWN}
+    assert data["legend"] == list(bars.ABSENT.values())
+    figure = figure_of("gantt", [run])
+    behind = [shown for shown in figure.axes[0].collections if shown.get_zorder() == 0]
+    found = [[path.get_extents().extents for path in shown.get_paths()] for shown in behind]
+    assert [[(x1, x2, y1, y2) for x1, y1, x2, y2 in boxes] for boxes in found] == [RESERVED, DOWN]
+    texts = [text.get_text().replace("\n", " ") for text in figure.legends[0].get_texts()]
+    assert texts == ["hosts reserved: only jobs of the reservation start there", "hosts down: no job starts there"]
+
+
+def test_a_chart_has_no_legend_for_hosts_that_were_never_down(place: Path) -> None:
+    assert "absent" not in chart.data_of(read_run(str(place / "easy")))
+
+
+@pytest.mark.parametrize("member", bars.ABSENT)
+@pytest.mark.parametrize("odd", [7, "1-2", [7], [{"start": 0}], [{"start": 0, "end": None, "procs": "1"}]])
+def test_malformed_entries_of_absent_hosts_are_left_out(member: str, odd: Any, place: Path, tmp_path: Path) -> None:
+    shutil.copy(place / "easy_jobs.csv", tmp_path / "odd_jobs.csv")
+    (tmp_path / "odd_summary.json").write_text(json.dumps({"n_procs": 32, member: odd}))
+    assert "absent" not in chart.data_of(read_run(str(tmp_path / "odd")))
 
 
 def test_histories_of_all_jobs_equal_those_of_each_job(place: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,19 @@ from support.patience import PATIENCE_S
 from support.places import ROOT, module_of
 
 
-def built_part(name: str, place: Path) -> Any:
-    """Build the parts into a directory and give one of them, by its full name.
+def built_part(name: str, temporary: pytest.TempPathFactory) -> Any:
+    """Return one of the parts, by its full name. They are built once in each test process.
 
     Skips where there is no compiler, or where the headers of Python are missing.
     """
+    folder, _, module = name.rpartition(".")
+    [file] = _built(temporary.getbasetemp() / "built").joinpath(*folder.split(".")).glob(f"{module}.*")
+    return module_of(name, file)
+
+
+@cache
+def _built(place: Path) -> Path:
+    """Build the parts into a directory, and return it."""
     if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
         pytest.skip("no C compiler")
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
@@ -33,6 +42,4 @@ def built_part(name: str, place: Path) -> Any:
         check=True,
         timeout=PATIENCE_S,
     )
-    folder, _, module = name.rpartition(".")
-    [file] = place.joinpath(*folder.split(".")).glob(f"{module}.*")
-    return module_of(name, file)
+    return place

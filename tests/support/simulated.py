@@ -127,6 +127,13 @@ def beside_batsim(
     return folder / "mine_jobs.csv", folder / "theirs_jobs.csv"
 
 
+def simgrid_version() -> tuple[int, ...]:
+    """Return the version of SimGrid that the real Batsim uses."""
+    command = ["batsim", "--simgrid-version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_OF_WORK_S, check=True)
+    return tuple(map(int, done.stdout.split(".")))
+
+
 def same_jobs(mine: Path, theirs: Path) -> None:
     """Compare two ``_jobs.csv`` text by text, order included; but a wait of -0.000000 is clock noise of Batsim's."""
     assert mine.read_text() == theirs.read_text().replace(",-0.000000,", ",0.000000,")

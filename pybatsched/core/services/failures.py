@@ -6,7 +6,7 @@ does: it kills the jobs that run on the machine, and requeues them. All jobs of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pybatsched.core.instants import instant
 from pybatsched.core.jobs import Job, JobState
@@ -39,6 +39,41 @@ def repair_s_of(options: Any) -> float | None:
     """Return the option `expected_repair_s` of a policy's options; None if it is not set."""
     seconds: float | None = getattr(options, "expected_repair_s", None)
     return seconds
+
+
+class Outage(NamedTuple):
+    """Processors that went down by one event and returned together; `end_at` is None while they are down."""
+
+    start_at: float
+    end_at: float | None
+    procs: IntervalSet
+
+
+class Outages:
+    """The outages of one run."""
+
+    def __init__(self) -> None:
+        self._ended: list[Outage] = []
+        self._down: list[Outage] = []
+
+    def begin(self, procs: IntervalSet, now: float) -> None:
+        """Record that processors went down. O(1)."""
+        if procs:
+            self._down.append(Outage(now, None, procs))
+
+    def end(self, procs: IntervalSet, now: float) -> None:
+        """Record that processors returned; an outage is split if others stay down. O(present outages)."""
+        down, self._down = self._down, []
+        for outage in down:
+            back, rest = outage.procs & procs, outage.procs - procs
+            if back:
+                self._ended.append(Outage(outage.start_at, now, back))
+            if rest:
+                self._down.append(Outage(outage.start_at, None, rest))
+
+    def all(self) -> list[Outage]:
+        """Return all outages in the order of their starts. O(n log n)."""
+        return sorted((*self._ended, *self._down), key=_start)
 
 
 class Failures:
@@ -211,6 +246,10 @@ class Failures:
             return ()
         n = f"{self._n_not_requeued:,} killed jobs were not requeued"
         return (f"{n}: Batsim deleted their profiles; start it with --enable-profile-reuse",)
+
+
+def _start(outage: Outage) -> float:
+    return outage.start_at
 
 
 def _seq(job: Job) -> int:

@@ -74,9 +74,14 @@ def _times(what: str, n: float) -> str:
 #: numbers.
 PLAIN, SUSPENDED, LOST, HELD, LOAD = range(5)
 URGENT: Final = 8
-#: The look of a reservation of hosts in legends, and its text.
+#: The looks of hosts that are reserved or down, also in gantt.js.
 RESERVED: Final = 16
-RESERVED_TEXT: Final = "hosts reserved: only jobs of the reservation start there"
+DOWN: Final = 17
+#: For each member of the summary with such hosts: their look, and its text. Later ones are drawn over earlier ones.
+ABSENT: Final = {
+    "reservations": (RESERVED, "hosts reserved: only jobs of the reservation start there"),
+    "unavailable": (DOWN, "hosts down: no job starts there"),
+}
 #: The legend of each look, in this order. Plain bars have no entry.
 LEGEND: Final = {
     SUSPENDED: "suspended: the job continued later with the rest of its work",

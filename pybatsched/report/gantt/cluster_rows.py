@@ -88,23 +88,23 @@ class Rows:
         return [band.name for band in self.bands if band.name in found]
 
 
-class ReservedHosts(NamedTuple):
-    """A reservation of hosts: its time, its processors as half-open intervals of rows, and its name."""
+class AbsentHosts(NamedTuple):
+    """Hosts that are reserved or down: from when to when, and their processors as half-open intervals of rows."""
 
     begin: float
     end: float
-    procs: Sequence[tuple[int, int]]
-    name: str
+    procs: Sequence[Interval]
 
 
-def reserved_hosts(run: Run, rows: Rows | None) -> list[ReservedHosts]:
-    """Return the reservations of hosts of a run, by its summary; none if it is malformed. O(windows)."""
+def absent_hosts(run: Run, member: str, rows: Rows | None) -> list[AbsentHosts]:
+    """Return `reservations` or `unavailable` of a run's summary, without malformed entries. O(entries)."""
     found = []
-    for one in run.summary.get("reservations") or ():
+    entries = run.summary.get(member)
+    for one in entries if isinstance(entries, list) else ():
         try:
             procs = tuple(IntervalSet.parse(one["procs"]).intervals())
             placed = procs if rows is None else tuple(rows.placed(procs))
-            found.append(ReservedHosts(float(one["start"]), float(one["end"]), placed, str(one["name"])))
+            found.append(AbsentHosts(float(one["start"]), float(one["end"]), placed))
         except (KeyError, TypeError, ValueError):
             continue
     return found

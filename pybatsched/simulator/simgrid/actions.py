@@ -157,9 +157,12 @@ class Actions:
             user = action.user
             assert user is not None
             if action.latency_s > 0.0:
-                step = min(step, action.latency_s)
-            elif user.rate > 0.0:
-                step = min(step, action.remains / user.rate if action.remains > 0.0 else 0.0)
+                if action.latency_s < step:
+                    step = action.latency_s
+            elif (rate := user.rate) > 0.0:
+                left = action.remains / rate if action.remains > 0.0 else 0.0
+                if left < step:
+                    step = left
         return -1.0 if step == math.inf else step
 
     def advance(self, step_s: float) -> None:

@@ -9,13 +9,16 @@ capacity.
 Two properties of SimGrid are kept. A user that has reached its bound is charged its last gain again in each later
 round, as long as other users grow on the same resource, so a little capacity may stay unused. A fat pipe loses in each
 round only the smallest use of its users.
+
+`Resource`, `User` and `Sharing` are the plain classes here, or their faster twins in C (`_sharing.c`) if those were
+built.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pybatsched.errors import InputError
 
@@ -26,7 +29,7 @@ USED_UP: Final = 1e-5
 MAX_ROUNDS: Final = 20_000_000
 
 
-class Resource:
+class PlainResource:
     """A host or a link. `uses` has the weights of its present users, the newest last."""
 
     __slots__ = ("capacity", "free", "is_fatpipe", "share", "uses")
@@ -34,7 +37,7 @@ class Resource:
     def __init__(self, capacity: float, *, is_fatpipe: bool = False) -> None:
         self.capacity = capacity
         self.is_fatpipe = is_fatpipe
-        self.uses: dict[tuple[User, int], float] = {}
+        self.uses: dict[tuple[PlainUser, int], float] = {}
         self.free = 0.0
         self.share = 0.0
 
@@ -47,25 +50,25 @@ class Resource:
         return load
 
 
-class User:
+class PlainUser:
     """A task: pairs of a resource and a weight above 0. A resource may occur several times. `bound` limits the rate."""
 
     __slots__ = ("_distinct", "bound", "gain", "needs", "rate")
 
-    def __init__(self, needs: Sequence[tuple[Resource, float]], bound: float = math.inf) -> None:
+    def __init__(self, needs: Sequence[tuple[PlainResource, float]], bound: float = math.inf) -> None:
         self.needs = needs
         self.bound = bound
         self.rate = 0.0
         self.gain = 0.0
-        self._distinct: Sequence[tuple[Resource, float]] | None = None
+        self._distinct: Sequence[tuple[PlainResource, float]] | None = None
 
-    def distinct_needs(self) -> Sequence[tuple[Resource, float]]:
+    def distinct_needs(self) -> Sequence[tuple[PlainResource, float]]:
         """Return the needs without resources that nothing else uses and that are like another one. O(needs) at first.
 
         A task on many equal hosts has the same share of each. One of them gives the rate.
         """
         if self._distinct is None:
-            found: list[tuple[Resource, float]] = []
+            found: list[tuple[PlainResource, float]] = []
             alike: set[tuple[float, float, bool]] = set()
             for resource, weight in self.needs:
                 if len(resource.uses) == 1:
@@ -82,7 +85,7 @@ class User:
         self._distinct = None
 
 
-class Sharing:
+class PlainSharing:
     """Users and their rates. `solve` computes the rates of those that a change affects; the others keep theirs.
 
     Users affect each other if they have a resource in common, directly or through others. O(distinct needs) of the
@@ -90,9 +93,9 @@ class Sharing:
     """
 
     def __init__(self) -> None:
-        self._changed: dict[Resource, None] = {}
+        self._changed: dict[PlainResource, None] = {}
 
-    def add(self, user: User) -> None:
+    def add(self, user: PlainUser) -> None:
         """Let a user share its resources. A user without needs has the rate 1."""
         for index, (resource, weight) in enumerate(user.needs):
             if len(resource.uses) == 1:
@@ -103,7 +106,7 @@ class Sharing:
         user.forget_distinct()
         user.rate = 0.0 if user.needs else 1.0
 
-    def remove(self, user: User) -> None:
+    def remove(self, user: PlainUser) -> None:
         """Remove a user. Its rate is 0 then."""
         for index, (resource, _) in enumerate(user.needs):
             del resource.uses[user, index]
@@ -113,13 +116,13 @@ class Sharing:
             self._changed[resource] = None
         user.rate = 0.0
 
-    def change(self, resource: Resource) -> None:
+    def change(self, resource: PlainResource) -> None:
         """Record that a capacity, or the bound of a user of this resource, is another one."""
         for user, _ in resource.uses:
             user.forget_distinct()
         self._changed[resource] = None
 
-    def solve(self) -> Iterable[User]:
+    def solve(self) -> Iterable[PlainUser]:
         """Compute the rates of all users that changes since the last call affect, and return these users."""
         if not self._changed:
             return ()
@@ -130,8 +133,8 @@ class Sharing:
         return users
 
 
-def _affected(changed: Iterable[Resource]) -> tuple[dict[User, None], dict[Resource, None]]:
-    users: dict[User, None] = {}
+def _affected(changed: Iterable[PlainResource]) -> tuple[dict[PlainUser, None], dict[PlainResource, None]]:
+    users: dict[PlainUser, None] = {}
     resources = dict.fromkeys(changed)
     waiting = list(resources)
     while waiting:
@@ -145,7 +148,7 @@ def _affected(changed: Iterable[Resource]) -> tuple[dict[User, None], dict[Resou
     return users, resources
 
 
-def _share(users: Iterable[User], resources: Iterable[Resource]) -> None:
+def _share(users: Iterable[PlainUser], resources: Iterable[PlainResource]) -> None:
     growing = dict.fromkeys(users)
     for user in growing:
         user.rate = 0.0
@@ -173,10 +176,10 @@ def _share(users: Iterable[User], resources: Iterable[Resource]) -> None:
                 _grow_alone(alone)
                 return
         is_open = [resource for resource in is_open if resource.free > 0.0]
-    raise _too_many_rounds()
+    raise too_many_rounds()
 
 
-def _grow_alone(user: User) -> None:
+def _grow_alone(user: PlainUser) -> None:
     """Let the last user grow that still grows, on its only resource: the same rounds, of which there may be many."""
     resource, weight = user.needs[0]
     rate, bound, free = user.rate, user.bound, resource.free
@@ -193,7 +196,7 @@ def _grow_alone(user: User) -> None:
         if rate == bound or free < USED_UP:
             user.rate = rate
             return
-    raise _too_many_rounds()
+    raise too_many_rounds()
 
 
 def _grow_in_fatpipe(rate: float, bound: float, free: float, weight: float, least: float) -> float:
@@ -214,17 +217,18 @@ def _grow_in_fatpipe(rate: float, bound: float, free: float, weight: float, leas
         free -= used
         if rate == bound or free < USED_UP:
             return rate
-    raise _too_many_rounds()
+    raise too_many_rounds()
 
 
-def _too_many_rounds() -> InputError:
+def too_many_rounds() -> InputError:
+    """Return the error to raise for a fat pipe on which the solver would not end. The twin in C raises it too."""
     return InputError(
         "the rates of tasks on a FATPIPE link cannot be computed: SimGrid's solver would need more than "
         f"{MAX_ROUNDS:,} rounds; expected another sharing policy of the link"
     )
 
 
-def _offer(resource: Resource, growing: Container[User]) -> bool:
+def _offer(resource: PlainResource, growing: Container[PlainUser]) -> bool:
     """Compute the share of each growing user; return whether there is one."""
     n_growing = 0
     for user, _ in resource.uses:
@@ -235,7 +239,7 @@ def _offer(resource: Resource, growing: Container[User]) -> bool:
     return n_growing > 0
 
 
-def _charge(resource: Resource) -> None:
+def _charge(resource: PlainResource) -> None:
     """Subtract the gains of a round, the newest user first, as in SimGrid."""
     free = resource.free
     if resource.is_fatpipe:
@@ -248,3 +252,14 @@ def _charge(resource: Resource) -> None:
         if free < USED_UP:
             free = 0.0
     resource.free = free
+
+
+if TYPE_CHECKING:
+    Resource = PlainResource
+    User = PlainUser
+    Sharing = PlainSharing
+else:
+    try:
+        from pybatsched.simulator.work._sharing import Resource, Sharing, User
+    except ImportError:  # not built
+        Resource, User, Sharing = PlainResource, PlainUser, PlainSharing

@@ -1,65 +1,91 @@
-"""Fair sharing: worked examples, a slow reference solver, and the properties of any fair share."""
+"""Fair sharing, plain and in C: worked examples, a slow reference solver, and the properties of any fair share."""
 
 from __future__ import annotations
 
+import gc
 import math
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import assume, given, strategies as st
+from support.built import built_part
 
 from pybatsched.errors import InputError
 from pybatsched.simulator.work import sharing
-from pybatsched.simulator.work.sharing import USED_UP, Resource, Sharing, User
+from pybatsched.simulator.work.sharing import USED_UP, PlainResource, PlainSharing, PlainUser
+
+#: The classes of one of the twins.
+Twin: TypeAlias = Any
 
 
-def rates(users: list[User]) -> list[float]:
-    solver = Sharing()
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Build the twin in C from this checkout."""
+    return built_part("pybatsched.simulator.work._sharing", tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=["plain", "in C"])
+def twin(request: pytest.FixtureRequest) -> Twin:
+    if request.param == "in C":
+        return request.getfixturevalue("compiled")
+    return SimpleNamespace(Resource=PlainResource, User=PlainUser, Sharing=PlainSharing)
+
+
+def rates(twin: Twin, users: list[Any]) -> list[float]:
+    solver = twin.Sharing()
     for user in users:
         solver.add(user)
     solver.solve()
     return [user.rate for user in users]
 
 
-def test_a_resource_is_split_evenly() -> None:
-    link = Resource(12.0)
-    assert rates([User([(link, 1.0)]), User([(link, 2.0)]), User([(link, 1.0)])]) == [4.0, 2.0, 4.0]
+def test_a_resource_is_split_evenly(twin: Twin) -> None:
+    link = twin.Resource(12.0)
+    assert rates(twin, [twin.User([(link, 1.0)]), twin.User([(link, 2.0)]), twin.User([(link, 1.0)])]) == [
+        4.0,
+        2.0,
+        4.0,
+    ]
 
 
-def test_capacity_that_a_bounded_user_leaves_is_shared_by_the_others() -> None:
+def test_capacity_that_a_bounded_user_leaves_is_shared_by_the_others(twin: Twin) -> None:
     """The second is held back by its host. It gains 1 there; the first then takes the rest of the link."""
-    link, host = Resource(10.0), Resource(1.0)
-    assert rates([User([(link, 1.0)]), User([(link, 1.0), (host, 1.0)])]) == [9.0, 1.0]
+    link, host = twin.Resource(10.0), twin.Resource(1.0)
+    assert rates(twin, [twin.User([(link, 1.0)]), twin.User([(link, 1.0), (host, 1.0)])]) == [9.0, 1.0]
 
 
-def test_a_bound_counts_again_in_later_rounds() -> None:
+def test_a_bound_counts_again_in_later_rounds(twin: Twin) -> None:
     """The second stops at 1 in the first round (5 each), and is charged 1 again in the second: 10 - 6 - 4 - 1 < 0."""
-    link = Resource(10.0)
-    assert rates([User([(link, 1.0)]), User([(link, 1.0)], bound=1.0)]) == [9.0, 1.0]
-    link = Resource(12.0)
-    other = Resource(1.0)
-    users = [User([(link, 1.0)]), User([(link, 1.0)], bound=1.0), User([(link, 1.0), (other, 1.0)])]
-    assert rates(users)[:2] == [10.0, 1.0]
+    link = twin.Resource(10.0)
+    assert rates(twin, [twin.User([(link, 1.0)]), twin.User([(link, 1.0)], bound=1.0)]) == [9.0, 1.0]
+    link = twin.Resource(12.0)
+    other = twin.Resource(1.0)
+    users = [twin.User([(link, 1.0)]), twin.User([(link, 1.0)], bound=1.0), twin.User([(link, 1.0), (other, 1.0)])]
+    assert rates(twin, users)[:2] == [10.0, 1.0]
 
 
-def test_a_fat_pipe_gives_each_user_all() -> None:
-    pipe = Resource(10.0, is_fatpipe=True)
-    assert rates([User([(pipe, 1.0)]), User([(pipe, 5.0)])]) == [10.0, 2.0]
+def test_a_fat_pipe_gives_each_user_all(twin: Twin) -> None:
+    pipe = twin.Resource(10.0, is_fatpipe=True)
+    assert rates(twin, [twin.User([(pipe, 1.0)]), twin.User([(pipe, 5.0)])]) == [10.0, 2.0]
 
 
-def test_the_same_resource_several_times() -> None:
-    host = Resource(10.0)
-    assert rates([User([(host, 1.0), (host, 1.0)]), User([(host, 1.0)])]) == pytest.approx([10 / 3, 10 / 3])
+def test_the_same_resource_several_times(twin: Twin) -> None:
+    host = twin.Resource(10.0)
+    assert rates(twin, [twin.User([(host, 1.0), (host, 1.0)]), twin.User([(host, 1.0)])]) == pytest.approx(
+        [10 / 3, 10 / 3]
+    )
 
 
-def test_no_needs_and_no_capacity() -> None:
-    nothing = Resource(0.0)
-    assert rates([User([]), User([(nothing, 1.0)])]) == [1.0, 0.0]
+def test_no_needs_and_no_capacity(twin: Twin) -> None:
+    nothing = twin.Resource(0.0)
+    assert rates(twin, [twin.User([]), twin.User([(nothing, 1.0)])]) == [1.0, 0.0]
 
 
-def test_only_what_a_change_affects_is_solved_again() -> None:
-    solver, left, right = Sharing(), Resource(4.0), Resource(6.0)
-    a, b, c = User([(left, 1.0)]), User([(left, 1.0)]), User([(right, 1.0)])
+def test_only_what_a_change_affects_is_solved_again(twin: Twin) -> None:
+    solver, left, right = twin.Sharing(), twin.Resource(4.0), twin.Resource(6.0)
+    a, b, c = twin.User([(left, 1.0)]), twin.User([(left, 1.0)]), twin.User([(right, 1.0)])
     for user in (a, b, c):
         solver.add(user)
     assert set(solver.solve()) == {a, b, c}
@@ -73,19 +99,22 @@ def test_only_what_a_change_affects_is_solved_again() -> None:
     assert a.rate == 2.0
 
 
-def test_a_resource_is_used_up_below_an_absolute_amount() -> None:
-    link = Resource(USED_UP / 2)
-    assert rates([User([(link, 1.0)], bound=USED_UP / 8), User([(link, 1.0)])]) == [USED_UP / 8, USED_UP / 4]
+def test_a_resource_is_used_up_below_an_absolute_amount(twin: Twin) -> None:
+    link = twin.Resource(USED_UP / 2)
+    assert rates(twin, [twin.User([(link, 1.0)], bound=USED_UP / 8), twin.User([(link, 1.0)])]) == [
+        USED_UP / 8,
+        USED_UP / 4,
+    ]
 
 
-def test_a_fat_pipe_on_which_the_solver_would_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fat_pipe_on_which_the_solver_would_not_end(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second reaches its bound with a gain of 1e-9, which is all that the pipe loses in each later round."""
     monkeypatch.setattr(sharing, "MAX_ROUNDS", 1000)
-    pipe, host = Resource(1e3, is_fatpipe=True), Resource(2e9)
+    pipe, host = twin.Resource(1e3, is_fatpipe=True), twin.Resource(2e12)
     with pytest.raises(InputError, match="FATPIPE"):
-        rates([User([(pipe, 1e-6), (host, 1e-6)]), User([(pipe, 1.0)], bound=1e-9)])
+        rates(twin, [twin.User([(pipe, 1e-6), (host, 1e-6)]), twin.User([(pipe, 1.0)], bound=1e-9)])
     with pytest.raises(InputError, match="FATPIPE"):
-        rates([User([(pipe, 1e-6)]), User([(pipe, 1.0)], bound=1e-9)])
+        rates(twin, [twin.User([(pipe, 1e-6)]), twin.User([(pipe, 1.0)], bound=1e-9)])
 
 
 @dataclass
@@ -146,23 +175,23 @@ def systems(draw: st.DrawFn) -> Slow:
     return Slow(capacities, fat, draw(st.lists(user, min_size=1, max_size=6)))
 
 
-def built(slow: Slow) -> tuple[list[Resource], list[User]]:
-    resources = [Resource(c, is_fatpipe=f) for c, f in zip(slow.capacities, slow.fat, strict=True)]
-    return resources, [User([(resources[r], w) for r, w in needs], bound) for needs, bound in slow.users]
+def built(twin: Twin, slow: Slow) -> tuple[list[Any], list[Any]]:
+    resources = [twin.Resource(c, is_fatpipe=f) for c, f in zip(slow.capacities, slow.fat, strict=True)]
+    return resources, [twin.User([(resources[r], w) for r, w in needs], bound) for needs, bound in slow.users]
 
 
 @given(systems())
-def test_rates_equal_those_of_the_slow_solver_exactly(slow: Slow) -> None:
+def test_rates_equal_those_of_the_slow_solver_exactly(twin: Twin, slow: Slow) -> None:
     expected = slow.solve()
-    _, users = built(slow)
-    assert rates(users) == expected
+    _, users = built(twin, slow)
+    assert rates(twin, users) == expected
 
 
 @given(systems())
-def test_no_resource_is_overused_and_no_bound_exceeded(slow: Slow) -> None:
+def test_no_resource_is_overused_and_no_bound_exceeded(twin: Twin, slow: Slow) -> None:
     slow.solve()  # which gives up on what takes too many rounds
-    resources, users = built(slow)
-    rates(users)
+    resources, users = built(twin, slow)
+    rates(twin, users)
     for resource in resources:  # of a fat pipe, SimGrid gives more than there is if its users have other limits
         assert resource.is_fatpipe or resource.load() <= resource.capacity * (1 + 1e-9) + USED_UP
     for user in users:
@@ -170,12 +199,12 @@ def test_no_resource_is_overused_and_no_bound_exceeded(slow: Slow) -> None:
 
 
 @given(systems(), st.data())
-def test_any_order_of_changes_gives_the_same_rates(slow: Slow, data: st.DataObject) -> None:
+def test_any_order_of_changes_gives_the_same_rates(twin: Twin, slow: Slow, data: st.DataObject) -> None:
     """Users are added in this order, with solutions in between; removed users have no effect."""
     expected = slow.solve()
-    resources, users = built(slow)
-    solver = Sharing()
-    passing = User([(resource, 1.0) for resource in resources if not resource.is_fatpipe])
+    resources, users = built(twin, slow)
+    solver = twin.Sharing()
+    passing = twin.User([(resource, 1.0) for resource in resources if not resource.is_fatpipe])
     for user in users:
         if not any(slow.fat) and data.draw(st.booleans()):  # a part of the users may need more rounds than all
             solver.solve()
@@ -185,3 +214,45 @@ def test_any_order_of_changes_gives_the_same_rates(slow: Slow, data: st.DataObje
     solver.remove(passing)
     solver.solve()
     assert [user.rate for user in users] == expected
+
+
+# --- only in C ---
+
+
+def test_the_twin_in_c_has_the_same_limits(compiled: Any) -> None:
+    assert compiled.USED_UP == USED_UP
+    assert compiled.MAX_ROUNDS == sharing.MAX_ROUNDS
+
+
+def test_wrong_arguments_are_refused(compiled: Any) -> None:
+    link = compiled.Resource(1.0)
+    solver = compiled.Sharing()
+    for wrong in (1, [1], [(link,)], [(link, "1")], [(PlainResource(1.0), 1.0)], [(link, 1.0), (link, None)]):
+        with pytest.raises(TypeError):
+            compiled.User(wrong)
+    for method in (solver.add, solver.remove, solver.change):
+        with pytest.raises(TypeError):
+            method(None)
+    user = compiled.User([(link, 1.0)])
+    with pytest.raises(KeyError):
+        solver.remove(user)
+    solver.add(user)
+    with pytest.raises(ValueError, match="already"):
+        solver.add(user)
+    solver.solve()
+    assert user.rate == 1.0
+
+
+def test_a_forgotten_user_leaves_its_resources(compiled: Any) -> None:
+    """A use knows its user without keeping it alive."""
+    link, solver = compiled.Resource(4.0), compiled.Sharing()
+    kept, forgotten = compiled.User([(link, 1.0), (link, 1.0)]), compiled.User([(link, 1.0)])
+    solver.add(forgotten)
+    solver.add(kept)
+    del forgotten
+    gc.collect()
+    solver.solve()
+    assert (kept.rate, link.load()) == (2.0, 4.0)
+    del link, solver
+    gc.collect()
+    assert kept.needs[0][0].load() == 4.0
