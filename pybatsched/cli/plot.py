@@ -14,10 +14,10 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.runs import Run, common_tau_s, read_latest
-from pybatsched.report import campaign_plots, plot_style
+from pybatsched.report import campaign_figures, figure_style
 from pybatsched.report.campaign.points import Point, points_of
-from pybatsched.report.campaign_plots import CampaignPlotOptions
-from pybatsched.report.plots import KINDS, PlotOptions, draw
+from pybatsched.report.campaign_figures import CampaignPlotOptions
+from pybatsched.report.figures import KINDS, PlotOptions, draw
 from pybatsched.report.provenance import labels_of, relabelled
 
 EPILOG: Final = f"""\
@@ -54,7 +54,7 @@ Time axes are in days, hours, minutes or seconds, by their length. Needs matplot
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `plot`."""
     add = parser.add_argument
-    add("figure", choices=tuple(dict.fromkeys((*KINDS, *campaign_plots.KINDS))), help="what to draw")
+    add("figure", choices=tuple(dict.fromkeys((*KINDS, *campaign_figures.KINDS))), help="what to draw")
     add("runs", nargs="+", metavar="PREFIX|DIR", help="runs, by the start of their file names; or one campaign")
     add("--output", required=True, metavar="FILE", help="the file to write: .svg, .pdf or .png")
     add(
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name):
             raise InputError(f"--{name}: works only with a campaign, not with runs; remove it")
     begin_s, end_s = arguments.span(args)
-    width = plot_style.width_of(args.width or "text")
+    width = figure_style.width_of(args.width or "text")
     labels = relabelled(labels_of(args.runs), args.label, args.runs)
     runs = [
         replace(read_latest(prefix, args.workload, newest=args.partial), name=label)
@@ -148,8 +148,8 @@ def _tau_s(args: argparse.Namespace, runs: Sequence[Run]) -> float:
 def _plot_campaign(args: argparse.Namespace) -> int:
     """Draw a chart of a campaign."""
     (folder,) = args.runs
-    if args.figure not in campaign_plots.KINDS:
-        raise InputError(f"{args.figure}: expected runs; charts of a campaign are {', '.join(campaign_plots.KINDS)}")
+    if args.figure not in campaign_figures.KINDS:
+        raise InputError(f"{args.figure}: expected runs; charts of a campaign are {', '.join(campaign_figures.KINDS)}")
     for name, value in (
         ("-w", args.workload),
         ("--from", args.from_at),
@@ -167,14 +167,14 @@ def _plot_campaign(args: argparse.Namespace) -> int:
         policy=args.policy,
         each=args.each,
         scale=args.scale,
-        width=plot_style.width_of(args.width) if args.width else None,
+        width=figure_style.width_of(args.width) if args.width else None,
         only=args.only,
         labels=_labels(points, args.label),
     )
-    _print_result(args.output, campaign_plots.draw(args.figure, points, args.output, options))
+    _print_result(args.output, campaign_figures.draw(args.figure, points, args.output, options))
     missing = [
         point
-        for point in campaign_plots.chosen(points, args.only)
+        for point in campaign_figures.chosen(points, args.only)
         if point.figures is None and args.policy in {"", point.policy}
     ]
     campaign_runner.say_missing(folder, len(missing))
@@ -186,7 +186,7 @@ def _labels(points: Sequence[Point], given: Sequence[str]) -> dict[str, str]:
 
     OLD may contain =, as in `easy (order=sjf)=EASY-SJF`.
     """
-    known = campaign_plots.names_in(points)
+    known = campaign_figures.names_in(points)
     labels = {}
     for label in given:
         old = next((name for name in known if label.startswith(f"{name}=")), None)

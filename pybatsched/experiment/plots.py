@@ -67,7 +67,7 @@ class Plots:
         tau_s: float | None = None,
         **unknown: Any,
     ) -> Figure:
-        from pybatsched.report import plot_style, plots  # noqa: PLC0415  matplotlib is an optional dependency
+        from pybatsched.report import figure_style, figures  # noqa: PLC0415  matplotlib is an optional dependency
 
         if unknown:
             expected = "labels, width, begin, end, scale, color, tau_s"
@@ -78,9 +78,9 @@ class Plots:
             runs[0].evaluated.check_measure(measure, *(run.evaluated for run in runs[1:]))
         bound = common_tau_s(runs if measure == "bounded_slowdown" else [], tau_s)
         begin_s, end_s = (None if at is None else in_seconds(at, name) for name, at in (("begin", begin), ("end", end)))
-        inches = plot_style.width_of(str(width))
-        options = plots.PlotOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color)
-        return plots.figure_of(kind, runs, options)
+        inches = figure_style.width_of(str(width))
+        options = figures.PlotOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color)
+        return figures.figure_of(kind, runs, options)
 
 
 class CampaignPlots:
@@ -134,27 +134,27 @@ class CampaignPlots:
         scale: Scale = "auto",
         **unknown: Any,
     ) -> Figure:
-        from pybatsched.report import campaign_plots, plot_style  # noqa: PLC0415  matplotlib is optional
+        from pybatsched.report import campaign_figures, figure_style  # noqa: PLC0415  matplotlib is optional
         from pybatsched.report.campaign.points import points_of  # noqa: PLC0415
 
         if unknown:
             expected = "baseline, policy, only, each, labels, width, scale"
             raise InputError(f"{', '.join(sorted(unknown))}: expected one of {expected}")
         points = points_of(self._store)
-        _check_labels(labels, campaign_plots.names_in(points))
+        _check_labels(labels, campaign_figures.names_in(points))
         chosen = (only,) if isinstance(only, str) else tuple(only)
-        options = campaign_plots.CampaignPlotOptions(
+        options = campaign_figures.CampaignPlotOptions(
             measure,
             baseline or self._store.manifest()["spec"].get("baseline", ""),
             policy,
             each,
             scale,
-            None if width is None else plot_style.width_of(str(width)),
+            None if width is None else figure_style.width_of(str(width)),
             chosen,
             labels or {},
         )
-        figure = campaign_plots.figure_of(kind, points, options)
-        shown = [point for point in campaign_plots.chosen(points, chosen) if policy in {"", point.policy}]
+        figure = campaign_figures.figure_of(kind, points, options)
+        shown = [point for point in campaign_figures.chosen(points, chosen) if policy in {"", point.policy}]
         if n_missing := sum(point.figures is None for point in shown):
             warn(f"{quantity(n_missing, 'run')} of the campaign not finished: the chart does not contain them")
         return figure

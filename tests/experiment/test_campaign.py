@@ -10,7 +10,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched import InputError
-from pybatsched.report import plot_style
+from pybatsched.report import figure_style
 
 SPEC = """
 name = "small"
@@ -59,7 +59,7 @@ def test_figures_are_those_of_the_command(kind: str, folder: Path, tmp_path: Pat
     assert run_cli("plot", kind, str(folder), *args, "--output", str(path)).returncode == 0
     draw = getattr(pb.read_campaign(folder).plot, kind.replace("-", "_"))
     figure = draw("mean_wait_s", baseline="fcfs", width="column")
-    plot_style.write(figure, tmp_path / "api.png")
+    figure_style.write(figure, tmp_path / "api.png")
     assert (tmp_path / "api.png").read_bytes() == path.read_bytes()
 
 

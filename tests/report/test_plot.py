@@ -17,9 +17,9 @@ from support.process import run_cli, run_with_little_room
 
 from pybatsched.metrics.runs import read_run
 from pybatsched.report import durations
+from pybatsched.report.figures import KINDS, PlotOptions
 from pybatsched.report.gantt import chart
 from pybatsched.report.gantt.bars import bars_of
-from pybatsched.report.plots import KINDS, PlotOptions
 from pybatsched.report.scales import axis_for
 
 DAY_S = 86400

@@ -12,12 +12,12 @@ from pybatsched.campaign.tune import Trial
 from pybatsched.errors import InputError, did_you_mean, quantity
 from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.workload_fields import matches
-from pybatsched.report import durations, plot_style, plots
+from pybatsched.report import durations, figure_style, figures
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
 from pybatsched.report.campaign.layout import charts_of, sweep_charts
 from pybatsched.report.campaign.means import differences_of
 from pybatsched.report.campaign.points import Point, baseline_of
-from pybatsched.report.plot_style import plain
+from pybatsched.report.figure_style import plain
 from pybatsched.report.scales import Scale, ScaleOption, log_ticks, scale_of
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ def draw(kind: str, points: Sequence[Point], path: str | Path, options: Campaign
 
     Raises InputError for data that cannot be drawn and files that cannot be written.
     """
-    plot_style.check_path(path)
+    figure_style.check_path(path)
     figure, what = _drawn(kind, points, options)
-    plot_style.write(figure, path)
+    figure_style.write(figure, path)
     return what
 
 
@@ -103,11 +103,11 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignPlotOptions) -> 
         what = f"{kind} of {charts[0].measure_title}"
         raise InputError(f"--scale log: {what} are not all above 0; use --scale linear or --scale auto")
     if kind == "sweep":
-        return _sweep(charts, axis, options.width or plot_style.TEXT_IN), _described(kind, charts, axis)
+        return _sweep(charts, axis, options.width or figure_style.TEXT_IN), _described(kind, charts, axis)
     width = options.width or max(_width(chart) for chart in charts)
     heights = [_height(chart, width) for chart in charts]
-    with plot_style.style(width):
-        figure: Any = plot_style.new_figure(width, sum(heights))
+    with figure_style.style(width):
+        figure: Any = figure_style.new_figure(width, sum(heights))
         parts = figure.subfigures(len(charts), 1, squeeze=False, height_ratios=heights)
         for part, chart in zip(parts[:, 0], charts, strict=True):
             _chart(part, chart, axis, width, as_means=is_mean)
@@ -231,7 +231,7 @@ def _figures(point: Point, each: str) -> set[str]:
 
 def _width(chart: Chart) -> float:
     """Return the width of a chart in inches if the user has not chosen one."""
-    return max(plot_style.TEXT_IN, _MARGIN + _SLOT * len(chart.lines(_MAX_BOXES)[0][1]) * len(chart.categories))
+    return max(figure_style.TEXT_IN, _MARGIN + _SLOT * len(chart.lines(_MAX_BOXES)[0][1]) * len(chart.categories))
 
 
 def _lines(chart: Chart, width: float) -> list[tuple[str, tuple[str, ...]]]:
@@ -241,9 +241,9 @@ def _lines(chart: Chart, width: float) -> list[tuple[str, tuple[str, ...]]]:
 
 def _height(chart: Chart, width: float) -> float:
     """Return the height of a chart in inches."""
-    row = _ROW if width > plot_style.WIDTHS["column"] * 1.5 else 1.7
+    row = _ROW if width > figure_style.WIDTHS["column"] * 1.5 else 1.7
     names, is_rotated = _categories(chart, width)
-    longest = max(plot_style.text_width(name, _NAME_SIZE) for name in names)
+    longest = max(figure_style.text_width(name, _NAME_SIZE) for name in names)
     below = longest if is_rotated else 0.14 * max(name.count("\n") for name in names)
     return row * len(_lines(chart, width)) + 0.7 + below
 
@@ -259,16 +259,16 @@ def _categories(chart: Chart, width: float) -> tuple[list[str], bool]:
     names = [plain(name) for name in chart.categories]
     room = _slot(chart, width) - 0.06
     is_rotated = any(
-        plot_style.text_width(word, _NAME_SIZE) > room for name in names for word in plot_style.words_of(name)
+        figure_style.text_width(word, _NAME_SIZE) > room for name in names for word in figure_style.words_of(name)
     )
-    return [plot_style.label_lines(name, _TURNED if is_rotated else room, _NAME_SIZE) for name in names], is_rotated
+    return [figure_style.label_lines(name, _TURNED if is_rotated else room, _NAME_SIZE) for name in names], is_rotated
 
 
 def _chart(part: Any, chart: Chart, axis: Scale, width: float, *, as_means: bool) -> None:
     subject = f"{plain(chart.subject)}: " if chart.subject else ""
-    size = plot_style.font_size(part)
+    size = figure_style.font_size(part)
     title = f"{subject}{plain(chart.title.removesuffix(' (s)'))}"
-    part.suptitle(plot_style.wrapped(title, width - 0.2, size + 1), fontsize=size + 1)
+    part.suptitle(figure_style.wrapped(title, width - 0.2, size + 1), fontsize=size + 1)
     lines = _lines(chart, width)
     axes = part.subplots(len(lines), len(lines[0][1]), squeeze=False, sharex=True, sharey="row")
     for line, (row, columns) in zip(axes, lines, strict=True):
@@ -333,8 +333,8 @@ def _set_axis(panel: Any, axis: Scale, *, is_time: bool) -> None:
 
 
 def _draw_boxes(panel: Any, boxes: Sequence[Box], positions: Sequence[int], _axis: Scale) -> None:
-    colors = [_BASELINE if box.is_baseline else plots.BOX for box in boxes]
-    plots.draw_boxes(panel, [box.statistics for box in boxes], positions, colors)
+    colors = [_BASELINE if box.is_baseline else figures.BOX for box in boxes]
+    figures.draw_boxes(panel, [box.statistics for box in boxes], positions, colors)
     at = [position + dodge(k) for position, box in zip(positions, boxes, strict=True) for k in range(len(box.dots))]
     values = [dot.value for box in boxes for dot in box.dots]
     panel.scatter(at, values, s=7, color=_DOT, alpha=0.6, linewidths=0, zorder=3)
@@ -355,11 +355,11 @@ def _draw_means(panel: Any, boxes: Sequence[Box], positions: Sequence[int], axis
 def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
     """Draw a line for each chart over the offered load, means with their intervals, a panel for each row."""
     rows = list(dict.fromkeys(row for chart in charts for row in chart.rows))
-    height = _ROW if width > plot_style.WIDTHS["column"] * 1.5 else 1.9
+    height = _ROW if width > figure_style.WIDTHS["column"] * 1.5 else 1.9
     loads = sorted({float(box.category) for chart in charts for box in chart.boxes})
     step = (loads[-1] - loads[0]) / 100 or 0.005
-    with plot_style.style(width):
-        figure = plot_style.new_figure(width, height * len(rows) + 0.5)
+    with figure_style.style(width):
+        figure = figure_style.new_figure(width, height * len(rows) + 0.5)
         panels: Any = figure.subplots(len(rows), 1, squeeze=False, sharex=True)[:, 0]
         handles: dict[str, Any] = {}
         for panel, row in zip(panels, rows, strict=True):
@@ -369,7 +369,7 @@ def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
                     continue
                 aside = step * (number - (len(charts) - 1) / 2)  # so that intervals do not cover each other
                 at = [float(box.category) + aside for box in boxes]
-                look = plot_style.line(number)
+                look = figure_style.line(number)
                 (handle,) = panel.plot(at, [box.mean.mean for box in boxes], marker="o", markersize=3, **look)
                 handles.setdefault(chart.subject, handle)
                 for x, box in zip(at, boxes, strict=True):
@@ -382,9 +382,9 @@ def _sweep(charts: Sequence[Chart], axis: Scale, width: float) -> Figure:
             panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
             panel.set_axisbelow(True)
             panel.set_ylabel(textwrap.fill(_title(charts[0], axis), _ALONG))
-            plot_style.add_title(panel, row)
+            figure_style.add_title(panel, row)
         panels[-1].set_xlabel(charts[0].x_title)
-        plot_style.add_legend(figure, list(handles.items()), "upper left")
+        figure_style.add_legend(figure, list(handles.items()), "upper left")
     made: Figure = figure
     return made
 
@@ -401,13 +401,13 @@ def _differences(all_points: Sequence[Point], options: CampaignPlotOptions) -> t
     found = differences_of(kept, figure_name, baseline)
     families = list(dict.fromkeys(row["family"] for row in found))
     title, unit = name_and_unit(figure_name)
-    width = options.width or plot_style.TEXT_IN
-    with plot_style.style(width):
-        figure: Any = plot_style.new_figure(width, 1.0)
-        size = plot_style.font_size(figure)
+    width = options.width or figure_style.TEXT_IN
+    with figure_style.style(width):
+        figure: Any = figure_style.new_figure(width, 1.0)
+        size = figure_style.font_size(figure)
         names = [f"{plain(options.labels.get(row['policy'], row['policy']))} (n = {row['n']:,})" for row in found]
-        names = [plot_style.wrapped(name, _NAMES_SHARE * width, size) for name in names]
-        beside = width - max(plot_style.text_width(name, size) for name in names) - 0.4  # the width of the panels
+        names = [figure_style.wrapped(name, _NAMES_SHARE * width, size) for name in names]
+        beside = width - max(figure_style.text_width(name, size) for name in names) - 0.4  # the width of the panels
         n_lines = [
             sum(1 + name.count("\n") for name, row in zip(names, found, strict=True) if row["family"] == family)
             for family in families
@@ -428,21 +428,21 @@ def _differences(all_points: Sequence[Point], options: CampaignPlotOptions) -> t
             panel.xaxis.set_major_formatter("{x:,.10g}")
             panel.grid(axis="x", color="#e4e4e4", linewidth=0.6)
             panel.set_axisbelow(True)
-            title_lines = plot_style.wrapped(plain(options.labels.get(family, family)), beside, size)
+            title_lines = figure_style.wrapped(plain(options.labels.get(family, family)), beside, size)
             panel.set_title(title_lines, loc="left", fontsize=size)
         better = {"lower": "; left is better", "higher": "; right is better"}.get(found[0]["better"], "")
         shown = plain(options.labels.get(baseline, baseline))
         label = f"{title}{unit}: policy minus {shown}{better}"
-        panels[-1, 0].set_xlabel(plot_style.wrapped(label, beside, size))
+        panels[-1, 0].set_xlabel(figure_style.wrapped(label, beside, size))
     return figure, f"differences of {title}{unit} to {baseline}, {quantity(len(found), 'comparison')}"
 
 
 def draw_trials(trials: Sequence[Trial], figure: str, path: str | Path) -> None:
     """Draw the values of the trials of a search, and the best value so far, into a file. Raises InputError."""
-    plot_style.check_path(path)
+    figure_style.check_path(path)
     marks = {"complete": ("o", _DOT), "ended early": ("x", _GREY)}
-    with plot_style.style():
-        drawn: Any = plot_style.new_figure(plot_style.TEXT_IN, 2.8)
+    with figure_style.style():
+        drawn: Any = figure_style.new_figure(figure_style.TEXT_IN, 2.8)
         panel = drawn.subplots()
         handles: list[tuple[str, Any]] = []
         for state, (marker, color) in marks.items():
@@ -450,9 +450,9 @@ def draw_trials(trials: Sequence[Trial], figure: str, path: str | Path) -> None:
             at, values = [trial.number + 1 for trial in own], [trial.value for trial in own]
             handles.append((state, panel.scatter(at, values, s=14, marker=marker, color=color, linewidths=0.9)))
         best = [(trial.number + 1, trial.best) for trial in trials if trial.best is not None]
-        (line,) = panel.step(*zip(*best, strict=True), where="post", color=plot_style.COLORS[1], linewidth=1.4)
-        plot_style.add_legend(drawn, [*handles, ("best so far", line)], "upper left")
+        (line,) = panel.step(*zip(*best, strict=True), where="post", color=figure_style.COLORS[1], linewidth=1.4)
+        figure_style.add_legend(drawn, [*handles, ("best so far", line)], "upper left")
         panel.set_xlabel("trial")
         panel.set_ylabel(textwrap.fill(plain(figure), _ALONG))
         panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
-        plot_style.write(drawn, path)
+        figure_style.write(drawn, path)

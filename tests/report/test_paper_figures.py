@@ -17,10 +17,10 @@ from support.process import run_cli
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import Run, read_run
-from pybatsched.report import campaign_plots, plot_style
+from pybatsched.report import campaign_figures, figure_style
 from pybatsched.report.campaign.points import points_of
-from pybatsched.report.campaign_plots import CampaignPlotOptions
-from pybatsched.report.plots import KINDS, PlotOptions, figure_of
+from pybatsched.report.campaign_figures import CampaignPlotOptions
+from pybatsched.report.figures import KINDS, PlotOptions, figure_of
 from pybatsched.report.provenance import relabelled
 
 LONG = (
@@ -77,7 +77,7 @@ def check_all_inside(figure: Any) -> None:
 def test_a_figure_has_the_requested_width(kind: str, width: str, inches: float, run: Run) -> None:
     from matplotlib.figure import Figure
 
-    found = figure_of(kind, [run], PlotOptions("wait_s", width=plot_style.width_of(width)))
+    found = figure_of(kind, [run], PlotOptions("wait_s", width=figure_style.width_of(width)))
     assert isinstance(found, Figure)
     assert found.get_figwidth() == inches
 
@@ -131,10 +131,10 @@ def test_no_text_is_outside_of_a_narrow_figure(kind: str, six: list[Run]) -> Non
 
 
 def test_a_word_that_is_too_wide_is_broken() -> None:
-    lines = plot_style.wrapped("x" * 100, 2.0, 8.0).split("\n")
+    lines = figure_style.wrapped("x" * 100, 2.0, 8.0).split("\n")
     assert "".join(lines) == "x" * 100
-    assert all(plot_style.text_width(line, 8.0) <= 2.0 for line in lines)
-    assert plot_style.wrapped("short words", 9.0, 8.0) == "short words"
+    assert all(figure_style.text_width(line, 8.0) <= 2.0 for line in lines)
+    assert figure_style.wrapped("short words", 9.0, 8.0) == "short words"
 
 
 @pytest.mark.parametrize("width", [3.5, 7.2])
@@ -179,7 +179,7 @@ def seen(color: str, by: str = "none") -> tuple[float, float, float]:
 
 
 def test_colours_differ_in_grey_and_for_colour_blind_readers() -> None:
-    for one, other in combinations(plot_style.COLORS, 2):
+    for one, other in combinations(figure_style.COLORS, 2):
         assert abs(seen(one)[0] - seen(other)[0]) >= 10, (one, other)
         for by in BLINDNESS:
             distance = sum((a - b) ** 2 for a, b in zip(seen(one, by), seen(other, by), strict=True)) ** 0.5
@@ -187,9 +187,9 @@ def test_colours_differ_in_grey_and_for_colour_blind_readers() -> None:
 
 
 def test_twelve_lines_differ_in_colour_or_dashes() -> None:
-    looks = {(look["color"], str(look["linestyle"])) for look in map(plot_style.line, range(12))}
+    looks = {(look["color"], str(look["linestyle"])) for look in map(figure_style.line, range(12))}
     assert len(looks) == 12
-    assert len({str(plot_style.line(number)["linestyle"]) for number in range(6)}) == 6
+    assert len({str(figure_style.line(number)["linestyle"]) for number in range(6)}) == 6
 
 
 def test_many_jobs_are_coloured_by_wait_with_a_colour_bar(place: Path, run: Run) -> None:
@@ -326,12 +326,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("width", [3.5, 7.2])
-@pytest.mark.parametrize("kind", campaign_plots.KINDS)
+@pytest.mark.parametrize("kind", campaign_figures.KINDS)
 def test_figures_of_a_campaign_have_the_width_and_no_clipped_text(
     kind: str, width: float, study: Path, tmp_path: Path
 ) -> None:
     points = points_of(Store(kept(tmp_path / "loads", "-load0.9") if kind == "sweep" else study))
-    figure = campaign_plots.figure_of(kind, points, CampaignPlotOptions("wait_s", width=width))
+    figure = campaign_figures.figure_of(kind, points, CampaignPlotOptions("wait_s", width=width))
     assert figure.get_figwidth() == width
     check_all_inside(figure)
 
@@ -383,4 +383,4 @@ def test_unknown_figures_are_rejected_in_python(run: Run) -> None:
     with pytest.raises(InputError, match="chart 'joy': expected one of gantt, utilisation, queue, cdf, boxes"):
         figure_of("joy", [run])
     with pytest.raises(InputError, match="chart 'joy': expected one of boxes, ratios, means, mean-ratios"):
-        campaign_plots.figure_of("joy", [])
+        campaign_figures.figure_of("joy", [])

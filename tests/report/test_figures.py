@@ -19,12 +19,12 @@ from support.process import run_cli, run_elsewhere, run_process
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
-from pybatsched.report import campaign_plots, page
+from pybatsched.report import campaign_figures, page
 from pybatsched.report.campaign import points as samples
-from pybatsched.report.campaign_plots import CampaignPlotOptions
+from pybatsched.report.campaign_figures import CampaignPlotOptions
+from pybatsched.report.figure_style import plain
+from pybatsched.report.figures import KINDS, figure_of
 from pybatsched.report.gantt import bars, chart
-from pybatsched.report.plot_style import plain
-from pybatsched.report.plots import KINDS, figure_of
 from pybatsched.session.explain import explain, job_histories
 from pybatsched.session.journal import JournalReader
 
@@ -90,7 +90,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("kind", "ending"),
-    [*((kind, "svg") for kind in campaign_plots.KINDS), *(("boxes", end) for end in ("pdf", "png"))],
+    [*((kind, "svg") for kind in campaign_figures.KINDS), *(("boxes", end) for end in ("pdf", "png"))],
 )
 def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     kind: str, ending: str, study: Path, tmp_path: Path
@@ -106,7 +106,7 @@ def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     found = []
     for name in ("one", "two"):
         path = tmp_path / f"{name}.{ending}"
-        campaign_plots.draw(kind, points, path, CampaignPlotOptions("wait_s"))
+        campaign_figures.draw(kind, points, path, CampaignPlotOptions("wait_s"))
         found.append(path.read_bytes())
     assert found[0] == found[1]
     assert len(found[0]) > 5000
@@ -174,7 +174,7 @@ def test_no_logarithmic_axis_can_show_a_zero(kind: str, waits: tuple[tuple[float
 
 
 def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
-    for kind in campaign_plots.KINDS:
+    for kind in campaign_figures.KINDS:
         name = "w-load0.9" if kind == "sweep" else "w"
         rows = [
             campaigns.Row(name, "$\\frac$", {"mean_wait_s": 1.0}),
@@ -182,7 +182,7 @@ def test_names_in_figures_are_not_read_as_mathematics(tmp_path: Path) -> None:
             campaigns.Row(name, "p", {"mean_wait_s": 2.0}, {"o$_{": "^$y$"}),
         ]
         points = samples.points_of(Store(campaigns.keep(tmp_path / kind, rows, ["w"])))
-        campaign_plots.draw(kind, points, tmp_path / "x.svg", CampaignPlotOptions("mean_wait_s"))
+        campaign_figures.draw(kind, points, tmp_path / "x.svg", CampaignPlotOptions("mean_wait_s"))
 
 
 @pytest.mark.parametrize(
@@ -207,11 +207,11 @@ def test_invalid_figures_of_a_campaign_are_rejected(
 def test_figures_of_unfinished_campaigns_are_rejected(tmp_path: Path) -> None:
     none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
     with pytest.raises(InputError, match="the campaign has no finished cell to show"):
-        campaign_plots.draw("boxes", none, tmp_path / "x.svg", CampaignPlotOptions("wait_s"))
+        campaign_figures.draw("boxes", none, tmp_path / "x.svg", CampaignPlotOptions("wait_s"))
     rows = [campaigns.Row("w", "p", {"mean_wait_s": 1.0})]
     one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
     with pytest.raises(InputError, match="expected a campaign with several policies or settings"):
-        campaign_plots.draw("ratios", one, tmp_path / "x.svg", CampaignPlotOptions("wait_s"))
+        campaign_figures.draw("ratios", one, tmp_path / "x.svg", CampaignPlotOptions("wait_s"))
 
 
 @pytest.mark.parametrize("kind", ["ratios", "mean-ratios"])

@@ -14,7 +14,8 @@ from pybatsched.metrics.figure_names import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps
-from pybatsched.report import durations, plot_style
+from pybatsched.report import durations, figure_style
+from pybatsched.report.figure_style import COLORS, plain
 from pybatsched.report.gantt.bars import (
     ABSENT,
     DOWN,
@@ -30,7 +31,6 @@ from pybatsched.report.gantt.bars import (
     legend_of,
 )
 from pybatsched.report.gantt.cluster_rows import Rows, absent_hosts, rows_of
-from pybatsched.report.plot_style import COLORS, plain
 from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class PlotOptions(NamedTuple):
     measure: str = "bounded_slowdown"
     tau_s: float = DEFAULT_TAU_S
     scale: ScaleOption = "auto"
-    width: float = plot_style.TEXT_IN
+    width: float = figure_style.TEXT_IN
     begin_s: float | None = None
     end_s: float | None = None
     color: ColorOption = "auto"
@@ -106,9 +106,9 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, options: PlotOptions)
 
     Raises InputError for data that cannot be drawn and files that cannot be written.
     """
-    plot_style.check_path(path)
+    figure_style.check_path(path)
     figure, summary = _drawn(kind, runs, options)
-    plot_style.write(figure, path)
+    figure_style.write(figure, path)
     of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
     n_jobs = sum(kind not in _OF_JOBS or options.has(record.submitted_at) for run in runs for record in run.records)
     span = f", {options.span_text}" if options.span_text else ""
@@ -128,20 +128,20 @@ def _drawn(kind: str, runs: Sequence[Run], options: PlotOptions) -> tuple[Figure
         )
     if options.color != "auto" and kind != "gantt":
         raise InputError(f"--color: works only with the chart gantt, not with {kind}")
-    with plot_style.style(options.width):
-        figure = plot_style.new_figure(options.width, _height(kind, len(runs), options.width))
+    with figure_style.style(options.width):
+        figure = figure_style.new_figure(options.width, _height(kind, len(runs), options.width))
         summary = KINDS[kind](figure, runs, options)
         notices = [plain(f"{run.label}: {run.run_state.notice}") for run in runs if run.run_state.notice]
         if notices:
-            size = plot_style.font_size(figure)
-            lines = [plot_style.wrapped(notice, options.width - 0.2, size) for notice in notices]
+            size = figure_style.font_size(figure)
+            lines = [figure_style.wrapped(notice, options.width - 0.2, size) for notice in notices]
             figure.suptitle("\n".join(lines), color="#b00020", fontsize=size)
     return figure, summary
 
 
 def _height(kind: str, n_runs: int, width: float) -> float:
     """Return the height of a chart in inches, without its legend."""
-    is_narrow = width < plot_style.TEXT_IN / 1.5
+    is_narrow = width < figure_style.TEXT_IN / 1.5
     if kind == "utilisation" or (kind == "queue" and n_runs > _MAX_LINES):
         return 0.7 + 0.85 * n_runs if is_narrow else 1.0 + 1.3 * n_runs
     if kind == "gantt":
@@ -189,7 +189,7 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
             axes.add_collection(collections.PolyCollection(boxes, zorder=0, **_ABSENT[look]))
             handles.append((text, patches.Patch(**_ABSENT[look])))
     if handles:
-        plot_style.add_legend(figure, handles, "lower left")
+        figure_style.add_legend(figure, handles, "lower left")
     axes.autoscale()
     axes.set_ylim(0, (run.n_procs or None) if rows is None else rows.n_rows)
     axes.yaxis.set_major_formatter(_THOUSANDS)
@@ -199,7 +199,7 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
         end = max((bar.end for bar in bars), default=end)
     _time_axis(axes, begin, end, is_exact=options.begin_s is not None)
     axes.set_ylabel("processor")
-    plot_style.add_title(axes, run.label)
+    figure_style.add_title(axes, run.label)
     if rows is not None:
         _draw_bands(axes, rows)
     return PlotSummary("gantt")
@@ -278,7 +278,7 @@ def _time_axis(axes: Any, begin: float, end: float, *, is_exact: bool = False) -
     It starts at 0 if the begin is close to 0, unless it `is_exact`.
     """
     begin = 0.0 if 0 < begin < 0.1 * end and not is_exact else begin
-    marks, unit = durations.labelled(begin, end, plot_style.n_ticks(axes.figure))
+    marks, unit = durations.labelled(begin, end, figure_style.n_ticks(axes.figure))
     axes.set_xlim(begin, end)
     axes.set_xticks([at for at, _ in marks], [text for _, text in marks])
     axes.set_xlabel(f"time ({unit})")
@@ -298,7 +298,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], options: PlotOptions) ->
             edges = [span_s * k for k in range(first, math.ceil(end / span_s) + 1)]
             values = run.usage.binned(edges)
         panel.stairs(values, edges, fill=True, color=COLORS[number % len(COLORS)], alpha=0.85)
-        plot_style.add_title(panel, run.label)
+        figure_style.add_title(panel, run.label)
         if run.n_procs:
             panel.axhline(run.n_procs, color="#666666", linewidth=0.7, linestyle=(0, (4, 3)))
     tops = [run.n_procs or steps.maximum for run, steps in zip(runs, found, strict=True)]
@@ -310,7 +310,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], options: PlotOptions) ->
     if len(runs) == 1:
         panels[0].set_ylabel("processors in use")
     else:
-        figure.supylabel("processors in use", fontsize=plot_style.font_size(figure))
+        figure.supylabel("processors in use", fontsize=figure_style.font_size(figure))
     if is_binned:
         panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {durations.duration_text(span_s)}")
     return PlotSummary("processors in use over time")
@@ -335,9 +335,9 @@ def _draw_queue(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
         times, values = [begin, *times, end], [0.0, *values, values[-1] if is_cut else 0.0]
         if are_panels:
             panels[number].fill_between(times, values, step="post", color=COLORS[number % len(COLORS)], linewidth=0.4)
-            plot_style.add_title(panels[number], run.label)
+            figure_style.add_title(panels[number], run.label)
         else:
-            how = plot_style.line(number)
+            how = figure_style.line(number)
             panels[0].step(times, values, where="post", label=plain(run.label), linewidth=0.9, **how)
     highest = max(steps.maximum for steps in found)
     flattest = min(run.queue_length.mean(begin, end) for run in runs)
@@ -347,7 +347,7 @@ def _draw_queue(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
         _value_axis(panel, "y", kind, (0.0, max(highest, 1.0)), "", is_low=are_panels)
     _time_axis(panels[-1], begin, end, is_exact=options.begin_s is not None)
     if are_panels:
-        figure.supylabel("waiting jobs", fontsize=plot_style.font_size(figure))
+        figure.supylabel("waiting jobs", fontsize=figure_style.font_size(figure))
     else:
         panels[0].set_ylabel("waiting jobs")
         _legend(figure, panels[0], runs)
@@ -387,7 +387,7 @@ def _part(steps: Steps, begin: float, end: float) -> Steps:
 def _legend(figure: Any, axes: Any, runs: Sequence[Run]) -> None:
     if len(runs) > 1:
         labels = [run.label for run in runs]
-        plot_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
+        figure_style.add_legend(figure, list(zip(labels, axes.get_lines(), strict=True)), "upper left")
 
 
 def _value_axis(
@@ -419,7 +419,7 @@ def _value_axis(
     if 0 <= low <= high / 4 and which == "y":
         axes.set_ylim(bottom=0)
     if is_time and low >= 0 and high > 0:
-        marks, unit = durations.labelled(0.0, high, plot_style.n_ticks(axes.figure))
+        marks, unit = durations.labelled(0.0, high, figure_style.n_ticks(axes.figure))
         axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
         getattr(axes, f"set_{which}label")(f"{name.removesuffix(' (s)')} ({unit})")
 
@@ -445,7 +445,7 @@ def _draw_cdf(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSum
         at = [values[k] for k in kept]
         # From 0 up to the first value, and from the last one to the end of the axis.
         axes.step(
-            [at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **plot_style.line(number)
+            [at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **figure_style.line(number)
         )
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of jobs")
@@ -474,20 +474,20 @@ def _draw_boxes(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
 
 def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]) -> None:
     """Write labels and numbers of jobs below boxes; if labels are too long for that, turn them, with numbers above."""
-    size = plot_style.font_size(figure)
+    size = figure_style.font_size(figure)
     slot = (figure.get_figwidth() - 0.8) / max(len(labels), 4)
     names = [plain(label) for label in labels]
-    words = [word for name in names for word in (*plot_style.words_of(name), f"n = {max(ns):,}")]
-    if max(plot_style.text_width(word, size) for word in words) < slot - 0.06:
-        below = [plot_style.label_lines(name, slot - 0.06, size) for name in names]
+    words = [word for name in names for word in (*figure_style.words_of(name), f"n = {max(ns):,}")]
+    if max(figure_style.text_width(word, size) for word in words) < slot - 0.06:
+        below = [figure_style.label_lines(name, slot - 0.06, size) for name in names]
         axes.set_xticks(range(len(names)), [f"{name}\nn = {n:,}" for name, n in zip(below, ns, strict=True)])
         n_more = max(name.count("\n") for name in below)
         figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + n_more * size / 60)
         return
-    room, degrees = (1.3, 60) if plot_style.is_narrow(figure) else (1.8, 45)
-    lines = [plot_style.label_lines(name, room, size) for name in names]
+    room, degrees = (1.3, 60) if figure_style.is_narrow(figure) else (1.8, 45)
+    lines = [figure_style.label_lines(name, room, size) for name in names]
     axes.set_xticks(range(len(names)), lines, rotation=degrees, ha="right", rotation_mode="anchor")
-    tallest = max(plot_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
+    tallest = max(figure_style.text_width(name, size) for name in lines) * math.sin(math.radians(degrees))
     figure.set_size_inches(figure.get_figwidth(), figure.get_figheight() + tallest)
     small = size - 1
     above = {"transform": axes.get_xaxis_transform(), "va": "bottom", "color": "#555555", "fontsize": small}
@@ -495,7 +495,7 @@ def _name_boxes(figure: Any, axes: Any, labels: Sequence[str], ns: Sequence[int]
         axes.text(len(ns) - 0.5, 1.01, f"n = {ns[0]:,} each", ha="right", **above)
         return
     texts = [f"n = {n:,}" for n in ns]
-    if max(plot_style.text_width(text, small) for text in texts) > slot - 0.04:
+    if max(figure_style.text_width(text, small) for text in texts) > slot - 0.04:
         texts = [f"{n:,}" for n in ns]
         axes.text(-0.02, 1.01, "n", ha="right", **above | {"transform": axes.transAxes})
     for position, text in enumerate(texts):
