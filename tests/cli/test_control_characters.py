@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from support.patience import PATIENCE_S
+from support.terminals import open_terminal
 
 from pybatsched.cli.common import process
 from pybatsched.errors import printable
@@ -26,7 +27,7 @@ def test_control_characters_are_escaped() -> None:
     ("text", "shown"), [(EVIL, SHOWN), ("\r[##] 3\x1b[K", "\r[##] 3\x1b[K"), ("\r\x1b[2J\x1b[K", "\r\\x1b[2J\x1b[K")]
 )
 def test_a_terminal_gets_only_our_own_control_sequences(text: str, shown: str) -> None:
-    ours, theirs = os.openpty()
+    ours, theirs = open_terminal()
     with os.fdopen(theirs, "wb", buffering=0) as raw, process._SafeTerminal(io.BufferedWriter(raw), "utf-8") as stream:
         assert stream.write(text) == len(text)
         stream.flush()

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import os
-import pty
 import subprocess
 import sys
 import termios
@@ -18,6 +17,7 @@ from support import logs
 from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
+from support.terminals import open_terminal
 
 from pybatsched import cli
 from pybatsched.cli.common import progress
@@ -186,7 +186,7 @@ def test_a_log_is_loaded_with_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("more", "is_shown"), [((), True), (("--quiet",), False)])
 def test_simulate_shows_the_file_it_reads(tmp_path: Path, more: tuple[str, ...], is_shown: bool) -> None:
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     termios.tcsetwinsize(theirs, (24, 120))
     command = [sys.executable, "-P", "-m", "pybatsched", "simulate", "--procs", "32", "-w", "examples/workload.json"]
     command += ["--policy", "easy", "-e", str(tmp_path / "run"), *more]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
 from support.places import PUSHY, RECORDED, ROOT, WAITING
 from support.process import Server, run_cli, run_elsewhere
 from support.simulated import rows
+from support.terminals import open_terminal
 
 from pybatsched.protocol.v5_handshake import Hello, write_hello
 from pybatsched.session.journal import JournalReader
@@ -331,7 +331,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
     quiet = simulate(inputs, "--policy", f"{PUSHY}:Sleepy")
     assert quiet.returncode == 0
     assert "jobs/s" not in quiet.stderr
-    main, terminal = pty.openpty()
+    main, terminal = open_terminal()
     command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
     process = subprocess.Popen([*command, f"{PUSHY}:Sleepy"], cwd=inputs, stderr=terminal, stdout=subprocess.DEVNULL)
     os.close(terminal)
