@@ -73,16 +73,12 @@ class Session:
 
     def handle(self, raw: bytes) -> bytes:
         """Return the reply to a message. Errors of the peer or of the policy are journalled and raised."""
-        return self.exchange(raw)[1]
-
-    def exchange(self, raw: bytes, known: Message[e.Event] | None = None) -> tuple[Reply, bytes]:
-        """Return the reply to a message, and its bytes. `known` is the message if it need not be decoded."""
         self.n_messages += 1
         if self.n_messages == 1:
             self._codec = _codec_for(raw, self._needs())
         codec, journal = self._codec, self._journal
         try:
-            message = self._receive_first(raw, known) if self.n_messages == 1 else self._receive(raw, known)
+            message = self._receive_first(raw) if self.n_messages == 1 else self._receive(raw)
             if isinstance(message, bytes):  # the answer to a greeting
                 reply, answer = Reply(0.0, ()), message
             else:
@@ -105,7 +101,7 @@ class Session:
             raise
         if journal is not None or self._watch is not None or self._keeps_notes:
             self._record(message, reply, answer)
-        return reply, answer
+        return answer
 
     def _record(self, message: Message[e.Event] | bytes, reply: Reply, answer: bytes) -> None:
         """Keep notes, show and journal an exchange, as far as it is wanted."""
@@ -183,15 +179,15 @@ class Session:
         if len(raw) > self._max_bytes:
             raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes} (--max-message)")
 
-    def _receive(self, raw: bytes, known: Message[e.Event] | None) -> Message[e.Event]:
+    def _receive(self, raw: bytes) -> Message[e.Event]:
         """Journal and read a message after the first one."""
         if self._journal is not None:
             self._journal.request(self.n_messages, raw, self._max_bytes)
         if len(raw) > self._max_bytes:
             self._check_size(raw)
-        return self._codec.decode_events(raw) if known is None else known
+        return self._codec.decode_events(raw)
 
-    def _receive_first(self, raw: bytes, known: Message[e.Event] | None) -> Message[e.Event] | bytes:
+    def _receive_first(self, raw: bytes) -> Message[e.Event] | bytes:
         """Journal and read the first message. Returns the answer instead if the message is a greeting.
 
         The journal's header needs this message, so it is read before it is journalled.
@@ -206,7 +202,7 @@ class Session:
             if greeting is not None:
                 received, config = greeting
             elif raw.lstrip().startswith(b"{"):
-                received = self._codec.decode_events(raw) if known is None else known
+                received = self._codec.decode_events(raw)
                 begins = _begins(received)
             else:
                 from pybatsched.protocol.v5_handshake import first_message_error  # noqa: PLC0415  see `_codec_for`

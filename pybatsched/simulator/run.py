@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import TOO_LARGE, Engine, Reply
 from pybatsched.core.field_check import FieldsLike
 from pybatsched.core.instants import on_tick
@@ -122,12 +122,12 @@ def run_policy(
 
     session = Session(plan, journal=journal, watch=watch)
 
-    def recorded(now: float, events: Sequence[e.Event]) -> Reply:
-        message = Message(now, tuple(events))
-        return session.exchange(v4.encode_events(message), message)[0]
+    def through_bytes(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        reply = v4.decode_decisions(session.handle(v4.encode_events(Message(now, tuple(events)))))
+        return reply.now, reply.items
 
     with session.closing_journal():
-        return _run(scenario, recorded, outputs, progress, session.engine)
+        return _run(scenario, through_bytes, outputs, progress, session.engine)
 
 
 def run_external(
