@@ -9,7 +9,8 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -80,8 +81,9 @@ exit codes:
 
 def _build() -> str:
     """Return the kind of build: with the parts in C, or pure Python."""
-    names = ("core._runs", "core._fixed6", "policies._profile", "simulator.work._sharing")
-    in_c = [find_spec(f"pybatsched.{name}") for name in names]
+    folder = Path(__file__).parents[1]
+    names = ("core/_runs", "core/_fixed6", "policies/_profile", "simulator/work/_sharing")
+    in_c = [any((folder / f"{name}{suffix}").exists() for suffix in EXTENSION_SUFFIXES) for name in names]
     return "compiled" if all(in_c) else "some parts in C" if any(in_c) else "pure Python"
 
 

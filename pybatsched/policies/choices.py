@@ -79,9 +79,9 @@ def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
 
 
 class ChoiceScheduler(LocalScheduler):
-    """A queue from which an agent chooses. `agent` returns its choice for this queue.
+    """A queue from which an agent chooses. `choose_from` returns its choice for this queue.
 
-    Without an agent, the caller chooses: it calls `begin` once per message. While `begin`, and later `goes_on`, returns
+    Without it, the caller chooses: it calls `begin` once per message. While `begin`, and later `goes_on`, returns
     true, it calls `choose` and applies the returned decision.
 
     `table` holds sizes, planned durations and submission times in queue order, `shown` the observed values that never
@@ -93,10 +93,10 @@ class ChoiceScheduler(LocalScheduler):
         self,
         partition: Partition,
         options: ChoiceOptions,
-        agent: Callable[[ChoiceScheduler], SupportsIndex] | None = None,
+        choose_from: Callable[[ChoiceScheduler], SupportsIndex] | None = None,
     ) -> None:
         super().__init__(partition, options)
-        self._agent = agent
+        self._choose_from = choose_from
         self.n_choices = 0
         self.window = options.window
         self.now = 0.0
@@ -247,12 +247,12 @@ class ChoiceScheduler(LocalScheduler):
 
     def plan(self, now: float) -> Iterator[Decision]:
         """Ask the agent until it starts no more jobs. O(window + running) for each choice, plus the agent's time."""
-        if self._agent is None:
-            return
+        if self._choose_from is None:
+            raise NotImplementedError("override plan, or pass choose_from")
         is_asked = self.begin(now)
         while is_asked:
             self.n_choices += 1
-            start = self.choose(self._agent(self))
+            start = self.choose(self._choose_from(self))
             if start is not None:
                 yield start
             is_asked = self.goes_on()

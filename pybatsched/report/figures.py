@@ -17,7 +17,7 @@ from pybatsched.metrics.series import Steps
 from pybatsched.report import durations, figure_style
 from pybatsched.report.figure_style import COLORS, plain
 from pybatsched.report.gantt.bars import (
-    ABSENT,
+    BLOCKED,
     DOWN,
     HELD,
     LOAD,
@@ -30,7 +30,7 @@ from pybatsched.report.gantt.bars import (
     color_of,
     legend_of,
 )
-from pybatsched.report.gantt.cluster_rows import Rows, absent_hosts, rows_of
+from pybatsched.report.gantt.cluster_rows import Rows, blocked_hosts, rows_of
 from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _MAX_LINES: Final = 3  # of queues in one chart; more runs have a panel each
 _MANY_BARS: Final = 2_000
 _MAX_COLORED_JOBS: Final = 300  # with more jobs, single jobs cannot be distinguished by colours
 #: The looks of hosts that are reserved or down.
-_ABSENT: Final = {
+_BLOCKED: Final = {
     RESERVED: {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5},
     DOWN: {"facecolor": "#5a5a5a", "linewidth": 0},
 }
@@ -173,21 +173,27 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
             corners.setdefault(bar.look, []).append(box)
             colors.setdefault(bar.look, []).append(color_of_job[bar.job])
     # White edges, white stripes or antialiasing would hide thousands of narrow bars.
-    crowded = {"linewidth": 0, "antialiased": False, "hatch": None} if len(bars) > _MANY_BARS else {}
+    no_edges = {"linewidth": 0, "antialiased": False}
+    crowded: dict[int, dict[str, Any]] = {}
+    if len(bars) > _MANY_BARS:
+        crowded = {PLAIN: no_edges, LOST: no_edges, LOAD: no_edges | {"edgecolor": "black"}}
     for look in sorted(corners):  # urgent jobs last, so that no other bar hides them
-        style = _style(look, colors[look]) | (crowded if look in {PLAIN, LOST, LOAD} else {})
+        style = _style(look, colors[look]) | crowded.get(look, {})
         axes.add_collection(collections.PolyCollection(corners[look], **style))
-    handles = [(text, patches.Patch(**_style(look, "#1f77b4"))) for look, text in legend_of(bars).items()]
-    for member, (look, text) in ABSENT.items():
+    handles = [
+        (text, patches.Patch(**(_style(look, "#1f77b4") | crowded.get(look, {}))))
+        for look, text in legend_of(bars).items()
+    ]
+    for member, (look, text) in BLOCKED.items():
         boxes = [
             [(one.begin, low), (one.end, low), (one.end, high), (one.begin, high)]
-            for one in absent_hosts(run, member, rows)
+            for one in blocked_hosts(run, member, rows)
             for low, high in one.procs
             if one.end >= begin and one.begin <= end
         ]
         if boxes:
-            axes.add_collection(collections.PolyCollection(boxes, zorder=0, **_ABSENT[look]))
-            handles.append((text, patches.Patch(**_ABSENT[look])))
+            axes.add_collection(collections.PolyCollection(boxes, zorder=0, **_BLOCKED[look]))
+            handles.append((text, patches.Patch(**_BLOCKED[look])))
     if handles:
         figure_style.add_legend(figure, handles, "lower left")
     axes.autoscale()

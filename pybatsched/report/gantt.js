@@ -14,8 +14,8 @@ function pybatschedGantt(box, data, board) {
   const hues = decode(data.hues, Uint8Array), shades = {};
   for (const [name, column] of Object.entries(data.shades)) shades[name] = decode(column, Uint8Array);
   const n = left.length, BLOCK = 512, KIND = 7, HELD = 3, LOAD = 4, URGENT = 8;
-  const ABSENT = { 16: [0xffe8e8e8, 0xffb4b4b4], 17: [0xff606060, 0xff383838] }; // hosts reserved or down: ground, stripes
-  const absentAt = (kind, x, y) => ABSENT[kind][(x + y) % 8 < 2 ? 1 : 0]; // the colour of a pixel
+  const BLOCKED = { 16: [0xffe8e8e8, 0xffb4b4b4], 17: [0xff606060, 0xff383838] }; // hosts reserved or down: ground, stripes
+  const blockedAt = (kind, x, y) => BLOCKED[kind][(x + y) % 8 < 2 ? 1 : 0]; // the colour of a pixel
   // Rectangles come in the order of their starts; a block knows how far its longest one reaches.
   const reach = new Float64Array(Math.ceil(n / BLOCK));
   for (let i = 0; i < n; i++) reach[(i / BLOCK) | 0] = Math.max(reach[(i / BLOCK) | 0], right[i]);
@@ -65,16 +65,16 @@ function pybatschedGantt(box, data, board) {
     let seen = 0;
     forEachSeen(() => { seen++; });
     const least = seen < 2000 ? 1 : 0; // of few jobs each is to be seen; of many, how much they take together
-    for (const [kind, areas] of Object.entries(data.absent || {})) // behind all jobs
+    for (const [kind, areas] of Object.entries(data.blocked || {})) // behind all jobs
       for (const [from, to, lowest, highest] of areas) {
         if (to <= t0 || from >= t1 || highest <= p0 || lowest >= p1) continue;
         const x1 = (from - t0) * sx, x2 = (to - t0) * sx, y1 = (p1 - highest) * sy, y2 = (p1 - lowest) * sy;
         if (x2 - x1 < 3 || y2 - y1 < 2)
-          dust.add(ABSENT[kind][0], x1, y1, Math.max(x2 - x1, least), Math.max(y2 - y1, least));
+          dust.add(BLOCKED[kind][0], x1, y1, Math.max(x2 - x1, least), Math.max(y2 - y1, least));
         else
           for (let y = Math.max(Math.floor(y1), 0), yEnd = Math.min(Math.floor(y2), ph); y < yEnd; y++)
             for (let x = Math.max(Math.floor(x1), 0), xEnd = Math.min(Math.floor(x2), pw); x < xEnd; x++)
-              pixels[y * pw + x] = absentAt(kind, x, y);
+              pixels[y * pw + x] = blockedAt(kind, x, y);
       }
     function one(i) {
       const x1 = Math.floor((left[i] - t0) * sx), y1 = Math.floor((p1 - high[i]) * sy);
@@ -272,7 +272,7 @@ function pybatschedGantt(box, data, board) {
       sample.style.width = "34px"; sample.style.height = "16px";
       const drawn = sample.getContext("2d"), small = drawn.createImageData(w, h);
       const dots = new Uint32Array(small.data.buffer);
-      if (ABSENT[kind]) for (let i = 0; i < w * h; i++) dots[i] = absentAt(kind, i % w, (i / w) | 0);
+      if (BLOCKED[kind]) for (let i = 0; i < w * h; i++) dots[i] = blockedAt(kind, i % w, (i / w) | 0);
       else pybatschedBars(dots, w, h, Math.max(1, Math.round(scale)))(kind, data.palette[0], 0, 0, w, h);
       drawn.putImageData(small, 0, 0);
       entry.append(meaning);

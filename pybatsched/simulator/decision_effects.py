@@ -6,6 +6,7 @@ effect in `prepare`, in the order of the reply. Batsim also looks up a job to st
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -288,7 +289,7 @@ class DecisionEffects:
         if decision.profile.get("type") in ("composed", "smpi", "usage_trace"):  # may be unhashable
             raise Refusal(f"profile {name}: Batsim 4 cannot run a registered {decision.profile['type']} profile")
         where = f"REGISTER_PROFILE into {decision.workload_name}"
-        work = self._new_profile(table, name, dict(decision.profile), where)
+        work = self._new_profile(table, name, copy.deepcopy(dict(decision.profile)), where)
         refusal = self._world.why_refused(work)
         if refusal is not None:
             raise NotSimulatedError(f"registered {refusal}; run it with Batsim")
@@ -305,7 +306,7 @@ class DecisionEffects:
             raise Refusal(f"cannot register job {decision.job_id!r}: workload {workload!r} does not exist")
         if world.has_seen(decision.job_id):
             raise Refusal(f"cannot register job {decision.job_id}: a job with this id exists or existed")
-        fields = dict(decision.job)
+        fields = copy.deepcopy(dict(decision.job))
         profile = fields.get("profile")
         if isinstance(profile, str) and table.knows(profile) and table.get(profile) is None:
             raise Refusal(

@@ -6,7 +6,7 @@ POLICIES = {
     "fcfs": "pybatsched_schedulers.fcfs:Fcfs",
     "easy": "pybatsched_schedulers.easy:Easy",
     "conservative": "pybatsched_schedulers.conservative:Conservative",
-    "redirection": "pybatsched_schedulers.redirection:Redirection",
+    "redirection": "pybatsched_schedulers.redirection.policy:Redirection",
     "dbf": "pybatsched_schedulers.dbf.policy:Dbf",
     "ujf": "pybatsched_schedulers.ujfb.policy:Ujf",
     "ujfb": "pybatsched_schedulers.ujfb.policy:Ujfb",

@@ -10,7 +10,7 @@ from selenium import webdriver
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from support import absent, loaded, moved, preempted
+from support import blocked, loaded, moved, preempted
 from support.browsing import EVIL, browser_of_module, gantt, load, wheel
 from support.places import ROOT
 from support.process import run_cli
@@ -213,9 +213,9 @@ def test_work_lost_by_a_restart_is_grey(browser: webdriver.Chrome, tmp_path: Pat
 
 
 def test_hosts_that_are_reserved_or_down(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    absent.simulated(tmp_path, "--reservations", "r.toml")
-    assert run_cli("report", "absent", "--output", "absent.html", cwd=tmp_path).returncode == 0
-    load(browser, tmp_path / "absent.html")
+    blocked.simulated(tmp_path, "--reservations", "r.toml")
+    assert run_cli("report", "blocked", "--output", "blocked.html", cwd=tmp_path).returncode == 0
+    load(browser, tmp_path / "blocked.html")
     down, white = {(96, 96, 96), (56, 56, 56)}, (255, 255, 255)
     assert set(seen(browser, *((11 + k / 5, 2.5) for k in range(90)))) == down
     assert set(seen(browser, *((11 + k / 10, 1.5) for k in range(90)))) == down

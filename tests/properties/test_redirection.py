@@ -13,7 +13,7 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, FakeJob, Workload, plan_for, run_policy
-from pybatsched_schedulers.redirection import Redirection
+from pybatsched_schedulers.redirection.policy import Redirection
 
 N_PROCS = 8
 DYNAMIC = {"dynamic-jobs-enabled": True}

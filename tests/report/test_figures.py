@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
-from support import absent, campaigns, loaded, preempted
+from support import blocked, campaigns, loaded, preempted
 from support.places import ROOT
 from support.process import run_cli, run_elsewhere, run_process
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
-from pybatsched.report import campaign_figures, page
+from pybatsched.report import campaign_figures, figures, page
 from pybatsched.report.campaign import points as samples
 from pybatsched.report.campaign_figures import CampaignPlotOptions
 from pybatsched.report.figure_style import plain
@@ -363,6 +364,15 @@ def test_the_figure_of_a_gantt_chart_explains_loads(tmp_path: Path) -> None:
     assert {look for look, text in bars.LEGEND.items() if text in texts} == {bars.LOAD}
 
 
+def test_loads_are_striped_in_a_crowded_chart_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded.simulated(tmp_path)
+    monkeypatch.setattr(figures, "_MANY_BARS", 0)
+    figure = figure_of("gantt", [read_run(str(tmp_path / "loads"))])
+    drawn = [one for one in figure.axes[0].collections if one.get_hatch()]
+    assert len(drawn) == 1
+    assert np.array_equal(drawn[0].get_edgecolor(), [[0.0, 0.0, 0.0, 1.0]])  # white stripes would hide narrow bars
+
+
 def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
     assert run_cli("plot", "gantt", "easy", "--output", "plain.svg", cwd=place).returncode == 0
     texts = re.findall(r"<!-- (.*?) -->", (place / "plain.svg").read_text())
@@ -370,17 +380,17 @@ def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
     assert not set(texts) & set(bars.LEGEND.values())
 
 
-#: Times and rows of the hosts that are absent in the run of `support.absent`.
+#: Times and rows of the hosts that are blocked in the run of `support.blocked`.
 RESERVED = [(40, 60, 3, 4)]
 DOWN = [(10, 20, 1, 2), (10, 30, 2, 3), (70, 70.05, 1, 2), (80, 100, 3, 4)]
 
 
 def test_a_chart_shows_hosts_that_are_reserved_or_down(tmp_path: Path) -> None:
-    absent.simulated(tmp_path, "--reservations", "r.toml")
-    run = read_run(str(tmp_path / "absent"))
+    blocked.simulated(tmp_path, "--reservations", "r.toml")
+    run = read_run(str(tmp_path / "blocked"))
     data = chart.data_of(run)
-    assert data["absent"] == {bars.RESERVED: RESERVED, bars.DOWN: DOWN}
-    assert data["legend"] == list(bars.ABSENT.values())
+    assert data["blocked"] == {bars.RESERVED: RESERVED, bars.DOWN: DOWN}
+    assert data["legend"] == list(bars.BLOCKED.values())
     figure = figure_of("gantt", [run])
     behind = [shown for shown in figure.axes[0].collections if shown.get_zorder() == 0]
     found = [[path.get_extents().extents for path in shown.get_paths()] for shown in behind]
@@ -390,15 +400,15 @@ def test_a_chart_shows_hosts_that_are_reserved_or_down(tmp_path: Path) -> None:
 
 
 def test_a_chart_has_no_legend_for_hosts_that_were_never_down(place: Path) -> None:
-    assert "absent" not in chart.data_of(read_run(str(place / "easy")))
+    assert "blocked" not in chart.data_of(read_run(str(place / "easy")))
 
 
-@pytest.mark.parametrize("member", bars.ABSENT)
+@pytest.mark.parametrize("member", bars.BLOCKED)
 @pytest.mark.parametrize("odd", [7, "1-2", [7], [{"start": 0}], [{"start": 0, "end": None, "procs": "1"}]])
-def test_malformed_entries_of_absent_hosts_are_left_out(member: str, odd: Any, place: Path, tmp_path: Path) -> None:
+def test_malformed_entries_of_blocked_hosts_are_left_out(member: str, odd: Any, place: Path, tmp_path: Path) -> None:
     shutil.copy(place / "easy_jobs.csv", tmp_path / "odd_jobs.csv")
     (tmp_path / "odd_summary.json").write_text(json.dumps({"n_procs": 32, member: odd}))
-    assert "absent" not in chart.data_of(read_run(str(tmp_path / "odd")))
+    assert "blocked" not in chart.data_of(read_run(str(tmp_path / "odd")))
 
 
 def test_histories_of_all_jobs_equal_those_of_each_job(place: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from support import absent
+from support import blocked
 from support.process import run_cli
 
 from pybatsched.simulator import external_events
@@ -89,7 +89,7 @@ def test_simulate_takes_events_of_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("more", "end"), [((), 100), (("--stop-at", "85"), 85)])
 def test_the_summary_has_the_outages(more: tuple[str, ...], end: float, tmp_path: Path) -> None:
     """Hosts that are still down at the end of the run are down until then."""
-    assert absent.simulated(tmp_path, *more)["unavailable"] == [
+    assert blocked.simulated(tmp_path, *more)["unavailable"] == [
         {"start": 10, "end": 20, "procs": "1"},
         {"start": 10, "end": 30, "procs": "2"},
         {"start": 70, "end": 70.05, "procs": "1"},
@@ -99,7 +99,7 @@ def test_the_summary_has_the_outages(more: tuple[str, ...], end: float, tmp_path
 
 def test_a_summary_without_outages(tmp_path: Path) -> None:
     """The hosts fail after the end of the run."""
-    assert "unavailable" not in absent.simulated(tmp_path, "--stop-at", "9")
+    assert "unavailable" not in blocked.simulated(tmp_path, "--stop-at", "9")
 
 
 def test_an_event_in_data_has_the_time_of_the_one_around_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from support.patience import PATIENCE_OF_WORK_S
 from support.places import RECORDED
 from support.replying import DROP_IN, Scheduler
 
+import pybatsched
+from pybatsched import BatsimFeature, Cluster, Job, Policy
 from pybatsched.cli import build_parser
 from pybatsched.cli.simulate import read_scenario
 from pybatsched.core import decisions as d, events as e
@@ -21,6 +23,7 @@ from pybatsched.protocol import v4
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.simulator.world import Refusal
+from pybatsched.workload.model import Workload
 
 PLATFORM = RECORDED / "energy" / "platform.xml"
 ABORTED = -6
@@ -144,6 +147,41 @@ def test_the_type_of_a_registered_profile_is_a_text(kind: Any, tmp_path: Path) -
     profile = PROFILE | {"profile": {"type": kind, "delay": 1}}
     with pytest.raises(Refusal, match='REGISTER_PROFILE into x: profile "p", field type: expected'):
         simulated([start(), ("REGISTER_PROFILE", profile)], tmp_path, "--enable-dynamic-jobs")
+
+
+class _ReusesItsList(Policy):
+    """Registers a profile with a list, and changes the list before the job starts."""
+
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
+
+    def on_begin(self, cluster: Cluster) -> None:
+        self.flops = [1e9]
+        self.is_registered = False
+        self.partition = cluster.add_partition("all", cluster.procs)
+        self.waiting = ["w1!1"]
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.waiting.append(job.id)
+
+    def decide(self, now: float) -> Iterator[d.Decision]:
+        if not self.is_registered:
+            self.is_registered = True
+            yield d.RegisterProfile("w1", "p", {"type": "parallel", "cpu": self.flops, "com": [0.0]})
+            yield d.RegisterJob("w1!1", {"id": "w1!1", "subtime": now, "res": 1, "profile": "p", "walltime": 1000})
+        if now >= 5.0:
+            self.flops[0] = 50e9
+            for job_id in self.waiting:
+                yield d.ExecuteJob(job_id, self.partition.free.first(1))
+            self.waiting = []
+
+
+@pytest.mark.parametrize("journal", [False, True])
+def test_a_policy_may_change_its_lists_after_a_decision(journal: bool) -> None:
+    """As with Batsim, which gets a text."""
+    jobs = [{"id": k, "subtime": 5 * k, "res": 1, "walltime": 60, "profile": "d"} for k in (0, 1)]
+    log = pybatsched.Log(Workload(jobs, {"d": {"type": "delay", "delay": 10}}, n_procs=4), "two jobs")
+    run = pybatsched.simulate(log, _ReusesItsList, journal=journal, progress=False)
+    assert dict(run.jobs.select("id", "runtime_s").rows())["w1!1"] == 1.0
 
 
 @pytest.mark.batsim

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.metrics.distributions import distribution
@@ -140,7 +139,7 @@ def paired(
         n_ratios=len(ratios),
         mean_ratio=shares.mean if shares is not None else None,
         median_ratio=shares.median if shares is not None else None,
-        impacted_ratio=fmean(of_impacted) if of_impacted else None,
+        impacted_ratio=math.fsum(of_impacted) / len(of_impacted) if of_impacted else None,
         ratio_of_means=math.fsum(y for _, y, _ in values) / total if total > 0 else None,
     )
 

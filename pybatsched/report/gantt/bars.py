@@ -78,7 +78,7 @@ URGENT: Final = 8
 RESERVED: Final = 16
 DOWN: Final = 17
 #: For each member of the summary with such hosts: their look, and its text. Later ones are drawn over earlier ones.
-ABSENT: Final = {
+BLOCKED: Final = {
     "reservations": (RESERVED, "hosts reserved: only jobs of the reservation start there"),
     "unavailable": (DOWN, "hosts down: no job starts there"),
 }

@@ -17,8 +17,8 @@ from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report.gantt.bars import ABSENT, bars_of, color_of, legend_of_looks
-from pybatsched.report.gantt.cluster_rows import Rows, absent_hosts, rows_of
+from pybatsched.report.gantt.bars import BLOCKED, bars_of, color_of, legend_of_looks
+from pybatsched.report.gantt.cluster_rows import Rows, blocked_hosts, rows_of
 from pybatsched.report.gantt.colors import BY_JOB, DISTINCT, Coloring, Counts, as_pixel, coloring_data
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
@@ -125,14 +125,14 @@ def data_of(
         data["bands"] = rows.bands
         if not rows.is_plain:  # which processor each row is
             data["rows"] = sorted((part.row, part.begin) for part in rows.stretches)
-    absent: dict[int, list[tuple[float, float, int, int]]] = {}
-    for member, (look, text) in ABSENT.items():
-        hosts = absent_hosts(run, member, rows)
+    blocked: dict[int, list[tuple[float, float, int, int]]] = {}
+    for member, (look, text) in BLOCKED.items():
+        hosts = blocked_hosts(run, member, rows)
         if hosts:
-            absent[look] = [(one.begin, one.end, low, high) for one in hosts for low, high in one.procs]
+            blocked[look] = [(one.begin, one.end, low, high) for one in hosts for low, high in one.procs]
             data["legend"].append((look, text))
-    if absent:
-        data["absent"] = absent
+    if blocked:
+        data["blocked"] = blocked
     if len(found.notes) > 1:
         data |= {"notes": found.notes, "note": _packed(found.note, "<u4")}
     data |= {name: _packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}

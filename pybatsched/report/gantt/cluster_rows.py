@@ -88,7 +88,7 @@ class Rows:
         return [band.name for band in self.bands if band.name in found]
 
 
-class AbsentHosts(NamedTuple):
+class BlockedHosts(NamedTuple):
     """Hosts that are reserved or down: from when to when, and their processors as half-open intervals of rows."""
 
     begin: float
@@ -96,7 +96,7 @@ class AbsentHosts(NamedTuple):
     procs: Sequence[Interval]
 
 
-def absent_hosts(run: Run, member: str, rows: Rows | None) -> list[AbsentHosts]:
+def blocked_hosts(run: Run, member: str, rows: Rows | None) -> list[BlockedHosts]:
     """Return `reservations` or `unavailable` of a run's summary, without malformed entries. O(entries)."""
     found = []
     entries = run.summary.get(member)
@@ -104,7 +104,7 @@ def absent_hosts(run: Run, member: str, rows: Rows | None) -> list[AbsentHosts]:
         try:
             procs = tuple(IntervalSet.parse(one["procs"]).intervals())
             placed = procs if rows is None else tuple(rows.placed(procs))
-            found.append(AbsentHosts(float(one["start"]), float(one["end"]), placed))
+            found.append(BlockedHosts(float(one["start"]), float(one["end"]), placed))
         except (KeyError, TypeError, ValueError):
             continue
     return found

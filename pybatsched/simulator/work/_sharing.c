@@ -1,8 +1,10 @@
 /* The classes of sharing.py in C: the same rates to the last bit, many times as fast.
  *
  * That module is the reference: its docstrings say what each class and method does, and tests compare both. A use is
- * one need of one user; the uses of a resource are a linked list in the order in which they were added. This file must
- * be compiled without fused multiplications and additions (-ffp-contract=off), which round differently.
+ * one need of one user; the uses of a resource are a linked list in the order in which they were added. Three things
+ * differ for wrong callers: needs are read once, adding a user twice is an error, and a user that nobody refers to any
+ * more leaves its resources. This file must be compiled without fused multiplications and additions
+ * (-ffp-contract=off), which round differently.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -13,7 +15,7 @@
 
 #define USED_UP 1e-5 /* these two as in sharing.py, as a test checks */
 #define MAX_ROUNDS 20000000
-#define SIGNAL_ROUNDS 65536 /* between two looks for signals such as Ctrl-C */
+#define SIGNAL_USES 4194304 /* so many uses are computed between two checks for signals such as Ctrl-C */
 #define MAX_KINDS 8         /* of resources of one user that are known to be alike */
 
 typedef struct Use Use;
@@ -336,10 +338,13 @@ static void charge(Resource *resource) {
         for (const Use *use = resource->oldest; use != NULL; use = use->newer) use->user->is_growing = false;
 }
 
-/* Let all users of a part grow by one round. */
-static void grow_all(Part *part) {
-    for (Py_ssize_t i = part->n_open - 1; i >= 0; i--)
+/* Let all users of a part grow by one round. Return how many uses of resources were computed. */
+static Py_ssize_t grow_all(Part *part) {
+    Py_ssize_t n_uses = 0;
+    for (Py_ssize_t i = part->n_open - 1; i >= 0; i--) {
+        n_uses += RESOURCE(part, i)->n_uses;
         if (!offer(RESOURCE(part, i))) swap(&part->resources, i, --part->n_open);
+    }
     for (Py_ssize_t i = 0; i < part->n_growing; i++) grow(USER(part, i));
     for (Py_ssize_t i = part->n_open - 1; i >= 0; i--) {
         charge(RESOURCE(part, i));
@@ -347,6 +352,7 @@ static void grow_all(Part *part) {
     }
     for (Py_ssize_t i = part->n_growing - 1; i >= 0; i--)
         if (!USER(part, i)->is_growing) swap(&part->users, i, --part->n_growing);
+    return n_uses;
 }
 
 static int raise_too_many_rounds(void) {
@@ -366,10 +372,14 @@ static int share(Part *part) {
         USER(part, i)->is_growing = true;
     }
     for (Py_ssize_t i = 0; i < part->n_open; i++) RESOURCE(part, i)->free = RESOURCE(part, i)->capacity;
+    Py_ssize_t n_uses = 0;
     for (int round = 1; part->n_growing > 0; round++) {
         if (round > MAX_ROUNDS) return raise_too_many_rounds();
-        if (round % SIGNAL_ROUNDS == 0 && PyErr_CheckSignals() < 0) return -1;
-        grow_all(part);
+        n_uses += grow_all(part);
+        if (n_uses > SIGNAL_USES) {
+            n_uses = 0;
+            if (PyErr_CheckSignals() < 0) return -1;
+        }
     }
     return 0;
 }
@@ -401,7 +411,7 @@ static PyObject *sharing_add(Sharing *self, PyObject *given) {
 static PyObject *sharing_remove(Sharing *self, PyObject *given) {
     User *user = (User *)given;
     if (!PyObject_TypeCheck(given, &UserType)) return PyErr_Format(PyExc_TypeError, "expected a User, found %R", given);
-    if (!user->is_added) return PyErr_Format(PyExc_KeyError, "the user does not share its resources");
+    if (!user->is_added && user->n_uses) return PyErr_Format(PyExc_KeyError, "the user does not share its resources");
     for (Py_ssize_t i = 0; i < user->n_uses; i++)
         if (push(&self->changed, user->uses[i].resource) < 0) return NULL;
     unlink_uses(user);

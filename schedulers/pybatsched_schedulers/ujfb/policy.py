@@ -143,8 +143,8 @@ class UjfbScheduler(SuspendingScheduler):
         """Return the decisions of `plan`; none while a kill is pending or if no job waits."""
         if self.partition.n_kills_pending:
             return ()
-        somebody_waits = self.queue or self._urgents or self._suspended or self._preemption is not None
-        return self.plan(now) if somebody_waits else ()
+        has_waiting = self.queue or self._urgents or self._suspended or self._preemption is not None
+        return self.plan(now) if has_waiting else ()
 
     def plan(self, now: float) -> Iterator[Decision]:
         """Start urgent jobs, resume suspended ones, then plan the regular queue."""

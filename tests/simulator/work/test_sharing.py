@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import math
+import signal
 from dataclasses import dataclass, field
+from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -162,16 +164,16 @@ class Slow:
         return self.rates
 
 
-AMOUNTS = st.floats(0.1, 100)
+AMOUNTS = st.sampled_from([1.0, 2.0]) | st.floats(0.1, 100)  # equal amounts make resources alike
 
 
 @st.composite
 def systems(draw: st.DrawFn) -> Slow:
-    n_resources = draw(st.integers(1, 5))
+    n_resources = draw(st.integers(1, 12))
     capacities = draw(st.lists(AMOUNTS, min_size=n_resources, max_size=n_resources))
     fat = draw(st.lists(st.booleans(), min_size=n_resources, max_size=n_resources))
     need = st.tuples(st.integers(0, n_resources - 1), AMOUNTS)
-    user = st.tuples(st.lists(need, max_size=4), st.one_of(st.just(math.inf), AMOUNTS))
+    user = st.tuples(st.lists(need, max_size=12), st.one_of(st.just(math.inf), AMOUNTS))
     return Slow(capacities, fat, draw(st.lists(user, min_size=1, max_size=6)))
 
 
@@ -219,6 +221,70 @@ def test_any_order_of_changes_gives_the_same_rates(twin: Twin, slow: Slow, data:
 # --- only in C ---
 
 
+@given(st.randoms(use_true_random=False))
+def test_both_twins_agree_after_any_changes(compiled: Any, dice: Random) -> None:
+    plain = SimpleNamespace(Resource=PlainResource, User=PlainUser, Sharing=PlainSharing)
+    twins = (plain, compiled)
+    capacities = [dice.choice([1.0, 2.0, dice.uniform(0.1, 100)]) for _ in range(dice.randint(1, 14))]
+    resources = [[twin.Resource(capacity) for capacity in capacities] for twin in twins]
+    solvers = [twin.Sharing() for twin in twins]
+    users: list[list[Any]] = []
+    for _ in range(25):
+        kind = dice.choice(["add", "add", "remove", "capacity", "bound", "solve"])
+        if kind == "add":
+            needs = [
+                (dice.randrange(len(capacities)), dice.choice([1.0, 3.0, dice.uniform(0.1, 9)]))
+                for _ in range(dice.randint(0, 12))
+            ]
+            bound = dice.choice([math.inf, dice.uniform(0.01, 5)])
+            users.append(
+                [
+                    twin.User([(own[place], weight) for place, weight in needs], bound)
+                    for twin, own in zip(twins, resources, strict=True)
+                ]
+            )
+            for solver, user in zip(solvers, users[-1], strict=True):
+                solver.add(user)
+        elif kind == "remove" and users:
+            for solver, user in zip(solvers, users.pop(dice.randrange(len(users))), strict=True):
+                solver.remove(user)
+        elif kind == "capacity":
+            place, capacity = dice.randrange(len(capacities)), dice.uniform(0.1, 50)
+            for solver, own in zip(solvers, resources, strict=True):
+                own[place].capacity = capacity
+                solver.change(own[place])
+        elif kind == "bound" and users:
+            bound = dice.uniform(0.01, 5)
+            for solver, user in zip(solvers, dice.choice(users), strict=True):
+                user.bound = bound
+                for resource, _ in user.needs:
+                    solver.change(resource)
+        else:
+            for solver in solvers:
+                solver.solve()
+            assert [a.rate for a, _ in users] == [b.rate for _, b in users]
+            assert [a.load() for a in resources[0]] == [b.load() for b in resources[1]]
+
+
+def test_a_signal_interrupts_many_rounds(compiled: Any) -> None:
+    """The rounds would take hours: a fat pipe with many users, which loses almost nothing in each round."""
+    pipe, host = compiled.Resource(1e3, is_fatpipe=True), compiled.Resource(2e12)
+    users = [compiled.User([(pipe, 1e-6), (host, 1e-6)]) for _ in range(2_000)]
+    users.append(compiled.User([(pipe, 1.0)], bound=1e-9))
+    before = signal.signal(signal.SIGALRM, _interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(InterruptedError):
+            rates(compiled, users)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise InterruptedError
+
+
 def test_the_twin_in_c_has_the_same_limits(compiled: Any) -> None:
     assert compiled.USED_UP == USED_UP
     assert compiled.MAX_ROUNDS == sharing.MAX_ROUNDS
@@ -244,7 +310,7 @@ def test_wrong_arguments_are_refused(compiled: Any) -> None:
 
 
 def test_a_forgotten_user_leaves_its_resources(compiled: Any) -> None:
-    """A use knows its user without keeping it alive."""
+    """Unlike the plain resource, one in C does not keep its users alive."""
     link, solver = compiled.Resource(4.0), compiled.Sharing()
     kept, forgotten = compiled.User([(link, 1.0), (link, 1.0)]), compiled.User([(link, 1.0)])
     solver.add(forgotten)

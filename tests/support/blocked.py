@@ -15,7 +15,7 @@ RESERVATION = '[[reservation]]\nname = "m"\nstart = 40\nduration = 20\nhosts = "
 
 
 def simulated(folder: Path, *more: str) -> dict[str, Any]:
-    """Simulate a on 0 from 0 to 100, and b on 1 and 3 from 20 to 40. Write files with the prefix `absent`.
+    """Simulate a on 0 from 0 to 100, and b on 1 and 3 from 20 to 40. Write files with the prefix `blocked`.
 
     Return the summary.
     """
@@ -28,8 +28,8 @@ def simulated(folder: Path, *more: str) -> dict[str, Any]:
     lines = [json.dumps({"type": kind, "timestamp": at, "resources": procs}) for at, kind, procs in EVENTS]
     (folder / "events.txt").write_text("\n".join(lines) + "\n")
     (folder / "r.toml").write_text(RESERVATION)
-    args = ("--procs", "4", "-w", "w.json", "--policy", "fcfs", "--events", "events.txt", "-e", "absent", *more)
+    args = ("--procs", "4", "-w", "w.json", "--policy", "fcfs", "--events", "events.txt", "-e", "blocked", *more)
     done = run_cli("simulate", *args, cwd=folder)
     assert done.returncode in {0, 5}, done.stderr
-    summary: dict[str, Any] = json.loads((folder / "absent_summary.json").read_text())
+    summary: dict[str, Any] = json.loads((folder / "blocked_summary.json").read_text())
     return summary

@@ -195,7 +195,7 @@ class Redirection(QueuePolicy):
         options: RedirectionOptions = self.options
         local = self.principal
         newcomers, self._newcomers = self._newcomers, []
-        somebody_waits = False
+        has_waiting = False
         while newcomers:
             if not options.count_backfilled and local.partition.n_kills_pending:
                 self._newcomers = newcomers  # whether they wait is known after the kill
@@ -208,11 +208,11 @@ class Redirection(QueuePolicy):
                 yield from local.decide(now)
             if starts or not local.holds(job):
                 continue
-            somebody_waits = True
+            has_waiting = True
             self._count(job)
             if options.decision == "per_job":
                 yield from self._redirect()
-        if somebody_waits and options.decision == "per_round":
+        if has_waiting and options.decision == "per_round":
             yield from self._redirect()
 
     def _count(self, arrival: Job) -> None:

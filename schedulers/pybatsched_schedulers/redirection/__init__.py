@@ -1,0 +1,1 @@
+"""EASY with redirection."""
