@@ -273,11 +273,13 @@ def test_a_signal_interrupts_many_rounds(compiled: Any) -> None:
     users.append(compiled.User([(pipe, 1.0)], bound=1e-9))
     before = signal.signal(signal.SIGALRM, _interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)  # patience: any time; the rounds take hours
+        # patience: any time will do, because the rounds take hours
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(InterruptedError):
             rates(compiled, users)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)  # patience: none; it is switched off
+        # patience: 0 switches the timer off
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
