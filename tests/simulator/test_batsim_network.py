@@ -19,7 +19,7 @@ from support.networks import (
     with_pstates,
 )
 from support.replying import DROP_IN
-from support.simulated import same_but_for_halves
+from support.simulated import same_but_for_halves, simgrid_version
 from support.wild_networks import WildFuzzer, WildPlatform, wild_workload
 
 from pybatsched.errors import InputError
@@ -83,7 +83,11 @@ def test_speeds_and_energy(kind: str, seed: int, tmp_path: Path) -> None:
         same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
 
 
-@pytest.mark.parametrize("seed", range(300))
+#: Seeds with other times since SimGrid 3.34: describing a parallel task takes no rounds of the kernel there.
+DIFFERENT_SINCE_3_34 = {325}
+
+
+@pytest.mark.parametrize("seed", range(345))
 def test_everything_together(seed: int, tmp_path: Path) -> None:
     """Many zones, uneven numbers, matrices in composed profiles, mappings, registered jobs, pstates and energy."""
     dice = random.Random(f"wild {seed}")
@@ -114,6 +118,8 @@ def test_everything_together(seed: int, tmp_path: Path) -> None:
     my_code = done.returncode
     if my_code == InputError.exit_code and "SimGrid's solver would need more than" in done.stderr:
         pytest.skip("SimGrid's solver takes minutes")
+    if seed in DIFFERENT_SINCE_3_34 and simgrid_version() >= (3, 34):
+        pytest.skip("SimGrid 3.34 has fewer rounds")
     code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
     assert (my_code == 0) == (code == 0)
