@@ -290,6 +290,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     if min(args.jobs, args.procs, args.rounds) < 1:
         parser.error("--jobs, --procs and --rounds: expected 1 or more")
+    if args.largest is not None and not 1 <= args.largest <= args.procs:
+        parser.error("--largest: expected a number from 1 to --procs")
     wanted = [
         case for case in programs.all_cases(args.procs) if not args.only or any(text in case.name for text in args.only)
     ]

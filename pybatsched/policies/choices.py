@@ -81,8 +81,8 @@ def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
 class ChoiceScheduler(LocalScheduler):
     """A queue from which an agent chooses. `choose_from` returns its choice for this queue.
 
-    Without it, the caller chooses: it calls `begin` once per message. While `begin`, and later `goes_on`, returns
-    true, it calls `choose` and applies the returned decision.
+    Without it, a subclass overrides `plan` or `decide`, and the caller chooses: it calls `begin` once per message.
+    While `begin`, and later `goes_on`, returns true, it calls `choose` and applies the returned decision.
 
     `table` holds sizes, planned durations and submission times in queue order, `shown` the observed values that never
     change; the first `n_shown` jobs are the window. A choice is O(window + running); a job that enters or leaves the

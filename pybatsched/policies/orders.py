@@ -159,7 +159,8 @@ def _power(x: float, y: float) -> float:
         return math.nan if x else math.inf
 
 
-def _defined(logarithm: Callable[[float], float]) -> Callable[[float], float]:
+def _for_all_numbers(logarithm: Callable[[float], float]) -> Callable[[float], float]:
+    """Return a logarithm that takes numbers up to 0 as 0.1, and returns NaN for NaN."""
     return lambda x: logarithm(x if x > 0 else 0.1) if x == x else x  # noqa: PLR0124
 
 
@@ -177,8 +178,8 @@ _BINARY: Final[dict[type[ast.operator], _Binary]] = {
 }
 #: The functions of one argument, and those of two or more.
 _FUNCTIONS: Final[dict[str, Callable[[float], float]]] = {
-    "log10": _defined(math.log10),
-    "log2": _defined(math.log2),
+    "log10": _for_all_numbers(math.log10),
+    "log2": _for_all_numbers(math.log2),
     "sqrt": _sqrt,
 }
 _OF_MANY: Final[dict[str, Callable[[list[float]], float]]] = {"min": min, "max": max}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class FigureKind(NamedTuple):
+class PlotKind(NamedTuple):
     """The content of a plot: values or ratios to a baseline, as boxes or as means with their intervals."""
 
     is_ratio: bool
@@ -33,12 +33,12 @@ class FigureKind(NamedTuple):
 
 #: Plots of a campaign by name.
 KINDS: Final = {
-    "boxes": FigureKind(is_ratio=False, is_mean=False),
-    "ratios": FigureKind(is_ratio=True, is_mean=False),
-    "means": FigureKind(is_ratio=False, is_mean=True),
-    "mean-ratios": FigureKind(is_ratio=True, is_mean=True),
-    "sweep": FigureKind(is_ratio=False, is_mean=True),
-    "differences": FigureKind(is_ratio=False, is_mean=True),
+    "boxes": PlotKind(is_ratio=False, is_mean=False),
+    "ratios": PlotKind(is_ratio=True, is_mean=False),
+    "means": PlotKind(is_ratio=False, is_mean=True),
+    "mean-ratios": PlotKind(is_ratio=True, is_mean=True),
+    "sweep": PlotKind(is_ratio=False, is_mean=True),
+    "differences": PlotKind(is_ratio=False, is_mean=True),
 }
 _MAX_BOXES: Final = 40  # side by side; more columns are placed below
 _SLOT: Final = 0.26

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SAME_S: Final = 1.5e-6
 #: The members in which a run and its partner are equal.
 PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
+#: Returns the values by which a point is paired.
 pair_key: Final = itemgetter(*PAIRED_BY)
 
 
