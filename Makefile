@@ -12,6 +12,8 @@ AUDIT := build/audit
 DOCS := build/docs-env
 PINS := build/pins
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
+# The tests start thousands of processes. With stored bytecode, each needs half of the time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms api docs pictures bench bench-peers instructions \
   wheels compiled test-compiled asan elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean

@@ -193,6 +193,9 @@ def _become(cwd: Path, errors_path: Path, room: int | None) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if room is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        # Python does not detect that it wrote only a part of a file of bytecode.
+        sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
 

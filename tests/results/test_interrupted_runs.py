@@ -252,7 +252,8 @@ def limit_files(n_bytes: int) -> None:
 def test_a_full_disk_leaves_a_failed_run(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that must not grow any more, as on a full disk: what fitted is there, and the run has failed."""
     earlier = {} if is_first else whole_run()
-    command = [sys.executable, "-m", "pybatsched", *simulate(policy="fcfs")]
+    # -B: no bytecode, of which Python would write a part only, without an error.
+    command = [sys.executable, "-B", "-m", "pybatsched", *simulate(policy="fcfs")]
     done = subprocess.run(
         command,
         capture_output=True,

@@ -161,6 +161,7 @@ def _become(request: dict[str, Any], stderr: int, news: int, stdout: int | None 
     for fd in (stderr, *([] if stdout is None else [stdout])):
         os.close(fd)
     if request["largest_file"] is not None:
+        sys.dont_write_bytecode = True  # Python does not detect that it wrote only a part of a file
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest_file"], request["largest_file"]))
     os.chdir(request["cwd"])
     os.environ.clear()
