@@ -58,6 +58,8 @@ class Session:
         self._keeps_notes = keeps_notes
         self._feedback_jobs = feedback_jobs
         self._codec: Codec = v4
+        #: The last reply.
+        self.reply = Reply(0.0, ())
         #: The last metadata of each job, by its id in Batsim, if it was not sent and `keeps_notes` is set.
         self.notes: dict[str, str] = {}
 
@@ -99,6 +101,7 @@ class Session:
             if journal is not None:
                 journal.error(self.n_messages, type(error).__name__, str(error))
             raise
+        self.reply = reply
         if journal is not None or self._watch is not None or self._keeps_notes:
             self._record(message, reply, answer)
         return answer

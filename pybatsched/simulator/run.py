@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched.core import decisions as d, events as e
+from pybatsched.core import events as e
 from pybatsched.core.engine import TOO_LARGE, Engine, Reply
 from pybatsched.core.field_check import FieldsLike
 from pybatsched.core.instants import on_tick
@@ -112,7 +112,10 @@ def run_policy(
     progress: Progress | None = None,
     tau_s: float = DEFAULT_TAU_S,
 ) -> Result:
-    """Run a policy in this process. Messages are encoded only for a journal or a `watch` function."""
+    """Run a policy in this process. Messages are encoded only for a journal or a `watch` function.
+
+    For these the policy gets the events as read from the message, so that a replay gives it the same.
+    """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     if journal is None and watch is None:
         engine = Engine(plan.make, plan.source.name)
@@ -122,12 +125,12 @@ def run_policy(
 
     session = Session(plan, journal=journal, watch=watch)
 
-    def through_bytes(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
-        reply = v4.decode_decisions(session.handle(v4.encode_events(Message(now, tuple(events)))))
-        return reply.now, reply.items
+    def through_messages(now: float, events: Sequence[e.Event]) -> Reply:
+        session.handle(v4.encode_events(Message(now, tuple(events))))
+        return session.reply
 
     with session.closing_journal():
-        return _run(scenario, through_bytes, outputs, progress, session.engine)
+        return _run(scenario, through_messages, outputs, progress, session.engine)
 
 
 def run_external(
