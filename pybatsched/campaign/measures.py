@@ -81,7 +81,9 @@ class _Points:
         for name in wanted:
             if name not in self.columns and name not in known:
                 front = [column for column in self.columns if column in POINT]
-                raise InputError(f"{name}: expected one of {', '.join([*front, *sorted(known)])}")
+                raise InputError(
+                    f"{name}: unknown column or option; expected one of {', '.join([*front, *sorted(known)])}"
+                )
         found = zip(self.rows, self.options, strict=True)
         return [
             (row, options)
@@ -118,8 +120,8 @@ class _Points:
         figure = resolved(figure, self.columns)
         if figure not in self.columns or figure in POINT:
             known = [name for name in self.columns if name not in POINT]
-            names = did_you_mean(figure, known, f": expected one of {', '.join(known)}")
-            raise InputError(f"{figure}{names}")
+            names = did_you_mean(figure, known, f"; expected one of {', '.join(known)}")
+            raise InputError(f"{figure}: unknown figure{names}")
         return figure
 
 

@@ -259,9 +259,10 @@ class Spec(Part):
             names = [part.name for part in getattr(self, kind)]
             twins = [name for name in names if names.count(name) > 1]
             if twins:
-                raise ValueError(f"{kind}: two are named {twins[0]!r}")
+                raise ValueError(f"{kind}: the name {twins[0]!r} is used twice; expected unique names")
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds: one is given twice")
+            twice = next(seed for seed in self.seeds if self.seeds.count(seed) > 1)
+            raise ValueError(f"seeds: {twice} is given twice; expected different seeds")
         for part in self.workload:
             unknown = [seed for seed in part.seeds if seed not in self.seeds]
             if unknown:
@@ -292,7 +293,10 @@ class Spec(Part):
             for setting, (platform, workload) in itertools.product(policy.settings(), pairs):
                 point = (policy.title, json.dumps(setting, sort_keys=True), platform, workload)
                 if point in seen:
-                    raise ValueError(f"policy {policy.title}: two have the same label and options on {platform}")
+                    raise ValueError(
+                        f"policy {policy.title}: two entries have this label and the same options on {platform}; "
+                        "expected different labels"
+                    )
                 seen.add(point)
         return self
 

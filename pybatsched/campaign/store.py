@@ -111,7 +111,8 @@ class Store:
         if is_taken:
             self._lock.close()
             raise InputError(
-                f"{self.folder}: another campaign is running in this directory; wait for its end, or use another one"
+                f"{self.folder}: another campaign is running in this directory; wait for its end, or use another "
+                "directory"
             )
         self._remove_partial_files()
         return self

@@ -85,7 +85,7 @@ class Weeks(Part):
 
     @property
     def choice(self) -> WeekChoice:
-        """The same for the code that chooses weeks."""
+        """The same choice of weeks as a `WeekChoice`."""
         use, load = (
             None if one is None else (one[0], math.inf if one[1] is None else one[1])
             for one in (self.utilisation, self.offered_load)
@@ -117,7 +117,7 @@ class Resample(Part):
 
     @property
     def options(self) -> Resampling:
-        """The same for the code that resamples."""
+        """The same options as a `Resampling`."""
         return Resampling(self.weeks, self.long_term_weeks, self.load)
 
 
@@ -284,7 +284,7 @@ class WorkloadSpec(Part):
             raise ValueError("expected one of file, merge and generate")
         names = [log.name for log in self.merge]
         if twins := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"merge: two are named {twins[0]!r}")
+            raise ValueError(f"merge: the name {twins[0]!r} is used twice; expected unique names")
         return self
 
     @model_validator(mode="after")
@@ -301,7 +301,8 @@ class WorkloadSpec(Part):
         if self.load and (self.scale_load is not None or of_model):
             raise ValueError("load: cannot be used with scale_load, or with a load of generate")
         if len(set(self.load)) < len(self.load):
-            raise ValueError("load: one is given twice")
+            twice = next(load for load in self.load if self.load.count(load) > 1)
+            raise ValueError(f"load: {twice:g} is given twice; expected different loads")
         return self
 
     @model_validator(mode="after")

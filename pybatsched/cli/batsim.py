@@ -199,7 +199,7 @@ def _check_simulated(given: Given) -> None:
         ("--unittest", "Batsim 3's own unit tests"),
     ):
         if given.has(option):
-            raise NotSimulatedError(f"{option}: this simulator does not do {why}; run it with Batsim")
+            raise NotSimulatedError(f"{option}: this simulator does not support {why}; run it with Batsim")
     for setting in given.all("--sg-cfg"):
         if not setting.startswith(_NO_EFFECT) or setting.startswith(_OF_NETWORK):
             raise NotSimulatedError(f"--sg-cfg {setting}: this simulator is not SimGrid; run it with Batsim")

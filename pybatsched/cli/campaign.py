@@ -101,7 +101,7 @@ def _run(args: argparse.Namespace) -> int:
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
             raise InputError(
-                f"{folder}: a campaign was started there; continue it with --resume, or use another --output"
+                f"{folder}: it already contains a campaign; continue it with --resume, or use another --output"
             )
         campaign_runner.check_same_campaign(store, spec)
         command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
@@ -134,7 +134,9 @@ def _tune(args: argparse.Namespace) -> int:
     process.raise_interrupted()
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
-            raise InputError(f"{folder}: a campaign is there; continue it with --resume, or use another --output")
+            raise InputError(
+                f"{folder}: it already contains a campaign; continue it with --resume, or use another --output"
+            )
         campaign_runner.check_same_campaign(store, spec)
         try:
             search = tuning.tune(

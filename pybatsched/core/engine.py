@@ -374,7 +374,7 @@ class Engine:
             raise RemoteProtocolError("received a second SIMULATION_BEGINS; is another Batsim using this endpoint?")
         if event.option("redis-enabled"):
             raise InputError(
-                "Batsim was started with --enable-redis, which pybatsched does not support; start it without it"
+                "Batsim was started with --enable-redis, which pybatsched does not support; remove this option"
             )
         self.cluster = Cluster.from_begins(event)
         self.cluster.jobs = MappingProxyType(self.jobs.alive)

@@ -71,7 +71,7 @@ class Plots:
 
         if unknown:
             expected = "labels, width, begin, end, scale, color, tau_s"
-            raise InputError(f"{', '.join(sorted(unknown))}: expected one of {expected}")
+            raise InputError(f"{', '.join(sorted(unknown))}: unknown argument; expected one of {expected}")
         _check_labels(labels, [run.label for run in self._runs])
         runs = [replace(run, name=(labels or {}).get(run.label, run.label)) for run in self._runs]
         if measure is not None:
@@ -139,7 +139,7 @@ class CampaignPlots:
 
         if unknown:
             expected = "baseline, policy, only, each, labels, width, scale"
-            raise InputError(f"{', '.join(sorted(unknown))}: expected one of {expected}")
+            raise InputError(f"{', '.join(sorted(unknown))}: unknown argument; expected one of {expected}")
         points = points_of(self._store)
         _check_labels(labels, campaign_figures.names_in(points))
         chosen = (only,) if isinstance(only, str) else tuple(only)

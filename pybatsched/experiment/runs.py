@@ -186,7 +186,7 @@ class Run:
         """
         target = str(prefix)
         if Path(target).is_dir():
-            raise InputError(f"{target}: expected the start of file names, such as {target}/run, found a directory")
+            raise InputError(f"{target}: expected a prefix of file names, such as {target}/run, found a directory")
         if Path(target).resolve() == Path(self._prefix).resolve():
             return
         content = json.loads(json.dumps(self.about))
@@ -276,7 +276,7 @@ class Runs(_WithFigures, Sequence[Run]):
         """Return the runs with these values: ``runs.where(policy="easy", seed=1)``."""
         for name, value in wanted.items():
             if name not in KEYS:
-                raise InputError(f"{name}: expected one of {', '.join(KEYS)}")
+                raise InputError(f"{name}: unknown argument; expected one of {', '.join(KEYS)}")
             checked_type(name, value, str | int | None)
             known = list(dict.fromkeys(getattr(run, name) for run in self))
             if value not in known:
@@ -450,7 +450,7 @@ class Campaign(_WithFigures):
 
 @public
 def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
-    """Read a run from its files, by the start of their names, as `simulate -e PREFIX` and Batsim write them.
+    """Read a run from its files, by their prefix, as `simulate -e PREFIX` and Batsim write them.
 
     Raises InputError if there is none, BrokenPromiseError if it is incomplete.
     """

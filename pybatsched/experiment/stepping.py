@@ -489,10 +489,10 @@ class Simulation:
             return
         live = self._live()
         if live.engine.ended:
-            raise InputError("the simulation has finished; expected one that has not: replace the policy earlier")
+            raise InputError("the policy cannot be replaced: the simulation has finished; replace it earlier")
         if self._result is not None and self._outputs is not None:
             raise InputError(
-                "the simulation is over and its results were written; expected one that is not: use a copy"
+                "the policy cannot be replaced: the results were written already; use a copy of the simulation"
             )
         self._check_features(plan)
         self._live_now = None

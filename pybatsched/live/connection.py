@@ -1,4 +1,4 @@
-"""Monitors ZeroMQ connections, to detect that the peer has left or rejected the connection."""
+"""Monitor ZeroMQ connections, to detect that the peer has closed or rejected the connection."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def read_client(folder: str | Path) -> ClientKeys:
 def _check_curve() -> None:
     if not zmq.has("curve"):
         raise InputError(
-            f"--curve: the installed ZeroMQ ({zmq.zmq_version()}) was built without CURVE; install one with it"
+            f"--curve: the installed ZeroMQ ({zmq.zmq_version()}) was built without CURVE; install one with CURVE"
         )
 
 

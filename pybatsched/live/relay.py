@@ -1,6 +1,6 @@
 """A relay on the machine of a Batsim: it forwards plain local messages to a remote scheduler with CURVE.
 
-It does not read the messages. It ends when its Batsim has left.
+It does not read the messages. It ends when its Batsim has disconnected.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Relay:
         self.n_messages = 0
 
     def run(self, on_ready: Callable[[str], None]) -> None:
-        """Forward messages until Batsim has left after its last reply. Raises InputError and PeerLostError.
+        """Forward messages until Batsim has disconnected after its last reply. Raises InputError and PeerLostError.
 
         After an error, a waiting Batsim gets a message that stops it, as does one that sends shortly after. `on_ready`
         is called with the bound endpoint.
@@ -71,7 +71,7 @@ class Relay:
                 if self._batsim is not None and not self._near_watch.is_gone():
                     # As in the server: a signal may come between its message and `_is_asking`.
                     self._send_error(self._batsim, str(error))
-                    with contextlib.suppress(zmq.ZMQError):  # it may have left
+                    with contextlib.suppress(zmq.ZMQError):  # it may have disconnected
                         await_and_refuse(self._near, self._batsim, _error_reply(str(error)))
                 raise
 
@@ -81,7 +81,9 @@ class Relay:
             try:
                 self._near.send_multipart([self._batsim, b"", *reply])
             except zmq.ZMQError:
-                raise PeerLostError(f"Batsim has left without the reply to its message {self.n_messages}") from None
+                raise PeerLostError(
+                    f"Batsim disconnected before it received the reply to its message {self.n_messages}"
+                ) from None
             self._is_asking = False
             self._heard_at = time.monotonic()
         if self._near in ready:
@@ -100,7 +102,7 @@ class Relay:
             self.n_messages += 1
 
     def _has_left(self) -> bool:
-        """Return whether Batsim has left after its last reply. Raises PeerLostError if a peer is lost."""
+        """Return whether Batsim has disconnected after its last reply. Raises PeerLostError if a peer is lost."""
         near_gone_s, far_gone_s = self._near_watch.gone_for_s(), self._far_watch.gone_for_s()
         silent_s = time.monotonic() - self._heard_at
         is_over = self.n_messages and not self._is_asking  # a later scheduler at the endpoint does not matter
@@ -112,12 +114,14 @@ class Relay:
             return False
         if near_gone_s is not None and near_gone_s >= GRACE_S:
             if self._is_asking:
-                raise PeerLostError(f"Batsim has left without the reply to its message {self.n_messages}")
+                raise PeerLostError(
+                    f"Batsim disconnected before it received the reply to its message {self.n_messages}"
+                )
             return True
         if self._is_asking and self._far_watch.has_been_open and far_gone_s is not None and far_gone_s >= GRACE_S:
             hint = "; its keys may differ from those of --curve" if self.n_messages == 1 else ""
             raise PeerLostError(
-                f"the scheduler at {self._far_at} has left without a reply to message {self.n_messages}{hint}"
+                f"the scheduler at {self._far_at} disconnected before it replied to message {self.n_messages}{hint}"
             )
         if self._timeout_s and silent_s >= self._timeout_s:
             how_long = f"for {silent_s:.1f} s (--timeout {self._timeout_s:g})"
@@ -131,7 +135,7 @@ class Relay:
                 "it was stopped, or needs more time"
             )
             if not self._send_error(self._batsim, silence):
-                return True  # it has left just now
+                return True  # it has disconnected just now
             raise PeerLostError(silence)
         return False
 

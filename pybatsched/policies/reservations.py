@@ -59,7 +59,7 @@ class Reservations:
         """
         i = bisect_left(self.entries, entry)
         if i == len(self.entries) or self.entries[i] != entry:
-            raise ValueError(f"{entry!r:.120} has no row")
+            raise ValueError(f"{entry!r:.120} has no reservation")
         del self.entries[i], self.sizes[i], self.spans_s[i], self.seen[i]
         return self.places.pop(i), self.ends.pop(i)
 

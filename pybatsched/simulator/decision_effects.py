@@ -294,7 +294,7 @@ class DecisionEffects:
         if refusal is not None:
             raise NotSimulatedError(f"registered {refusal}; run it with Batsim")
         if work.communicates and not self._world.has_network:
-            raise NotSimulatedError(f"registered profile {name} communicates; expected the option --clock simgrid")
+            raise NotSimulatedError(f"registered profile {name} communicates; run it with --clock simgrid")
 
     def prepare_register_job(self, decision: d.RegisterJob) -> None:
         """Register a job."""

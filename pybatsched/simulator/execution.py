@@ -291,7 +291,7 @@ class Execution:
         part = self._world.works[job.workload].get(chosen)
         if part is None:
             raise Refusal(
-                f"job {job.id}: profile {work.name} continues with profile {chosen!r}, which does not exist (any more)"
+                f"job {job.id}: profile {work.name} continues with profile {chosen!r}; it does not exist or was removed"
             )
         refusal = self._world.why_refused(part)
         if refusal is not None or not part.sizes <= {job.res}:

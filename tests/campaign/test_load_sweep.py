@@ -42,7 +42,7 @@ def test_each_load_is_a_workload(tmp_path: Path) -> None:
     [
         ({"load": -0.5}, "greater than 0"),
         ({"load": []}, None),
-        ({"load": [0.5, 0.5]}, "load: one is given twice"),
+        ({"load": [0.5, 0.5]}, "load: 0.5 is given twice; expected different loads"),
         ({"load": 0.5, "scale_load": 2}, "load: cannot be used with scale_load"),
         ({"load": 0.5, "generate": {**GENERATED, "load": 0.7}}, "or with a load of generate"),
         ({"scale_load": 0}, "greater than 0"),

@@ -200,7 +200,7 @@ def test_an_existing_campaign_is_not_restarted_without_resume(tmp_path: Path) ->
     assert campaign(spec, tmp_path / "out").returncode == 0
     again = campaign(spec, tmp_path / "out")
     assert again.returncode == 2
-    assert "a campaign was started there; continue it with --resume" in again.stderr
+    assert "it already contains a campaign; continue it with --resume" in again.stderr
 
 
 def test_the_directory_of_another_campaign_is_not_resumed(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ FIRST = "a letter or digit first, at most 80 characters"
         ({"workload": [{"name": "w", "generate": {"procs": 8, "model": "x"}}]}, "model: expected one of lublin"),
         ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: works only with file"),
         ({"workload": [{"name": "w", "file": "f", "deadlines": {}}]}, "deadlines: expected either every or share"),
-        ({"workload": [{"name": "w", "file": "f"}] * 2}, "workload: two are named 'w'"),
+        ({"workload": [{"name": "w", "file": "f"}] * 2}, "workload: the name 'w' is used twice; expected unique names"),
         (
             {"platform": [{"name": "p"}]},
             "platform 1: expected one of procs, platform and of_workload = true, found none of them",
@@ -72,7 +72,7 @@ FIRST = "a letter or digit first, at most 80 characters"
         ({"policy": [{"name": "easy", "workloads": ["none"]}]}, "policy easy: no workload is named 'none'"),
         (
             {"policy": [{"name": "r", "options": {"t": [1, 2]}}, {"name": "r", "options": {"t": 2}}]},
-            "policy r: two have the same label and options on",
+            "policy r: two entries have this label and the same options on",
         ),
         ({"policy": [{"name": "r", "options": {"t": float("nan")}}]}, "t: expected a number, found nan"),
         (
@@ -155,7 +155,7 @@ FIRST = "a letter or digit first, at most 80 characters"
         ),
         (
             {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}, {"name": "a", "file": "g"}]}]},
-            "workload 1: merge: two are named 'a'",
+            "workload 1: merge: the name 'a' is used twice; expected unique names",
         ),
         (
             {"workload": [{"name": "w", "merge": [{"name": "w1", "file": "f"}]}]},
@@ -215,8 +215,11 @@ FIRST = "a letter or digit first, at most 80 characters"
             "platform 1: alpha: expected at most 0.99",
         ),
         ({"tau_s": float("inf")}, "tau_s: expected a finite number"),
-        ({"policy": [{"name": "easy"}, {"name": "easy"}]}, "policy easy: two have the same label and options on"),
-        ({"seeds": [1, 1]}, "seeds: one is given twice"),
+        (
+            {"policy": [{"name": "easy"}, {"name": "easy"}]},
+            "policy easy: two entries have this label and the same options on",
+        ),
+        ({"seeds": [1, 1]}, "seeds: 1 is given twice; expected different seeds"),
         (
             {"workload": [{"name": "w", "file": "w.json", "seeds": [0, 7]}]},
             "workload w, seeds: 7 is not a seed of the campaign",

@@ -163,8 +163,16 @@ def refused(*args: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml --workflow-jobs-limit -1", 0, "--workflow-jobs-limit -1 must not be negative."),
         ("-p platform.xml -v loud", 0, "Invalid verbosity level 'loud'; expected one of quiet,"),
         ("-p platform.xml --enable-profile-reuse", 0, "without --enable-dynamic-jobs"),
-        ("-p platform.xml --enable-redis", 2, "--enable-redis: this simulator does not do job descriptions in Redis"),
-        ("-p platform.xml -W workload.json", 2, "--workflow: this simulator does not do workflows; run it with Batsim"),
+        (
+            "-p platform.xml --enable-redis",
+            2,
+            "--enable-redis: this simulator does not support job descriptions in Redis",
+        ),
+        (
+            "-p platform.xml -W workload.json",
+            2,
+            "--workflow: this simulator does not support workflows; run it with Batsim",
+        ),
         ("-p platform.xml --sg-cfg tracing:yes", 2, "--sg-cfg tracing:yes: "),
         ("--unittest", 2, "--unittest: "),
         ("-p platform.xml -p platform.xml", 255, "--platform: expected once, found twice"),

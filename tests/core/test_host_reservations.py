@@ -337,7 +337,7 @@ def test_why_a_job_waits() -> None:
         ([reserved(0, 10, "0", every=5, count=2)], "reservation r: every: expected at least its duration"),
         ([reserved(0, 10, "0"), reserved(20, 10, "0")], "reservation r: name: another reservation has it too"),
         ([reserved(0, 10, True)], "hosts"),
-        ([reserved(0, 10, 1, count=3)], "expected every, the time from one start to the next"),
+        ([reserved(0, 10, 1, count=3)], "expected the member every as well: the time from one start to the next"),
         ([reserved(0, 0, "0")], "duration"),
         ([reserved(-1, 5, "0")], "start"),
         ([reserved(0, 5, 0)], "expected a number of hosts, processors such as"),
@@ -393,8 +393,11 @@ def test_a_file() -> None:
             text.replace("= 4", "= [1, 2]"),
             "r.toml: line 6: reservation: hosts: expected a number of hosts, processors such",
         ),
-        (text + "count = 2\n", "r.toml: line 7: reservation: count: expected every"),
-        (text + 'every = "2d"\n', "r.toml: line 2: reservation: count: expected 2 or more windows beside every"),
+        (text + "count = 2\n", "r.toml: line 7: reservation: count: expected the member every as well"),
+        (
+            text + 'every = "2d"\n',
+            "r.toml: line 2: reservation: count: expected 2 or more windows, because every is given",
+        ),
         (text + "[other]\n", "r.toml: expected tables"),
         ("[[reservation", "r.toml: "),
     ):

@@ -307,7 +307,7 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
             lambda log: pb.simulate(log, "easy").plot.cdf("wai"),
             r"measure 'wai'; did you mean 'wait_s'\? Expected one of",
         ),
-        (lambda log: pb.simulate(log, "easy").plot.cdf(begin_s=3), "begin_s: expected one of labels"),
+        (lambda log: pb.simulate(log, "easy").plot.cdf(begin_s=3), "begin_s: unknown argument; expected one of labels"),
         (lambda _log: pb.read_run("nothing/here"), "nothing/here"),
         (lambda _log: pb.read_campaign("nothing"), "nothing"),
     ],

@@ -767,11 +767,13 @@ def test_a_policy_that_needs_a_disabled_feature_cannot_take_over() -> None:
 def test_a_simulation_that_has_finished_or_was_written_keeps_its_policy(tmp_path: Path) -> None:
     sim = Simulation.of(scenario(four_jobs(), 4), plan("fcfs"))
     sim.run()
-    with pytest.raises(InputError, match="the simulation has finished; expected one that has not"):
+    with pytest.raises(
+        InputError, match="the policy cannot be replaced: the simulation has finished; replace it earlier"
+    ):
         sim.replace_policy(plan("easy"))
     sim = Simulation.of(scenario(four_jobs(), 4), own(Idle), Outputs(str(tmp_path / "sim")))
     sim.run()
-    with pytest.raises(InputError, match="the simulation is over and its results were written"):
+    with pytest.raises(InputError, match="the policy cannot be replaced: the results were written already"):
         sim.replace_policy(plan("easy"))
     other = sim.copy()
     other.replace_policy(plan("easy"))

@@ -51,7 +51,7 @@ def test_a_waiting_batsim_gets_an_error_when_the_scheduler_is_lost(made: Path) -
             assert b'"events"' in peer.ask(FIRST)
             assert b"busy with another Batsim" in second.ask(FIRST)
             server.process.kill()
-            assert b"has left without a reply to message 2" in peer.ask(FIRST)
+            assert b"disconnected before it replied to message 2" in peer.ask(FIRST)
         assert relay.finish() == 4
 
 
@@ -131,7 +131,7 @@ def test_a_batsim_that_disconnects_before_its_reply(made: Path) -> None:
             peer.send(FIRST)
             assert far.recv() == FIRST
         assert relay.finish() == 4
-        assert "Batsim has left without the reply to its message 1" in relay.errors
+        assert "Batsim disconnected before it received the reply to its message 1" in relay.errors
 
 
 class Passing:

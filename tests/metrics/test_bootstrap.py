@@ -241,8 +241,8 @@ def test_two_sets_of_runs_are_compared_pair_by_pair(tmp_path: Path) -> None:
     assert done.returncode == 7
     for words, text in (
         (("out/fcfs-*-a", "out/easy-week1-a"), "expected one star in the last part of both names"),
-        (("out/fcfs-*-a", "out/sjf-*-a"), "out/sjf-*-a: no run is found"),
-        (("out/fcfs-*-a", "out/easy-*1-a"), "expected a partner of each run"),
+        (("out/fcfs-*-a", "out/sjf-*-a"), "out/sjf-*-a: no run found"),
+        (("out/fcfs-*-a", "out/easy-*1-a"), "expected a matching run of the other set for each run"),
     ):
         done = run_cli("compare", *words, cwd=tmp_path)
         assert done.returncode == 2

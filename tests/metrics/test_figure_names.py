@@ -101,7 +101,7 @@ def test_old_names_in_tables_and_studies(campaign: Path) -> None:
     assert "wait_s_mean" not in frame.columns
     assert evaluate("mean(wait_s_mean)", frame) == evaluate("mean(mean_wait_s)", frame)
     assert evaluate("mean_ratio(flow_s_max, 'fcfs')", frame) == evaluate("mean_ratio(max_flow_s, 'fcfs')", frame)
-    with pytest.raises(InputError, match=r"^patience_mean: expected one of n_jobs"):
+    with pytest.raises(InputError, match=r"^patience_mean: unknown figure; expected one of n_jobs"):
         evaluate("mean(patience_mean)", frame)
     found = [
         run_cli("campaign", "table", "out", "--figures", name, "--format", "csv", cwd=campaign).stdout

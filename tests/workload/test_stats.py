@@ -285,7 +285,7 @@ def test_invalid_pictures_are_rejected(tmp_path: Path, monkeypatch: pytest.Monke
         plot.draw(sample, tmp_path / "new" / "x.svg")
         assert [path.name for path in (tmp_path / "new").iterdir()] == ["x.svg"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"drawing needs matplotlib: pip install 'pybatsched\[plot\]'"):
+    with pytest.raises(InputError, match=r"charts need matplotlib; pip install 'pybatsched\[plot\]'"):
         plot.draw(sample, tmp_path / "x.svg")
 
 

@@ -64,8 +64,8 @@ class Feedback:
             index, job = next(iter(self._jobs.items()))
             awaited = next(job_id for job_id in job.after if index in self._followers.get(job_id, ()))
             raise RemoteProtocolError(
-                f"job {job.id} is never submitted: it follows job {awaited}, which has not ended, and no job is left; "
-                "expected ids of jobs of the run that end",
+                f"job {job.id} is never submitted: it follows job {awaited}, which has not ended, and no other "
+                "job waits or runs; expected ids of jobs of this run",
                 field=f"{FEEDBACK_JOBS}[{index}].after",
             )
 

@@ -66,9 +66,9 @@ class ReservationSpec(BaseModel):
     def _repeated(cls, count: int, info: ValidationInfo) -> int:
         every = info.data.get("every", ...)  # ... if it is wrong itself
         if count > 1 and every is None:
-            raise ValueError("expected every, the time from one start to the next, beside it")
+            raise ValueError("expected the member every as well: the time from one start to the next")
         if count == 1 and every not in {None, ...}:
-            raise ValueError("expected 2 or more windows beside every")
+            raise ValueError("expected 2 or more windows, because every is given")
         return count
 
 

@@ -126,12 +126,14 @@ def read_summary(path: str, *, partial: bool = False) -> RunSummary:
 def read_pairs(before: str, after: str, *, partial: bool = False) -> dict[str, tuple[RunSummary, RunSummary]]:
     """Read two sets of runs, by prefixes with one star each, as pairs by what the star stands for, in that order.
 
-    Raises InputError if a run has no partner, or if there is none.
+    Raises InputError if a run has no match in the other set, or if there is no run.
     """
     found = [_matching(pattern) for pattern in (before, after)]
     for pattern, own, others in ((before, found[0], found[1]), (after, found[1], found[0])):
         if missing := sorted(own.keys() - others.keys()):
-            raise InputError(f"{pattern}: expected a partner of each run, found none of {own[missing[0]]}")
+            raise InputError(
+                f"{pattern}: expected a matching run of the other set for each run, found none for {own[missing[0]]}"
+            )
     return {
         key: (read_summary(path, partial=partial), read_summary(found[1][key], partial=partial))
         for key, path in sorted(found[0].items())
@@ -151,7 +153,7 @@ def _matching(pattern: str) -> dict[str, str]:
         if name.startswith(start) and name.endswith(tail) and len(name) > len(start) + len(tail):
             found[name[len(start) : len(name) - len(tail)]] = str(path.with_name(name))
     if not found:
-        raise InputError(f"{pattern}: no run is found; expected files {pattern}{SUMMARY}")
+        raise InputError(f"{pattern}: no run found; expected files {pattern}{SUMMARY}")
     return found
 
 

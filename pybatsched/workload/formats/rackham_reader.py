@@ -141,7 +141,7 @@ def _words(text: str) -> dict[str, str]:
         if field_name == name:
             raise BadLineError("expected the name of a field with a colon", shown(name[:40]))
         if field_name not in FIELDS:
-            raise BadLineError("expected no fields but those of the format", shown(field_name[:40]))
+            raise BadLineError("expected a field of the Rackham format", shown(field_name[:40]))
         if field_name in found:
             raise BadLineError(f"field {field_name}: expected once", "it twice")
         if not value or (value.endswith(":") and value[:-1] in FIELDS):  # or the name of the next field

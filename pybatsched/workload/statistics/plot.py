@@ -38,7 +38,7 @@ def draw(of: Sample, path: str | Path) -> None:
         matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError as error:
-        raise InputError(f"drawing needs matplotlib: pip install 'pybatsched[plot]' ({error})") from error
+        raise InputError(f"charts need matplotlib; pip install 'pybatsched[plot]' ({error})") from error
     style = {
         "svg.hashsalt": "pybatsched",  # else ids in the figure are random
         "pdf.fonttype": 42,  # TrueType: publishers reject the default

@@ -95,7 +95,7 @@ class LocalityOptions(Options):
             if self.interval_s < 1 or self.interval_s % 1:
                 raise ValueError(f"faithful: expected interval_s in whole seconds from 1, found {self.interval_s:g}")
         if (self.bigger_nodes == "area") != (self.areas is not None):
-            raise ValueError("expected bigger_nodes area and areas together")
+            raise ValueError("bigger_nodes=area and areas: expected both or neither")
         self._check_areas()
         return self
 
@@ -103,12 +103,12 @@ class LocalityOptions(Options):
         for name, area in (self.areas or {}).items():
             if not _is_memory(name) or not (math.isfinite(area) and area >= 0):
                 raise ValueError(
-                    f"areas: expected areas from 0 by classes of memory in GB, found {name!r:.40}: {area!r}"
+                    f"areas: expected an area of 0 or more for each memory in GB, found {name!r:.40}: {area!r}"
                 )
         by_memory: dict[float, str] = {}
         for name in self.areas or ():
             if (other := by_memory.setdefault(float(name), name)) != name:
-                raise ValueError(f"areas: expected one for each memory, found {other!r:.40} and {name!r:.40}")
+                raise ValueError(f"areas: {other!r:.40} and {name!r:.40} are the same memory; expected one area for it")
 
     def rule(self) -> Rule:
         """Return the selected scores."""

@@ -55,7 +55,7 @@ class SwapOptions(ConservativeOptions):
             if given is None:
                 continue
             if self.swap == "bandwidth":
-                raise ValueError(f"{name} is for swap=uniform or swap=fixed; swap is bandwidth")
+                raise ValueError(f"{name}: works only with swap=uniform or swap=fixed, not with swap=bandwidth")
             is_pair = isinstance(given, tuple)
             if is_pair != (self.swap == "uniform"):
                 expected = "two numbers, [least, most]" if self.swap == "uniform" else "one number of seconds"
@@ -64,7 +64,7 @@ class SwapOptions(ConservativeOptions):
             if not 0 <= least <= most < math.inf:
                 raise ValueError(f"{name}: expected seconds from 0, the smaller bound first, found {given}")
         if self.swap_class is not None and self.swap != "bandwidth":
-            raise ValueError(f"swap_class is for swap=bandwidth; swap is {self.swap}")
+            raise ValueError(f"swap_class: works only with swap=bandwidth, not with swap={self.swap}")
         return self
 
 

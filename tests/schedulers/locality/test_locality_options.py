@@ -127,23 +127,23 @@ def test_bad_jobs(fields: dict[str, Any], message: str, faithful: bool) -> None:
         ({"faithful": True, "x3": 1}, "faithful does not support x3"),
         ({"faithful": True, "interval_s": 0}, "faithful: expected interval_s in whole seconds from 1, found 0"),
         ({"faithful": True, "interval_s": 1.5}, "faithful: expected interval_s in whole seconds from 1, found 1.5"),
-        ({"bigger_nodes": "area"}, "expected bigger_nodes area and areas together"),
-        ({"areas": {"16": 1}}, "expected bigger_nodes area and areas together"),
+        ({"bigger_nodes": "area"}, "bigger_nodes=area and areas: expected both or neither"),
+        ({"areas": {"16": 1}}, "bigger_nodes=area and areas: expected both or neither"),
         (
             {"bigger_nodes": "area", "areas": {"x": 1}},
-            "areas: expected areas from 0 by classes of memory in GB, found 'x': 1.0",
+            "areas: expected an area of 0 or more for each memory in GB, found 'x': 1.0",
         ),
         (
             {"bigger_nodes": "area", "areas": {"16": -1}},
-            "areas: expected areas from 0 by classes of memory in GB, found '16': -1.0",
+            "areas: expected an area of 0 or more for each memory in GB, found '16': -1.0",
         ),
         (
             {"bigger_nodes": "area", "areas": {"-16": 1}},
-            "areas: expected areas from 0 by classes of memory in GB, found '-16': 1.0",
+            "areas: expected an area of 0 or more for each memory in GB, found '-16': 1.0",
         ),
         (
             {"bigger_nodes": "area", "areas": {"16": 1, "32": 2, "16.0": 3}},
-            "areas: expected one for each memory, found '16' and '16.0'",
+            "areas: '16' and '16.0' are the same memory; expected one area for it",
         ),
         (
             {"bigger_nodes": "area", "areas": 5},

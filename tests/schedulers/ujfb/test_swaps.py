@@ -135,14 +135,14 @@ def test_jobs_larger_than_the_host_memory_are_not_preempted() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"swap_out": 1.0}, "swap_out is for swap=uniform or swap=fixed"),
+        ({"swap_out": 1.0}, "swap_out: works only with swap=uniform or swap=fixed"),
         ({"swap": "uniform", "swap_out": 1.0}, r"expected two numbers, \[least, most\]"),
         ({"swap": "fixed", "swap_in": [1, 2]}, "expected one number of seconds"),
         ({"swap": "uniform", "swap_in": [2, 1]}, "the smaller bound first"),
         ({"swap": "uniform", "swap_in": [-1, 1]}, "expected seconds from 0"),
         ({"swap": "fixed", "swap_out": -1}, "expected seconds from 0"),
         ({"swap": "fixed", "swap_out": float("inf")}, "expected seconds from 0"),
-        ({"swap": "fixed", "swap_class": "A"}, "swap_class is for swap=bandwidth"),
+        ({"swap": "fixed", "swap_class": "A"}, "swap_class: works only with swap=bandwidth"),
         ({"swap_class": "E"}, "expected one of A, B, C, D, found 'E'"),
         ({"vh_memory_gb": -1}, "expected 0 or more, found -1"),
         ({"seed": "x"}, "expected a whole number, found 'x'"),

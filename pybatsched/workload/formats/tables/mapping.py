@@ -279,7 +279,7 @@ def _check_names(given: Mapping[str, Any], known: Sequence[str], source: str, pr
         if name not in known:
             near = similar(name, known)
             hint = f"; similar: {', '.join(near)}" if near else ""
-            raise InputError(f"{source}: {prefix}{name:.60}: expected one of {', '.join(known)}{hint}")
+            raise InputError(f"{source}: {prefix}{name:.60}: unknown key; expected one of {', '.join(known)}{hint}")
 
 
 def _table(value: Any, known: Sequence[str] | None, source: str, where: str) -> dict[str, Any]:
