@@ -135,9 +135,9 @@ def write_agent(weights: Any, path: Path) -> None:
 def draw(rows: Sequence[tuple[str, Mapping[str, float]]], path: Path) -> None:
     """Plot the weeks."""
     try:
-        import matplotlib as mpl  # noqa: PLC0415  only the figure needs it
+        import matplotlib as mpl  # noqa: PLC0415  only the chart needs it
     except ModuleNotFoundError:
-        print("no figure: it needs matplotlib, pip install 'pybatsched[plot]'")
+        print("no chart: it needs matplotlib, pip install 'pybatsched[plot]'")
         return
     mpl.use("agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
@@ -153,7 +153,7 @@ def draw(rows: Sequence[tuple[str, Mapping[str, float]]], path: Path) -> None:
     axes.legend(ncols=len(names), loc="upper center", bbox_to_anchor=(0.5, 1.12), frameon=False)
     figure.savefig(path, dpi=120, metadata={"Software": None})
     plt.close(figure)
-    print(f"figure of the weeks: {path}")
+    print(f"chart of the weeks: {path}")
 
 
 def main() -> int:

@@ -260,7 +260,7 @@ class Log:
 
     @public
     def named(self, name: str) -> Log:
-        """Return the same jobs under another name, which tables and figures show."""
+        """Return the same jobs under another name, which tables and charts show."""
         return replace(self, name=name)
 
     @public

@@ -18,7 +18,7 @@ from pybatsched.policies.predictions import add_predictor, added_predictor
 
 @dataclass(frozen=True)
 class PolicyChoice:
-    """A policy with its options. `label` is its name in tables and figures. Make one with `policy`."""
+    """A policy with its options. `label` is its name in tables and charts. Make one with `policy`."""
 
     source: registry.PolicySource
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class PlotKind(NamedTuple):
-    """The content of a plot: values or ratios to a baseline, as boxes or as means with their intervals."""
+    """The content of a chart: values or ratios to a baseline, as boxes or as means with their intervals."""
 
     is_ratio: bool
     is_mean: bool
 
 
-#: Plots of a campaign by name.
+#: Charts of a campaign by name.
 KINDS: Final = {
     "boxes": PlotKind(is_ratio=False, is_mean=False),
     "ratios": PlotKind(is_ratio=True, is_mean=False),
@@ -53,12 +53,12 @@ _BASELINE, _DOT, _GREY = "#d0d0d0", "#1f4e79", "#7a7a7a"
 
 
 class CampaignPlotOptions(NamedTuple):
-    """The options of a campaign's plot.
+    """The options of a campaign's charts.
 
     `figure` may be a measure; then it is the mean of the measure. With `policy`, only the charts of that policy are
     drawn, with `only` only workloads or families that match one of these names, which may contain stars. With `each`, a
     field of jobs, a dot is one value of the field in a run. `labels` are new names of policies, settings and families.
-    `width` is in inches; by default a plot is as wide as the text of a paper, or wider if it has many boxes.
+    `width` is in inches; by default a chart is as wide as the text of a paper, or wider if it has many boxes.
     """
 
     figure: str = "bounded_slowdown"
@@ -72,15 +72,16 @@ class CampaignPlotOptions(NamedTuple):
 
 
 def figure_of(kind: str, points: Sequence[Point], options: CampaignPlotOptions | None = None) -> Figure:
-    """Return a plot of a campaign: boxes, ratios, means, mean-ratios or sweep, one chart below the other.
+    """Return charts of a campaign as a matplotlib Figure: boxes, ratios, means, mean-ratios, sweep or differences.
 
-    All charts have the same axis of values. Raises InputError for data that cannot be drawn.
+    Several charts are one below the other, with the same axis of values. Raises InputError for data that cannot be
+    drawn.
     """
     return _drawn(kind, points, options or CampaignPlotOptions())[0]
 
 
 def draw(kind: str, points: Sequence[Point], path: str | Path, options: CampaignPlotOptions) -> str:
-    """Draw a plot of a campaign into a file, and return a short description.
+    """Draw charts of a campaign into a file, and return a short description.
 
     Raises InputError for data that cannot be drawn and files that cannot be written.
     """
@@ -91,7 +92,7 @@ def draw(kind: str, points: Sequence[Point], path: str | Path, options: Campaign
 
 
 def _drawn(kind: str, points: Sequence[Point], options: CampaignPlotOptions) -> tuple[Figure, str]:
-    """Return a plot and its description."""
+    """Return charts as a matplotlib Figure, and their description."""
     if kind not in KINDS:
         raise InputError(f"chart {kind!r:.40}: expected one of {', '.join(KINDS)}")
     is_mean = KINDS[kind].is_mean
@@ -115,7 +116,7 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignPlotOptions) -> 
 
 
 def _described(kind: str, charts: Sequence[Chart], axis: Scale) -> str:
-    """Return the description of a plot."""
+    """Return the description of charts."""
     n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
     n_undefined = sum(chart.n_undefined for chart in charts)
     without = f" ({n_undefined:,} without: the baseline is 0)" if n_undefined else ""
@@ -124,7 +125,7 @@ def _described(kind: str, charts: Sequence[Chart], axis: Scale) -> str:
 
 
 def _charts(kind: str, all_points: Sequence[Point], options: CampaignPlotOptions) -> list[Chart]:
-    """Return the charts of a plot. Raises InputError if there are none."""
+    """Return the charts to draw. Raises InputError if there are none."""
     points, each, policy = chosen(all_points, options.only), options.each, options.policy
     if each and not any(each in point.each for point in points):
         kept = sorted({key for point in points for key in point.each})

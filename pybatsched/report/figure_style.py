@@ -104,20 +104,20 @@ def style(width: float = TEXT_IN) -> Iterator[None]:
 
 @cache
 def _figure_class() -> type[Figure]:
-    """Return a class of figures that are written in this style, also by their users."""
+    """Return a subclass of matplotlib's Figure that is always written in this style, also by the user's code."""
     _matplotlib()
     from matplotlib.figure import Figure as BaseFigure  # noqa: PLC0415  an extra
 
     class PaperFigure(BaseFigure):
-        """A figure that embeds its fonts as TrueType in all files."""
+        """A chart that embeds its fonts as TrueType in all files."""
 
         def savefig(self, fname: Any, **how: Any) -> None:
-            """Write the figure to a file."""
+            """Write the chart to a file."""
             with style(self.get_figwidth()):
                 super().savefig(fname, **how)
 
         def _repr_png_(self) -> bytes:
-            """Return the figure for a notebook."""
+            """Return the chart for a notebook."""
             content = io.BytesIO()
             self.savefig(content, format="png", dpi=_DPI / 2)
             return content.getvalue()
@@ -126,7 +126,7 @@ def _figure_class() -> type[Figure]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Create an empty figure of a size in inches. Call it within `style`."""
+    """Create an empty chart of a size in inches. Call it within `style`."""
     return _figure_class()(figsize=(width, height), layout="constrained")
 
 

@@ -1,4 +1,4 @@
-"""Draw the charts of a campaign with Bokeh: a plot for each family, with a box or a mean for each setting.
+"""Draw the charts of a campaign with Bokeh: a panel for each family, with a box or a mean for each setting.
 
 Names are data: they are written into columns and labels of canvases, as text.
 """
@@ -39,7 +39,7 @@ _NUMBER: Final = "{0,0.[0000]}"
 
 
 def draw(chart: Chart, scale: Scale, *, as_means: bool = False) -> list[figure]:
-    """Draw a chart: a plot for each family, or several if there are many columns. O(dots log dots).
+    """Draw a chart: a panel for each family, or several if there are many columns. O(dots log dots).
 
     It shows boxes with their dots, or only the means with their confidence intervals.
     """
@@ -47,23 +47,23 @@ def draw(chart: Chart, scale: Scale, *, as_means: bool = False) -> list[figure]:
     n = len(lines[0][1]) * len(chart.categories)
     width = _HALF if _MARGIN + _SLOT * n <= _HALF else max(WIDTH, _MARGIN + _LEAST_SLOT * n)
     slot = (width - _MARGIN) / n
-    plots = []
+    panels = []
     for row, columns in lines:
-        plot = _frame(chart, scale, row, columns, slot)
+        panel = _frame(chart, scale, row, columns, slot)
         kind = ("mean-ratios" if as_means else "ratios") if chart.is_ratio else ("means" if as_means else "boxes")
-        plot.name = f"{kind}-{chart.figure}"
+        panel.name = f"{kind}-{chart.figure}"
         boxes = [box for column in columns for box in chart.panel(row, column)]
-        (_paint_means if as_means else _paint_boxes)(plot, chart, scale, boxes)
+        (_paint_means if as_means else _paint_boxes)(panel, chart, scale, boxes)
         ns = [box.mean.n if as_means else len(box.dots) for box in boxes]
-        _write_n(plot, [_factor(chart, box.column, box.category) for box in boxes], ns, scale, slot)
-        plots.append(plot)
-    return plots
+        _write_n(panel, [_factor(chart, box.column, box.category) for box in boxes], ns, scale, slot)
+        panels.append(panel)
+    return panels
 
 
 def _frame(chart: Chart, scale: Scale, row: str, columns: Sequence[str], slot: float) -> figure:
     turn, room = _label_angle(chart, slot)
     factors = [_factor(chart, column, category) for column in columns for category in chart.categories]
-    plot = figure(
+    panel = figure(
         width=round(_MARGIN + slot * len(factors)),
         height=270 + room,
         tools="pan,wheel_zoom,box_zoom,reset,save",
@@ -75,34 +75,34 @@ def _frame(chart: Chart, scale: Scale, row: str, columns: Sequence[str], slot: f
         x_axis_label=chart.x_title,
         y_axis_label=textwrap.fill(f"{'ratio of ' if chart.is_ratio else ''}{chart.measure_title}", _ALONG),
     )
-    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
+    panel.yaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
     if scale.is_log:
-        plot.yaxis.ticker = plot.ygrid.ticker = FixedTicker(ticks=log_ticks(scale.low, scale.high))
-    plot.yaxis.minor_tick_line_color = None
-    plot.toolbar.logo = None
-    plot.toolbar.autohide = True
-    plot.xgrid.grid_line_color = None
-    plot.xaxis.major_label_orientation = turn
-    plot.xaxis.major_label_text_font_size = plot.yaxis.major_label_text_font_size = "12px"
-    plot.xaxis.axis_label_text_font_style = plot.yaxis.axis_label_text_font_style = "normal"
-    for axis in plot.xaxis:
+        panel.yaxis.ticker = panel.ygrid.ticker = FixedTicker(ticks=log_ticks(scale.low, scale.high))
+    panel.yaxis.minor_tick_line_color = None
+    panel.toolbar.logo = None
+    panel.toolbar.autohide = True
+    panel.xgrid.grid_line_color = None
+    panel.xaxis.major_label_orientation = turn
+    panel.xaxis.major_label_text_font_size = panel.yaxis.major_label_text_font_size = "12px"
+    panel.xaxis.axis_label_text_font_style = panel.yaxis.axis_label_text_font_style = "normal"
+    for axis in panel.xaxis:
         axis.update(group_text_font_size="12px", separator_line_color=None)
     if chart.is_ratio:
-        plot.hspan(y=[1.0], line_color="#444444", line_dash="dashed")
-    return plot
+        panel.hspan(y=[1.0], line_color="#444444", line_dash="dashed")
+    return panel
 
 
-def _write_n(plot: figure, positions: Sequence[Any], ns: Sequence[int], scale: Scale, slot: float) -> None:
+def _write_n(panel: figure, positions: Sequence[Any], ns: Sequence[int], scale: Scale, slot: float) -> None:
     """Write the number of values above each box or mean; without "n =" if the space is too narrow."""
     texts = [f"n = {n:,}" for n in ns]
     if max(map(len, texts)) * _SMALL_LETTER > slot:
         texts = [f"{n:,}" for n in ns]
     source = ColumnDataSource({"at": positions, "y": [scale.high] * len(texts), "n": texts})
     looks: dict[str, Any] = {"text_align": "center", "text_baseline": "top", "text_color": "#555555"}
-    plot.text("at", "y", "n", y_offset=3, source=source, name="n", text_font_size="11px", **looks)
+    panel.text("at", "y", "n", y_offset=3, source=source, name="n", text_font_size="11px", **looks)
 
 
-def _paint_means(plot: figure, chart: Chart, scale: Scale, boxes: Sequence[Box]) -> None:
+def _paint_means(panel: figure, chart: Chart, scale: Scale, boxes: Sequence[Box]) -> None:
     means = [box.mean for box in boxes]
     whiskers = [scale.whisker(one) for one in means]
     source = ColumnDataSource(
@@ -117,7 +117,7 @@ def _paint_means(plot: figure, chart: Chart, scale: Scale, boxes: Sequence[Box])
             "interval": [f"{one.low:,.4g} to {one.high:,.4g}" if one.half is not None else "-" for one in means],
         }
     )
-    plot.segment("at", "low", "at", "high", color="fill", line_width=1.5, source=source)
+    panel.segment("at", "low", "at", "high", color="fill", line_width=1.5, source=source)
     for marker, key, which in (
         ("dash", "low", [one.half is not None and not w.is_cut_below for one, w in zip(means, whiskers, strict=True)]),
         ("dash", "high", [one.half is not None and not w.is_cut_above for one, w in zip(means, whiskers, strict=True)]),
@@ -125,13 +125,13 @@ def _paint_means(plot: figure, chart: Chart, scale: Scale, boxes: Sequence[Box])
         ("triangle", "high", [w.is_cut_above for w in whiskers]),
     ):
         view = CDSView(filter=BooleanFilter(booleans=which))
-        plot.scatter("at", key, marker=marker, size=10, color="fill", line_width=1.5, source=source, view=view)
-    dots = plot.scatter("at", "mean", size=9, color="fill", source=source, name="means")
+        panel.scatter("at", key, marker=marker, size=10, color="fill", line_width=1.5, source=source, view=view)
+    dots = panel.scatter("at", "mean", size=9, color="fill", source=source, name="means")
     tooltips = [("", "@setting"), ("mean", f"@mean{_NUMBER}"), (f"{LEVEL_TEXT} interval", "@interval"), ("n", "@n")]
-    plot.add_tools(HoverTool(renderers=[dots], tooltips=tooltips))
+    panel.add_tools(HoverTool(renderers=[dots], tooltips=tooltips))
 
 
-def _paint_boxes(plot: figure, chart: Chart, _scale: Scale, boxes: Sequence[Box]) -> None:
+def _paint_boxes(panel: figure, chart: Chart, _scale: Scale, boxes: Sequence[Box]) -> None:
     statistics = [box.statistics for box in boxes]
     positions = [_factor(chart, box.column, box.category) for box in boxes]
     columns: dict[str, list[Any]] = {
@@ -144,9 +144,9 @@ def _paint_boxes(plot: figure, chart: Chart, _scale: Scale, boxes: Sequence[Box]
     for key, p in (("low", 5), ("q1", 25), ("q2", 50), ("q3", 75), ("high", 95)):
         columns[key] = [one.percentiles[p] for one in statistics]
     source = ColumnDataSource(columns)
-    plot.segment("at", "low", "at", "high", color="black", source=source)
-    bars = plot.vbar("at", 0.7, "q3", "q1", fill_color="fill", line_color="black", source=source, name="boxes")
-    plot.vbar("at", 0.7, "q2", "q2", line_color="black", line_width=2, source=source)
+    panel.segment("at", "low", "at", "high", color="black", source=source)
+    bars = panel.vbar("at", 0.7, "q3", "q1", fill_color="fill", line_color="black", source=source, name="boxes")
+    panel.vbar("at", 0.7, "q2", "q2", line_color="black", line_width=2, source=source)
     dots = ColumnDataSource(
         {
             "at": [
@@ -159,13 +159,13 @@ def _paint_boxes(plot: figure, chart: Chart, _scale: Scale, boxes: Sequence[Box]
             "setting": [chart.setting_text(box) for box in boxes for _ in box.dots],
         }
     )
-    points = plot.scatter("at", "value", size=6, color=_DOT, alpha=0.6, line_color=None, source=dots, name="dots")
-    plot.scatter("at", "mean", size=8, color=_MEAN, marker="diamond", source=source)
+    points = panel.scatter("at", "value", size=6, color=_DOT, alpha=0.6, line_color=None, source=dots, name="dots")
+    panel.scatter("at", "mean", size=8, color=_MEAN, marker="diamond", source=source)
     of_boxes = [("", "@setting"), ("values" if chart.each else "runs", "@n"), ("median", f"@q2{_NUMBER}")]
     of_boxes += [("quartiles", f"@q1{_NUMBER} to @q3{_NUMBER}"), ("mean", f"@mean{_NUMBER}")]
-    plot.add_tools(HoverTool(renderers=[bars], tooltips=of_boxes))
+    panel.add_tools(HoverTool(renderers=[bars], tooltips=of_boxes))
     of_dots = [("", "@name"), ("", "@setting"), ("value", f"@value{_NUMBER}")]
-    plot.add_tools(HoverTool(renderers=[points], tooltips=of_dots))
+    panel.add_tools(HoverTool(renderers=[points], tooltips=of_dots))
 
 
 def _factor(chart: Chart, column: str, category: str) -> Any:

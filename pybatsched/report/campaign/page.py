@@ -146,15 +146,15 @@ def _shown(points: Sequence[Point], named: Sequence[ChartSpec], baseline: str, u
 def _drawn(charts: Sequence[Chart]) -> tuple[str, Iterator[str], Iterator[str]]:
     """Draw charts: return the script, and each chart as means and as boxes, with headings."""
     scales = scales_of(charts)
-    plots = [
+    panels = [
         [campaign_charts.draw(chart, scale, as_means=as_means) for chart, scale in zip(charts, scales, strict=True)]
         for as_means in (True, False)
     ]
-    flat = itertools.chain.from_iterable(itertools.chain(*plots))
-    script, divs = embedded({str(number): plot for number, plot in enumerate(flat)})
+    flat = itertools.chain.from_iterable(itertools.chain(*panels))
+    script, divs = embedded({str(number): panel for number, panel in enumerate(flat)})
     elements = iter(divs.values())
     framed = []
-    for are_means, drawn in zip((True, False), plots, strict=True):
+    for are_means, drawn in zip((True, False), panels, strict=True):
         frames = []
         for chart, own in zip(charts, drawn, strict=True):
             subject = f"{chart.subject}: " if are_means and chart.subject and not chart.heading else ""

@@ -97,11 +97,11 @@ def over_time(
     tops = dict.fromkeys(workload_keys, 0.0)
     for of_run, steps in zip(workload_keys, series, strict=True):
         tops[of_run] = max(tops[of_run], steps.maximum)
-    plots = []
+    panels = []
     for number, steps in enumerate(series):
         top = 1.0 if is_share else tops[workload_keys[number]]
         is_last = number + 1 == len(runs)
-        plot = figure(
+        panel = figure(
             frame_width=_FRAME_WIDTH,
             frame_height=150 if len(runs) == 1 else 84,
             min_border_left=_LEFT,
@@ -112,15 +112,15 @@ def over_time(
             y_range=Range1d(start=0, end=(top or 1.0) * 1.04),
             name=f"{what}-{number}",
         )
-        plot.toolbar.autohide = True
-        plot.xaxis.ticker = plot.xgrid.ticker = time.ticks
-        plot.xaxis.formatter = CustomJSTickFormatter(code="return tick ? pybatschedClock.text(tick) : '0'")
-        plot.xaxis.visible = is_last
-        plot.yaxis.ticker = BasicTicker(desired_num_ticks=3 if len(runs) > 1 else 5)
-        plot.yaxis.formatter = NumeralTickFormatter(format="0%" if is_share else "0,0")
-        _draw(plot, steps, what, Category10[10][number % 10], resolution)
-        plots.append(plot)
-    return plots
+        panel.toolbar.autohide = True
+        panel.xaxis.ticker = panel.xgrid.ticker = time.ticks
+        panel.xaxis.formatter = CustomJSTickFormatter(code="return tick ? pybatschedClock.text(tick) : '0'")
+        panel.xaxis.visible = is_last
+        panel.yaxis.ticker = BasicTicker(desired_num_ticks=3 if len(runs) > 1 else 5)
+        panel.yaxis.formatter = NumeralTickFormatter(format="0%" if is_share else "0,0")
+        _draw(panel, steps, what, Category10[10][number % 10], resolution)
+        panels.append(panel)
+    return panels
 
 
 def _steps(run: Run, what: Quantity, *, is_share: bool) -> Steps:
@@ -128,19 +128,19 @@ def _steps(run: Run, what: Quantity, *, is_share: bool) -> Steps:
     return Steps(steps.times, tuple(value / run.n_procs for value in steps.values)) if is_share else steps
 
 
-def _draw(plot: figure, steps: Steps, what: Quantity, color: str, resolution: Resolution) -> None:
+def _draw(panel: figure, steps: Steps, what: Quantity, color: str, resolution: Resolution) -> None:
     if not len(steps.times):  # Bokeh would never finish an area without points
         return
     exact = ColumnDataSource(
         _means(steps, resolution.area_s) if resolution.area_s else _columns(steps.times, steps.values)
     )
-    plot.varea_step("time", 0, "value", step_mode="after", source=exact, color=color, alpha=0.3)
+    panel.varea_step("time", 0, "value", step_mode="after", source=exact, color=color, alpha=0.3)
     if resolution.line_s:
         exact = ColumnDataSource(_means(steps, resolution.line_s))
-    line = plot.step("time", "value", mode="after", source=exact, color=color, line_width=1.5)
+    line = panel.step("time", "value", mode="after", source=exact, color=color, line_width=1.5)
     as_time = CustomJSHover(code=_AS_TIME)
     tooltips = [("from", "@time{custom}"), (what, "@value{0.[000]}")]
-    plot.add_tools(HoverTool(renderers=[line], tooltips=tooltips, formatters={"@time": as_time}, mode="vline"))
+    panel.add_tools(HoverTool(renderers=[line], tooltips=tooltips, formatters={"@time": as_time}, mode="vline"))
 
 
 def _columns(times: Sequence[float], values: Sequence[float]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _wheel(dimensions: Literal["both", "width"]) -> WheelZoomTool:
 def cumulative(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
     """Draw the cumulative distribution of a measure for all runs. O(n log n).
 
-    Lines differ in colours and dashes; the legend is to the right of the plot.
+    Lines differ in colours and dashes; the legend is to the right of the chart.
     """
     is_time = measure.endswith("_s")
     wheel = _wheel("both")
@@ -172,7 +172,7 @@ def cumulative(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) 
     below = f", values below 1{' s' if is_time else ''} drawn there" if is_below else ""
     columns = [np.sort(np.maximum(values, 1.0)) for values in exact]
     last = max((float(values[-1]) for values in columns if len(values)), default=1.0)
-    plot = figure(
+    chart = figure(
         frame_width=390,
         frame_height=270,
         tools=[PanTool(), wheel, "box_zoom", "reset", SaveTool()],
@@ -184,21 +184,21 @@ def cumulative(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) 
         y_axis_label="share of jobs",
         name=f"cdf-{measure}",
     )
-    plot.toolbar.autohide = True
-    plot.yaxis.formatter = NumeralTickFormatter(format="0%")
+    chart.toolbar.autohide = True
+    chart.yaxis.formatter = NumeralTickFormatter(format="0%")
     if is_time:
-        plot.xaxis.ticker = plot.xgrid.ticker = FixedTicker(ticks=[at for at, _ in durations.MARKS])
-        plot.xaxis.major_label_overrides = dict(durations.MARKS)
+        chart.xaxis.ticker = chart.xgrid.ticker = FixedTicker(ticks=[at for at, _ in durations.MARKS])
+        chart.xaxis.major_label_overrides = dict(durations.MARKS)
     items: list[LegendItem] = []
     for number, (run, values) in enumerate(zip(runs, columns, strict=True)):
         stride = max(len(values) // _MAX_POINTS, 1)
         kept = np.array([*range(0, len(values), stride), len(values) - 1] if len(values) else [], np.int64)
         x, y = values[kept], (kept + 1) / max(len(values), 1)
-        line: Any = plot.step(x, y, mode="after", **line_of(number), name=f"run{number}")
+        line: Any = chart.step(x, y, mode="after", **line_of(number), name=f"run{number}")
         items.append(LegendItem(label=run.label, renderers=[line]))
     if len(items) > 1:
-        plot.add_layout(Legend(items=items, click_policy="hide", border_line_color=None, glyph_width=36), "right")
-    return plot
+        chart.add_layout(Legend(items=items, click_policy="hide", border_line_color=None, glyph_width=36), "right")
+    return chart
 
 
 def line_of(number: int) -> Mapping[str, Any]:

@@ -229,8 +229,8 @@ def _lines(runs: Sequence[Run], tau_s: float) -> tuple[str, Mapping[charts.Quant
     quantities: tuple[charts.Quantity, ...] = ("utilisation", "queue")
     drawn: dict[str, Any] = {}
     for what in quantities:
-        for plot in charts.over_time(runs, what, time, resolution, keys):
-            drawn[str(plot.name)] = plot
+        for panel in charts.over_time(runs, what, time, resolution, keys):
+            drawn[str(panel.name)] = panel
     drawn["waits"] = charts.cumulative(runs, "wait_s", tau_s)
     drawn["slowdowns"] = charts.cumulative(runs, "bounded_slowdown", tau_s)
     script, divs = embedded(drawn)

@@ -1,1 +1,1 @@
-"""Statistics of workloads: figures, shares by job field, and plots."""
+"""Statistics of workloads: figures, shares by job field, and a chart."""

@@ -1,4 +1,4 @@
-"""Plot a workload: arrivals, sizes and load.
+"""Draw a chart of a workload: arrivals, sizes and load.
 
 Drawing needs matplotlib, an extra (`pip install 'pybatsched[plot]'`); nothing else of pybatsched does.
 """

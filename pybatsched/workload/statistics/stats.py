@@ -66,7 +66,7 @@ class Sample:
 
     @property
     def period_s(self) -> float:
-        """The length of a period in plots over time: a minute to days, depending on the span."""
+        """The length of a period in charts over time: a minute to days, depending on the span."""
         for period_s in _PERIODS:
             if self.span_s <= (_MANY_PERIODS if period_s < DAY_S else _MOST_PERIODS) * period_s:
                 return period_s
