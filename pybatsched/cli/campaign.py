@@ -232,9 +232,14 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--figures",
         metavar="NAMES",
-        help=f"which figures, or all (default: {usual}; and rejected jobs or broken promises, if any)",
+        help=f"names of figures, or all (default: {usual}; and rejected jobs or broken promises, if any)",
     )
-    add("--format", choices=("text", "csv", "markdown", "latex"), default="text", help="(default %(default)s)")
+    add(
+        "--format",
+        choices=("text", "csv", "markdown", "latex"),
+        default="text",
+        help="output format (default %(default)s)",
+    )
     add(
         "--ci",
         metavar="LEVEL",
@@ -243,7 +248,8 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--against",
         metavar="POLICY",
-        help="print differences to this policy with 95 %% intervals (--ci changes the level) and probabilities",
+        help="print the differences of other policies to this one, with 95 %% confidence intervals (--ci changes the "
+        "level) and the probability that a policy is better",
     )
     add(
         "--quantiles",
@@ -255,7 +261,7 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--bold-best",
         action="store_true",
-        help="with --ci: the best mean of the policies of each family is bold (a star in text)",
+        help="with --ci: mark the best mean of the policies of each family in bold (text: a star)",
     )
 
 

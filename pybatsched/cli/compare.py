@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "before",
         metavar="PREFIX|FILE",
-        help="the run to compare with: the start of its file names, or its summary",
+        help="the run to compare with: the prefix of its files, or its summary",
     )
     add("after", metavar="PREFIX|FILE", help="the run that is compared with it")
     add(

@@ -37,7 +37,7 @@ is given.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `metrics`."""
     add = parser.add_argument
-    add("prefixes", nargs="+", metavar="PREFIX", help="a run: the start of its file names")
+    add("prefixes", nargs="+", metavar="PREFIX", help="a run, by the prefix of its files (the value of -e)")
     add("--by", metavar="CLASS", help="kind, size, state, or a field of jobs such as user")
     add(
         "--measure",

@@ -122,14 +122,14 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.number,
         default=0.0,
         metavar="A",
-        help="add hosts, last in the order of ids, until they are this share of all, as for a redirection group",
+        help="add hosts with the highest ids until they are this share of all hosts, for a redirection group",
     )
     add(
         "--scale",
         type=arguments.number,
         default=1.0,
         metavar="K",
-        help="K times the nodes of each class, at least one of each",
+        help="multiply the number of nodes of each class by K; at least one of each",
     )
     add("--energy", action="store_true", help="add the power of hosts, where it is known")
     add(
@@ -143,7 +143,7 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
         "--network",
         choices=("free", "real"),
         default="free",
-        help="free: no simulated time (default); real: the machine's links",
+        help="free: communication takes no simulated time (default); real: the links of the machine",
     )
     add("--output", required=True, metavar="FILE", help="the file to write, - for standard output")
 

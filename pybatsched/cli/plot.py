@@ -54,8 +54,13 @@ Time axes are in days, hours, minutes or seconds, by their length. Needs matplot
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `plot`."""
     add = parser.add_argument
-    add("figure", choices=tuple(dict.fromkeys((*KINDS, *campaign_figures.KINDS))), help="what to draw")
-    add("runs", nargs="+", metavar="PREFIX|DIR", help="runs, by the start of their file names; or one campaign")
+    add("figure", choices=tuple(dict.fromkeys((*KINDS, *campaign_figures.KINDS))), help="the chart to draw (see below)")
+    add(
+        "runs",
+        nargs="+",
+        metavar="PREFIX|DIR",
+        help="runs, by the prefixes of their files; or the directory of one campaign",
+    )
     add("--output", required=True, metavar="FILE", help="the file to write: .svg, .pdf or .png")
     add(
         "--measure",

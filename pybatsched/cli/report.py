@@ -35,7 +35,12 @@ The page is one self-contained file that needs no network. Needs Bokeh: pip inst
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `report`."""
     add = parser.add_argument
-    add("runs", nargs="+", metavar="PREFIX|DIR", help="runs, by the start of their file names; or one campaign")
+    add(
+        "runs",
+        nargs="+",
+        metavar="PREFIX|DIR",
+        help="runs, by the prefixes of their files; or the directory of one campaign",
+    )
     add("--output", default="report.html", metavar="FILE", help="the page to write (default %(default)s)")
     add("--label", action="append", default=[], metavar="NAME", help="label of the first run, second run, …")
     add("--journal", action="append", default=[], metavar="FILE", help="journal of the first run, second run, …")

@@ -121,7 +121,7 @@ def _add_batsim(group: arguments.Group) -> None:
         "--clock",
         choices=CLOCKS,
         default=AUTO,
-        help="exact: exact times, messages of the simulator itself take no time; simgrid: times, network and order as "
+        help="exact: exact times, Batsim's own messages take no simulated time; simgrid: times, network and order as "
         "in SimGrid, to the last bit; auto: simgrid if jobs communicate, else exact (default: %(default)s)",
     )
     add("-E", "--energy", action=flag, help="simulate energy and pstates; writes two more files")

@@ -192,7 +192,7 @@ def add_for_batsim(parser: argparse.ArgumentParser, help_text: str, *, required:
 
 
 def add_timeout(add: Callable[..., object], cause: str, default: float | None = DEFAULT_TIMEOUT_S) -> None:
-    """Add ``--timeout``; `cause` says after what the command fails. `add` is the method of a parser or a group."""
+    """Add ``--timeout``. The help says: fail if `cause`. `add` is the method of a parser or a group."""
     text = f"fail if {cause} (default {DEFAULT_TIMEOUT_S:g}, 0 = never)"
     add("--timeout", type=timeout_s, default=default, metavar="SECONDS", help=text)
 
@@ -318,7 +318,7 @@ def add_fields_from(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a workload of the run, to read fields of jobs from (repeatable)",
+        help="a workload of the run; the fields of its jobs are read from it (repeatable)",
     )
 
 

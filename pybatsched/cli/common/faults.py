@@ -30,7 +30,7 @@ def add_failures(group: arguments.Group) -> None:
     add(
         "--mtbf",
         metavar="T",
-        help="machines fail: mean time between failures (seconds, or 12h, 30d), of each host (see --mtbf-of)",
+        help="simulate failures of machines, with this mean time between failures of a host (seconds, or 12h, 30d)",
     )
     add(
         "--mtbf-of",

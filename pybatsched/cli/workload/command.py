@@ -39,7 +39,7 @@ examples:
   pybatsched workload areas w.json -p rackham                      planned area of each memory class
   pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
   pybatsched workload failures --procs 128 --mtbf 30d --repair 4h --until 52w --output failures.txt
-  pybatsched workload stats w.json --plot w.svg                    numbers and a plot
+  pybatsched workload stats w.json --plot w.svg                    numbers and a chart
 
 A log is a file in the Standard Workload Format, output of sacct (Slurm), a table of jobs (CSV, Parquet, JSON), or
 a file in the Rackham format. Every FILE may be compressed by gzip or zstd.

@@ -95,9 +95,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shift-to-zero",
         dest="shift",
         action="store_true",
-        help="move the first submission to time 0 (default for a window)",
+        help="move the first submission to time 0 (default with --from or --submitted-before)",
     )
-    shift.add_argument("--no-shift", dest="shift", action="store_false", help="keep the submission times of a window")
+    shift.add_argument("--no-shift", dest="shift", action="store_false", help="keep the submission times of the log")
     parser.set_defaults(shift=None)
     weeks = parser.add_argument_group("weeks of a log (168 h each, from the first submission)")
     which = weeks.add_mutually_exclusive_group()

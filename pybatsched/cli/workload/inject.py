@@ -162,22 +162,29 @@ def _deadlines(args: argparse.Namespace) -> Deadlines:
 
 def _urgent_arguments(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--every", metavar="T", help="add one in each period T, such as 720h, at a random minute")
     way.add_argument(
-        "--probability", type=arguments.number, metavar="P", help="add one at each arrival with probability P"
+        "--every", metavar="T", help="add an urgent job in each period T, such as 720h, at a random minute"
+    )
+    way.add_argument(
+        "--probability", type=arguments.number, metavar="P", help="add an urgent job at each arrival with probability P"
     )
     add = parser.add_argument
     add("--busy", type=arguments.number, metavar="L", help="only when the offered load is at least L, such as 0.75")
     kinds = "N processors and run time T, one of them at random (repeatable; default 128:600 256:390 512:240)"
     add("--kind", action="append", metavar="N:T", help=kinds)
-    given = "instead: add a job of N processors and run time T, submitted at time INSTANT (repeatable)"
+    given = "without random jobs: add a job of N processors and run time T, submitted at time INSTANT (repeatable)"
     add("--at", action="append", metavar="N:T:INSTANT", help=given)
-    add("--queue", action="append", metavar="NAME", help="instead: mark the jobs of this queue (repeatable)")
+    add(
+        "--queue",
+        action="append",
+        metavar="NAME",
+        help="add no jobs: mark the jobs of this queue as urgent (repeatable)",
+    )
     add(
         "--share",
         type=arguments.number,
         metavar="P",
-        help="instead: mark each job (of these queues) with probability P",
+        help="add no jobs: mark each job (with --queue, of these queues) as urgent with probability P",
     )
 
 
@@ -255,7 +262,7 @@ def _files_arguments(parser: argparse.ArgumentParser) -> None:
     size.add_argument(
         "--per-core", type=arguments.number, metavar="GB", help="size of a file per core of the job (default 6.4)"
     )
-    size.add_argument("--sizes", metavar="LO:HI", help="instead: random size in GB; its logarithm is uniform")
+    size.add_argument("--sizes", metavar="LO:HI", help="instead of --per-core: random sizes in GB, log-uniform")
     classes = "memory of nodes and share of the files that need it, such as 128:0.9,256:0.08,1024:0.02"
     add("--classes", metavar="GB:P,...", help=classes)
     add(
