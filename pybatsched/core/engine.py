@@ -315,7 +315,7 @@ class Engine:
                 self._caller.call("on_estimate_changed", job, self.now)
 
     def _call_for_corrections(self, predictions: Predictions) -> None:
-        """Request a call for the next time at which a running job outlives its estimate, unless one is pending.
+        """Request a call for the next time at which a running job exceeds its estimate, unless one is pending.
 
         No call is needed while no waiting job can start: the next message corrects all estimates.
         """
@@ -636,7 +636,7 @@ class Engine:
         self._caller.call("on_machines_changed", procs, self.now)
 
     def _settle_machines(self) -> None:
-        """Tell the partitions whether machines can come back. Those of inherited jobs do."""
+        """Set in all partitions whether machines can come back. Those of inherited jobs do."""
         for partition in self.cluster.partitions.values():
             partition.machines_settled = self._machines_settled and not self.cluster.inherited
 

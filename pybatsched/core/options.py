@@ -25,7 +25,7 @@ class Options(BaseModel):
     )
     correct: Literal["requested", "doubling", "incremental"] | None = Field(
         default=None,
-        description="new estimate of a running job that has outlived its last one: the requested time, twice the last "
+        description="new estimate of a running job that has exceeded its last one: the requested time, twice the last "
         "estimate, or the first estimate plus 1 min, 5 min and so on (default with predict: requested)",
     )
     on_failure: Literal["requeue_first", "requeue_last", "resubmit", "kill"] | None = Field(

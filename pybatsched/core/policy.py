@@ -133,7 +133,7 @@ class Policy:
         """Handle processors that became unavailable or available; the free sets are up to date."""
 
     def on_estimate_changed(self, job: Job, now: float) -> None:
-        """Handle a running job that has outlived its estimate, and has a new one (only with the option `predict`).
+        """Handle a running job that has exceeded its estimate, and has a new one (only with the option `predict`).
 
         `job.estimate` and `job.expected_end_at` are the new ones.
         """
@@ -170,7 +170,7 @@ class Policy:
         """Return whether new estimates of running jobs may cause a decision before the next event.
 
         If not, no call is requested for the time of the next correction, and the next message makes it. Asked after
-        `decide`, if a job waits, a processor is free, and a running job may outlive its estimate.
+        `decide`, if a job waits, a processor is free, and a running job may exceed its estimate.
         """
         return True
 

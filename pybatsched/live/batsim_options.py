@@ -1,4 +1,4 @@
-"""Reads the command line of Batsim 4.2.1 (and 3.1.0, a subset) as Batsim does.
+"""Read the command line of Batsim 4.2.1 (and 3.1.0, a subset) as Batsim does.
 
 Names may be abbreviated if unambiguous. Values follow a blank or an equals sign; the value of a short option may follow
 it directly. An option that is not repeatable must not be given twice. An empty argument is not a value. ``--help``

@@ -1,4 +1,4 @@
-"""Runs a scheduler with a real Batsim: starts and stops both, and collects the result of every job."""
+"""Run a scheduler with a real Batsim: start and stop both, and collect the result of every job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the platform that a user names: a file, or a machine."""
+"""Find the platform that a user names: a file, or a machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a machine as a SimGrid platform for Batsim and the embedded simulator.
+"""Write a machine as a SimGrid platform for Batsim and the embedded simulator.
 
 Batsim (observed with 4.2.1) requires one master, and orders ids by names as text; therefore numbers have equal width
 and prefixes are in order. Speeds and cores are written as properties, because Batsim does not send them. Links between

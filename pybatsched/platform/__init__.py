@@ -1,1 +1,1 @@
-"""Platforms: reads SimGrid's platform files as Batsim does, without Batsim."""
+"""Platforms: read SimGrid's platform files as Batsim does, without Batsim."""

@@ -1,4 +1,4 @@
-"""Reads the elements of a platform file: zones, hosts and their properties. `wiring` reads links and routes."""
+"""Read the elements of a platform file: zones, hosts and their properties. `wiring` reads links and routes."""
 
 from __future__ import annotations
 

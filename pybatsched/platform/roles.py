@@ -1,4 +1,4 @@
-"""Roles of hosts: builds a platform from hosts and their roles, as Batsim does."""
+"""Roles of hosts: build a platform from hosts and their roles, as Batsim does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictors of run times, and correctors for jobs that outlive their predictions.
+"""Predictors of run times, and correctors for jobs that exceed their predictions.
 
 A prediction replaces the time that the user requested wherever a policy plans with `job.estimate`. The walltime that
 Batsim enforces stays.

@@ -1,4 +1,4 @@
-"""Writes the results of a run: temporary names during the run, final names at its end, and the mark throughout."""
+"""Write the results of a run: temporary names during the run, final names at its end, and the mark throughout."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def specs_of(options: Any) -> tuple[ReservationSpec, ...]:
 
 
 def numbers_of(cluster: Cluster) -> dict[str, int]:
-    """Return the processors of a machine by their names. O(n)."""
+    """Return the number of each processor by its host name. O(n)."""
     return {resource.name: proc for proc, resource in cluster.resources.items() if resource.name}
 
 

@@ -1,6 +1,6 @@
 """Predicted run times: the interface of a predictor, and the predictions of one run.
 
-`job.estimate` is the prediction, from the submission of the job on. When a running job outlives it, a corrector gives
+`job.estimate` is the prediction, from the submission of the job on. When a running job exceeds it, a corrector gives
 the next one. The walltime that Batsim enforces stays. The predictors are in `pybatsched.policies.predictions`.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import Job
 
-#: Returns the next estimate of a running job that has outlived its last one, in seconds from its start. Arguments: the
+#: Returns the next estimate of a running job that has exceeded its last one, in seconds from its start. Arguments: the
 #: first prediction, the last one, the number of corrections so far, and the requested time (None if it is unknown).
 Corrector: TypeAlias = Callable[[float, float, int, float | None], float]
 
@@ -186,9 +186,9 @@ class Predictions:
         return last if last > before else None
 
     def next_correction(self, cluster: Cluster, now: float) -> tuple[float, Job | None]:
-        """Return when the next running job may outlive its estimate, and the job; None if no job can.
+        """Return when the next running job may exceed its estimate, and the job; None if no job can.
 
-        A job with its walltime as estimate cannot outlive it. Partitions without a free processor are left out: no job
+        A job with its walltime as estimate cannot exceed it. Partitions without a free processor are left out: no job
         can start there before another message. O(running) at worst.
         """
         at, found = math.inf, None

@@ -1,4 +1,4 @@
-"""Reads the network elements of a platform file: links, routes, routers, and coordinates in Vivaldi zones."""
+"""Read the network elements of a platform file: links, routes, routers, and coordinates in Vivaldi zones."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _LOWEST: Final = -308
 
 
 def as_read(value: float) -> float:
-    """Return the number that Batsim reads from the shortest text of a number. O(digits).
+    """Return the number that Batsim gets when it parses the JSON text of `value`. O(digits).
 
     >>> as_read(9.500499999999999)
     9.5005

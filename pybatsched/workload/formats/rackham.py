@@ -159,5 +159,5 @@ def is_over(run_s: float, walltime_s: float, passed_s: float) -> bool:
 
 
 def _left(whole_s: float, passed_s: float) -> float:
-    """Return the remaining time, at least a second."""
+    """Return the rest of a duration after `passed_s`, at least a second."""
     return max(whole_s - passed_s, _LEAST_LEFT_S) if passed_s else whole_s

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 ALWAYS = -math.inf
 
 
-#: After this many changes the heap of a row is rebuilt before it is copied: it may contain as many outdated numbers.
+#: After this many changes the heap of a row is rebuilt before it is copied: it may contain as many outdated values.
 _MAX_CHANGES = 32
 
 
 class Row:
-    """A number for each node with a fast minimum: O(log nodes) amortised, for numbers that mostly grow."""
+    """One value for each node, with a fast minimum: O(log nodes) amortised if values mostly grow."""
 
     __slots__ = ("_heap", "_n_changes", "values")
 
     def __init__(self, values: list[float], heap: list[tuple[float, int]] | None = None) -> None:
-        """Create a row. `heap` must contain every number with its node; outdated numbers only cost time."""
+        """Create a row. `heap` must contain every value with its node; outdated values only cost time."""
         self.values = values
         self._heap: list[tuple[float, int]] = self._ordered() if heap is None else heap
         self._n_changes = 0
@@ -40,20 +40,20 @@ class Row:
         return heap
 
     def copy(self) -> Row:
-        """Return an independent copy. Much cheaper than a new row if few numbers changed."""
+        """Return an independent copy. Much cheaper than a new row if few values changed."""
         if self._n_changes > _MAX_CHANGES:
             self._heap, self._n_changes = self._ordered(), 0
         return Row(self.values.copy(), self._heap.copy())
 
     def put(self, index: int, value: float) -> None:
-        """Change the number of a node."""
+        """Set the value of a node."""
         if value < self.values[index]:
             heappush(self._heap, (value, index))
         self.values[index] = value
         self._n_changes += 1
 
     def least(self) -> tuple[float, int]:
-        """Return the smallest number and the first node with it."""
+        """Return the smallest value and the first node with it."""
         heap, values = self._heap, self.values
         while True:
             top = heap[0]

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class PublishedDraft(Draft):
-    """A draft of the published program: scores are integers, and only the first matching stay of a file counts."""
+    """A draft of a plan by the rules of the published program.
+
+    Scores are integers, and only the first matching stay of a file counts.
+    """
 
     def __init__(self, node_index: NodeIndex, now: float, cores: list[list[float]] | None = None) -> None:
         """Create a draft. `cores` are the available times of an earlier plan, to use instead of the real ones."""
