@@ -123,11 +123,11 @@ Differences:
 * **MPI.** Jobs that replay MPI traces (`smpi`) are rejected when the workload is loaded. The message names the job and
   the profile and recommends Batsim.
 * **Clock noise.** SimGrid's clock is a running sum of doubles, and the end of a parallel task is computed by
-  division. Two events of one time may differ in the last bit, so that Batsim sends two messages. With the exact clock
-  (`--clock exact`, the default unless jobs communicate), times are exact, and times closer than 1e-9 s are equal. With
-  `--clock simgrid` nothing differs.
+  division. The times of two simultaneous events may differ in the last bit, so that Batsim sends two messages. With
+  the exact clock (`--clock exact`, the default unless jobs communicate), times are exact, and times closer than
+  1e-9 s are equal. With `--clock simgrid` nothing differs.
 * **Simultaneous ends on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim
-  sometimes reports two ends of one time in another order if one of the jobs is composed.
+  sometimes reports two simultaneous ends in another order if one of the jobs is composed.
 * **Hops at time 0** (exact clock). On a zero-hop platform, a message takes 1e-300 s in Batsim, which is visible only at
   time 0. A job killed there has a run time of about 1e-300 s; for a run time of 0 Batsim would write 0.00001 s.
   `_consumed_energy.csv` of Batsim then has a mean power, and that of the simulator has NA.

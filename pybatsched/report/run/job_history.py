@@ -34,7 +34,7 @@ def read_histories(run: Run, given: str = "") -> JobHistories:
     """Read the histories of the jobs of a run from its journal: the one `given`, or the one of the run. O(journal).
 
     Raises InputError if the given journal is not of this run. A found journal that does not match is not used, and a
-    note says so.
+    note states the reason.
     """
     path = given or journal_of(run)
     if not path:
