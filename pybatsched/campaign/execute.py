@@ -23,7 +23,7 @@ from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.platform import model
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
-from pybatsched.simulator.failures import FailureModel, checkpointed
+from pybatsched.simulator.failure_events import FailureModel, checkpointed
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.workload import Workload, jobs as workload_jobs, load

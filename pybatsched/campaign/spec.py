@@ -17,11 +17,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
-from pybatsched.core import error_texts
+from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.workload_fields import as_choices
-from pybatsched.simulator.failures import FailureModel
+from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
 FORMAT_VERSION: Final = 1
@@ -67,7 +67,7 @@ class PlatformSpec(Part):
 
     @model_validator(mode="after")
     def _known_faults(self) -> PlatformSpec:
-        with error_texts.for_pydantic():
+        with pydantic_errors.for_pydantic():
             if self.failures is not None:
                 FailureModel.of_settings(self.failures)
             if self.checkpoint is not None:
@@ -356,4 +356,4 @@ def spec_of(content: dict[str, Any], source: str) -> Spec:
     try:
         return Spec.model_validate(content)
     except ValidationError as error:
-        raise InputError("\n".join(f"{source}: {line}" for line in error_texts.lines(error, Spec))) from None
+        raise InputError("\n".join(f"{source}: {line}" for line in pydantic_errors.lines(error, Spec))) from None

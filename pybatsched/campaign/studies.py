@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.spec import Spec, spec_of
-from pybatsched.core import error_texts
+from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def read_study(name: str) -> Study:
     try:
         claims, quick = (tuple(Claim.model_validate(claim) for claim in content[key]) for key in ("claim", "quick"))
     except ValidationError as error:
-        raise InputError("\n".join(f"study {name}: {line}" for line in error_texts.lines(error, Claim))) from None
+        raise InputError("\n".join(f"study {name}: {line}" for line in pydantic_errors.lines(error, Claim))) from None
     return Study(name, content["title"], content["about"].strip(), claims, quick, campaigns[0], campaigns[1])
 
 

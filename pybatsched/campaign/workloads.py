@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from pybatsched.core.error_texts import for_pydantic
+from pybatsched.core.pydantic_errors import for_pydantic
 from pybatsched.workload.formats.conversion import MemoryUnit, SizeIn
 from pybatsched.workload.formats.files import FORMATS
 from pybatsched.workload.formats.job_log import zone_of

@@ -20,7 +20,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.results.writing import Results
 from pybatsched.simulator import run as runs
-from pybatsched.simulator.failures import FailureModel
+from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.options import AUTO, BATSIM5_VERSION, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.model import Workload
@@ -334,7 +334,7 @@ def read_scenario(
             arguments.say(remark)
     checkpointing = faults.checkpointing(args)
     if failures is not None:
-        faults.drawn_on(failures, platform)  # raises InputError
+        faults.failures_on(failures, platform)  # raises InputError
     if plan is not None and args.reservations is not None:
         from pybatsched.core.services.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
 

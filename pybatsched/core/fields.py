@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from pybatsched.core.error_texts import message
+from pybatsched.core.pydantic_errors import message
 from pybatsched.errors import NOT_THE_PLUGINS, PolicyError, describe_error
 
 #: Stands for a missing value.

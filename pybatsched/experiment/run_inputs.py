@@ -20,7 +20,7 @@ from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.external_events import ExternalEvent
-from pybatsched.simulator.failures import FailureModel, checkpointed
+from pybatsched.simulator.failure_events import FailureModel, checkpointed
 from pybatsched.simulator.options import AUTO, BATSIM, EXACT, SIMGRID, Scenario, SimulationOptions
 from pybatsched.simulator.work.profiles import DELAY, resolve
 from pybatsched.workload import jobs as job_checks

@@ -26,7 +26,7 @@ from pybatsched.results.run_state import SUMMARY
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import run as runs
-from pybatsched.simulator.failures import FailureModel
+from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.options import AUTO, CLOCKS, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.inject.checkpoints import Checkpointing

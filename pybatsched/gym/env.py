@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from pybatsched.core import error_texts
+from pybatsched.core import pydantic_errors
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
 from pybatsched.gym.episodes import Episodes, platform_of, seconds, workload_of
@@ -170,7 +170,7 @@ def _checked(options: dict[str, Any]) -> ChoiceOptions:
     try:
         checked = ChoiceOptions.model_validate(options)
     except ValidationError as error:
-        raise InputError(f"option {error_texts.problems(error, ChoiceOptions)[0]}") from None
+        raise InputError(f"option {pydantic_errors.problems(error, ChoiceOptions)[0]}") from None
     if checked.predict is not None and not names_file(checked.predict):
         predictor_of(checked.predict)
     return checked

@@ -505,14 +505,14 @@ def _explained(
     error: ValidationError, model: type[BaseModel], name: str, merged: Mapping[str, tuple[Any, _Layer]]
 ) -> str:
     """Return a line for each wrong option, with its source."""
-    from pybatsched.core import error_texts  # noqa: PLC0415  slow
+    from pybatsched.core import pydantic_errors  # noqa: PLC0415  slow
 
     lines = []
-    for problem in error_texts.problems(error, model):
+    for problem in pydantic_errors.problems(error, model):
         if not problem.place:  # about several options
             lines.append(f"policy {name}: {problem.text}")
             continue
-        option = error_texts.place_text(problem.place)
+        option = pydantic_errors.place_text(problem.place)
         if problem.is_missing:
             lines.append(f"policy {name} needs the option {option}: give it with -o {option}=…")
             continue

@@ -22,7 +22,7 @@ from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.protocol import Message
 from pybatsched.session.diagnosis import why_waiting_text
-from pybatsched.simulator.failures import FailureModel
+from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import EXACT, SIMGRID, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs

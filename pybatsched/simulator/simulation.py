@@ -19,7 +19,7 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator.decision_effects import DecisionEffects
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
-from pybatsched.simulator.failures import DrawnFailures, FailureStream
+from pybatsched.simulator.failure_events import FailureStream, RandomFailures
 from pybatsched.simulator.job_processes import JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import HALT, Loop, Process
@@ -173,7 +173,7 @@ class Simulation:
 
     def _needed(self, events: Iterable[ExternalEvent]) -> Iterable[ExternalEvent]:
         """Return the events of a list. Random failures, which are endless, end with the last job."""
-        return self._while_jobs_are_left(iter(events)) if isinstance(events, DrawnFailures) else events
+        return self._while_jobs_are_left(iter(events)) if isinstance(events, RandomFailures) else events
 
     def _while_jobs_are_left(self, stream: FailureStream) -> Iterator[ExternalEvent]:
         """Return random failures. If no job ends any more, as all are killed before their end, only repairs follow."""

@@ -22,7 +22,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import Outcome, joined
 from pybatsched.platform import model
 from pybatsched.session.session import Session
-from pybatsched.simulator.failures import FailureModel, checkpointed
+from pybatsched.simulator.failure_events import FailureModel, checkpointed
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from pybatsched.workload import model as workloads
 from pybatsched.workload.inject.checkpoints import Checkpointing, daly_interval_s, progress_remark, with_checkpoints

@@ -16,7 +16,7 @@ from support.simulated import rows, same_jobs
 
 from pybatsched.cli import main
 from pybatsched.platform import model
-from pybatsched.simulator.failures import FailureModel
+from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.workload import load
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.inject.checkpoints import Checkpointing, with_checkpoints

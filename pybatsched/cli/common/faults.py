@@ -9,7 +9,7 @@ from typing import Any, Final
 from pybatsched.cli.common import arguments
 from pybatsched.errors import InputError
 from pybatsched.platform.model import Platform
-from pybatsched.simulator.failures import DrawnFailures, FailureModel
+from pybatsched.simulator.failure_events import FailureModel, RandomFailures
 from pybatsched.workload.inject.checkpoints import Checkpointing
 
 #: The options of the settings of `FailureModel` and of `Checkpointing`.
@@ -77,7 +77,7 @@ def failure_model(args: argparse.Namespace) -> FailureModel | None:
         raise _with_option(error, _FAILURES) from None
 
 
-def drawn_on(failures: FailureModel, platform: Platform) -> DrawnFailures:
+def failures_on(failures: FailureModel, platform: Platform) -> RandomFailures:
     """Return the failures of a platform. O(hosts). Raises InputError that names an option."""
     try:
         return failures.on(platform)

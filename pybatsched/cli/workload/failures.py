@@ -11,7 +11,7 @@ from pybatsched.cli.common.inputs import PLATFORM_HELP
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.platform import model
-from pybatsched.simulator import external_events, failures
+from pybatsched.simulator import external_events, failure_events
 from pybatsched.simulator.external_events import UNAVAILABLE
 from pybatsched.workload.formats.files import write_text
 from pybatsched.workload.selection import seconds_of
@@ -50,12 +50,12 @@ def run(args: argparse.Namespace) -> int:
         if args.until is not None:
             raise InputError("--until: works only with --mtbf; a log has its own times")
         arguments.refuse_to_overwrite(args.output, [args.log])
-        events = failures.events_of(failures.read_log(args.log, platform.n_procs))
+        events = failure_events.events_of(failure_events.read_log(args.log, platform.n_procs))
     else:
         if args.until is None:
             raise InputError("--mtbf: needs --until T, the end of the failures")
         assert drawn is not None
-        events = faults.drawn_on(drawn, platform).until(seconds_of(args.until, "--until"))
+        events = faults.failures_on(drawn, platform).until(seconds_of(args.until, "--until"))
     content = [event.described for event in events]
     if args.batsim == "batsim5":
         content = [external_events.to_batsim5(event) for event in content]

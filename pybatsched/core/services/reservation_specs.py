@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from pybatsched.core import error_texts
+from pybatsched.core import pydantic_errors
 from pybatsched.core.instants import A_SPAN, span_of
 from pybatsched.errors import InputError, toml_problem
 
@@ -94,7 +94,7 @@ def read_reservations(text: str, source: str) -> list[dict[str, Any]]:
                 raise InputError(f"{where}: reservation: source: unknown member; expected {', '.join(_MEMBERS)}")
             spec = ReservationSpec.model_validate(table)
         except ValidationError as error:
-            problem = error_texts.problems(error, ReservationSpec)[0]
+            problem = pydantic_errors.problems(error, ReservationSpec)[0]
             key = str(error.errors(include_url=False)[0]["loc"][0])
             place = f"{source}: line {_line_of(key, text, line)}" if line else source
             raise InputError(f"{place}: reservation: {problem}") from None

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from pybatsched.core import error_texts
+from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError
 from pybatsched.workload.inject import checkpoints, deadlines, input_files, moldable, urgent
 from pybatsched.workload.model import Workload
@@ -25,7 +25,7 @@ _Queue = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) 
 
 
 def _urgent_job(value: object) -> urgent.UrgentJob:
-    with error_texts.for_pydantic():
+    with pydantic_errors.for_pydantic():
         return urgent.urgent_job_of(value)
 
 
@@ -232,4 +232,4 @@ def step_of(kind: type[_StepType], given: Mapping[str, Any]) -> _StepType:
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        raise InputError(str(error_texts.problems(error, kind)[0])) from None
+        raise InputError(str(pydantic_errors.problems(error, kind)[0])) from None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pybatsched.core import error_texts
+from pybatsched.core import pydantic_errors
 
 
 class Inner(BaseModel):
@@ -73,12 +73,12 @@ class Model(BaseModel):
 def test_errors_name_the_place_the_expected_value_and_the_value_found(given: dict[str, Any], text: str) -> None:
     with pytest.raises(ValidationError) as error:
         Model.model_validate(given)
-    (line,) = error_texts.lines(error.value, Model)
+    (line,) = pydantic_errors.lines(error.value, Model)
     assert line.startswith(text)
 
 
 def test_at_most_five_errors_are_listed() -> None:
     with pytest.raises(ValidationError) as error:
         Model.model_validate({f"x{number}": 1 for number in range(8)})
-    lines = list(error_texts.lines(error.value, Model))
+    lines = list(pydantic_errors.lines(error.value, Model))
     assert (len(lines), lines[-1]) == (6, "and 3 more")

@@ -19,9 +19,9 @@ import pybatsched as pb
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.platform import model
-from pybatsched.simulator import external_events, failures
+from pybatsched.simulator import external_events, failure_events
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE
-from pybatsched.simulator.failures import FailureModel
+from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.simulator.simulation import Simulation
 
 DAY_S = 86_400.0
@@ -151,7 +151,7 @@ def test_mistakes_against_the_machine_name_the_option(wrong: tuple[str, ...], te
 def test_a_log_in_seconds(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("node,down,up\n3,50,60\n0,10,20\n1,10,20\n0,20,30.5\n")
-    events = failures.events_of(failures.read_log(log, 4))
+    events = failure_events.events_of(failure_events.read_log(log, 4))
     assert [(event.at, event.kind, str(event.procs)) for event in events] == [
         (10, UNAVAILABLE, "0-1"),
         (20, AVAILABLE, "0-1"),
@@ -168,7 +168,7 @@ def test_a_log_of_lanl(tmp_path: Path) -> None:
         "System,nodenum,Prob Started (mm/dd/yy hh:mm),Prob Fixed (mm/dd/yy hh:mm),Down Time\n"
         "2,1,06/27/2003 14:00,06/27/2003 15:30,90\n2,0,6/28/2003 00:10,6/28/2003 00:20,10\n"
     )
-    assert failures.read_log(log, 2) == [(1, 14 * HOUR_S, 15.5 * HOUR_S), (0, 87_000.0, 87_600.0)]
+    assert failure_events.read_log(log, 2) == [(1, 14 * HOUR_S, 15.5 * HOUR_S), (0, 87_000.0, 87_600.0)]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_wrong_logs(tmp_path: Path, content: str, text: str) -> None:
     before = csv.field_size_limit(2**17)  # other readers may have raised it
     try:
         with pytest.raises(InputError, match=text):
-            failures.read_log(log, 4)
+            failure_events.read_log(log, 4)
     finally:
         csv.field_size_limit(before)
 

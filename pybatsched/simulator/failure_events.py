@@ -99,9 +99,9 @@ class FailureModel:
         """Return the settings by name, for summaries."""
         return asdict(self)
 
-    def on(self, platform: Platform) -> DrawnFailures:
+    def on(self, platform: Platform) -> RandomFailures:
         """Return the failures of a platform. Raises InputError if nearly all machines would be away at any time."""
-        return DrawnFailures(self, self._units(platform))
+        return RandomFailures(self, self._units(platform))
 
     def _units(self, platform: Platform) -> list[IntervalSet]:
         hosts = IntervalSet.span(0, platform.n_procs)
@@ -134,7 +134,7 @@ class FailureModel:
         return self.mtbf_s if self.of == "node" else self.mtbf_s * len(self._units(platform))
 
 
-class DrawnFailures(Iterable[ExternalEvent]):
+class RandomFailures(Iterable[ExternalEvent]):
     """An endless sequence of failures and repairs in order of time; each iteration yields the same events."""
 
     def __init__(self, model: FailureModel, units: Sequence[IntervalSet]) -> None:
