@@ -53,7 +53,7 @@ class LocalityOptions(Options):
         ge=0,
         le=1e9,
         allow_inf_nan=False,
-        description="seconds between two passes at least; 0: a pass every message",
+        description="seconds between two passes at least; 0: one pass for each message",
     )
     persistence: bool = Field(False, description="nodes keep unused files while their memory holds them")
     bandwidth: float | None = Field(

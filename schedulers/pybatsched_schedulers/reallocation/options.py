@@ -17,15 +17,17 @@ class ReallocationOptions(Options):
 
     algorithm: Literal["none", "regular", "all_cancellation"] = Field(
         "regular",
-        description="what happens to waiting grid jobs at every event: none; regular, each moves to another cluster if "
-        "it gains enough; all_cancellation, all are withdrawn and submitted again",
+        description="what happens to waiting grid jobs at every reallocation event: none; regular, each moves to "
+        "another cluster if it gains enough; all_cancellation, all are withdrawn and submitted again",
     )
     heuristic: Literal["mct", "minmin"] = Field(
         "mct",
         description="which job is next: mct, the first submitted; minmin, the one with the earliest expected end among "
         "the oldest (see window)",
     )
-    period: float = Field(3600.0, ge=1, le=1e9, allow_inf_nan=False, description="seconds between two events")
+    period: float = Field(
+        3600.0, ge=1, le=1e9, allow_inf_nan=False, description="seconds between two reallocation events"
+    )
     threshold: float = Field(
         60.0, ge=0, allow_inf_nan=False, description="minimum gain in seconds for a move (regular)"
     )

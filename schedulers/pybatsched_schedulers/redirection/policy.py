@@ -56,7 +56,7 @@ class RedirectionOptions(Options):
     )
     decision: Literal["per_job", "per_round"] = Field(
         "per_job",
-        description="look for a job to redirect after each arrival that waits, or once after all of a message",
+        description="look for a job to redirect after each arrival that waits, or once after all arrivals of a message",
     )
     count_backfilled: bool = Field(
         True, description="also count arrivals that are backfilled at the same time (as published)"

@@ -38,7 +38,10 @@ class SwapOptions(ConservativeOptions):
         None,
         description="seconds to swap a job out: [least, most] with swap=uniform (0.2 to 2), one number with fixed (1)",
     )
-    swap_in: Seconds | None = Field(None, description="seconds to swap a job in, likewise (0.1 to 2; 1)")
+    swap_in: Seconds | None = Field(
+        None,
+        description="seconds to swap a job in: [least, most] with swap=uniform (0.1 to 2), one number with fixed (1)",
+    )
     seed: int = Field(0, description="swap=uniform: the seed of the random numbers")
     vh_memory_gb: float | None = Field(
         None,
