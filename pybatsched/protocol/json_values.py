@@ -50,7 +50,7 @@ def shown(value: Any) -> str:
 
 
 def fields_in(extra: Any, own: Container[str] = (), *, has_walltime: bool = True) -> dict[str, Any] | None:
-    """Return the fields of an object, or of its JSON text; None if it is none or contradicts Batsim's `own`. O(size).
+    """Return the fields of an object, or of its JSON text; None for others, and if they contradict `own`. O(size).
 
     A walltime of -1 means none in Batsim 4, and agrees with a job of Batsim 5 that has none.
 

@@ -106,7 +106,7 @@ class Members:
             self._fail(key, text, f"an interval set such as '0-3 5' ({error})")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return an array of texts; none if there is none."""
+        """Return an array of texts; empty if it is missing."""
         values = self._only(key, list, "an array of texts") or []
         for index, value in enumerate(values):
             if type(value) is not str:
@@ -114,7 +114,7 @@ class Members:
         return tuple(values)
 
     def integers(self, key: str) -> tuple[int, ...]:
-        """Return an array of integers; none if there is none."""
+        """Return an array of integers; empty if it is missing."""
         values = self._only(key, list, "an array of integers") or []
         for index, value in enumerate(values):
             if type(value) is not int:
@@ -131,7 +131,7 @@ class Members:
         return None if value is None else Members(value, f"{self.path}.{key}")
 
     def objects(self, key: str) -> Iterator[Members]:
-        """Return the objects of an array; none if there is none."""
+        """Return the objects of an array; empty if it is missing."""
         for index, value in enumerate(self._only(key, list, "an array of objects") or ()):
             yield Members(value, f"{self.path}.{key}[{index}]")
 

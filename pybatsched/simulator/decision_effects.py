@@ -265,7 +265,7 @@ class DecisionEffects:
         """Call the scheduler later."""
         world = self._world
         if not decision.at > world.now and world.options.batsim == 4:  # Batsim 5 calls at once
-            raise Refusal(f"requested a call at {decision.at}; the time is already {world.now}")
+            raise Refusal(f"a call was requested at {decision.at}; expected later than the current time, {world.now}")
         world.n_calls += 1
         world.loop.spawn(self._processes.call(float(decision.at)))
 

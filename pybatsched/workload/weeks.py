@@ -211,7 +211,7 @@ def workloads_of(
 
 
 def _about(week: Week) -> dict[str, Any]:
-    """Return the member of a workload file for its week."""
+    """Return the member `week` of a workload file: its number, and its utilisation or offered load."""
     if week.utilisation is None:
         return {"number": week.number, "offered_load": round(week.offered_load, 4)}
     return {"number": week.number, "logged_utilisation": round(week.utilisation, 4)}

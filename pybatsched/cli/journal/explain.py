@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("journal", metavar="FILE", help="a journal written with --journal")
     parser.add_argument("job", metavar="JOB", help="the job's id as it was submitted, such as w0!42")
     parser.add_argument(
-        "--why-not-earlier", action="store_true", help="list the jobs that held the processors while it waited"
+        "--why-not-earlier", action="store_true", help="list the jobs that held the processors while the job waited"
     )
     add_policy(parser, "run this policy instead of the recorded one to find out why the job waited")
 

@@ -273,7 +273,9 @@ def _stats_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_partition(parser)
     arguments.add_slurm(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    help_text = f"plot arrivals, sizes and load to a file ({', '.join(plot.FORMATS)}); needs the extra pybatsched[plot]"
+    help_text = (
+        f"draw a chart of arrivals, sizes and load ({', '.join(plot.FORMATS)}); needs the extra pybatsched[plot]"
+    )
     parser.add_argument("--plot", metavar="FILE", help=help_text)
 
 

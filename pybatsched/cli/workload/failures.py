@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument("--procs", type=arguments.processors, metavar="N", help="instead of a platform: N equal hosts")
     parser.add_argument("--log", metavar="FILE", help="a table of failures (CSV), instead of --mtbf")
     faults.add_failures(parser)
-    parser.add_argument("--until", metavar="T", help="the last failure is before this time (seconds, or 52w, 365d)")
+    parser.add_argument("--until", metavar="T", help="write the failures before this time (seconds, or 52w, 365d)")
     arguments.add_for_batsim(parser, "the format to write (default: batsim4)", required=False)
     parser.add_argument("--output", metavar="FILE", required=True, help="the file to write")
 

@@ -170,7 +170,10 @@ def _urgent_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("--busy", type=arguments.number, metavar="L", help="only when the offered load is at least L, such as 0.75")
-    kinds = "N processors and run time T, one of them at random (repeatable; default 128:600 256:390 512:240)"
+    kinds = (
+        "a random job has N processors and run time T; of several kinds, one is chosen at random (repeatable; default "
+        "128:600 256:390 512:240)"
+    )
     add("--kind", action="append", metavar="N:T", help=kinds)
     given = "without random jobs: add a job of N processors and run time T, submitted at time INSTANT (repeatable)"
     add("--at", action="append", metavar="N:T:INSTANT", help=given)
@@ -256,7 +259,10 @@ def _types(texts: list[str]) -> Iterator[dict[str, Any]]:
 
 def _files_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    gap = "a job shares the file of its user's last job, if that has as many cores and is at most T older (default 1h)"
+    gap = (
+        "a job shares the file of its user's last job if both have the same number of cores and are submitted within T "
+        "(default 1h)"
+    )
     add("--gap", default="1h", metavar="T", help=gap)
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
@@ -269,7 +275,7 @@ def _files_arguments(parser: argparse.ArgumentParser) -> None:
         "--bandwidth",
         type=arguments.number,
         metavar="GB/S",
-        help="bandwidth of loading a file, for alone_s (default 0.1)",
+        help="bandwidth at which a file is loaded; the field alone_s depends on it (default 0.1)",
     )
 
 

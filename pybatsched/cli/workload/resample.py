@@ -58,9 +58,11 @@ def add_resample_arguments(parser: argparse.ArgumentParser) -> None:
     _add_files(parser)
     add = parser.add_argument
     add("--weeks", type=arguments.positive, metavar="N", help="weeks of the new log (default: as many as the log has)")
-    long_term = "weeks from the first to the last job that make a user a long-term one (default: 12)"
+    long_term = (
+        "a user is a long-term user if active for at least this many weeks, from first to last job (default: 12)"
+    )
     add("--long-term-weeks", type=arguments.positive, default=12, metavar="N", help=long_term)
-    load = "aim at an offered load of F by the number of users, such as 0.9 (default: that of the log)"
+    load = "change the number of users to reach an offered load of about F, such as 0.9 (default: that of the log)"
     add("--load", type=arguments.number, metavar="F", help=load)
     arguments.add_feedback(parser)
     convert.add_log_options(parser)

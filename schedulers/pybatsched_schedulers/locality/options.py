@@ -88,10 +88,10 @@ class LocalityOptions(Options):
         if self.faithful:
             for name in ("backfill", "persistence", "x3"):
                 if getattr(self, name):
-                    raise ValueError(f"faithful does not support {name}")
+                    raise ValueError(f"faithful: cannot be used with {name}")
             for name, usual in (("bigger_nodes", "never"), ("loads", "seconds")):
                 if getattr(self, name) != usual:
-                    raise ValueError(f"faithful does not support {name} {getattr(self, name)}")
+                    raise ValueError(f"faithful: cannot be used with {name}={getattr(self, name)}")
             if self.interval_s < 1 or self.interval_s % 1:
                 raise ValueError(f"faithful: expected interval_s in whole seconds from 1, found {self.interval_s:g}")
         if (self.bigger_nodes == "area") != (self.areas is not None):

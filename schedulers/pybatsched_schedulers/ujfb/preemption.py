@@ -56,7 +56,7 @@ class Booking(NamedTuple):
         return self if self.start_at >= now else self._replace(start_at=now)
 
     def overlaps(self, other: Booking) -> bool:
-        """Return whether both overlap in time."""
+        """Return whether this booking and another one overlap in time."""
         return self.start_at < other.end_at and other.start_at < self.end_at
 
 
