@@ -76,7 +76,7 @@ class Offer(NamedTuple):
 
 
 class Draft:
-    """A plan on top of a node_index, made at one instant; jobs are put into it one by one.
+    """A plan on top of a `NodeIndex`, made at one instant; jobs are put into it one by one.
 
     For nodes without a job's file the minimum of a row is the best one; only nodes with the file are checked one by
     one. O(log nodes + nodes with the file) for an offer, and O(cores + requested sizes * files on the node) for a
