@@ -182,7 +182,7 @@ def test_a_claim_with_a_missing_log_is_not_measured() -> None:
         ("best(nope, wait, 'easy')", "no point has this option"),
         ("median_ratio(wait, 'eazy')", "'eazy': unknown policy; expected one of easy, r"),
         ("median_ratio(wait, 'r')", "'r': expected one setting on log-week0, p"),
-        ("mean(wait, colour = 1)", "colour: expected one of workload, platform, policy"),
+        ("mean(wait, colour = 1)", "colour: unknown column or option; expected one of workload, platform, policy"),
     ],
 )
 def test_measures_with_unknown_names_are_rejected_with_a_reason(text: str, message: str) -> None:

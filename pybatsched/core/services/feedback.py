@@ -65,7 +65,7 @@ class Feedback:
             awaited = next(job_id for job_id in job.after if index in self._followers.get(job_id, ()))
             raise RemoteProtocolError(
                 f"job {job.id} is never submitted: it follows job {awaited}, which has not ended, and no other "
-                "job waits or runs; expected ids of jobs of this run",
+                "job waits or runs; expected ids of jobs of this run, without a cycle",
                 field=f"{FEEDBACK_JOBS}[{index}].after",
             )
 

@@ -553,7 +553,11 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libr
             'nodes = "node"',
             r"line 9: columns.nodes: expected a column of .*, found 'node'; similar: nodes",
         ),
-        ('nodes = "nodes"', 'nodez = "nodes"', "line 9: columns.nodez: expected one of id, submit, .*; similar: nodes"),
+        (
+            'nodes = "nodes"',
+            'nodez = "nodes"',
+            "line 9: columns.nodez: unknown key; expected one of id, submit, .*; similar: nodes",
+        ),
         (
             'unit = "min"',
             'unit = "minutes"',
@@ -575,7 +579,7 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libr
             "line 2: table.size_in: expected one of cores, nodes, gpus, found 'racks'",
         ),
         ('size_in = "nodes"', 'delimiter = "ab"', "table.delimiter: expected one character"),
-        ('size_in = "nodes"', 'zone = "UTC"', "table.zone: expected one of timezone"),
+        ('size_in = "nodes"', 'zone = "UTC"', "table.zone: unknown key; expected one of timezone"),
         ('size_in = "nodes"', 'timezone = "Mars"', "time zone 'Mars': expected a name of the time zone database"),
         ('size_in = "nodes"', 'origin = "then"', "table.origin: expected seconds since 1970"),
         (
@@ -583,7 +587,7 @@ def test_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libr
             '{ column = "submitted", format = "%Q" }',
             "columns.submit.format: expected a format of strptime such as .*, found '%Q'",
         ),
-        ("[table]", "[tables]", "line 1: tables: expected one of table, columns, states; similar: table"),
+        ("[table]", "[tables]", "line 1: tables: unknown key; expected one of table, columns, states; similar: table"),
         (
             "[table]",
             "[table",
