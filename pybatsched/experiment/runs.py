@@ -32,7 +32,7 @@ from pybatsched.metrics import runs as files, summary
 from pybatsched.metrics.compare.grouped import PERCENTS, quantile_table, summary_table
 from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.figure_names import figure_title
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.policies import registry
 from pybatsched.results import run_state

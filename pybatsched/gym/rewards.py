@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
 from pybatsched.metrics import Figures, Outcome
-from pybatsched.metrics.outcomes import bounded_slowdown
+from pybatsched.metrics.slowdown import bounded_slowdown
 
 
 class Since(NamedTuple):

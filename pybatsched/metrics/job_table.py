@@ -1,8 +1,7 @@
 """The table of the jobs of a run: one row per job, segments of requeued jobs joined. All figures of jobs use it.
 
 All measures of jobs are columns of this table. The tally that `simulate` prints (`pybatsched.metrics.tally`) computes
-waits and bounded slowdowns a second time, job by job and without polars. `outcomes.bounded_slowdown` and
-`JobTable.column` have the same formula; a test compares the two.
+waits and bounded slowdowns a second time, job by job and without polars; a test compares the two.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from pybatsched.core.jobs import deadline_of
 from pybatsched.errors import InputError, did_you_mean
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, facts_of, joined
+from pybatsched.metrics.outcomes import JobRecord, Outcome, facts_of, joined
 from pybatsched.metrics.series import Steps
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S, bounded_slowdowns
 from pybatsched.metrics.truncated import Truncation
 from pybatsched.metrics.workload_fields import as_choices, kind_of, matches, user_name
 from pybatsched.workload.statistics import shares
@@ -269,10 +269,8 @@ class JobTable:
     def column(self, measure: str, tau_s: float = DEFAULT_TAU_S) -> pl.Series:
         """Return a measure of all jobs, null where a job has none. O(n)."""
         if measure in {"slowdown", "bounded_slowdown"}:
-            flow = pl.col("wait_s") + pl.col("runtime_s")
-            bound_s = max(tau_s, TICK_S) if measure == "bounded_slowdown" else TICK_S
-            # A column as divisor: polars multiplies by the reciprocal of a constant, which may change the last digit.
-            found = _at_least(1.0, flow / pl.col("runtime_s").clip(lower_bound=bound_s))
+            bound_s = tau_s if measure == "bounded_slowdown" else 0.0
+            found = bounded_slowdowns(pl.col("wait_s"), pl.col("runtime_s"), bound_s)
         elif measure in STRETCHES:
             bound_s = STRETCH_BOUND_S if measure == "bounded_stretch" else 0.0
             found = pl.col("flow_s") / _at_least(bound_s, pl.col("alone_s"))

@@ -1,4 +1,4 @@
-"""Outcomes of jobs: rows of ``_jobs.csv``, the users' jobs that are joined from them, and their bounded slowdown.
+"""Outcomes of jobs: rows of ``_jobs.csv``, and the users' jobs that are joined from them.
 
 A job that was killed and requeued, or replaced by one of another size, has several rows but is one job: from its first
 submission to its last end. The engine writes the lineage into the metadata of the rows
@@ -19,10 +19,6 @@ from pybatsched.core.events import COMPLETED_KILLED, NOTHING, REJECTED
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.services.derive import id_from_note
 
-#: Lower bound of run times, in seconds, in a bounded slowdown.
-DEFAULT_TAU_S: Final = 10.0
-#: One tick of the files, in seconds. A run time of 0 counts as one tick in a slowdown without a bound.
-TICK_S: Final = 1e-6
 #: Names that the engine writes into metadata: they are not facts of a policy.
 _ENGINE_NAMES: Final = frozenset(
     ("parent", "segment", "kind", "work", "by", "extra_s", "held_s", "kept_s", "replaced_by", "unused_spare_of")
@@ -30,20 +26,6 @@ _ENGINE_NAMES: Final = frozenset(
 _FACT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
 #: Start of the metadata of a spare job that was registered in advance and not needed.
 UNUSED_SPARE: Final = "unused_spare_of="
-
-
-def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
-    """Return max(1, (wait + run) / max(run, tau)). With tau 0, a run time of 0 counts as one tick.
-
-    This is the formula for single jobs; `JobTable.column` has the same formula for columns. The slowdown has tau 0.
-
-    >>> bounded_slowdown(15.0, 5.0, 10.0), bounded_slowdown(1.0, 5.0, 60.0)
-    (2.0, 1.0)
-    """
-    # Without max(), which takes longer than the rest of the function.
-    bound_s = tau_s if tau_s > TICK_S else TICK_S  # noqa: FURB136
-    slowdown = (wait_s + runtime_s) / (bound_s if bound_s > runtime_s else runtime_s)  # noqa: FURB136
-    return 1.0 if slowdown < 1.0 else slowdown  # noqa: FURB136
 
 
 class Outcome(NamedTuple):

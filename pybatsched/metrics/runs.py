@@ -18,8 +18,9 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError, quantity
 from pybatsched.metrics import energy, jobs_csv, truncated, workload_fields as fields
 from pybatsched.metrics.energy import Energy
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
+from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.series import Steps
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.results.run_state import (
     JOBS,
     MARK,

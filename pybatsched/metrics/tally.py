@@ -12,16 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pybatsched.core.events import REJECTED
-from pybatsched.metrics.outcomes import (
-    DEFAULT_TAU_S,
-    MAY_CONTINUE,
-    UNUSED_SPARE,
-    JobRecord,
-    Outcome,
-    bounded_slowdown,
-    join_segments,
-    lineage_of,
-)
+from pybatsched.metrics.outcomes import MAY_CONTINUE, UNUSED_SPARE, JobRecord, Outcome, join_segments, lineage_of
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S, bounded_slowdown
 from pybatsched.metrics.truncated import UnfinishedJob
 
 

@@ -22,6 +22,7 @@ from pybatsched.core.services.failures import FIRST, rule_of
 from pybatsched.errors import InputError
 from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.orders import parse_order
+from pybatsched.policies.shadow_time import shadow_time, shadow_time_around_reservations
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -283,39 +284,15 @@ class LocalScheduler(ABC):
             profile.take(n, window.start_at, window.end_at)
 
     def shadow(self, head: Job, now: float) -> tuple[float, int]:
-        """Return a job's shadow time, and the number of extra processors at that time. O(running).
+        """Return the shadow time of a job that does not fit now, and the extra processors then. O(running + windows).
 
-        The shadow time is when enough processors are expected to be free for a job that does not fit now. It is
-        infinite, without extra processors, if the job waits for one without an estimate or cannot start on the
-        available machines.
+        `pybatsched.policies.shadow_time` explains both.
         """
-        partition, n_needed = self.partition, head.n_procs
-        n_then = partition.n_free
-        shadow_at = -math.inf
+        partition = self.partition
         if partition.returning or partition.upcoming:
-            return self._shadow_around(head, now)
-        are_whole = not partition.n_away  # then a job returns all that it holds
-        for job in partition.running_jobs:
-            end_at = job.expected_end_at
-            if n_then >= n_needed and end_at > shadow_at:
-                break
-            n_then += job.n_held if are_whole and job.n_held else partition.n_returned_by(job)
-            if n_then >= n_needed:
-                shadow_at = max(shadow_at, end_at, now)  # a job past its estimate is expected to end now
-        if n_then < n_needed or shadow_at == math.inf:
-            return math.inf, 0
-        return shadow_at, n_then - n_needed
-
-    def _shadow_around(self, head: Job, now: float) -> tuple[float, int]:
-        """Return the shadow time of a job and the extra processors, with reservations of hosts. O(running + windows).
-
-        If hosts are reserved later, no processor is extra: a job beside the head might need one of them.
-        """
-        profile = self.expected_profile(now)
-        start_at = profile.earliest(head.n_procs, self.span_s(head), profile.next_step(now))
-        if start_at == math.inf or self.partition.upcoming:
-            return start_at, 0
-        return start_at, profile.least_free(start_at, instant(start_at, TICK)) - head.n_procs
+            profile, span_s = self.expected_profile(now), self.span_s(head)
+            return shadow_time_around_reservations(profile, head.n_procs, span_s, now, has_extra=not partition.upcoming)
+        return shadow_time(partition, head.n_procs, now)
 
     def pick(self, job: Job, now: float) -> IntervalSet | None:
         """Return the processors that a job starts on now: the lowest free ones, unless overridden. Enough are free.

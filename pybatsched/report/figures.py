@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import title_of
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
+from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.report import durations, figure_style
 from pybatsched.report.figure_style import COLORS, plain
 from pybatsched.report.gantt.bars import (

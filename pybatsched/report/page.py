@@ -9,8 +9,8 @@ from typing import Final
 from bokeh.resources import INLINE
 
 from pybatsched.campaign.store import Store
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.report.campaign import page as campaign_page
 from pybatsched.report.run import page as run_page
 from pybatsched.version import __version__

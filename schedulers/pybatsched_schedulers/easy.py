@@ -2,9 +2,9 @@
 
 The *shadow time* of the head is the earliest time at which enough processors are expected to be free for it; the
 *extra* processors are those that are free then in addition. Another job may start now if it fits and either ends by the
-shadow time or needs no more than the extra processors. Only the number of processors counts. `LocalScheduler.shadow`
-(`pybatsched.policies.local_scheduler`) computes the shadow time and the extra processors. Jobs are tried in the order
-of the queue, or in a backfill order; the head is always that of the queue.
+shadow time or needs no more than the extra processors. Only the number of processors counts. Both are computed in
+`pybatsched.policies.shadow_time`. Jobs are tried in the order of the queue, or in a backfill order; the head is always
+that of the queue.
 """
 
 from __future__ import annotations

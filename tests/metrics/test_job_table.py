@@ -22,8 +22,8 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import JobRecord, Outcome, joined
 from pybatsched.metrics.distributions import distribution, mean_and_maximum
 from pybatsched.metrics.job_table import COLUMNS, SEGMENT_COLUMNS, JobTable
-from pybatsched.metrics.outcomes import bounded_slowdown
 from pybatsched.metrics.runs import Run, read_latest, read_run
+from pybatsched.metrics.slowdown import bounded_slowdown
 from pybatsched.metrics.workload_fields import has_no_metric_fields, kind_of
 from pybatsched.report.gantt.bars import bars_of
 from pybatsched.report.gantt.chart import rectangles_of

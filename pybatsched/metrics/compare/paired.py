@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.metrics.distributions import distribution
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 
 if TYPE_CHECKING:
     from pybatsched.metrics.job_table import JobTable

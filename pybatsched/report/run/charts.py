@@ -28,9 +28,9 @@ from bokeh.palettes import Category10
 from bokeh.plotting import figure
 
 from pybatsched.metrics.figure_names import title_of
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.report import durations
 
 #: Width of charts in pixels.

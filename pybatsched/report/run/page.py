@@ -17,8 +17,8 @@ from pybatsched.metrics.distributions import distribution, mean_and_maximum, per
 from pybatsched.metrics.energy import TITLES
 from pybatsched.metrics.figure_names import figure_title, title_of
 from pybatsched.metrics.job_table import JobTable
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
+from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.metrics.workload_fields import SHOWN_FIELDS
 from pybatsched.report import durations, provenance
