@@ -17,6 +17,8 @@ from pybatsched.campaign.cells import Cell
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import InputError, PeerLostError
 
+#: How long to wait for the Dask scheduler.
+CONNECT_S = 20.0
 _LOOK_S: Final = 0.1
 _COUNT_THREADS_S: Final = 5.0
 _ANSWER_S: Final = 5.0
@@ -53,7 +55,7 @@ class DaskWorkers:
         self._n_threads = 0
         self._counted_at = -_COUNT_THREADS_S
         try:
-            self._client = Client(address, timeout=20)
+            self._client = Client(address, timeout=CONNECT_S)
         except (OSError, ValueError, TypeError) as error:
             raise PeerLostError(f"--dask {address}: no Dask scheduler answers at this address: {error}") from None
 

@@ -564,8 +564,26 @@ def test_losing_the_dask_scheduler_keeps_finished_cells(tmp_path: Path) -> None:
     assert campaign(spec, tmp_path / "dask", "--resume").returncode == 0
 
 
+_WITHOUT_PATIENCE = """
+import sys
+from pybatsched.campaign import on_dask
+from pybatsched.cli import main
+on_dask.CONNECT_S = 1
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 def test_no_dask_scheduler(tmp_path: Path) -> None:
-    spec = write(tmp_path / "s.toml")
-    done = run_process("campaign", "run", str(spec), "--output", str(tmp_path / "o"), "--dask", "127.0.0.1:1")
+    args = [
+        "campaign",
+        "run",
+        str(write(tmp_path / "s.toml")),
+        "--output",
+        str(tmp_path / "o"),
+        "--dask",
+        "127.0.0.1:1",
+    ]
+    command = [sys.executable, "-c", _WITHOUT_PATIENCE, *args]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_OF_WORK_S, check=False)
     assert done.returncode == 4
     assert re.search(r"--dask 127\.0\.0\.1:1: no Dask scheduler answers at this address", done.stderr)

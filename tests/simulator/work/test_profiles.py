@@ -78,7 +78,7 @@ def test_a_recv_profile_with_an_unknown_branch_is_reported(tmp_path: Path) -> No
     profiles = {"p": {"type": "recv", "timeout": "nowhere"}}
     done = simulate(tmp_path, profiles)
     assert done.returncode == 6
-    assert "continues with profile 'nowhere', which does not exist" in done.stderr
+    assert "continues with profile 'nowhere'; it does not exist" in done.stderr
 
 
 @pytest.mark.parametrize("target", ["out_schedule.csv", "out_jobs.csv"])
