@@ -57,7 +57,7 @@ docker-checks: docker-images
 
 # Tests of a minute each, such as whole logs, that `make test` leaves out, and all examples of the properties.
 PROPERTIES := tests/properties tests/policies tests/schedulers/test_conservative.py tests/session/test_batsim4_and_5_schedules.py
-long: $(VENV)/ready
+long: $(VENV)/ready $(FOREIGN)/ready
 	$(BIN)/python -m pytest -n auto -m long
 	$(BIN)/python -m pytest -n auto $(PROPERTIES)
 

@@ -71,6 +71,16 @@ def test_changed_needs_are_installed(changed: str, clone: Path) -> None:
     assert installs(clone, "lint") == [FOR_TESTS]
 
 
+@pytest.mark.parametrize("goal", ["unit", "long"])
+def test_other_programs_are_installed_before_the_tests_that_need_them(goal: str, clone: Path) -> None:
+    (clone / "tests" / "foreign").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "foreign" / "requirements.txt", clone / "tests" / "foreign")
+    shown = subprocess.run(
+        ["make", "-n", goal], cwd=clone, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    ).stdout
+    assert 0 < shown.find("touch build/foreign/ready") < shown.find("-m pytest")
+
+
 @pytest.mark.parametrize("extra", ["report", "dev"])
 def test_all_that_is_installed_is_pinned(extra: str) -> None:
     pinned = {canonicalize_name(name): version for name, version in pins_in().items()}

@@ -92,8 +92,8 @@ def drawn(policy: str, seed: int) -> Scene:
         _with_checkpoints(jobs, random.Random(f"checkpoints {policy} {seed}")),
         OPTIONS[policy](ground, dice) | _predictions(random.Random(f"predictions {policy} {seed}")) | faults,
         ground.hosts,
-        _outages(ground, last, dice) if dice.random() < 0.45 else (),
-        _outages(ground, last, drains) if drains.random() < 0.2 else (),
+        _outages(ground, last, dice, offset=0.0371) if dice.random() < 0.45 else (),
+        _outages(ground, last, drains, offset=0.0137) if drains.random() < 0.2 else (),
         _kills(ground, last, dice) if dice.random() < 0.35 else (),
         _late(ground, dice) if dice.random() < 0.2 else (),
         dynamic=dynamic,
@@ -448,15 +448,15 @@ OPTIONS: Final = {
 # --- faults -------------------------------------------------------------------------------------------------------
 
 
-def _outages(ground: _Ground, last: float, dice: Dice) -> tuple[Outage, ...]:
+def _outages(ground: _Ground, last: float, dice: Dice, *, offset: float) -> tuple[Outage, ...]:
     """Draw machines that go, and mostly come back; no processor goes that is away."""
     away_until: dict[int, float] = {}
     found = []
     starts = sorted(round(dice.uniform(0, last), dice.choice([0, 1])) for _ in range(dice.choice([1, 1, 2, 5])))
     if ground.begin == LATE_BEGIN:
         # Sums of such times are inexact: an end and an outage of one instant may come in either order. Jobs also start
-        # when a machine returns, so each outage has an offset of its own.
-        starts = [start + 0.0371 + 0.00173 * nth for nth, start in enumerate(starts)]
+        # when a machine returns, so each outage and each drain has an offset of its own.
+        starts = [start + offset + 0.00173 * nth for nth, start in enumerate(starts)]
     for start in starts:
         length = dice.choice([1, 3, 10, 40])
         first = dice.randrange(ground.n_procs)

@@ -68,6 +68,17 @@ def test_a_scene_is_a_function_of_policy_and_seed() -> None:
     assert max(len(scene.jobs) for scene in scenes) == 40
 
 
+def test_a_late_drain_and_an_outage_differ_in_their_offsets() -> None:
+    """A job that starts at the end of the drain would end at the outage, except for the last digit of a double."""
+    scene = drawn("easy", 21003575)
+    assert scene.outages
+    assert scene.drains
+    assert scene.jobs[0].at >= 1e9
+    offsets = [{round(outage.at % 0.01, 6) for outage in outages} for outages in (scene.outages, scene.drains)]
+    assert offsets[0].isdisjoint(offsets[1])
+    assert judge(scene).problems == []
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: str) -> None:
     drawn_values: dict[str, set[str]] = {}
