@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
 from pybatsched.platform.network.wiring import Wiring, cost
 from pybatsched.platform.network.zones import ClusterLinks, Link, Network, Zone
 from pybatsched.platform.notes import Element, Notes, Remark
-from pybatsched.platform.schema import REFUSED, REMARKS, VALUES
+from pybatsched.platform.schema import REFUSED, REMARKS, SETTINGS, VALUES
 
 _VERSION = re.compile(r"4(\.[01]?0*)?")
 _WHOLE = re.compile(r"[0-9]{1,9}(\.0*)?")
@@ -37,7 +36,7 @@ class Content:
         self.network = Network()
         #: Pairs: the index in `hosts` of the first host of a zone, and the zone.
         self.slices: list[tuple[int, Zone]] = []
-        self._notes = Notes(source, self.network.refused)
+        self._notes = Notes(source, self.network.refused, self.network.not_simulated)
         self._zones = [Zone("", "")]
         self._wiring = Wiring(self._notes, self.network, self._zones)
         self._lines: dict[str, int] = {}  # of hosts; filled by the first error that needs it
@@ -90,6 +89,9 @@ class Content:
             handler(element)
         elif tag in REMARKS:
             self._notes.remark(tag, element.line, f"<{tag}>: {REMARKS[tag]}", is_refused=tag in REFUSED)
+            if tag == "trace_connect":
+                text = f"<trace_connect> gives {element.attributes['element']!r:.80} a trace"
+                self._notes.not_simulated.append((element.line, text))
 
     def end(self, element: Element) -> None:
         """Process the end of an element."""
@@ -159,6 +161,8 @@ class Content:
             self._zones[-1].own.setdefault(key, value)
         elif tag == "config":
             self.settings.setdefault(key, element.line)
+            if key in SETTINGS and not _is_default(value, SETTINGS[key]):
+                self._notes.not_simulated.append((element.line, f"<config> changes {key}"))
 
     def _take_props(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Return the properties of the host or cluster that ends, with a role added if it has none, and unchanged."""
@@ -227,9 +231,8 @@ class Content:
         if topology == "FLAT":
             router = attributes.get("router_id") or f"{attributes['prefix']}{zone.id}_router{attributes['suffix']}"
             self.network.owners.setdefault(router, zone)
-            if attributes.get("bb_bw"):
-                backbone = self._wiring.made_link(element, "the backbone of ", "bb_bw", "bb_lat")
-                backbone = dataclasses.replace(backbone, policy=attributes.get("bb_sharing_policy", "SHARED"))
+            backbone = self._backbone(element)
+            if backbone is not None:
                 zone.cross(backbone)
         zone.cluster = self._cluster_links(element, link, backbone)
         properties, own = self._take_props()
@@ -240,18 +243,30 @@ class Content:
         like = Host("", self._speeds(element), self._cores(element), properties, around, 0, element.line)
         self._row(element, topology, like, zone)
 
+    def _optional_link(self, element: Element, name: str) -> tuple[float, float] | None:
+        """Return bandwidth and latency of an optional link of a cluster; as in SimGrid, None if both are 0."""
+        given, read = element.attributes, self._notes.read
+        bandwidth = read(element, f"{name}_bw", values.bandwidth) if given.get(f"{name}_bw") else 0.0
+        latency_s = read(element, f"{name}_lat", values.latency) if given.get(f"{name}_lat") else 0.0
+        return (bandwidth, latency_s) if bandwidth or latency_s else None
+
+    def _backbone(self, element: Element) -> Link | None:
+        given = self._optional_link(element, "bb")
+        if given is None:
+            return None
+        bandwidth, latency_s = given
+        where = f"the backbone of {element.name}, line {element.line}"
+        policy = element.attributes.get("bb_sharing_policy", "SHARED")
+        return Link(cost(latency_s, bandwidth), where, element.line, bandwidth, latency_s, policy)
+
     def _cluster_links(self, element: Element, link: Link, backbone: Link | None) -> ClusterLinks:
         attributes, read = element.attributes, self._notes.read
-        loopback = None
-        if attributes.get("loopback_bw"):
-            latency = read(element, "loopback_lat", values.latency) if attributes.get("loopback_lat") else 0.0
-            loopback = (read(element, "loopback_bw", values.bandwidth), latency)
         return ClusterLinks(
             link.bandwidth,
             link.latency_s,
             is_split=attributes.get("sharing_policy", "SPLITDUPLEX") in {"SPLITDUPLEX", "FULLDUPLEX"},
             backbone=backbone,
-            loopback=loopback,
+            loopback=self._optional_link(element, "loopback"),
             limiter=read(element, "limiter_link", values.bandwidth) if attributes.get("limiter_link") else 0.0,
             parameters=attributes.get("topo_parameters", ""),
         )
@@ -315,3 +330,11 @@ def _whole(text: str) -> int:
     if not _WHOLE.fullmatch(text.strip()):
         raise ValueError("a whole number")
     return int(float(text))
+
+
+def _is_default(text: str, default: float | str) -> bool:
+    """Return whether a setting of SimGrid has its default value."""
+    try:
+        return float(text) == default
+    except ValueError:
+        return text == default

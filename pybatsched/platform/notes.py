@@ -37,11 +37,15 @@ class Remark(NamedTuple):
 
 
 class Notes:
-    """Collects remarks about a file. `refused` gets the readable content that Batsim rejects, as (line, text)."""
+    """Collects remarks about a file. `refused` gets the readable content that Batsim rejects, as (line, text).
 
-    def __init__(self, source: str, refused: list[tuple[int, str]]) -> None:
+    `not_simulated` gets, in the same form, the content that changes times in Batsim and not in this simulator.
+    """
+
+    def __init__(self, source: str, refused: list[tuple[int, str]], not_simulated: list[tuple[int, str]]) -> None:
         self._source = source
         self._refused = refused
+        self.not_simulated = not_simulated
         self._remarks: dict[str, Remark] = {}
         self._n_unreachable: dict[str, tuple[int, int]] = {}  # by zone: the place in `refused`, and the number of hosts
 
@@ -69,8 +73,10 @@ class Notes:
 
     def note_traces(self, element: Element) -> None:
         """Add a remark if an element has trace files, which the simulator ignores."""
-        if not _TRACE_FILES.isdisjoint(element.attributes):
-            self.remark("trace", element.line, f"{element.name}: traces are ignored")
+        for name, file in element.attributes.items():
+            if name in _TRACE_FILES and file:
+                self.remark("trace", element.line, f"{element.name}: traces are ignored")
+                self.not_simulated.append((element.line, f"{element.name} has a trace ({name})"))
 
     def error(self, element: Element, text: str) -> InputError:
         """Return an error that names the file, the line and the element."""

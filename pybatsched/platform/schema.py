@@ -84,6 +84,19 @@ REMARKS: dict[str, str] = {
     "process": "ignored by this simulator; Batsim rejects actors",
 }
 
+#: The settings of SimGrid that change the times of jobs in Batsim, and their defaults.
+SETTINGS: dict[str, float | str] = {
+    "host/solver": "fairbottleneck",
+    "maxmin/concurrency-limit": -1,
+    "maxmin/precision": 1e-5,  # an older name of precision/work-amount
+    "network/TCP-gamma": 4194304,
+    "network/loopback-bw": 1e10,
+    "network/loopback-lat": 0,
+    "precision/timing": 1e-9,
+    "precision/work-amount": 1e-5,
+    "surf/precision": 1e-9,  # an older name of precision/timing
+}
+
 #: The allowed values of attributes, where SimGrid's DTD lists them.
 VALUES: dict[tuple[str, str], frozenset[str]] = {
     (tag, name): frozenset(values.split())

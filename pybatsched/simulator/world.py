@@ -115,11 +115,21 @@ class World:
             raise NotSimulatedError(
                 f"the clock of SimGrid is not simulated {why}; expected --clock exact, or use Batsim"
             )
-        network = self.scenario.platform.network
-        if self.has_network and network is not None:
+        self._check_platform()
+
+    def _check_platform(self) -> None:
+        """Raise an error that names what the file of the platform has and this run does not simulate."""
+        platform, network = self.scenario.platform, self.scenario.platform.network
+        if network is None:
+            return
+        if network.not_simulated and (self.has_network or self.options.clock == BATSIM):
+            line, what = network.not_simulated[0]
+            raise NotSimulatedError(
+                f"{platform.source}: line {line}: {what}, which is not simulated; run it with Batsim"
+            )
+        if self.has_network:
             from pybatsched.platform.network.routes import unusable_link  # noqa: PLC0415  most runs have no network
 
-            platform = self.scenario.platform
             if fault := unusable_link(network, {host.name for host in (*platform.hosts, platform.master)}):
                 raise InputError(f"{platform.source}: {fault}")
 

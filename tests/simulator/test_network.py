@@ -19,7 +19,7 @@ from pybatsched.cli import batsim, build_parser, main
 from pybatsched.cli.simulate import read_scenario
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, NotSimulatedError
 from pybatsched.live import batsim_options
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.outputs.files import Outputs
@@ -364,6 +364,102 @@ def test_clusters_without_bandwidth_are_named_before_the_run(tmp_path: Path) -> 
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}), platform=f"{HEAD}{cluster}</platform>")
     with pytest.raises(InputError, match=r"platform\.xml: line 4: the links of cluster 'c' have no bandwidth"):
         run(tmp_path, never_called, "-m", "n4")
+
+
+CLUSTER = '<cluster id="c" prefix="n" suffix="" radical="0-3" speed="1Gf" bw="125MBps" lat="50us" {}/>'
+UNEVEN = {"type": "parallel", "cpu": [1e8, 1e8], "com": [0, 50e6, 30e6, 0]}
+
+
+@pytest.mark.parametrize(
+    "given", ['bb_bw="0" bb_lat="0"', 'bb_bw="" bb_lat=""', 'loopback_bw="0" loopback_lat="0"', 'limiter_link="0"']
+)
+def test_links_of_clusters_that_do_not_exist(given: str, tmp_path: Path) -> None:
+    """As in SimGrid, a cluster has a backbone and loopbacks only if their bandwidth or their latency is above 0."""
+    write(tmp_path, (2, UNEVEN), platform=f"{HEAD}{CLUSTER.format(given)}</platform>")
+    jobs, _ = run(tmp_path, starting("0-1"), "-m", "n3")
+    assert (jobs["0"]["starting_time"], jobs["0"]["execution_time"]) == ("0.000500", "0.400100")  # those of Batsim
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('bb_lat="1ms"', r"line 4: the backbone of cluster 'c' has no bandwidth; expected bb_bw above 0"),
+        ('loopback_lat="1ms"', r"link 'c n3 loopback' has no bandwidth; expected more than 0 Bps"),
+    ],
+)
+def test_links_of_clusters_with_only_a_latency_are_named(given: str, said: str, tmp_path: Path) -> None:
+    """They have the bandwidth 0. In Batsim, the first message never arrives."""
+    write(tmp_path, (2, UNEVEN), platform=f"{HEAD}{CLUSTER.format(given)}</platform>")
+    with pytest.raises(InputError, match=rf"platform\.xml: {said}"):
+        run(tmp_path, starting("0-1"), "-m", "n3")
+
+
+def with_setting(key: str, value: str) -> str:
+    return f'{HEAD}<config>\n<prop id="{key}" value="{value}"/></config>{CLUSTER.format("")}</platform>'
+
+
+NOT_SIMULATED = {
+    with_setting("network/TCP-gamma", "10000"): "line 5: <config> changes network/TCP-gamma",
+    with_setting("host/solver", "bmf"): "line 5: <config> changes host/solver",
+    with_setting("surf/precision", "x"): "line 5: <config> changes surf/precision",
+    PLATFORM.replace(
+        '<host id="n1"', '<host speed_file="s" id="n1"'
+    ): r"line 4: <host id=n1> has a trace \(speed_file\)",
+    PLATFORM.replace(
+        '<link id="l0"', '<link state_file="s" id="l0"'
+    ): r"line 4: <link id=l0> has a trace \(state_file\)",
+    PLATFORM.replace(
+        "</platform>",
+        '<trace id="t" periodicity="1">0 1</trace>\n<trace_connect trace="t" element="n1" kind="SPEED"/></platform>',
+    ): "line 5: <trace_connect> gives 'n1' a trace",
+}
+
+
+@pytest.mark.parametrize("platform", NOT_SIMULATED)
+def test_settings_and_traces_that_change_times_are_named(platform: str, tmp_path: Path) -> None:
+    write(tmp_path, (2, UNEVEN), platform=platform)
+    master = () if 'id="boss"' in platform else ("-m", "n3")
+    said = rf"platform\.xml: {NOT_SIMULATED[platform]}, which is not simulated; run it with Batsim"
+    with pytest.raises(NotSimulatedError, match=said):
+        run(tmp_path, never_called, *master)
+    write(tmp_path, (1, {"type": "delay", "delay": 1}), platform=platform)
+    jobs, _ = run(tmp_path, starting("0"), *master)  # exact times: ignored with a remark
+    assert length(jobs["0"]) == 1.0
+    words = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), *master, "-q"]
+    given = batsim_options.read(words)
+    with pytest.raises(NotSimulatedError, match=said):
+        Simulation(batsim._scenario(given, batsim._Log(given)), None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("network/TCP-gamma", "4194304"),
+        ("precision/work-amount", "0.000010"),
+        ("host/solver", "fairbottleneck"),
+        ("network/bandwidth-factor", "0.5"),
+        ("network/latency-factor", "13.01"),
+        ("network/weight-S", "20537"),
+        ("network/crosstraffic", "0"),
+    ],
+)
+def test_settings_that_change_nothing(key: str, value: str, tmp_path: Path) -> None:
+    write(tmp_path, (2, UNEVEN), platform=with_setting(key, value))
+    jobs, _ = run(tmp_path, starting("0-1"), "-m", "n3")
+    assert jobs["0"]["execution_time"] == "0.400100"  # that of Batsim
+
+
+def test_zones_with_routing_wifi_are_named_before_the_run(tmp_path: Path) -> None:
+    text = (
+        f'{HEAD}<zone id="air" routing="Wifi"><prop id="access_point" value="ap"/>'
+        '<link id="ap" bandwidth="50MBps" latency="0" sharing_policy="WIFI"/><router id="r"/>'
+        '<host id="n0" speed="1Gf"/><host id="n1" speed="1Gf"/><host id="n2" speed="1Gf"/></zone></platform>'
+    )
+    write(tmp_path, (2, UNEVEN), platform=text)
+    with pytest.raises(
+        InputError, match=r"platform\.xml: line 4: zone 'air' has routing Wifi, which Batsim cannot use"
+    ):
+        run(tmp_path, never_called, "-m", "n2")
 
 
 def test_storage_profiles_need_a_storage_host_before_the_run(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,16 @@ def _with(**lines: str) -> str:
 SECOND = NODES.replace('"nodes"', '"more"').replace('"node"', '"extra"')
 SECOND_ROUTE = ROUTE.replace('"nodes"', '"more"').replace("nodenodes_router", "extramore_router")
 
+#: Four hosts and a master in a row; its next line is 11.
+_LINE = (
+    *(f'<host id="n{i}" speed="1Gf"/>' for i in range(4)),
+    f'<host id="boss" speed="1Gf"><prop id="role" value="master"/></host>{TRUNK}',
+    "".join(
+        f'<route src="{src}" dst="{dst}"><link_ctn id="trunk"/></route>'
+        for src, dst in pairwise(("n0", "n1", "n2", "n3", "boss"))
+    ),
+)
+
 DEFECTS = {
     "no master": Defect(_with(l6=FRONT.replace('"master"', '"compute_node"')), 0, "no master host"),
     "two masters": Defect(_with(l7=FRONT.replace('"front"', '"chief"').replace("boss", "chief")), 6, "2 master hosts"),
@@ -89,6 +100,9 @@ DEFECTS = {
     "a speed of 0": Defect(_with(l5=NODES.replace("1Gf", "0f")), 5, "compute host 'node100' has speed 0"),
     "a negative speed": Defect(_with(l5=NODES.replace("1Gf", "-1f")), 5, "attribute speed: expected speeds"),
     "no bandwidth": Defect(_with(l5=NODES.replace('bw="1e300Bps" ', "")), 5, "has no attribute bw"),
+    "a backbone without bandwidth": Defect(
+        _with(l5=NODES.replace("<cluster", '<cluster bb_lat="1us"')), 0, "the backbone of <cluster id=nodes>"
+    ),
     "a bandwidth of 0": Defect(_with(l5=NODES.replace("1e300Bps", "0Bps")), 0, "its bandwidth is 0"),
     "a radical of letters": Defect(_with(l5=NODES.replace("100-103", "a-b")), 5, "attribute radical: expected numbers"),
     "a radical that goes down": Defect(_with(l5=NODES.replace("100-103", "103-100")), 5, "ascending ranges"),
@@ -155,6 +169,34 @@ DEFECTS = {
         6,
         "has no attribute coordinates",
     ),
+    "a route to itself in both directions": Defect(
+        text_of((*_LINE, '<route src="n0" dst="n0"><link_ctn id="trunk"/></route>'), "Floyd"),
+        11,
+        "a route from 'n0' to itself; expected symmetrical",
+    ),
+    "a route to itself in both directions, Dijkstra": Defect(
+        text_of((*_LINE, '<route src="n0" dst="n0"><link_ctn id="trunk"/></route>'), "Dijkstra"),
+        11,
+        "a route from 'n0' to itself; expected symmetrical",
+    ),
+    "a Wifi link": Defect(
+        text_of(
+            (
+                '<prop id="access_point" value="ap"/>',
+                '<link id="ap" bandwidth="50MBps,20MBps" latency="0" sharing_policy="WIFI"/>',
+                '<host id="n0" speed="1Gf"/><router id="r"/>',
+                '<host id="boss" speed="1Gf"><prop id="role" value="master"/></host>',
+            ),
+            "Wifi",
+        ),
+        6,
+        "Wifi links cannot be used with parallel tasks",
+    ),
+    "a Wifi link with two bandwidths in another zone": Defect(
+        _with(l9=TRUNK.replace('"1e300Bps"', '"1e300Bps,1e300Bps"').replace("<link", '<link sharing_policy="WIFI"')),
+        9,
+        "expected one bandwidth",
+    ),
     "an actor": Defect(
         _with().replace("</platform>", '<actor host="node100" function="f"/></platform>'), 13, "Batsim rejects actors"
     ),
@@ -198,6 +240,12 @@ HARMLESS = {
             *(f'<host id="n{i}" speed="1Gf"/>' for i in range(4)),
             '<host id="boss" speed="1Gf"><prop id="role" value="master"/></host>',
         ),
+    ),
+    "a route to itself": text_of(
+        (*_LINE, '<route src="n0" dst="n0" symmetrical="NO"><link_ctn id="trunk"/></route>'), "Floyd"
+    ),
+    "no backbone and no loopback": _with(
+        l5=NODES.replace("<cluster", '<cluster bb_bw="0" bb_lat="0" loopback_bw="0" loopback_lat="0"')
     ),
     "coordinates": text_of(
         (

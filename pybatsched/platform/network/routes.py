@@ -98,6 +98,8 @@ def unusable_link(network: Network, hosts: Collection[str]) -> str:
     for zone in network.zones:  # outer zones come first
         used = inside.get(id(zone), set())
         routes = [route for route in zone.routes if route.src in used and route.dst in used]
+        if zone.routing == "Wifi" and used:
+            return f"line {zone.line}: zone {zone.id!r:.80} has routing Wifi, which Batsim cannot use; expected another"
         if zone.kind == "zones":
             gateways = dict.fromkeys(name for route in routes for name in (route.gw_src, route.gw_dst))
             for id_, members in _inside(network, [name for name in gateways if name in network.owners]).items():
@@ -107,8 +109,12 @@ def unusable_link(network: Network, hosts: Collection[str]) -> str:
             link = network.links.get(name) or network.links.get(name.removesuffix("_UP").removesuffix("_DOWN"))
             if link is not None and (fault := _fault_of(link, name)):
                 return fault
-        if zone.cluster is not None and zone.cluster.bandwidth <= 0 and not used.isdisjoint(zone.members):
+        if zone.cluster is None or used.isdisjoint(zone.members):
+            continue
+        if zone.cluster.bandwidth <= 0:
             return f"line {zone.line}: the links of cluster {zone.id!r:.80} have no bandwidth; expected more than 0 Bps"
+        if zone.cluster.backbone is not None and zone.cluster.backbone.bandwidth <= 0:
+            return f"line {zone.line}: the backbone of cluster {zone.id!r:.80} has no bandwidth; expected bb_bw above 0"
     return ""
 
 

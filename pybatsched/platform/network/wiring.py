@@ -76,7 +76,9 @@ class Wiring:
         if "latency" not in element.attributes:
             self._refuse(element, " has no attribute latency; expected one")
         policy = element.attributes.get("sharing_policy", "SHARED")
-        if policy != "WIFI" and re.search("[;,]", element.attributes["bandwidth"]):
+        if policy == "WIFI" and self._zones[-1].routing == "Wifi":
+            self._refuse(element, ": Wifi links cannot be used with parallel tasks; expected another zone and policy")
+        elif re.search("[;,]", element.attributes["bandwidth"]):
             self._refuse(element, " attribute bandwidth: expected one bandwidth")
         self._link_names |= {f"{name}_UP", f"{name}_DOWN"} if policy in {"SPLITDUPLEX", "FULLDUPLEX"} else {name}
 
@@ -125,6 +127,8 @@ class Wiring:
             )
         self._check_links(element, links)
         zone = self._zones[-1]
+        if src == dst and both and zone.routing in {"Floyd", "Dijkstra", "DijkstraCache"}:
+            self._refuse(element, f': a route from {src!r:.80} to itself; expected symmetrical="NO"')
         joined = zone.bypassed if is_bypass else zone.joined
         if (src, dst) in joined:
             self._refuse(

@@ -140,3 +140,5 @@ class Network:
     owners: dict[str, Zone] = field(default_factory=dict)
     #: Readable content that Batsim rejects when it loads the file: (line, text).
     refused: list[tuple[int, str]] = field(default_factory=list)
+    #: Content that changes times in Batsim and that the embedded simulator ignores: (line, text).
+    not_simulated: list[tuple[int, str]] = field(default_factory=list)
