@@ -513,7 +513,7 @@ def _explained(
             lines.append(f"policy {name}: {problem.text}")
             continue
         option = pydantic_errors.place_text(problem.place)
-        if problem.is_missing:
+        if problem.is_missing and len(problem.place) == 1:
             lines.append(f"policy {name} needs the option {option}: give it with -o {option}=…")
             continue
         key = str(problem.place[0])
