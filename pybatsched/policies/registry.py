@@ -197,7 +197,7 @@ class PolicyPlan:
         try:
             options = self.source.cls.Options.model_validate(given)
         except ValidationError as error:
-            if any(problem["type"] != "missing" for problem in error.errors()):
+            if any(problem["type"] != "missing" or len(problem["loc"]) > 1 for problem in error.errors()):
                 self.options_for(None)
             return
         if "predict" in given:
