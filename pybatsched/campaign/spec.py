@@ -87,6 +87,10 @@ class PlatformSpec(Part):
         return self
 
 
+def _are_tables(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(part, dict) for part in value)
+
+
 class PolicySpec(Part):
     """A policy. It runs with all combinations of the values of its options; a list has several values.
 
@@ -115,9 +119,15 @@ class PolicySpec(Part):
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Yield all combinations of the values of its options. O(combinations)."""
-        choices = map(as_choices, self.options.values())
-        for values in itertools.product(*choices):
+        for values in itertools.product(*self.choices()):
             yield dict(zip(self.options, values, strict=True))
+
+    def choices(self) -> list[list[Any]]:
+        """Return the values of each option. One list of reservations is one value of `host_reservations`."""
+        return [
+            [value] if key == "host_reservations" and _are_tables(value) else as_choices(value)
+            for key, value in self.options.items()
+        ]
 
 
 class ChartSpec(Part):
@@ -281,9 +291,7 @@ class Spec(Part):
                 for name in named:
                     if name not in known[kind]:
                         raise ValueError(f"policy {policy.title}: no {kind} is named {name!r}")
-        n_settings = sum(
-            math.prod(len(as_choices(value)) for value in policy.options.values()) for policy in self.policy
-        )
+        n_settings = sum(math.prod(map(len, policy.choices())) for policy in self.policy)
         n_points = len(self.workload) * len(self.platform) * n_settings * len(self.seeds) * self.repeats
         if n_points > MAX_POINTS:
             raise ValueError(f"the campaign has up to {n_points:,} points; expected at most {MAX_POINTS:,}")

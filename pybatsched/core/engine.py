@@ -776,7 +776,7 @@ class Engine:
         self._hook = "decide"
         wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
         if wanted is not None:
-            if not hasattr(wanted, "__iter__"):
+            if isinstance(wanted, str) or not hasattr(wanted, "__iter__"):
                 raise self._caller.returned(
                     "decide", wanted, "an iterable of decisions, such as a list or a generator, or None"
                 )

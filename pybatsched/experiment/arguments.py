@@ -197,9 +197,8 @@ def _check_of_group(origin: Any, args: tuple[Any, ...]) -> _Check:
             return origin is Iterable and isinstance(value, Iterator)  # its values are not known yet
         return all(_fits(one, args[0]) for one in value)
 
-    return (
-        _Check(f"a dictionary of {noun}s", is_mapping) if origin is Mapping else _Check(f"a list of {noun}s", is_group)
-    )
+    of = f" of {noun}s" if noun else ""  # values of type Any have no name
+    return _Check(f"a dictionary{of}", is_mapping) if origin is Mapping else _Check(f"a list{of}", is_group)
 
 
 def _is_number(value: Any) -> bool:

@@ -197,7 +197,7 @@ class PolicyPlan:
         try:
             options = self.source.cls.Options.model_validate(given)
         except ValidationError as error:
-            if any(problem["type"] != "missing" for problem in error.errors()):
+            if any(problem["type"] != "missing" or len(problem["loc"]) > 1 for problem in error.errors()):
                 self.options_for(None)
             return
         if "predict" in given:
@@ -513,7 +513,7 @@ def _explained(
             lines.append(f"policy {name}: {problem.text}")
             continue
         option = pydantic_errors.place_text(problem.place)
-        if problem.is_missing:
+        if problem.is_missing and len(problem.place) == 1:
             lines.append(f"policy {name} needs the option {option}: give it with -o {option}=…")
             continue
         key = str(problem.place[0])

@@ -254,6 +254,17 @@ def test_options_are_a_grid() -> None:
     assert list(policy.settings()) == [{"a": 1, "b": "y", "c": [3, 4]}, {"a": 2, "b": "y", "c": [3, 4]}]
 
 
+def test_a_list_of_reservations_is_one_value() -> None:
+    tables = [
+        {"name": "a", "start": 0, "duration": 5, "hosts": 1},
+        {"name": "b", "start": 9, "duration": 5, "hosts": 1},
+    ]
+    one = PolicySpec(name="x", options={"host_reservations": tables, "b": [1, 2]})
+    assert list(one.settings()) == [{"host_reservations": tables, "b": 1}, {"host_reservations": tables, "b": 2}]
+    several = PolicySpec(name="x", options={"host_reservations": [tables, tables[:1]]})
+    assert list(several.settings()) == [{"host_reservations": tables}, {"host_reservations": tables[:1]}]
+
+
 def test_charts_are_kept_and_cost_no_run(tmp_path: Path) -> None:
     weeks = {"name": "log", "file": "log.swf", "weeks": {}}
     policy = {"name": "redirection", "options": {"theta": [10, float("inf")]}}

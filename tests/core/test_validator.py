@@ -211,7 +211,7 @@ def test_a_figure_may_be_a_float_of_numpy() -> None:
     ]
 
 
-@pytest.mark.parametrize("given", [d.RejectJob("w0!a"), 5])
+@pytest.mark.parametrize("given", [d.RejectJob("w0!a"), 5, "start a"])
 def test_a_single_decision_instead_of_a_list_is_an_error(given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {"decide": lambda _self, _now: given if _self.jobs else None}))
     expected = (

@@ -33,6 +33,7 @@ from pybatsched_schedulers.easy import Easy
 EXAMPLE = ROOT / "examples" / "workload.json"
 NOT_A_POLICY: Any = int
 WRONG_LOGS: Any = {"a": 3}
+TIME: Any = "10d"
 FILES = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 
@@ -300,6 +301,7 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
             lambda log: pb.simulate(WRONG_LOGS, "easy"),
             "log: expected a Log, .* or a dictionary of Logs, found {'a': 3}",
         ),
+        (lambda log: pb.simulate(log, "easy", failures=TIME), "failures: expected a dictionary or None, found '10d'"),
         (lambda log: pb.simulate(log, ["easy"])[:0].jobs, "expected at least one run, found none"),
         (lambda log: pb.simulate(log, "easy").plot.gantt(color="red"), "color: expected one of auto, job, wait"),
         (lambda log: pb.simulate(log, "easy").plot.cdf(scale="ln"), "scale: expected one of auto, log, linear"),

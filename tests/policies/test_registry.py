@@ -135,6 +135,12 @@ def test_precedence_of_option_sources(write: Writer) -> None:
         ({}, {}, '{"sise": 1}', r"unknown option 'sise' \(from Batsim's --sched-cfg\)"),
         ({"size": 0}, {}, "", r"option size \(from -o\): expected 1 or more, found 0"),
         ({"size": "many"}, {}, "", r"option size \(from -o\): expected a whole number, found 'many'"),
+        (
+            {"host_reservations": [{"name": "a", "start": 0, "hosts": 1}]},
+            {},
+            "",
+            r"option host_reservations 1: duration \(from -o\): is missing; expected a number",
+        ),
         ({}, {}, "size=3", "--sched-cfg is not a JSON object"),
         ({}, {}, "[1]", "--sched-cfg: expected a JSON object"),
         ({}, {}, '{"policy": "easy"}', "requests policy 'easy', but --policy is"),

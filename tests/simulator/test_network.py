@@ -301,7 +301,9 @@ def test_which_clock_the_drop_in_has(latency: str, profile: dict[str, Any], expe
 def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
     args = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
-    with pytest.raises(InputError, match=r"job 0: profile p0 .* on 4 equal processors, which has no network"):
+    with pytest.raises(
+        InputError, match=r"job 0: profile p0 .* on 4 equal processors: they have no network \(use a platform"
+    ):
         Simulation(read_scenario(build_parser().parse_args(args)), None)
 
 

@@ -56,7 +56,9 @@ class SwfJob(NamedTuple):
 
 
 #: Part of the error for a file whose first line is not a comment and does not start with a number.
-_NEITHER: Final = "; the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON)"
+_NEITHER: Final = (
+    "; the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs --mapping"
+)
 #: Names of the 18 fields in error messages, in the order of the format.
 FIELDS: Final = (
     "job number",
