@@ -774,7 +774,7 @@ class Engine:
         self._validator.now = self.now
         check, carry_out = self._validator.check, self._actions.carry_out
         self._hook = "decide"
-        wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
+        wanted: Any = self.policy.decide(self.now)  # a plugin may return anything
         if wanted is not None:
             if isinstance(wanted, str) or not hasattr(wanted, "__iter__"):
                 raise self._caller.returned(

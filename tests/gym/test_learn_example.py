@@ -100,7 +100,9 @@ def test_on_sdsc_sp2(tmp_path: Path) -> None:
     assert done[0] == "SDSC-SP2-1998-4.2-cln.swf.gz: 2 busy weeks for training, and 2 later ones for the test"
 
 
-NO_LOG = "the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs --mapping"
+NO_LOG = (
+    "the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs --mapping"
+)
 
 
 @pytest.mark.parametrize(
