@@ -15,7 +15,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, campaign_runner, process
 from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.traces import TRACES
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, Interrupted, quantity
 from pybatsched.metrics.compare.confidence import LEVEL
 from pybatsched.workload.formats.files import write_text
 
@@ -105,9 +105,14 @@ def _run(args: argparse.Namespace) -> int:
             )
         campaign_runner.check_same_campaign(store, spec)
         command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
-        progress = campaign_runner.run(
-            args, spec, store, folders, command, beside=Path(args.spec).parent, source=args.spec
-        )
+        try:
+            progress = campaign_runner.run(
+                args, spec, store, folders, command, beside=Path(args.spec).parent, source=args.spec
+            )
+        except (Interrupted, KeyboardInterrupt) as stop:
+            if store.has_manifest:
+                stop.add_note(f"finished cells are kept in {folder}; continue with --resume")
+            raise
     if not args.quiet:
         arguments.say(campaign_runner.outcome_text(progress, folder))
     return 7 if progress.n_failed else 0

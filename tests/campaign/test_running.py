@@ -406,8 +406,9 @@ def test_an_interrupt_leaves_no_workers(tmp_path: Path) -> None:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(children) == 2
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=PATIENCE_S)
+    errors = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 130
+    assert f"; finished cells are kept in {tmp_path / 'out'}; continue with --resume\n" in errors
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 

@@ -166,6 +166,8 @@ def test_a_missing_option_may_come_from_batsim(write: Writer) -> None:
         PolicyPlan(plan.source, {"size": 0}).check_early()
     with pytest.raises(InputError, match="unknown option 'sise'"):
         PolicyPlan(plan.source, {"sise": 1}).check_early()
+    with pytest.raises(InputError, match="host_reservations 1: duration"):
+        PolicyPlan(plan.source, {"host_reservations": [{"name": "a", "start": 0, "hosts": 1}]}).check_early()
 
 
 def test_sched_config_may_name_the_policy(write: Writer) -> None:
