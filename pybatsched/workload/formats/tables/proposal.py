@@ -87,6 +87,8 @@ def describe_table(path: str | Path) -> str:
         lines.append(f'size_in = "{size_in}"  # what the sizes of jobs count: cores, nodes or gpus')
     if table.delimiter:
         lines.append(f"delimiter = {json.dumps(table.delimiter)}")
+    if "submit" in chosen and "0" in map(str, samples[chosen["submit"]]):
+        lines.append('origin = "2000-01-01"  # the date of time 0; without it, 0 is an unknown time')
     lines += ["", "[columns]"]
     for what in FIELDS:
         if what in chosen:
