@@ -88,6 +88,7 @@ class PlatformSpec(Part):
 
 
 def _are_tables(value: Any) -> bool:
+    """Return whether a value is a list of tables, such as reservations."""
     return isinstance(value, list) and all(isinstance(part, dict) for part in value)
 
 

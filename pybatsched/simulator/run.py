@@ -114,7 +114,7 @@ def run_policy(
 ) -> Result:
     """Run a policy in this process. Messages are encoded only for a journal or a `watch` function.
 
-    For these the policy gets the events as read from the message, so that a replay gives it the same.
+    The policy then gets the events as decoded from the messages, as it does in a replay.
     """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     if journal is None and watch is None:

@@ -156,7 +156,7 @@ class World:
         if not why and self.options.clock == EXACT:
             why = "with --clock exact (use --clock simgrid)"
         if not why and self.scenario.platform.network is None:
-            why = f"on {self.scenario.platform.source}: they have no network (use a platform file with links)"
+            why = f"on {self.scenario.platform.source}, without a network (use a platform file with links)"
         return f"profile {work.name} ({work.kind}) communicates, which is not simulated {why}" if why else None
 
     def _why_no_network(self) -> str:

@@ -302,7 +302,7 @@ def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
     args = ["simulate", "--procs", "4", "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
     with pytest.raises(
-        InputError, match=r"job 0: profile p0 .* on 4 equal processors: they have no network \(use a platform"
+        InputError, match=r"job 0: profile p0 .* on 4 equal processors, without a network \(use a platform"
     ):
         Simulation(read_scenario(build_parser().parse_args(args)), None)
 
@@ -459,7 +459,7 @@ def test_zones_with_routing_wifi_are_named_before_the_run(tmp_path: Path) -> Non
     )
     write(tmp_path, (2, UNEVEN), platform=text)
     with pytest.raises(
-        InputError, match=r"platform\.xml: line 4: zone 'air' has routing Wifi, which Batsim cannot use"
+        InputError, match=r"platform\.xml: line 4: zone 'air' has routing Wifi; expected one that Batsim can use"
     ):
         run(tmp_path, never_called, "-m", "n2")
 

@@ -99,7 +99,7 @@ def unusable_link(network: Network, hosts: Collection[str]) -> str:
         used = inside.get(id(zone), set())
         routes = [route for route in zone.routes if route.src in used and route.dst in used]
         if zone.routing == "Wifi" and used:
-            return f"line {zone.line}: zone {zone.id!r:.80} has routing Wifi, which Batsim cannot use; expected another"
+            return f"line {zone.line}: zone {zone.id!r:.80} has routing Wifi; expected one that Batsim can use"
         if zone.kind == "zones":
             gateways = dict.fromkeys(name for route in routes for name in (route.gw_src, route.gw_dst))
             for id_, members in _inside(network, [name for name in gateways if name in network.owners]).items():

@@ -140,5 +140,5 @@ class Network:
     owners: dict[str, Zone] = field(default_factory=dict)
     #: Readable content that Batsim rejects when it loads the file: (line, text).
     refused: list[tuple[int, str]] = field(default_factory=list)
-    #: Content that changes times in Batsim and that the embedded simulator ignores: (line, text).
+    #: Content that changes times in Batsim and that the embedded simulator does not simulate: (line, text).
     not_simulated: list[tuple[int, str]] = field(default_factory=list)

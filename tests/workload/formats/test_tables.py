@@ -627,8 +627,9 @@ def test_the_proposed_mapping_reads_the_table(tmp_path: Path) -> None:
     assert '"Weird" = "COMPLETED"' in proposed
 
 
-def test_the_proposed_mapping_of_a_table_that_begins_at_0(tmp_path: Path) -> None:
-    file = text_table(tmp_path, "0,10,1", "5,20,2", header="submit,run_time,cores")
+@pytest.mark.parametrize("zero", ["0", "0.0"])
+def test_the_proposed_mapping_of_a_table_that_begins_at_0(zero: str, tmp_path: Path) -> None:
+    file = text_table(tmp_path, f"{zero},10,1", "5,20,2", header="submit,run_time,cores")
     jobs = load(file, mapping=str(mapping(tmp_path, describe_table(file)))).jobs
     assert [(job["subtime"], job["res"]) for job in jobs] == [(0, 1), (5, 2)]
 

@@ -87,7 +87,7 @@ def describe_table(path: str | Path) -> str:
         lines.append(f'size_in = "{size_in}"  # what the sizes of jobs count: cores, nodes or gpus')
     if table.delimiter:
         lines.append(f"delimiter = {json.dumps(table.delimiter)}")
-    if "submit" in chosen and "0" in map(str, samples[chosen["submit"]]):
+    if "submit" in chosen and not {"0", "0.0"}.isdisjoint(map(str, samples[chosen["submit"]])):
         lines.append('origin = "2000-01-01"  # the date of time 0; without it, 0 is an unknown time')
     lines += ["", "[columns]"]
     for what in FIELDS:
