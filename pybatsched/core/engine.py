@@ -13,13 +13,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.actions import Actions
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Reason
 from pybatsched.core.field_check import FieldCheck
+from pybatsched.core.idle_calls import IdleCalls
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
@@ -130,6 +131,10 @@ def _rank(event: e.Event) -> int:
     return _RANKS.get(type(event), 4)
 
 
+def _is_call(event: e.Event) -> bool:
+    return type(event) is e.RequestedCall
+
+
 def _needs_of(policy: Policy) -> frozenset[BatsimFeature]:
     """Return the features of Batsim that a policy needs with its options."""
     requeues = rule_of(policy.options) in REQUEUING
@@ -165,13 +170,6 @@ class Engine:
     `policy_name` is for messages. With `checked`, the invariants of the state are asserted after each step (tests).
     """
 
-    #: A run is stopped after this many idle calls in a row: calls that the policy requested and answers only with new
-    #: requests for calls. An hourly call for a century is allowed.
-    MAX_IDLE_CALLS: ClassVar[int] = 1_000_000
-    #: The same for calls within `AT_ONCE_S` of each other. Batsim 4 sends the fastest ones 10 ticks apart.
-    MAX_IDLE_CALLS_AT_ONCE: ClassVar[int] = 1_000
-    AT_ONCE_S: ClassVar[float] = 15 * TICK
-
     def __init__(
         self, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str, *, checked: bool = False
     ) -> None:
@@ -199,11 +197,10 @@ class Engine:
         self._actions: Actions
         self._services: Services
         self._holds: Holds
+        self._is_plain = False  # none of the features of `_finish_reply` is in use
         self._static_jobs_done = False
         self._machines_settled = False  # no machine that is unavailable now comes back
-        self._n_idle_calls = 0
-        self._n_idle_calls_at_once = 0
-        self._idle_since = self._last_idle_call_at = 0.0
+        self._idle_calls = IdleCalls()
         self._apply: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_simulation_begins,
             e.SimulationEnds: self._on_simulation_ends,
@@ -263,34 +260,37 @@ class Engine:
 
     def _reply(self, events: Sequence[e.Event]) -> Reply:
         """Call the policy after events, and return the reply."""
-        if self._failures is not None or self._reservations is not None:
+        actions, idle_calls = self._actions, self._idle_calls
+        if not self._is_plain:
             self._requeue_and_reserve()
-        if events and type(events[0]) is e.RequestedCall:
-            self._count_call(events)
+        if events and type(events[0]) is e.RequestedCall and not actions.out and all(map(_is_call, events)):
+            idle_calls.add(self.now)
         else:
-            self._n_idle_calls = 0
+            idle_calls.n = 0
         if self._holds.jobs:
             self._holds.start_due(self.now)
-            if self._actions.out:
-                self._n_idle_calls = 0
+            if actions.out:
+                idle_calls.n = 0
         self._run_policy()
+        if idle_calls.n:
+            idle_calls.check()
+        reply_now = self.now if self._is_plain else self._finish_reply()
+        if actions.latest_stamp > reply_now:
+            raise self._late_stamp_error(reply_now)
+        return tuple.__new__(Reply, (reply_now, tuple(actions.out)))  # as Reply(…), in a third of the time
+
+    def _finish_reply(self) -> float:
+        """Add the decisions of the engine itself to a reply, and return its time."""
         if self._predictions is not None and len(self.jobs.alive) > self.jobs.n_running:
             self._call_for_corrections(self._predictions)
         if self._reservations is not None and self.jobs.alive:
             self._reservations.request_call(self.now)
-        if self._n_idle_calls:
-            self._check_idle_calls()
         if self._validator.dynamic_jobs:
             self._manage_registration()
-        reply_now = self.now
-        if not self._is_instant:
-            reply_now = self._busy_until()
-        if self._actions.latest_stamp > reply_now:
-            raise self._late_stamp_error(reply_now)
         if self._checked:
             self.cluster.check()
             self.jobs.check()
-        return Reply(reply_now, tuple(self._actions.out))
+        return self.now if self._is_instant else self._busy_until()
 
     def _requeue_and_reserve(self) -> None:
         """Advance reservations, requeue the jobs of failed machines, and start jobs in reservations."""
@@ -399,6 +399,13 @@ class Engine:
         self.began = True
         self._begin_policy()
         self._begin_reservations()
+        self._is_plain = self._has_plain_replies()
+
+    def _has_plain_replies(self) -> bool:
+        """Return whether a reply has only the decisions of the policy, at the time of the message."""
+        services = self._predictions, self._failures, self._reservations
+        others = self._validator.dynamic_jobs, self._checked, not self._is_instant
+        return all(one is None for one in services) and not any(others)
 
     def _check_feedback(self, policy: Policy, name: str) -> None:
         """Raise InputError if jobs that follow others are left, and the policy manages the registration."""
@@ -456,12 +463,14 @@ class Engine:
             return  # the acknowledgement of a registration
         if self._is_used(job_id):
             raise RemoteProtocolError(f"job {job_id} was submitted before; expected a new id", field="job_id")
-        if event.job is None:
+        fields = event.job
+        if fields is None:
             raise RemoteProtocolError(f"job {job_id} has no description; expected an object", field="job")
-        problem = self._field_check.error_text(job_id, event.job)
-        if problem is not None:
-            raise InputError(problem)
-        job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
+        if not self._field_check.has_none(fields):
+            problem = self._field_check.error_text(job_id, fields)
+            if problem is not None:
+                raise InputError(problem)
+        job = self._actions.add_job(job_id, fields, event.profile, at=event.timestamp)
         if self._failures is not None:
             self._failures.check(job)
         self._submit(job)
@@ -708,6 +717,7 @@ class Engine:
             if self._failures is not None and before_failures is not None:
                 self._failures.follow(before_failures)
             self._begin_reservations()
+            self._is_plain = self._has_plain_replies()
             self._hand_over()
             if self._reservations is not None:
                 self._advance_reservations(self._reservations)
@@ -771,8 +781,8 @@ class Engine:
     # --- the policy -------------------------------------------------------------------------------------------
 
     def _run_policy(self) -> None:
-        self._validator.now = self.now
-        check, carry_out = self._validator.check, self._actions.carry_out
+        validator = self._validator
+        validator.now = self.now
         self._hook = "decide"
         wanted: Any = self.policy.decide(self.now)
         if wanted is not None:
@@ -784,38 +794,11 @@ class Engine:
                 self._hook = ""
                 if self._reservations is not None:
                     decision = self._reservations.after_moves(decision)  # noqa: PLW2901
-                carry_out(check(decision))
-                if self._n_idle_calls and type(decision) not in _IDLE:
-                    self._n_idle_calls = 0
+                self._actions.carry_out(validator.check(decision))
+                if type(decision) not in _IDLE:
+                    self._idle_calls.n = 0
                 self._hook = "decide"
         self._hook = ""
-
-    def _count_call(self, events: Sequence[e.Event]) -> None:
-        """Count a message whose first event is a call; another event or a decision of the engine resets the count."""
-        if self._actions.out or any(type(event) is not e.RequestedCall for event in events):
-            self._n_idle_calls = 0
-            return
-        if not self._n_idle_calls:
-            self._idle_since = self.now
-            self._n_idle_calls_at_once = 0
-        elif self.now > self._last_idle_call_at + self.AT_ONCE_S:
-            self._n_idle_calls_at_once = 0
-        self._n_idle_calls += 1
-        self._n_idle_calls_at_once += 1
-        self._last_idle_call_at = self.now
-
-    def _check_idle_calls(self) -> None:
-        """Stop a policy that only keeps requesting calls: it would never finish."""
-        n, n_at_once = self._n_idle_calls, self._n_idle_calls_at_once
-        if n_at_once > self.MAX_IDLE_CALLS_AT_ONCE:
-            text = (
-                f"requested {n_at_once:,} calls in a row within 15 microseconds of each other, the last at {self.now}"
-            )
-        elif n > self.MAX_IDLE_CALLS:
-            text = f"requested {n:,} calls in a row, from {self._idle_since} to {self.now}"
-        else:
-            return
-        raise Violation("endless calls", f"{text}, and nothing else happened")
 
     def _manage_registration(self) -> None:
         """Request a call for the next job that follows others. After the last one, finish the registration.

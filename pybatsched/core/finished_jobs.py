@@ -164,18 +164,20 @@ def _numbered(job_id: str) -> tuple[Series, int] | None:
     Ids of later segments end in ``.k``, possibly more than once: ``dyn!w0.17.0.1`` is a segment of ``w0!17.0``. The
     first of the trailing numbers differs most between jobs, so that one is used. No two ids give the same result.
     """
-    start = end = stop = len(job_id)  # the number is from `start` to `end`, or to `stop` if it has a dot in front
-    n_dotted = 0  # how many numbers with a dot in front end the id
     stem = job_id.rstrip(_DIGITS)
-    while stem.endswith(".") and len(stem) < end:
-        start, stop = len(stem), end
-        n_dotted += 1
-        end = start - 1
-        stem = job_id[:end].rstrip(_DIGITS)
-    if len(stem) < end and (n_dotted < 2 or not stem or stem.endswith("!")):
-        start = len(stem)  # as in w0!17, w0!job17, job17.1 and w0!17.0.1, but not in dyn!w0.17.1
-    else:
-        end = stop
+    start, end = len(stem), len(job_id)  # the number is from `start` to `end`
+    if stem[-1:] == ".":
+        stop = end  # of the number, if it has a dot in front
+        n_dotted = 0  # how many numbers with a dot in front end the id
+        while stem.endswith(".") and len(stem) < end:
+            start, stop = len(stem), end
+            n_dotted += 1
+            end = start - 1
+            stem = job_id[:end].rstrip(_DIGITS)
+        if len(stem) < end and (n_dotted < 2 or not stem or stem.endswith("!")):
+            start = len(stem)  # as in job17.1 and w0!17.0.1, but not in dyn!w0.17.1
+        else:
+            end = stop
     digits = job_id[start:end]
     if not digits or len(digits) > _MAX_DIGITS:
         return None
@@ -202,7 +204,8 @@ class FinishedJobs:
     def add(self, job_id: str, word: str, at: float | None = None) -> None:
         """Record how a job ended, and when."""
         recent = self._recent
-        recent.pop(job_id, None)  # a continued job may end under its own id: then it is recent again
+        if job_id in recent:  # a continued job that ends under its own id is recent again
+            del recent[job_id]
         recent[job_id] = (word, at)
         if len(recent) > N_RECENT:
             self._forget_older()

@@ -63,8 +63,8 @@ class PlainRuns:
 
     def intervals(self) -> Iterator[tuple[int, int]]:
         """Return the half-open intervals in order. O(k)."""
-        bounds = self._bounds
-        return zip(bounds[::2], bounds[1::2], strict=True)
+        bounds = iter(self._bounds)
+        return zip(bounds, bounds)  # noqa: B905  two at a time; their number is even
 
     @property
     def lowest(self) -> int:
@@ -84,13 +84,12 @@ class PlainRuns:
         if n <= 0:
             return self._of([], 0)
         left = n
-        for i in range(0, len(bounds), 2):
-            size = bounds[i + 1] - bounds[i]
-            if size >= left:
-                taken = bounds[: i + 2]
-                taken[i + 1] = bounds[i] + left
+        for start, stop in self.intervals():
+            left -= stop - start
+            if left <= 0:
+                taken = bounds[: bounds.index(start) + 1]
+                taken.append(stop + left)
                 return self._of(taken, n)
-            left -= size
         raise ValueError(f"asked for the first {n} of {len(self)} processors")
 
     def __or__(self, other: PlainRuns) -> Self:
@@ -293,8 +292,9 @@ def _merged(a: list[int], b: list[int]) -> list[int]:
 
 def _are_lowest(some: list[int], bounds: list[int]) -> bool:
     """Return whether some are the lowest members of a set, as `first` returns them. O(k), in C."""
-    last = len(some) - 1
-    return 0 < last < len(bounds) and some[last] <= bounds[last] and some[:last] == bounds[:last]
+    head = some[:-1]
+    n = len(head)
+    return n > 0 and bounds[:n] == head and some[n] <= bounds[n]
 
 
 def _insert(bounds: list[int], start: int, stop: int) -> None:

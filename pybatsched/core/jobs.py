@@ -14,6 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+import msgspec
+from msgspec.structs import replace
+
 from pybatsched.core.decisions import Reason, reason_text
 from pybatsched.core.finished_jobs import FinishedJobs, IdSet
 from pybatsched.core.instants import TICK, instant
@@ -22,7 +25,7 @@ from pybatsched.core.services.checkpoints import Restarts
 from pybatsched.errors import InputError, RemoteProtocolError
 
 
-class JobWork(NamedTuple):
+class JobWork(msgspec.Struct, frozen=True):
     """The work of a job: its profile, walltime and estimate."""
 
     profile_name: str
@@ -46,7 +49,7 @@ class JobShape(NamedTuple):
     reason: Reason = ""
 
 
-class ScaledWork(NamedTuple):
+class ScaledWork(msgspec.Struct, frozen=True):
     """A job's work and the scale of its times: the base from which all other shapes are computed."""
 
     work: JobWork
@@ -71,7 +74,7 @@ class ScaledWork(NamedTuple):
         """
         if scale == self.scale:
             return self.work
-        name, profile, walltime, estimate = self.work
+        profile, walltime, estimate = self.work.profile, self.work.walltime, self.work.estimate
         assert profile is not None
         delay_s = profile["delay"]
         scaled_s = self.span_at(delay_s, scale)
@@ -82,7 +85,7 @@ class ScaledWork(NamedTuple):
                 walltime = round(scaled_s + TICK, 6)
         if estimate is not None:
             estimate = self.span_at(estimate, scale)
-        return JobWork(name, {**profile, "delay": scaled_s}, walltime, estimate)
+        return JobWork(self.work.profile_name, {**profile, "delay": scaled_s}, walltime, estimate)
 
 
 class JobState(enum.Enum):
@@ -438,7 +441,8 @@ def reshape_job(job: Job, shape: JobShape) -> None:
     job.n_procs, job.scale = shape.n, shape.scale
     job.full_work = job.base_work.at(shape.scale)
     present = job.full_work if job.base_rest is None else job.base_rest.at(shape.scale)
-    _, job.profile, job.walltime, job.estimate = present  # the name of its profile in Batsim stays
+    # The name of its profile in Batsim stays.
+    job.profile, job.walltime, job.estimate = present.profile, present.walltime, present.estimate
     if job.resume_on is not None and len(job.resume_on) != shape.n:
         job.resume_on = None
 
@@ -449,17 +453,15 @@ def set_estimate(job: Job, estimate: float | None) -> None:
     The rest of a requeued job gets the same estimate, at most its walltime.
     """
     base = job.base_work
-    name, profile, walltime, _ = base.work
-    job.base_work = ScaledWork(JobWork(name, profile, walltime, estimate), base.scale)
+    job.base_work = ScaledWork(replace(base.work, estimate=estimate), base.scale)
     scaled = None if estimate is None else base.span_at(estimate, job.scale)
-    name, profile, walltime, _ = job.full_work
-    job.full_work = JobWork(name, profile, walltime, scaled)
+    job.full_work = replace(job.full_work, estimate=scaled)
     job.estimate = scaled
     if job.base_rest is not None:
         rest = job.base_rest
         walltime = rest.work.walltime
         bound = walltime if estimate is None or walltime is None else min(estimate, walltime)
-        job.base_rest = ScaledWork(rest.work._replace(estimate=bound), rest.scale)
+        job.base_rest = ScaledWork(replace(rest.work, estimate=bound), rest.scale)
         job.estimate = None if bound is None else rest.span_at(bound, job.scale)
 
 
@@ -474,7 +476,8 @@ def wait_again(job: Job, work: JobWork, load: StartupLoad | None = None) -> None
     """Return a job to the waiting state with new work, and with extra seconds before it."""
     _enter(job, JobState.WAITING)
     job.load = load
-    job.profile_name, job.profile, job.walltime, job.estimate = work
+    job.profile_name, job.profile = work.profile_name, work.profile
+    job.walltime, job.estimate = work.walltime, work.estimate
     job.held_from = job.start_at = job.started_at = None
     job.procs = None
     job.partition = None

@@ -24,7 +24,6 @@ from msgspec.structs import replace as replace_fields
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
-from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.errors import InputError, RemoteProtocolError
@@ -32,12 +31,11 @@ from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import Log, Time, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Task, machine_of, scenario_of, warn_all
-from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
+from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.summary import Result, from_engine
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.simulator import simulation
-from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.options import AUTO, Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import refused_by_batsim, result_of, with_needs
@@ -92,12 +90,7 @@ class _Record(Outputs):
         self.tally = Tally(tau_s, evaluated)
         self.known = Tally(tau_s, evaluated)
         self._unknown: list[Outcome] = []
-
-    def job(self, job: SimJob) -> None:
-        """Record a finished job. O(1)."""
-        super().job(job)
-        times = (on_tick(job.subtime), on_tick(job.started_at), on_tick(job.runtime_s))
-        self._unknown.append(Outcome(job.id, job.state, *times, len(job.alloc), job.metadata))
+        self.outcomes = self._unknown
 
     def catch_up(self) -> None:
         """Add all finished jobs to `known`, when the scheduler gets a message."""

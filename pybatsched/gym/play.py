@@ -14,7 +14,6 @@ from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Partition
 from pybatsched.core.engine import Engine
 from pybatsched.core.events import REJECTED, Event, SimulationBegins
-from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import TrustedFiles
 from pybatsched.gym.rewards import Since
 from pybatsched.metrics import Outcome, Tally
@@ -60,8 +59,7 @@ class _Record(Outputs):
 
     def job(self, job: SimJob) -> None:
         """Record a finished job. O(1)."""
-        times = (on_tick(job.subtime), on_tick(job.started_at), on_tick(job.runtime_s))
-        outcome = Outcome(job.id, job.state, *times, len(job.alloc), job.metadata)
+        outcome = job.outcome()
         self.tally.add(outcome)
         if job.state != REJECTED and (self._evaluated is None or job.id in self._evaluated):
             self.ended.append(outcome)

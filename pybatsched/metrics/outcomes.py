@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from pybatsched.core.events import COMPLETED_KILLED, NOTHING, REJECTED
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.services.derive import id_from_note
@@ -28,7 +30,7 @@ _FACT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([+-]?(?:[0-9]+\.?[0-9]*|\.
 UNUSED_SPARE: Final = "unused_spare_of="
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True):
     """One row of ``_jobs.csv``. A rejected job has no start, run time or processors.
 
     `procs` are the allocated processors, empty if the caller does not need them.

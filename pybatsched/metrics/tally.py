@@ -99,17 +99,19 @@ class Tally:
 
     def add(self, outcome: Outcome) -> None:
         """Add one outcome."""
-        metadata = outcome.metadata
-        if metadata.startswith(UNUSED_SPARE):
-            return  # a spare job that was not needed
-        _, state, submitted_at, started_at, runtime_s, n_procs, _, _ = outcome
+        metadata, state, submitted_at = outcome.metadata, outcome.state, outcome.submitted_at
+        started_at, runtime_s = outcome.started_at, outcome.runtime_s
+        lineage = None
+        if metadata:
+            if metadata.startswith(UNUSED_SPARE):
+                return  # a spare job that was not needed
+            lineage = lineage_of(metadata)
         if submitted_at < self._first_at:
             self._first_at = submitted_at
         if state != REJECTED:
-            self._held_s += n_procs * runtime_s
+            self._held_s += outcome.n_procs * runtime_s
             if started_at + runtime_s > self._last_at:
                 self._last_at = started_at + runtime_s
-        lineage = lineage_of(metadata) if metadata else None
         if self._evaluated is not None:
             job_id = outcome.id if lineage is None else lineage.parent
             if job_id not in self._evaluated:

@@ -56,6 +56,7 @@ class Session:
         self._max_bytes = max_bytes
         self._say = say
         self._keeps_notes = keeps_notes
+        self._is_recorded = watch is not None or keeps_notes
         self._feedback_jobs = feedback_jobs
         self._codec: Codec = v4
         #: The last reply.
@@ -84,15 +85,16 @@ class Session:
             if isinstance(message, bytes):  # the answer to a greeting
                 reply, answer = Reply(0.0, ()), message
             else:
-                is_v4 = codec is v4  # which changes no order and no decision
-                events = message.items if is_v4 else codec.order(message.items)
+                events = message.items
+                if codec is not v4:  # which changes no order and no decision
+                    events = codec.order(events)
                 if self._feedback_jobs and not self.engine.began:
                     events = tuple(map(self._with_feedback_jobs, events))
                 reply = self.engine.step(message.now, events)
-                if not is_v4:
+                if codec is not v4:
                     reply = Reply(reply.now, codec.prepare(reply.decisions))
                 try:
-                    answer = codec.encode_decisions(Message(reply.now, reply.decisions))
+                    answer = codec.encode_decisions(Message(*reply))
                 except (CannotEncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
                     raise self._cannot_encode(error) from None
         except PybatschedError as error:
@@ -102,7 +104,7 @@ class Session:
                 journal.error(self.n_messages, type(error).__name__, str(error))
             raise
         self.reply = reply
-        if journal is not None or self._watch is not None or self._keeps_notes:
+        if self._is_recorded or journal is not None:
             self._record(message, reply, answer)
         return answer
 

@@ -81,7 +81,7 @@ class Execution:
         self._book.start(job.id, job.alloc, now)
         if self._outputs.trace is not None:
             self._outputs.trace.started(job.id, job.alloc, now)
-        self._outputs.machine_states(now, self._book.counts())
+        self._outputs.machine_states(now, self._book.counts_text())
 
     def ended(self, job: SimJob) -> bool:
         """Release the processors, record the run time and energy. Return whether energy meters must be read first."""
@@ -94,7 +94,7 @@ class Execution:
         if self._outputs.trace is not None:
             self._trace_end(job, self._outputs.trace)
         self._book.end(job.id, job.alloc, now)
-        self._outputs.machine_states(now, self._book.counts())
+        self._outputs.machine_states(now, self._book.counts_text())
         job.runtime_s = (now - job.started_at) or j.NO_TIME_S
 
     def count_energy(self, job: SimJob, power: Power) -> bool:

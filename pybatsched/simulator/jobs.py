@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from pybatsched.core.events import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
+from pybatsched.core.events import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED, REJECTED
 from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.metrics.outcomes import Outcome
 from pybatsched.simulator.loop import Process
 from pybatsched.simulator.work.profiles import Frame, Work
 
@@ -23,6 +24,7 @@ KILLED_TASK: Final = -2
 #: The run time that Batsim records for a job that took no time.
 NO_TIME_S: Final = 1e-5
 
+_SENT_UNCHANGED: Final = frozenset({str, int, bool, type(None)})
 #: Shared by all jobs that have not started: one list per job would cost much memory with a million jobs.
 _NO_TRAIL: Final[list[Frame]] = []
 
@@ -93,6 +95,21 @@ class SimJob:
         """The end time in the output files."""
         return self.started_at + self.runtime_s
 
+    def outcome(self) -> Outcome:
+        """Return its outcome, as a reader of the file of jobs does."""
+        if self.state == REJECTED:
+            return Outcome(self.id, self.state, on_tick(self.subtime), 0.0, 0.0, 0, self.metadata)
+        return Outcome(
+            self.id,
+            self.state,
+            on_tick(self.subtime),
+            on_tick(self.started_at),
+            on_tick(self.runtime_s),
+            len(self.alloc),
+            self.metadata,
+            self.alloc,
+        )
+
     def end(self, code: int) -> None:
         """Set the final state of a job that was not killed: 0 is success, above 0 a failure, below 0 the walltime."""
         self.return_code = code
@@ -109,11 +126,11 @@ def sent_fields(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:
     {'id': 'w0!3', 'subtime': 0.123457, 'res': 2, 'profile': 'p'}
     """
     sent = dict(fields)
-    for key, value in sent.items():
+    for key, value in fields.items():
         kind = type(value)
         if kind is float:
             sent[key] = on_tick(value)
-        elif kind is dict or kind is list:
+        elif kind not in _SENT_UNCHANGED:
             sent[key] = _nested(value, job_id)
     sent["id"] = job_id
     return sent

@@ -41,7 +41,7 @@ class World:
         self.loop = loop
         self.outputs = outputs
         self.jobs: dict[str, SimJob] = {}
-        self._forgotten = IdSet()
+        self._forgotten = IdSet()  # with dynamic jobs: the ids of finished jobs, which cannot be used again
         self.works: dict[str, WorkTable] = {}
         self.finished_jobs: list[SimJob] = []
         self.outbox: list[e.Event] = []
@@ -187,8 +187,12 @@ class World:
         return job
 
     def has_seen(self, job_id: str) -> bool:
-        """Return whether a job with this id exists or existed."""
-        return job_id in self.jobs or self._forgotten.has(job_id)
+        """Return whether a job with this id exists or existed. O(jobs) in runs without dynamic jobs, for errors."""
+        if job_id in self.jobs or self._forgotten.has(job_id):
+            return True
+        workload, _, name = job_id.partition("!")
+        given = None if self.options.dynamic_jobs else self.scenario.workloads.get(workload)
+        return given is not None and any(name_in(workload, fields["id"]) == name for fields in given.jobs)
 
     def register(self, job: SimJob) -> None:
         """Add a registered job to its workload, unless the submitter has already taken the jobs."""
@@ -209,7 +213,8 @@ class World:
         """Remove the finished jobs, and their profiles unless profiles are reused."""
         for job in self.finished_jobs:
             del self.jobs[job.id]
-            self._forgotten.add(job.id)
+            if self.options.dynamic_jobs:
+                self._forgotten.add(job.id)
             if not self.options.profile_reuse:
                 self.works[job.workload].forget(job.work.name)
         self.finished_jobs.clear()

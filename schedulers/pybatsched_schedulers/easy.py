@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from heapq import nsmallest
 from itertools import islice
 from sys import float_info
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -92,7 +91,7 @@ class Backlog:
                     found += islice(in_time, n_fit)
                 else:
                     timed = by_span.islice(stop=n_in_time)
-                    found += nsmallest(n_fit, (entry for span_s, entry in timed if now + span_s <= end_by))
+                    found += sorted([entry for span_s, entry in timed if now + span_s <= end_by])[:n_fit]
         found.sort()
         return found
 
@@ -187,10 +186,12 @@ class EasyScheduler(LocalScheduler):
     def plan(self, now: float) -> Iterator[Decision]:
         """Start the head of the queue while it fits, then backfill. O(queue + running) after an end."""
         queue, partition = self.queue, self.partition
-        first = self._first(now) if partition.n_free else queue[0]  # without free processors no job can start
-        if self._head is None or first[2] is not self._head or now > self._shadow_at:
-            while first[2].n_procs <= partition.n_free:
-                procs = self.pick(first[2], now)
+        n_free = partition.n_free
+        first = self._first(now) if n_free else queue[0]  # without free processors no job can start
+        head = first[2]
+        if head is not self._head or now > self._shadow_at:
+            while head.n_procs <= n_free:
+                procs = self.pick(head, now)
                 if procs is None:
                     break
                 yield self.start(first, "head of the queue", procs)
@@ -198,19 +199,20 @@ class EasyScheduler(LocalScheduler):
                     self._head = None
                     self._newcomers = []
                     return
+                n_free = partition.n_free
                 first = self._first(now)
-            self._head = first[2]
-            if first[2].n_procs <= partition.n_free and not partition.upcoming:
+                head = first[2]
+            self._head = head
+            if head.n_procs <= n_free and not partition.upcoming:
                 self._shadow_at, self._n_extra = self._next_end(now), 0  # `pick` returned None: try after the next end
             else:
-                self._shadow_at, self._n_extra = self.shadow(self._head, now)
+                self._shadow_at, self._n_extra = self.shadow(head, now)
             self._is_settled = False
-        candidates = self.candidates(now) if partition.n_free else ()
+        candidates = self.candidates(now) if n_free else ()
         self._newcomers = []
         self._is_settled = True
-        for entry in candidates:
-            job = entry.job
-            if job.n_procs <= partition.n_free and job is not self._head and job.id in self._entries:
+        for _, _, job in candidates:
+            if job.n_procs <= n_free and job is not self._head and job.id in self._entries:
                 n_extra = self._n_extra
                 reason = self.backfill(job, now)
                 if reason is not None:
@@ -219,7 +221,8 @@ class EasyScheduler(LocalScheduler):
                         self._n_extra = n_extra
                         continue
                     yield self.start(self._entries[job.id], reason, procs)
-                    if not partition.n_free:
+                    n_free = partition.n_free
+                    if not n_free:
                         return
 
     def candidates(self, now: float) -> Iterable[Entry]:

@@ -10,7 +10,7 @@ from support.places import PUSHY
 from support.stage import Stage, start
 
 from pybatsched.core import decisions as d, events as e
-from pybatsched.core.engine import Engine
+from pybatsched.core.idle_calls import IdleCalls
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
@@ -32,7 +32,7 @@ def called(stage: Stage, *decisions: d.Decision, events: Iterable[e.Event] = (),
 
 def test_a_thousand_calls_within_a_few_ticks_of_each_other_are_enough() -> None:
     stage = Stage()
-    assert Engine.MAX_IDLE_CALLS_AT_ONCE == 1_000
+    assert IdleCalls.MAX_AT_ONCE == 1_000
     for _ in range(1_000):
         called(stage)
     with pytest.raises(PolicyError) as caught:
@@ -68,8 +68,8 @@ def test_short_steps_of_time_are_fine(after_s: float) -> None:
 
 
 def test_no_policy_can_request_calls_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Engine.MAX_IDLE_CALLS == 1_000_000  # hourly calls of a century
-    monkeypatch.setattr(Engine, "MAX_IDLE_CALLS", 1_500)
+    assert IdleCalls.MAX == 1_000_000  # hourly calls of a century
+    monkeypatch.setattr(IdleCalls, "MAX", 1_500)
     stage = Stage()
     for _ in range(1_500):
         called(stage, after_s=1.0)

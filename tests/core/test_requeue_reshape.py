@@ -8,6 +8,7 @@ import pytest
 from support.stage import DynamicPuppet, Stage, kinds, registered, start, times
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.idle_calls import IdleCalls
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
@@ -190,7 +191,7 @@ def test_the_state_of_a_reshaped_job_cannot_be_changed(stage: Stage) -> None:
 def test_reshaping_does_not_reset_the_count_of_idle_calls(stage: Stage) -> None:
     job = stage.submit("a", n=2, walltime=15)
     with pytest.raises(PolicyError, match="calls in a row"):
-        for k in range(1, stage.engine.MAX_IDLE_CALLS_AT_ONCE + 3):
+        for k in range(1, IdleCalls.MAX_AT_ONCE + 3):
             at = round(k * TICK, 6)
             stage.do(
                 d.Reshape(job.id, 1 + k % 4, 1.0),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 from support.places import PUSHY
 from support.process import run_cli
 
@@ -112,7 +113,7 @@ def test_facts_are_figures_of_campaigns() -> None:
 
 def test_a_fact_never_replaces_a_figure() -> None:
     plain = [Outcome("w0!a", SUCCESS, 0, 10, 5, 1)]
-    loud = [plain[0]._replace(metadata="bounded_slowdown=7;makespan=3;n=4;queue_length=5;urgent_wait_s=6;wait=8")]
+    loud = [replace(plain[0], metadata="bounded_slowdown=7;makespan=3;n=4;queue_length=5;urgent_wait_s=6;wait=8")]
     before, after = (figures_of(JobTable.of_outcomes(rows), 4, 60.0) for rows in (plain, loud))
     assert {name: after[name] for name in before} == before
     assert (after["total_n"], after["max_makespan"], after["total_wait"]) == (4, 3, 8)

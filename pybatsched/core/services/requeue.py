@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
+from msgspec.structs import replace
+
 from pybatsched.core import decisions as d
 from pybatsched.core.decisions import Decision, Reason
 from pybatsched.core.finished_jobs import IdSet
@@ -91,8 +93,10 @@ class Notes:
 
     def forget(self, wire_id: str) -> None:
         """Forget a job that ended or continues under another id."""
-        self._facts.pop(wire_id, None)
-        self._policy_notes.pop(wire_id, None)
+        if self._facts:
+            self._facts.pop(wire_id, None)
+        if self._policy_notes:
+            self._policy_notes.pop(wire_id, None)
 
 
 @dataclass(slots=True)
@@ -271,7 +275,8 @@ class Services:
         restarts.stop(elapsed_s - own_s, by_failure=pending.cause == "failure")
         kept_s, cut_s, total_s = 0.0, 0.0, 0.0
         if requeue.work == "all":
-            profile_name, profile, walltime, estimate = job.full_work
+            own = job.full_work
+            walltime, estimate = own.walltime, own.estimate
             saved = None if pending.spare_id is not None else self._checkpoints_of(job)
             n = restarts.restart(saved, own_s, requeue.extra_s)
             if saved is not None and n:
@@ -280,12 +285,11 @@ class Services:
         else:
             own = job.present_work if job.load is None else job.load.own
             restarts.suspend(elapsed_s := own_s, requeue.extra_s)
-            profile_name, profile = own.profile_name, own.profile
             walltime = _left(own.walltime, elapsed_s)
             # For a job past its estimate only the walltime is known.
             estimate = walltime if (own.estimate or elapsed_s) <= elapsed_s else _left(own.estimate, elapsed_s)
-        walltime = None if walltime is None else walltime + requeue.extra_s
-        estimate = None if estimate is None else estimate + requeue.extra_s
+        profile_name, profile = own.profile_name, own.profile
+        walltime, estimate = (None if span_s is None else span_s + requeue.extra_s for span_s in (walltime, estimate))
         wire_id = pending.spare_id
         if wire_id is None:
             try:
@@ -384,7 +388,7 @@ class Services:
         walltime, estimate = _more(walltime, grows_s), _more(estimate, grows_s)
         if decision.spent_s:
             walltime, estimate = _left(walltime, decision.spent_s), _left(estimate, decision.spent_s)
-        work_now = own._replace(profile=profile, walltime=walltime, estimate=estimate)
+        work_now = replace(own, profile=profile, walltime=walltime, estimate=estimate)
         self._notes.move_policy_note(job.wire_id, wire_id)
         note = self._notes.add_fact(job.wire_id, f"replaced_by={derive.id_in_note(wire_id)};kind=replace")
         self._reply.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
@@ -429,7 +433,7 @@ class Services:
                 text = f"its profile {job.profile_name!r} {kind}; expected a profile of delays"
                 raise Violation("can be reshaped", text, job=job)
             job.base_work = ScaledWork(
-                job.base_work.work._replace(profile=derive.single_delay(profile, delay_s)), job.base_work.scale
+                replace(job.base_work.work, profile=derive.single_delay(profile, delay_s)), job.base_work.scale
             )
         reshape_job(job, shape)
         assert job.profile is not None
@@ -520,8 +524,8 @@ class Services:
 
     def forget_job(self, job: Job) -> None:
         """Forget a job that ended."""
-        self._origins.pop(job.wire_id, None)
-        if self._validator.dynamic_jobs:
+        if self._validator.dynamic_jobs:  # else no job is derived from another
+            self._origins.pop(job.wire_id, None)
             self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
 
     def _forget_profile(self, workload: str, name: str) -> None:

@@ -57,8 +57,8 @@ class Book(Protocol):
     def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
         """Return a processor that cannot take a job now, and why; None if all can."""
 
-    def counts(self) -> tuple[int, ...]:
-        """Return the number of hosts in each of `SHOWN_STATES`."""
+    def counts_text(self) -> str:
+        """Return the number of hosts in each of `SHOWN_STATES`, as columns of a CSV file."""
 
     def times_s(self) -> dict[HostState, float]:
         """Return the host-seconds spent in each state, up to the last change of state of each host."""
@@ -109,9 +109,9 @@ class CountingBook:
                 return busy, _COMPUTES.format(job)
         return None
 
-    def counts(self) -> tuple[int, ...]:
-        """Return the number of hosts in each of `SHOWN_STATES`."""
-        return 0, 0, 0, self._n_procs - self._n_computing, self._n_computing
+    def counts_text(self) -> str:
+        """Return the number of hosts in each of `SHOWN_STATES`, as columns of a CSV file."""
+        return f"0,0,0,{self._n_procs - self._n_computing},{self._n_computing}"
 
     def times_s(self) -> dict[HostState, float]:
         """Return the host-seconds spent in each state, up to the last change of state of each host."""
@@ -193,9 +193,9 @@ class HostBook:
                 return host, f"cannot compute jobs now: it is {state.value}"
         return None
 
-    def counts(self) -> tuple[int, ...]:
-        """Return the number of hosts in each of `SHOWN_STATES`."""
-        return tuple(self._counts[state] for state in SHOWN_STATES)
+    def counts_text(self) -> str:
+        """Return the number of hosts in each of `SHOWN_STATES`, as columns of a CSV file."""
+        return ",".join(str(self._counts[state]) for state in SHOWN_STATES)
 
     def times_s(self) -> dict[HostState, float]:
         """Return the host-seconds spent in each state, up to the last change of state of each host."""

@@ -53,7 +53,7 @@ class Switching:
             tasks.update_rates((host,))
 
     def _trace_states(self) -> None:
-        self._world.outputs.machine_states(self._world.now, self._book.counts())
+        self._world.outputs.machine_states(self._world.now, self._book.counts_text())
 
     def _check(self, hosts: IntervalSet, pstate: int) -> None:
         book, power = self._book, self._power
@@ -94,7 +94,7 @@ class Switching:
         world = self._world
         world.n_switching -= 1
         if self._arrived(*what):
-            world.outputs.machine_states(world.now, world.book.counts())
+            world.outputs.machine_states(world.now, world.book.counts_text())
 
     def _arrived(self, host: int, pstate: int) -> bool:
         """Record that a host has reached its pstate, and notify the scheduler if it was the last of its request."""

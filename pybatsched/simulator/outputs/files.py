@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
-from pybatsched.core.instants import on_tick
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.results.run_state import JOBS
@@ -203,19 +202,15 @@ class Outputs:
 
     def job(self, job: SimJob) -> None:
         """Write the row of a finished job. O(1)."""
-        state, sub, start, runtime = job.state, job.subtime, job.started_at, job.runtime_s
-        times = (on_tick(sub), on_tick(start), on_tick(runtime))  # as in the row below
-        self.tally.add(Outcome(job.id, state, *times, len(job.alloc), job.metadata))
+        outcome = job.outcome()
+        self.tally.add(outcome)
         if self.outcomes is not None:
-            if state == REJECTED:
-                self.outcomes.append(Outcome(job.id, state, times[0], 0.0, 0.0, 0, job.metadata))
-            else:
-                self.outcomes.append(Outcome(job.id, state, *times, len(job.alloc), job.metadata, job.alloc))
-        note = f'"{job.metadata}"'
+            self.outcomes.append(outcome)
+        state, sub, start, runtime = job.state, job.subtime, job.started_at, job.runtime_s
         if state == REJECTED:
             self.totals.add_rejected()
             head = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, "0", state)
-            self._jobs.write(rejected_row(*head, note))
+            self._jobs.write(rejected_row(*head, f'"{job.metadata}"'))
             return
         success = state == COMPLETED_SUCCESSFULLY
         finish, wait = start + runtime, start - sub
@@ -244,7 +239,7 @@ class Outputs:
                 stretch,
                 str(job.alloc),
                 job.energy_j,
-                note,
+                f'"{job.metadata}"',
             )
         )
         at = time.monotonic()
@@ -252,12 +247,13 @@ class Outputs:
             self._jobs.flush()
             self._flush_at = at + _FLUSH_INTERVAL_S
 
-    def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
-        """Write the number of hosts in each state from `now`."""
+    def machine_states(self, now: float, counts: str) -> None:
+        """Write the number of hosts in each state from `now`; `counts` are the columns after the time."""
+        if self._part is None:
+            return
         if now != self._states_at:  # several changes at one instant are frequent
             self._states_at, self._states_at_text = now, f"{now:g}"
-        n_sleeping, n_on, n_off, n_idle, n_computing = counts
-        self._states.write(f"{self._states_at_text},{n_sleeping},{n_on},{n_off},{n_idle},{n_computing}\n")
+        self._states.write(f"{self._states_at_text},{counts}\n")
 
     def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
         """Write the energy consumed so far; `kind` is s (a start), e (an end) or p (a change of pstate)."""

@@ -175,7 +175,8 @@ def _resolved(name: str, described: Mapping[str, Any], others: Mapping[str, Work
     work = Work(name, kind, described, ret=described.get("ret", 0))
     if kind == DELAY:
         work.delay_s = float(described["delay"])
-    elif kind == PARALLEL:
+        return work
+    if kind == PARALLEL:
         work.sizes = frozenset({len(described["cpu"])})
     elif kind == COMPOSED:
         work.parts = tuple(others[part] for part in described["seq"])
