@@ -140,9 +140,11 @@ class Actions:
     ) -> Job:
         """Add a new job to the table. Its submission time may lie in the past."""
         if profile is None:
-            workload = job_id.partition("!")[0] if "!" in job_id else ""
-            profile = self._cluster.profiles.get(workload, {}).get(str(fields.get("profile")))
-        job = Job.from_fields(job_id, fields, profile=profile, submitted_at=at, seq=self._jobs.n_submitted)
+            workload, mark, _ = job_id.partition("!")
+            profiles = self._cluster.profiles.get(workload if mark else "")
+            if profiles is not None:
+                profile = profiles.get(str(fields.get("profile")))
+        job = Job.from_fields(job_id, fields, profile, at, self._jobs.n_submitted)
         self._jobs.add(job)
         return job
 

@@ -289,7 +289,6 @@ class Job:
         cls,
         job_id: str,
         fields: Mapping[str, Any],
-        *,
         profile: Mapping[str, Any] | None,
         submitted_at: float,
         seq: int,

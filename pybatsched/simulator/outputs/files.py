@@ -98,7 +98,7 @@ class Totals:
         self.n_jobs += 1
         self.n_rejected += 1
 
-    def add(self, *, success: bool, finish: float, wait: float, turnaround: float, stretch: float) -> None:
+    def add(self, finish: float, wait: float, turnaround: float, stretch: float, *, success: bool) -> None:
         """Count a job that ran."""
         self.n_jobs += 1
         self.n_finished += 1
@@ -216,7 +216,7 @@ class Outputs:
         finish, wait = start + runtime, start - sub
         turnaround = wait + runtime  # small numbers first: Batsim has more than double precision
         stretch = _stretch(wait, turnaround, runtime)
-        self.totals.add(success=success, finish=finish, wait=wait, turnaround=turnaround, stretch=stretch)
+        self.totals.add(finish, wait, turnaround, stretch, success=success)
         if job.energy_j >= 0:
             self.totals.jobs_j += round(job.energy_j, 6)
         if self._part is None:

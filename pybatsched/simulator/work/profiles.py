@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final, Protocol, TypeAlias
 
+import msgspec
+
 from pybatsched.simulator.work.usage_traces import Phases
 
 DELAY: Final = "delay"
@@ -34,8 +36,7 @@ _PARALLEL_TASKS: Final = frozenset({PARALLEL, HOMOGENEOUS, TOTAL, PFS, STAGING})
 _WITH_STORAGE: Final = frozenset({PFS, STAGING})
 
 
-@dataclass(slots=True, eq=False)
-class Work:
+class Work(msgspec.Struct, eq=False):
     """One resolved profile. `parts` are the parts of a composed one; `described` is the JSON object of the file."""
 
     name: str
