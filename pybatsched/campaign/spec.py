@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, StrictBool, ValidationError, field_validator, model_validator
 
 from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
 from pybatsched.core import pydantic_errors
@@ -60,7 +60,7 @@ class PlatformSpec(Part):
     name: Name
     procs: Annotated[int, Field(gt=0, le=MAX_PROCS)] | None = None
     platform: str | None = None
-    of_workload: bool = False
+    of_workload: StrictBool = False
     alpha: float = Field(default=0.0, ge=0, le=0.99)
     failures: dict[str, Any] | None = None
     checkpoint: str | dict[str, Any] | None = None
@@ -180,7 +180,7 @@ class OptionRange(Part):
 
     low: int | float
     high: int | float
-    log: bool = False
+    log: StrictBool = False
 
     @model_validator(mode="after")
     def _ordered(self) -> OptionRange:

@@ -142,7 +142,7 @@ class LocalWorkers:
             worker.process.stdin.flush()
 
     def _read_results(self, waiting: deque[Work]) -> Iterator[dict[str, Any] | None]:
-        """Yield the results that are ready. Each worker gets its next cell first, while the caller stores the result."""
+        """Yield the results that are ready. A worker gets its next cell first, while the caller stores the result."""
         answered = False
         for key, _ in self._selector.select(_LOOK_S):
             worker: _Worker = key.data

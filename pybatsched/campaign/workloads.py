@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    field_validator,
+    model_validator,
+)
 
 from pybatsched.core.pydantic_errors import for_pydantic
 from pybatsched.workload.formats.conversion import MemoryUnit, SizeIn
@@ -58,12 +67,12 @@ class Weeks(Part):
     Busy weeks have a logged `utilisation` in a range (default: 0.7 or more) or an `offered_load` in a range.
     """
 
-    all: bool = False
+    all: StrictBool = False
     numbers: tuple[Positive, ...] = ()
     utilisation: _Bounds | None = None
     offered_load: _Bounds | None = None
     max_weeks: Positive | None = None
-    keep_ends: bool = False
+    keep_ends: StrictBool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -181,7 +190,7 @@ class WorkloadSpec(Part):
     format: str | None = None
     mapping: str | None = None
     merge: tuple[MergedLog, ...] = ()
-    optional: bool = False
+    optional: StrictBool = False
     generate: GeneratedWorkload | None = None
     walltimes: str = ""
     weeks: Weeks | None = None
@@ -196,7 +205,7 @@ class WorkloadSpec(Part):
     scale_load: _Load | None = None
     shake: Shake | None = None
     resample: Resample | None = None
-    feedback: bool = False
+    feedback: StrictBool = False
     seeds: tuple[int, ...] = ()
     procs: Positive | None = None
     size: Size | None = None

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.actions import Actions
@@ -113,6 +113,8 @@ class PolicyCaller:
 
 #: Decisions without effect on the simulation. A policy that makes no others would never finish.
 _IDLE: Final = {d.CallMeLater, d.Reshape}
+#: Decisions that can be made only once for a waiting or running job. All others can be made for ever.
+_ONCE: Final = {d.ExecuteJob, d.RejectJob, d.KillJob, d.Requeue, d.Replace}
 _DRAINS: Final = {e.DRAIN, e.UNDRAIN}
 _MACHINE_NOTICES: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
@@ -169,6 +171,9 @@ class Engine:
     `make_policy` is called with SIMULATION_BEGINS and returns the policy, because options may come from Batsim too.
     `policy_name` is for messages. With `checked`, the invariants of the state are asserted after each step (tests).
     """
+
+    #: The maximum number of decisions for one message that neither start nor end a job.
+    MAX_DECISIONS: ClassVar[int] = 1_000_000
 
     def __init__(
         self, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str, *, checked: bool = False
@@ -781,7 +786,7 @@ class Engine:
     # --- the policy -------------------------------------------------------------------------------------------
 
     def _run_policy(self) -> None:
-        validator = self._validator
+        validator, n_others = self._validator, 0
         validator.now = self.now
         self._hook = "decide"
         wanted: Any = self.policy.decide(self.now)
@@ -795,7 +800,16 @@ class Engine:
                 if self._reservations is not None:
                     decision = self._reservations.after_moves(decision)  # noqa: PLW2901
                 self._actions.carry_out(validator.check(decision))
-                if type(decision) not in _IDLE:
+                kind = type(decision)
+                if kind not in _ONCE:
+                    n_others += 1
+                    if n_others > self.MAX_DECISIONS:
+                        raise Violation(
+                            "endless decisions",
+                            f"decide made {n_others:,} decisions for one message that neither start nor end a job, "
+                            f"the last a {kind.__name__}",
+                        )
+                if kind not in _IDLE:
                     self._idle_calls.n = 0
                 self._hook = "decide"
         self._hook = ""

@@ -61,6 +61,14 @@ FIRST = "a letter or digit first, at most 80 characters"
         ),
         ({"platform": [{"name": "p", "procs": 0}]}, "platform 1: procs: expected more than 0"),
         (
+            {"platform": [{"name": "p", "of_workload": "yes"}]},
+            "platform 1: of_workload: expected true or false, found 'yes'",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "feedback": 1}]},
+            "workload 1: feedback: expected true or false, found 1",
+        ),
+        (
             {"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]},
             "alpha: works only with procs or of_workload",
         ),

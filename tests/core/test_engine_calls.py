@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from support.places import PUSHY
-from support.stage import Stage, start
+from support.stage import DynamicPuppet, Stage, start
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.engine import Engine
 from pybatsched.core.idle_calls import IdleCalls
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
@@ -80,6 +82,34 @@ def test_no_policy_can_request_calls_for_ever(monkeypatch: pytest.MonkeyPatch) -
         "policy puppet broke the rule 'endless calls': "
         "requested 1,501 calls in a row, from 1.0 to 1501.0, and nothing else happened"
     )
+
+
+@pytest.mark.parametrize("decision", [d.CallMeLater(7.0), d.Reshape("w0!a", 2, 1.0), d.SetJobMetadata("w0!a", "x")])
+def test_no_policy_can_make_decisions_for_ever_in_one_message(
+    decision: d.Decision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Engine.MAX_DECISIONS == 1_000_000
+    monkeypatch.setattr(Engine, "MAX_DECISIONS", 1_500)
+    stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
+    stage.submit("a", 2)
+    stage.puppet.next = lambda _now: itertools.repeat(decision, 1_500)
+    stage.step(at=1.0)
+    stage.puppet.next = lambda _now: itertools.repeat(decision)
+    with pytest.raises(PolicyError) as caught:
+        stage.step(at=2.0)
+    assert (caught.value.exit_code, caught.value.rule) == (6, "endless decisions")
+    assert str(caught.value) == (
+        "policy puppet broke the rule 'endless decisions': decide made 1,501 decisions for one message that neither "
+        f"start nor end a job, the last a {type(decision).__name__}"
+    )
+
+
+def test_starts_and_rejections_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "MAX_DECISIONS", 1)
+    stage = Stage()
+    jobs = [stage.submit(f"j{k}") for k in range(4)]
+    stage.do(*(d.RejectJob(job.id) for job in jobs[2:]), *(d.ExecuteJob(jobs[k].id, IntervalSet([k])) for k in (0, 1)))
+    assert [job.state for job in jobs] == [JobState.RUNNING] * 2 + [JobState.REJECTED] * 2
 
 
 def test_calls_with_an_empty_reply_count() -> None:
