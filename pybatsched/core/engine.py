@@ -10,7 +10,7 @@ everything else; then one call of `decide`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
@@ -20,12 +20,12 @@ from pybatsched.core.actions import Actions
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Reason
 from pybatsched.core.field_check import FieldCheck
-from pybatsched.core.idle_calls import IdleCalls
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState, JobTable, forget_plans
 from pybatsched.core.model_refs import model_of
 from pybatsched.core.policy import BatsimFeature, Policy
+from pybatsched.core.policy_calls import IdleCalls, PolicyCaller
 from pybatsched.core.services.failures import REQUEUING, Failures, Outages, repair_s_of, rule_of
 from pybatsched.core.services.feedback import FEEDBACK_JOBS, Feedback, feedback_of
 from pybatsched.core.services.host_reservations import HostReservations, numbers_of, specs_of, windows_of
@@ -33,10 +33,8 @@ from pybatsched.core.validator import Validator, Violation
 from pybatsched.errors import (
     NOT_THE_PLUGINS,
     InputError,
-    NotIntegerError,
     PolicyError,
     RemoteProtocolError,
-    describe_error,
 )
 
 if TYPE_CHECKING:
@@ -47,68 +45,6 @@ if TYPE_CHECKING:
 
 #: Why a job is rejected that can never start.
 TOO_LARGE: Final = "asks for {} processors; the platform has {}"
-
-
-class PolicyCaller:
-    """Calls the methods of a policy and converts its exceptions to `PolicyError`."""
-
-    def __init__(self, policy: Policy, name: str) -> None:
-        self._policy = policy
-        self._name = name
-
-    def call(self, hook: str, *args: Any) -> None:
-        """Call one of its hooks."""
-        try:
-            getattr(self._policy, hook)(*args)
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self.raised(hook, error) from error
-
-    def raised(self, hook: str, error: BaseException) -> PolicyError:
-        """Return the error to raise for an exception of the policy's code."""
-        rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
-        return PolicyError(f"{hook} raised {describe_error(error)}", policy=self._name, rule=rule)
-
-    def lines(self, hook: str) -> tuple[str, ...]:
-        """Return the lines of text that a method of the policy returns."""
-        try:
-            found = getattr(self._policy, hook)()
-            if not isinstance(found, str | bytes) and isinstance(found, Iterable):
-                return tuple(map(str, found))
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self.raised(hook, error) from error
-        raise self.returned(hook, found, "an iterable of texts such as a list, one text for each line")
-
-    def returned(self, hook: str, found: object, expected: str) -> PolicyError:
-        """Return the error to raise for a method that returns a value of the wrong type."""
-        text = f"{hook} must return {expected}; it returned {type(found).__name__}: {found!r:.80}"
-        return PolicyError(text, policy=self._name, rule="well-formed")
-
-    def figures(self) -> dict[str, float]:
-        """Return the policy's own numbers of the run. Raises PolicyError for values that are not numbers."""
-        try:
-            given: object = self._policy.figures()
-            found = dict(given) if isinstance(given, Mapping) else None
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self.raised("figures", error) from error
-        if found is None:
-            raise self.returned("figures", given, "a mapping of names to numbers, such as a dict")
-        found = {name: float(value) if isinstance(value, float) else value for name, value in found.items()}
-        for name, value in found.items():
-            is_number = type(value) in {int, float} and math.isfinite(value)
-            if not (is_number and type(name) is str and name.isidentifier()):
-                raise PolicyError(
-                    f"figures returned {str(name)!r:.60}: {value!r:.60}; expected finite numbers, with names of "
-                    "letters, digits and underscores",
-                    policy=self._name,
-                    rule="figures are numbers",
-                )
-        return found
 
 
 #: Decisions without effect on the simulation. A policy that makes no others would never finish.

@@ -11,7 +11,9 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
@@ -135,6 +137,8 @@ def simulate(
         raise InputError(
             f"{names}: works only with one policy; for several, use policy('easy', {next(iter(options))}=…)"
         )
+    for one in chosen if options else ():
+        _check_keywords(options, choose(one))
     choices = [choose(one, **options) for one in chosen]
     check_count("workers", workers)
     if client is not None and not hasattr(client, "submit"):
@@ -165,6 +169,26 @@ def simulate(
     else:
         runs = Runs(_one_by_one(tasks, journal=journal, progress=progress))
     return runs[0] if is_single else runs
+
+
+#: What to use in Python for an option of the command ``simulate``.
+_FOR_OPTIONS: Final = {
+    "load": "log.with_load(…)",
+    "mtbf": 'failures={"mtbf": …}',
+    "repair": 'failures={"mtbf": …, "repair": …}',
+    "until": "stop_at=…",
+}
+
+
+def _check_keywords(options: Mapping[str, Any], choice: PolicyChoice) -> None:
+    """Raise InputError for an unknown option of the policy that is similar to a keyword of `simulate`."""
+    is_open = choice.source.cls.Options.model_config.get("extra") == "allow"
+    for name in () if is_open else options:
+        if name not in choice.source.option_fields:
+            similar = get_close_matches(name, signature(simulate).parameters, 1)
+            instead = _FOR_OPTIONS.get(name) or (f"{similar[0]}=…" if similar else "")
+            if instead:
+                raise InputError(f"simulate: unknown keyword {name!r}; did you mean {instead}?")
 
 
 def _logs(log: Any) -> list[Log | Callable[[int], Log]]:

@@ -12,10 +12,10 @@ from support.stage import DynamicPuppet, Stage, start
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
-from pybatsched.core.idle_calls import IdleCalls
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
+from pybatsched.core.policy_calls import IdleCalls
 from pybatsched.errors import PolicyError
 from pybatsched.policies import registry
 from pybatsched.session.journal import JournalReader, JournalWriter

@@ -8,10 +8,10 @@ import pytest
 from support.stage import DynamicPuppet, Stage, kinds, registered, start, times
 
 from pybatsched.core import decisions as d, events as e
-from pybatsched.core.idle_calls import IdleCalls
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
+from pybatsched.core.policy_calls import IdleCalls
 from pybatsched.errors import PolicyError
 from pybatsched.policies.registry import local_scheduler
 

@@ -284,6 +284,9 @@ def test_an_error_in_a_worker_shows_the_line(log: pb.Log) -> None:
     [
         (lambda log: pb.simulate(log, "easi"), "unknown policy 'easi'"),
         (lambda log: pb.simulate(log, "easy", ordr="sjf"), "unknown option 'ordr'"),
+        (lambda log: pb.simulate(log, "easy", n_proc=4), "simulate: unknown keyword 'n_proc'; did you mean n_procs=…"),
+        (lambda log: pb.simulate(log, "easy", mtbf="30d"), r'did you mean failures=\{"mtbf": …\}'),
+        (lambda log: pb.simulate(log, "easy", seed=3), "did you mean seeds=…"),
         (lambda log: pb.simulate(log, ["easy", "fcfs"], order="sjf"), "works only with one policy"),
         (lambda log: pb.simulate(log, ["easy", "easy"]), "expected different labels"),
         (lambda log: pb.simulate(log, []), "expected at least one workload and one policy"),

@@ -1,0 +1,115 @@
+"""Calls of a policy: its exceptions and wrong results become errors, and endless calls are stopped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from pybatsched.core.instants import TICK
+from pybatsched.core.policy import Policy
+from pybatsched.core.validator import Violation
+from pybatsched.errors import NOT_THE_PLUGINS, NotIntegerError, PolicyError, describe_error
+
+
+class PolicyCaller:
+    """Calls the methods of a policy and converts its exceptions to `PolicyError`."""
+
+    def __init__(self, policy: Policy, name: str) -> None:
+        self._policy = policy
+        self._name = name
+
+    def call(self, hook: str, *args: Any) -> None:
+        """Call one of its hooks."""
+        try:
+            getattr(self._policy, hook)(*args)
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self.raised(hook, error) from error
+
+    def raised(self, hook: str, error: BaseException) -> PolicyError:
+        """Return the error to raise for an exception of the policy's code."""
+        rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
+        return PolicyError(f"{hook} raised {describe_error(error)}", policy=self._name, rule=rule)
+
+    def lines(self, hook: str) -> tuple[str, ...]:
+        """Return the lines of text that a method of the policy returns."""
+        try:
+            found = getattr(self._policy, hook)()
+            if not isinstance(found, str | bytes) and isinstance(found, Iterable):
+                return tuple(map(str, found))
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self.raised(hook, error) from error
+        raise self.returned(hook, found, "an iterable of texts such as a list, one text for each line")
+
+    def returned(self, hook: str, found: object, expected: str) -> PolicyError:
+        """Return the error to raise for a method that returns a value of the wrong type."""
+        text = f"{hook} must return {expected}; it returned {type(found).__name__}: {found!r:.80}"
+        return PolicyError(text, policy=self._name, rule="well-formed")
+
+    def figures(self) -> dict[str, float]:
+        """Return the policy's own numbers of the run. Raises PolicyError for values that are not numbers."""
+        try:
+            given: object = self._policy.figures()
+            found = dict(given) if isinstance(given, Mapping) else None
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self.raised("figures", error) from error
+        if found is None:
+            raise self.returned("figures", given, "a mapping of names to numbers, such as a dict")
+        found = {name: float(value) if isinstance(value, float) else value for name, value in found.items()}
+        for name, value in found.items():
+            is_number = type(value) in {int, float} and math.isfinite(value)
+            if not (is_number and type(name) is str and name.isidentifier()):
+                raise PolicyError(
+                    f"figures returned {str(name)!r:.60}: {value!r:.60}; expected finite numbers, with names of "
+                    "letters, digits and underscores",
+                    policy=self._name,
+                    rule="figures are numbers",
+                )
+        return found
+
+
+class IdleCalls:
+    """Counts the idle calls in a row: calls that the policy requested and answers only with new requests for calls.
+
+    A policy that only keeps requesting calls would never finish.
+    """
+
+    #: A run is stopped after this many. An hourly call for a century is allowed.
+    MAX: ClassVar[int] = 1_000_000
+    #: The same for calls within `AT_ONCE_S` of each other. Batsim 4 sends the fastest ones 10 ticks apart.
+    MAX_AT_ONCE: ClassVar[int] = 1_000
+    AT_ONCE_S: ClassVar[float] = 15 * TICK
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._n_at_once = 0
+        self._since = self._last_at = 0.0
+
+    def add(self, now: float) -> None:
+        """Count a call. The count is set back to 0 by everything else that happens (`n = 0`)."""
+        if not self.n:
+            self._since = now
+        if not self.n or now > self._last_at + self.AT_ONCE_S:
+            self._n_at_once = 0
+        self.n += 1
+        self._n_at_once += 1
+        self._last_at = now
+
+    def check(self) -> None:
+        """Raise Violation if there are too many."""
+        if self._n_at_once > self.MAX_AT_ONCE:
+            text = (
+                f"requested {self._n_at_once:,} calls in a row within 15 microseconds of each other, "
+                f"the last at {self._last_at}"
+            )
+        elif self.n > self.MAX:
+            text = f"requested {self.n:,} calls in a row, from {self._since} to {self._last_at}"
+        else:
+            return
+        raise Violation("endless calls", f"{text}, and nothing else happened")
