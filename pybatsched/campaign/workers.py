@@ -92,7 +92,7 @@ class LocalWorkers:
             for worker in self._workers:
                 if waiting and worker.cell is None:
                     self._send(worker, waiting.popleft())
-            yield from self._read_results(waiting)
+            yield from self._read_results()
             for worker in self._workers[:]:
                 why = self._failure(worker)
                 if not why:
@@ -141,8 +141,7 @@ class LocalWorkers:
             worker.process.stdin.write(json.dumps(request).encode() + b"\n")
             worker.process.stdin.flush()
 
-    def _read_results(self, waiting: deque[Work]) -> Iterator[dict[str, Any] | None]:
-        """Yield the results that are ready. A worker gets its next cell first, while the caller stores the result."""
+    def _read_results(self) -> Iterator[dict[str, Any] | None]:
         answered = False
         for key, _ in self._selector.select(_LOOK_S):
             worker: _Worker = key.data
@@ -157,8 +156,6 @@ class LocalWorkers:
                 worker.stdout = bytearray(rest)
                 worker.cell = None
                 answered = True
-                if waiting:
-                    self._send(worker, waiting.popleft())
                 yield json.loads(line)
         if not answered:
             yield None

@@ -49,8 +49,6 @@ TOO_LARGE: Final = "asks for {} processors; the platform has {}"
 
 #: Decisions without effect on the simulation. A policy that makes no others would never finish.
 _IDLE: Final = {d.CallMeLater, d.Reshape}
-#: Decisions that can be made only once for a waiting or running job. All others can be made for ever.
-_ONCE: Final = {d.ExecuteJob, d.RejectJob, d.KillJob, d.Requeue, d.Replace}
 _DRAINS: Final = {e.DRAIN, e.UNDRAIN}
 _MACHINE_NOTICES: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
@@ -108,7 +106,7 @@ class Engine:
     `policy_name` is for messages. With `checked`, the invariants of the state are asserted after each step (tests).
     """
 
-    #: The maximum number of decisions for one message that neither start nor end a job.
+    #: The maximum number of decisions for one message, in addition to four for each unfinished job.
     MAX_DECISIONS: ClassVar[int] = 1_000_000
 
     def __init__(
@@ -407,7 +405,7 @@ class Engine:
         fields = event.job
         if fields is None:
             raise RemoteProtocolError(f"job {job_id} has no description; expected an object", field="job")
-        if not self._field_check.has_none(fields):
+        if not self._field_check.needs_no_check(fields):
             problem = self._field_check.error_text(job_id, fields)
             if problem is not None:
                 raise InputError(problem)
@@ -722,8 +720,9 @@ class Engine:
     # --- the policy -------------------------------------------------------------------------------------------
 
     def _run_policy(self) -> None:
-        validator, n_others = self._validator, 0
+        validator = self._validator
         validator.now = self.now
+        n_left = self.MAX_DECISIONS + 4 * len(self.jobs.alive)
         self._hook = "decide"
         wanted: Any = self.policy.decide(self.now)
         if wanted is not None:
@@ -736,19 +735,21 @@ class Engine:
                 if self._reservations is not None:
                     decision = self._reservations.after_moves(decision)  # noqa: PLW2901
                 self._actions.carry_out(validator.check(decision))
-                kind = type(decision)
-                if kind not in _ONCE:
-                    n_others += 1
-                    if n_others > self.MAX_DECISIONS:
-                        raise Violation(
-                            "endless decisions",
-                            f"decide made {n_others:,} decisions for one message that neither start nor end a job, "
-                            f"the last a {kind.__name__}",
-                        )
-                if kind not in _IDLE:
+                if type(decision) not in _IDLE:
                     self._idle_calls.n = 0
+                n_left -= 1
+                if n_left < 0:
+                    raise self._endless_decisions(decision)
                 self._hook = "decide"
         self._hook = ""
+
+    def _endless_decisions(self, last: d.Decision) -> Violation:
+        kind = type(last).__name__
+        return Violation(
+            "endless decisions",
+            f"decide makes more than {self.MAX_DECISIONS:,} decisions for one message, and four for each unfinished "
+            f"job; the last is a {kind}. Check that its loop ends",
+        )
 
     def _manage_registration(self) -> None:
         """Request a call for the next job that follows others. After the last one, finish the registration.

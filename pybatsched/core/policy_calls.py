@@ -1,4 +1,4 @@
-"""Calls of a policy: its exceptions and wrong results become errors, and endless calls are stopped."""
+"""Calls of a policy: exceptions and wrong results become errors, and endless calls are stopped."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class IdleCalls:
         self._since = self._last_at = 0.0
 
     def add(self, now: float) -> None:
-        """Count a call. The count is set back to 0 by everything else that happens (`n = 0`)."""
+        """Count a call. The engine sets `n` to 0 if anything else happens."""
         if not self.n:
             self._since = now
         if not self.n or now > self._last_at + self.AT_ONCE_S:

@@ -83,12 +83,19 @@ def policy(name: PolicyLike, *, label: str | None = None, **options: Any) -> Pol
         source, options = name.source, {**name.options, **options}
         label = label or (name.label if own else None)
     else:
-        source = registry.find(name, trusted=True) if isinstance(name, str) else registry.of_class(name)
+        source = source_of(name)
     if isinstance(options.get("predict"), type):
         options["predict"] = add_predictor(options["predict"])
     chosen = PolicyChoice(source, options, label or _label(source, options))
     chosen.plan()
     return chosen
+
+
+def source_of(name: PolicyLike) -> registry.PolicySource:
+    """Return a policy without its options. Raises InputError for a wrong name."""
+    if isinstance(name, PolicyChoice):
+        return name.source
+    return registry.find(name, trusted=True) if isinstance(name, str) else registry.of_class(name)
 
 
 def _label(source: registry.PolicySource, options: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
 from pybatsched.experiment.arguments import PACKAGE, check_count, checked_type, public, warn
 from pybatsched.experiment.log import Log, Time, as_log
-from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as choose
+from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as choose, source_of
 from pybatsched.experiment.running import Folder, Task, machine_of, run_task, warn_all
 from pybatsched.experiment.runs import Run, Runs
 from pybatsched.metrics import DEFAULT_TAU_S
@@ -137,9 +137,12 @@ def simulate(
         raise InputError(
             f"{names}: works only with one policy; for several, use policy('easy', {next(iter(options))}=…)"
         )
-    for one in chosen if options else ():
-        _check_keywords(options, choose(one))
-    choices = [choose(one, **options) for one in chosen]
+    try:
+        choices = [choose(one, **options) for one in chosen]
+    except InputError:
+        if options:
+            _check_keywords(options, chosen[0])
+        raise
     check_count("workers", workers)
     if client is not None and not hasattr(client, "submit"):
         raise InputError(f"client: expected a Dask client, found {client!r:.60}")
@@ -171,24 +174,24 @@ def simulate(
     return runs[0] if is_single else runs
 
 
-#: What to use in Python for an option of the command ``simulate``.
+#: What to use in Python for an option of the command ``simulate`` that has another name or form.
 _FOR_OPTIONS: Final = {
     "load": "log.with_load(…)",
     "mtbf": 'failures={"mtbf": …}',
     "repair": 'failures={"mtbf": …, "repair": …}',
-    "until": "stop_at=…",
 }
 
 
-def _check_keywords(options: Mapping[str, Any], choice: PolicyChoice) -> None:
+def _check_keywords(options: Mapping[str, Any], policy: PolicyLike) -> None:
     """Raise InputError for an unknown option of the policy that is similar to a keyword of `simulate`."""
-    is_open = choice.source.cls.Options.model_config.get("extra") == "allow"
-    for name in () if is_open else options:
-        if name not in choice.source.option_fields:
-            similar = get_close_matches(name, signature(simulate).parameters, 1)
-            instead = _FOR_OPTIONS.get(name) or (f"{similar[0]}=…" if similar else "")
-            if instead:
-                raise InputError(f"simulate: unknown keyword {name!r}; did you mean {instead}?")
+    known = source_of(policy).option_fields
+    own = [name for name, one in signature(simulate).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            instead = {one: f"{one}=…" for one in own} | _FOR_OPTIONS
+            similar = [name] if name in _FOR_OPTIONS else get_close_matches(name, [*known, *own], 1)
+            if similar and similar[0] in instead:
+                raise InputError(f"simulate: unknown keyword {name!r}; did you mean {instead[similar[0]]}?") from None
 
 
 def _logs(log: Any) -> list[Log | Callable[[int], Log]]:

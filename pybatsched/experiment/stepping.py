@@ -89,14 +89,13 @@ class _Record(Outputs):
         super().__init__(None)
         self.tally = Tally(tau_s, evaluated)
         self.known = Tally(tau_s, evaluated)
-        self._unknown: list[Outcome] = []
-        self.outcomes = self._unknown
+        self.outcomes: list[Outcome] = []  # those that are not in `known` yet
 
     def catch_up(self) -> None:
         """Add all finished jobs to `known`, when the scheduler gets a message."""
-        for outcome in self._unknown:
+        for outcome in self.outcomes:
             self.known.add(outcome)
-        self._unknown.clear()
+        self.outcomes.clear()
 
 
 class _TakeOver(NamedTuple):

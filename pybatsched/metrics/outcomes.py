@@ -33,7 +33,7 @@ UNUSED_SPARE: Final = "unused_spare_of="
 class Outcome(msgspec.Struct, frozen=True):
     """One row of ``_jobs.csv``. A rejected job has no start, run time or processors.
 
-    `procs` are the allocated processors, empty if the caller does not need them.
+    `procs` are the allocated processors, empty for a rejected job.
     """
 
     id: str

@@ -22,14 +22,12 @@ def shadow_time(partition: Partition, n_needed: int, now: float) -> tuple[float,
     n_then, shadow_at = partition.n_free, -math.inf
     are_whole = not partition.n_away  # then a job returns all that it holds
     for job in partition.running_jobs:
-        if n_then < n_needed:
-            n_then += job.n_held if are_whole else partition.n_returned_by(job)
-            if n_then >= n_needed:
-                shadow_at = max(job.expected_end_at, now)  # a job past its estimate is expected to end now
-        elif job.expected_end_at <= shadow_at:
-            n_then += job.n_held if are_whole else partition.n_returned_by(job)
-        else:
+        is_enough = n_then >= n_needed
+        if is_enough and job.expected_end_at > shadow_at:
             break
+        n_then += job.n_held if are_whole else partition.n_returned_by(job)
+        if n_then >= n_needed and not is_enough:
+            shadow_at = max(job.expected_end_at, now)  # a job past its estimate is expected to end now
     if n_then < n_needed or shadow_at == math.inf:
         return math.inf, 0
     return shadow_at, n_then - n_needed

@@ -24,7 +24,6 @@ KILLED_TASK: Final = -2
 #: The run time that Batsim records for a job that took no time.
 NO_TIME_S: Final = 1e-5
 
-_SENT_UNCHANGED: Final = frozenset({str, int, bool, type(None)})
 #: Shared by all jobs that have not started: one list per job would cost much memory with a million jobs.
 _NO_TRAIL: Final[list[Frame]] = []
 
@@ -96,7 +95,7 @@ class SimJob:
         return self.started_at + self.runtime_s
 
     def outcome(self) -> Outcome:
-        """Return its outcome, as a reader of the file of jobs does."""
+        """Return the outcome of the finished job, as `pybatsched.metrics.jobs_csv` reads it."""
         if self.state == REJECTED:
             return Outcome(self.id, self.state, on_tick(self.subtime), 0.0, 0.0, 0, self.metadata)
         return Outcome(
@@ -130,7 +129,7 @@ def sent_fields(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:
         kind = type(value)
         if kind is float:
             sent[key] = on_tick(value)
-        elif kind not in _SENT_UNCHANGED:
+        elif kind is dict or kind is list:
             sent[key] = _nested(value, job_id)
     sent["id"] = job_id
     return sent

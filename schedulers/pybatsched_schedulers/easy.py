@@ -188,7 +188,7 @@ class EasyScheduler(LocalScheduler):
         queue, partition = self.queue, self.partition
         n_free = partition.n_free
         first = self._first(now) if n_free else queue[0]  # without free processors no job can start
-        head = first[2]
+        head = first.job
         if head is not self._head or now > self._shadow_at:
             while head.n_procs <= n_free:
                 procs = self.pick(head, now)
@@ -201,7 +201,7 @@ class EasyScheduler(LocalScheduler):
                     return
                 n_free = partition.n_free
                 first = self._first(now)
-                head = first[2]
+                head = first.job
             self._head = head
             if head.n_procs <= n_free and not partition.upcoming:
                 self._shadow_at, self._n_extra = self._next_end(now), 0  # `pick` returned None: try after the next end

@@ -488,6 +488,25 @@ def test_a_policy_that_takes_over_before_the_first_step_has_the_whole_run(name: 
     assert (tmp_path / "sim_jobs.csv").read_text() == expected
 
 
+@examples(50)
+@given(SEEDS, st.lists(st.sampled_from([{}, {"predict": "last2"}, {"expected_repair_s": 60.0}]), max_size=5))
+def test_features_of_the_engine_can_be_added_and_removed(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, given_options: list[dict[str, Any]]
+) -> None:
+    """A checked engine has no short way for replies without such features."""
+    folder = tmp_path_factory.mktemp("runs")
+    for checked in (False, True):
+        outputs = Outputs(str(folder / f"{checked}"))
+        sim = Simulation.of(scenario(crowd(seed, 30)), plan("easy"), outputs, checked=checked)
+        for options in given_options:
+            for _ in range(8):
+                sim.step()
+            if not sim.is_over:
+                sim.replace_policy(plan("easy", **options))
+        sim.run()
+    assert (folder / "False_jobs.csv").read_text() == (folder / "True_jobs.csv").read_text()
+
+
 def jobs_of(*described: tuple[str, int, float, float], **fields: Any) -> Workload:
     """Make jobs of (name, processors, run time, submission) with exact estimates."""
     jobs = Workload()

@@ -99,14 +99,16 @@ def workload(folder: Path) -> Path:
     return path
 
 
-def simulated(decided: Sequence[Decided], folder: Path, *options: str) -> bool:
-    """Run to the end. Return whether all jobs are finished."""
+def simulated(decided: Sequence[Decided], folder: Path, *options: str, called: Sequence[Decided] = ()) -> bool:
+    """Run to the end, with more decisions when the scheduler is called. Return whether all jobs are finished."""
     arguments = ["-p", str(PLATFORM), "-w", str(workload(folder)), "-E", *options]
     args = build_parser().parse_args(["simulate", *arguments, "--external", "--quiet"])
 
     def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
-        reply = {"now": now, "events": [{"type": "JOB_SUBMITTED" if type(x) is e.JobSubmitted else ""} for x in events]}
-        message = v4.decode_decisions(reply_to(reply, decided))
+        kinds = {type(event) for event in events}
+        comes = e.JobSubmitted in kinds or e.RequestedCall in kinds
+        reply = {"now": now, "events": [{"type": "JOB_SUBMITTED"}] if comes else []}
+        message = v4.decode_decisions(reply_to(reply, called if e.RequestedCall in kinds else decided))
         return message.now, message.items
 
     return Simulation(read_scenario(args), scheduler, Outputs(None, energy=True)).run()
@@ -120,6 +122,23 @@ def test_decisions_are_accepted_if_batsim_accepts_them(decided: list[Decided], m
     with pytest.raises(Refusal) as caught:
         simulated(decided, tmp_path)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [(), ("--enable-dynamic-jobs",)])
+@pytest.mark.parametrize(
+    ("job_id", "why"),
+    [
+        ("w0!a", "it has ended and was removed"),
+        ("w0!b", "it does not exist"),
+        ("w1!a", "it does not exist"),
+        ("a", "it does not exist"),
+    ],
+)
+def test_a_finished_job_is_not_an_unknown_job(job_id: str, why: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    late = "EXECUTE_JOB", {"job_id": job_id, "alloc": "0-1"}
+    with pytest.raises(Refusal) as caught:
+        simulated([start(), ("CALL_ME_LATER", {"timestamp": 60})], tmp_path, *options, called=[late])
+    assert f"cannot execute job '{job_id}': {why}" in str(caught.value)
 
 
 PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "parallel_homogeneous", "cpu": 1, "com": 1}}
