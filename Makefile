@@ -36,7 +36,7 @@ types: $(VENV)/ready
 
 # Half of the hypothesis examples; `make long` runs all of them.
 unit: $(VENV)/ready $(FOREIGN)/ready
-	PYBATSCHED_EXAMPLES=$${PYBATSCHED_EXAMPLES:-0.4} $(BIN)/python -m pytest -n auto
+	PYBATSCHED_EXAMPLES=$${PYBATSCHED_EXAMPLES:-0.5} $(BIN)/python -m pytest -n auto
 
 # Tests with a real Batsim, if it is on the PATH: batsim (4.2.1) and batsim5 (5.0.0-rc2).
 batsim: $(VENV)/ready
