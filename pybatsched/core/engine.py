@@ -30,12 +30,7 @@ from pybatsched.core.services.failures import REQUEUING, Failures, Outages, repa
 from pybatsched.core.services.feedback import FEEDBACK_JOBS, Feedback, feedback_of
 from pybatsched.core.services.host_reservations import HostReservations, numbers_of, specs_of, windows_of
 from pybatsched.core.validator import Validator, Violation
-from pybatsched.errors import (
-    NOT_THE_PLUGINS,
-    InputError,
-    PolicyError,
-    RemoteProtocolError,
-)
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
@@ -136,7 +131,7 @@ class Engine:
         self._actions: Actions
         self._services: Services
         self._holds: Holds
-        self._is_plain = False  # none of the features of `_finish_reply` is in use
+        self._is_plain = False  # replies have only the decisions of the policy: see `_has_plain_replies`
         self._static_jobs_done = False
         self._machines_settled = False  # no machine that is unavailable now comes back
         self._idle_calls = IdleCalls()
@@ -405,10 +400,9 @@ class Engine:
         fields = event.job
         if fields is None:
             raise RemoteProtocolError(f"job {job_id} has no description; expected an object", field="job")
-        if not self._field_check.needs_no_check(fields):
-            problem = self._field_check.error_text(job_id, fields)
-            if problem is not None:
-                raise InputError(problem)
+        problem = self._field_check.error_text(job_id, fields)
+        if problem is not None:
+            raise InputError(problem)
         job = self._actions.add_job(job_id, fields, event.profile, at=event.timestamp)
         if self._failures is not None:
             self._failures.check(job)
@@ -744,11 +738,10 @@ class Engine:
         self._hook = ""
 
     def _endless_decisions(self, last: d.Decision) -> Violation:
-        kind = type(last).__name__
         return Violation(
             "endless decisions",
-            f"decide makes more than {self.MAX_DECISIONS:,} decisions for one message, and four for each unfinished "
-            f"job; the last is a {kind}. Check that its loop ends",
+            f"decide made more decisions for one message than {self.MAX_DECISIONS:,} plus four for each unfinished "
+            f"job, the last a {type(last).__name__}; check that its loop ends",
         )
 
     def _manage_registration(self) -> None:

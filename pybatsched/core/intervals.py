@@ -88,7 +88,7 @@ class PlainRuns:
             left -= stop - start
             if left <= 0:
                 taken = bounds[: bounds.index(start) + 1]
-                taken.append(stop + left)
+                taken.append(stop + left)  # the last run may be longer than needed
                 return self._of(taken, n)
         raise ValueError(f"asked for the first {n} of {len(self)} processors")
 

@@ -56,7 +56,6 @@ class Session:
         self._max_bytes = max_bytes
         self._say = say
         self._keeps_notes = keeps_notes
-        self._is_recorded = watch is not None or keeps_notes
         self._feedback_jobs = feedback_jobs
         self._codec: Codec = v4
         #: The last reply.
@@ -104,7 +103,7 @@ class Session:
                 journal.error(self.n_messages, type(error).__name__, str(error))
             raise
         self.reply = reply
-        if self._is_recorded or journal is not None:
+        if journal is not None or self._watch is not None or self._keeps_notes:
             self._record(message, reply, answer)
         return answer
 

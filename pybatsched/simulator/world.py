@@ -187,7 +187,10 @@ class World:
         return job
 
     def has_seen(self, job_id: str) -> bool:
-        """Return whether a job with this id exists or existed. O(jobs) in runs without dynamic jobs, for errors."""
+        """Return whether a job with this id exists or existed.
+
+        O(log jobs) with dynamic jobs. Without them O(jobs), because only errors need it.
+        """
         if job_id in self.jobs or self._forgotten.has(job_id):
             return True
         workload, _, name = job_id.partition("!")

@@ -103,8 +103,8 @@ def test_no_policy_can_make_decisions_for_ever_in_one_message(
         stage.step(at=2.0)
     assert (caught.value.exit_code, caught.value.rule) == (6, "endless decisions")
     assert str(caught.value) == (
-        "policy puppet broke the rule 'endless decisions': decide makes more than 1,500 decisions for one message, "
-        f"and four for each unfinished job; the last is a {type(decision).__name__}. Check that its loop ends"
+        "policy puppet broke the rule 'endless decisions': decide made more decisions for one message than 1,500 plus "
+        f"four for each unfinished job, the last a {type(decision).__name__}; check that its loop ends"
     )
 
 

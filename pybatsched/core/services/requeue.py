@@ -93,10 +93,8 @@ class Notes:
 
     def forget(self, wire_id: str) -> None:
         """Forget a job that ended or continues under another id."""
-        if self._facts:
-            self._facts.pop(wire_id, None)
-        if self._policy_notes:
-            self._policy_notes.pop(wire_id, None)
+        self._facts.pop(wire_id, None)
+        self._policy_notes.pop(wire_id, None)
 
 
 @dataclass(slots=True)
