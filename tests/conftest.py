@@ -27,6 +27,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of workers for ``-n auto``: one more than cores, as many tests wait for processes."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_sessionfinish() -> None:
     nursery.close()
 
