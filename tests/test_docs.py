@@ -210,6 +210,17 @@ def test_the_page_on_journals_shows_the_output_of_explain(tmp_path: Path) -> Non
     assert run_cli("explain", "run.pbj", "w0!05", "--why-not-earlier", cwd=tmp_path).stdout == shown
 
 
+def test_the_platform_with_a_network_gives_the_times_shown(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "platforms.md").read_text()
+    for kind, name in (("xml", "network.xml"), ("json", "exchange.json")):
+        (content,) = re.findall(rf"```{kind}\n(.*?)```", page, flags=re.DOTALL)
+        (tmp_path / name).write_text(content)
+    ((command, shown),) = re.findall(r"\$ pybatsched (simulate .*)\n\$ cut .*\n((?:.+\n)+)```", page)
+    assert run_cli(*shlex.split(command), cwd=tmp_path).returncode == 0
+    rows = [line.split(",") for line in (tmp_path / "out" / "network_jobs.csv").read_text().splitlines()]
+    assert "".join(",".join([row[0], *row[8:11]]) + "\n" for row in rows) == shown
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
