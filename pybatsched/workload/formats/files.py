@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
 from pybatsched.errors import InputError
 from pybatsched.results.atomic_files import whole
 from pybatsched.workload import progress
+from pybatsched.workload.formats import slurm_columns
 from pybatsched.workload.formats.tables import mapping as table_mapping
 
 if TYPE_CHECKING:
@@ -325,8 +326,8 @@ def format_of(path: str | Path, format: str | None = None, mapping: str | None =
     """Return the format of a workload file: the named one, or that of its content.
 
     A file with a `mapping` is a table, and so are Parquet files, arrays of JSON, and files that start with the columns
-    of a public set. Otherwise it is a JSON value, a line of the Rackham format, a header with a column JobID, another
-    line of columns, else SWF. A directory has the parts of a log of Slurm or of a table. Raises InputError.
+    of a public set. Otherwise it is a JSON value, a line of the Rackham format, a header of Slurm, another line of
+    columns, else SWF. A directory has the parts of a log of Slurm or of a table. Raises InputError.
     """
     if mapping is not None:
         if format is not None:
@@ -372,7 +373,7 @@ def _kind_of_table(text: bytes) -> Format | None:
     cells = [cell.strip(' "') for cell in (line.split(separator) if separator else line.split())]
     if table_mapping.detected(cells) is not None:
         return "table"
-    if {re.sub(r"[ _]", "", cell).lower() for cell in cells} & {"jobid", "jobidraw"}:
+    if slurm_columns.is_header(cells):
         return "Slurm"
     if separator is None or len(line.split()) >= 18:
         return None

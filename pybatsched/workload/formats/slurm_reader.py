@@ -21,39 +21,21 @@ from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.formats.conversion import SizeIn, gc_paused
 from pybatsched.workload.formats.files import BadLineError, lines_of, opened, parts_of, separator_of, text_of_line
 from pybatsched.workload.formats.job_log import JobLog, LoggedJob, sizes, zone_of
+from pybatsched.workload.formats.slurm_columns import CORES, GPUS, NODES, column_of, missing_column
 from pybatsched.workload.formats.slurm_values import JobId, LoggedTime, Memory
 from pybatsched.workload.report import Tally
 
 _Given = TypeVar("_Given")
 _Value = TypeVar("_Value")
-#: Names of columns (in small letters, without `_`), and the columns of `sacct` that they are.
-_COLUMNS: Final[Mapping[str, str]] = {
-    name.lower(): name
-    for name in (
-        *("JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "Elapsed", "ElapsedRaw", "Timelimit"),
-        *("TimelimitRaw", "NCPUS", "AllocCPUS", "ReqCPUS", "NNodes", "AllocNodes", "ReqNodes", "AllocTRES", "ReqTRES"),
-        *("AllocGRES", "ReqGRES", "ReqMem", "MaxRSS", "State", "ExitCode", "User", "UID", "Group", "GID", "Account"),
-        *("Partition", "QOS", "JobName", "Priority", "ConsumedEnergy", "ConsumedEnergyRaw", "Dependency", "SubmitLine"),
-        *("Comment", "AdminComment", "SystemComment", "WorkDir", "NodeList", "Constraints", "Reason"),
-    )
-} | {
-    "submittime": "Submit",
-    "eligibletime": "Eligible",
-    "starttime": "Start",
-    "endtime": "End",
-    "runtime": "ElapsedRaw",
-    "name": "JobName",
-    "submitline": "SubmitLine",
-}
 #: Columns whose text may contain separators, the likeliest first.
 _FREE: Final = ("SubmitLine", "Comment", "JobName", "AdminComment", "SystemComment", "WorkDir", "Constraints", "Reason")
-_CORES: Final = ("NCPUS", "AllocCPUS", "ReqCPUS", "AllocTRES", "ReqTRES")
-_NODES: Final = ("NNodes", "AllocNodes", "ReqNodes", "AllocTRES", "ReqTRES")
-_GPUS: Final = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
 _ALLOCATED: Final = frozenset({"NCPUS", "AllocCPUS", "NNodes", "AllocNodes", "AllocTRES"})
 _MOST_JOINED: Final = 1000  # lines of one record
 _IS_RECORD: Final = re.compile(r'"?[0-9]+(?:[_+.][^|,;\t]*)?"?\s*[|,;\t]')
-_HINT: Final = "; the header must name the columns, as `pybatsched traces sacct-command` writes them"
+_HINT: Final = (
+    "; the header must name the columns, as `pybatsched traces sacct-command` writes them. To read another table, "
+    "write a mapping (pybatsched workload describe-table FILE) and use --mapping"
+)
 
 
 def read_slurm(path: str | Path, *, timezone: str | None = None, lenient: bool = False) -> JobLog:
@@ -232,11 +214,6 @@ _LABELS: Final = {
 }
 
 
-def _column(given: str) -> str | None:
-    """Return the column that a cell of a header names, None for an unknown one."""
-    return _COLUMNS.get(re.sub(r"[ _-]|%.*", "", given).lower())
-
-
 class _Reader:
     """Makes jobs of records."""
 
@@ -277,7 +254,7 @@ class _Reader:
 
     def _check_is_no_header(self, line: int, cells: Sequence[str]) -> None:
         """Raise InputError for a header with other columns: the lines after it cannot be read by the first header."""
-        if {"JobID", "Submit"} <= {_column(cell) for cell in cells}:
+        if {"JobID", "Submit"} <= {column_of(cell) for cell in cells}:
             raise InputError(
                 f"{self._file}: line {line}: expected the columns of the first header, found a header with others, "
                 f"{shown(', '.join(cells)[:60])}; put files with different columns into a directory"
@@ -293,7 +270,7 @@ class _Reader:
         self._index, self._labels = {}, []
         ignored: list[str] = []
         for index, given in enumerate(records.names):
-            name = _column(given)
+            name = column_of(given)
             if name is None:
                 ignored += [given] if given else []
             elif name in self._index:
@@ -301,14 +278,8 @@ class _Reader:
             else:
                 self._index[name] = index
         found = f", found {shown(', '.join(records.names)[:200])}"
-        if not self._index.keys() & {"JobID", "JobIDRaw"}:
-            raise InputError(f"{source}: line {line}: expected a header with a column JobID{found}{_HINT}")
-        if "Submit" not in self._index:
-            raise InputError(f"{source}: line {line}: expected a column Submit{found}{_HINT}")
-        if not self._index.keys() & {"Elapsed", "ElapsedRaw"} and not {"Start", "End"} <= self._index.keys():
-            raise InputError(f"{source}: line {line}: expected the column Elapsed, or Start and End{found}{_HINT}")
-        if not self._index.keys() & {*_CORES, *_NODES, *_GPUS}:
-            raise InputError(f"{source}: line {line}: expected a column of sizes, such as NCPUS{found}{_HINT}")
+        if missing := missing_column(self._index.keys()):
+            raise InputError(f"{source}: line {line}: expected {missing}{found}{_HINT}")
         self.trace.columns = tuple(dict.fromkeys((*self.trace.columns, *self._index)))
         self.trace.ignored = tuple(dict.fromkeys((*self.trace.ignored, *ignored)))
         for label, names in _LABELS.items():
@@ -377,7 +348,7 @@ class _Reader:
             raise BadLineError(f"field Submit: expected {values.A_TIME}", "nothing")
         known = {**job.requested, **{name: n for name, n in job.allocated.items() if n}}
         if known.values() and not any(known.values()):
-            name = next(one for one in (*_CORES, *_NODES, *_GPUS) if one in self._index)
+            name = next(one for one in (*CORES, *NODES, *GPUS) if one in self._index)
             found = shown(cells[self._index[name]])
             raise BadLineError(f"field {name}: expected at least 1, because the job ran", found)
 

@@ -74,6 +74,15 @@ def test_csv(tmp_path: Path, header: str, separator: str) -> None:
     assert (job.run_s, job.allocated["cores"]) == (60, 4)
 
 
+@pytest.mark.parametrize("header", ["JobID,Submit,NNodes,User", "JobIDRaw%20|Elapsed|State|User"])
+def test_a_header_of_sacct_that_lacks_a_column(tmp_path: Path, header: str) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text(f"{header}\n1,1704067200,1,a\n".replace(",", "|" if "|" in header else ","))
+    assert format_of(file) == "Slurm"
+    with pytest.raises(InputError, match=r"line 1: expected (the|a) column .*sacct-command.*--mapping"):
+        read_slurm(file)
+
+
 def test_csv_with_quotes_commas_and_line_ends(tmp_path: Path) -> None:
     header = "JobID,JobName,AllocTRES,Submit,ElapsedRaw,State,SubmitLine"
     lines = (

@@ -614,6 +614,28 @@ def test_a_table_of_no_public_set_needs_a_mapping(tmp_path: Path) -> None:
         load(file, mapping=str(tmp_path / "none.toml"))
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "job_id,submit_time,run_time,nodes",
+        "jobid,submit,runtime,procs",
+        "job_id,submit,duration,cores",
+        "job_id,submit,start,nodes",
+        "Job ID,user,elapsed,ncpus",
+    ],
+)
+def test_a_table_with_some_columns_of_slurm_is_no_log_of_slurm(header: str, tmp_path: Path) -> None:
+    """Many tables have a column job_id: the error must not ask for the columns of `sacct`."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    file = text_table(folder, "1,0,10,2", "2,5,20,4", header=header, name="a.csv")
+    assert format_of(file) == format_of(folder) == "table"
+    assert "Slurm" not in describe_table(file)
+    for path in (file, folder):
+        with pytest.raises(InputError, match=f"a.csv: expected the columns of a public set .*{header[:6]}.*--mapping"):
+            load(path)
+
+
 def test_the_proposed_mapping_reads_the_table(tmp_path: Path) -> None:
     header = "Job Number;arrival;start_time;end_time;walltime_min;num_nodes;owner;final_state;odd one"
     file = text_table(tmp_path, *(f"{row},x".replace(",", ";") for row in ROWS), header=header)

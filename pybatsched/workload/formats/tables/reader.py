@@ -80,7 +80,7 @@ def read_table(
         found = detected(table.columns)
         if found is None:
             raise InputError(
-                f"{path}: expected the columns of a public set ({', '.join(SETS)}), found "
+                f"{table.files[0]}: expected the columns of a public set ({', '.join(SETS)}), found "
                 f"{', '.join(table.columns)[:300]}; to read another table, write a mapping (pybatsched workload "
                 f"describe-table FILE) and use --mapping"
             )
