@@ -393,16 +393,17 @@ class Engine:
 
     def _on_submitted(self, event: e.JobSubmitted) -> None:
         job_id, jobs = event.job_id, self.jobs
-        if jobs.registered.has(job_id):
+        if self._validator.dynamic_jobs and jobs.registered.has(job_id):
             return  # the acknowledgement of a registration
         if self._is_used(job_id):
             raise RemoteProtocolError(f"job {job_id} was submitted before; expected a new id", field="job_id")
         fields = event.job
         if fields is None:
             raise RemoteProtocolError(f"job {job_id} has no description; expected an object", field="job")
-        problem = self._field_check.error_text(job_id, fields)
-        if problem is not None:
-            raise InputError(problem)
+        if not self._field_check.needs_no_check(fields):
+            problem = self._field_check.error_text(job_id, fields)
+            if problem is not None:
+                raise InputError(problem)
         job = self._actions.add_job(job_id, fields, event.profile, at=event.timestamp)
         if self._failures is not None:
             self._failures.check(job)

@@ -45,7 +45,7 @@ class FieldCheck:
 
     def faults(self, fields: Mapping[str, Any]) -> Iterator[Fault]:
         """Return all errors in a job's fields. Raises PolicyError for an exception of a validator."""
-        if self._needs_no_check(fields):
+        if self.needs_no_check(fields):
             return
         if self._check is None:
             self._check = self._loaded()
@@ -55,7 +55,7 @@ class FieldCheck:
         """Return whether a job with some of these fields, and no others, can have an error. O(names)."""
         return self._always or not names.isdisjoint(self._own) or (self._plans and "estimate" in names)
 
-    def _needs_no_check(self, fields: Mapping[str, Any]) -> bool:
+    def needs_no_check(self, fields: Mapping[str, Any]) -> bool:
         """Return whether a job has no field that the model must check, as most jobs. O(fields of the model)."""
         if self._always or not fields.keys().isdisjoint(self._own):
             return False
@@ -68,6 +68,4 @@ class FieldCheck:
 
     def error_text(self, job_id: str, fields: Mapping[str, Any]) -> str | None:
         """Return the first error in the fields of a job of a message; None if there is none."""
-        if self._needs_no_check(fields):
-            return None
         return next((fault.text_for(job_id) for fault in self.faults(fields)), None)
