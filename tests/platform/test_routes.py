@@ -218,6 +218,13 @@ def test_links_without_bandwidth_are_named() -> None:
         routes.between("p", "q")
 
 
+def test_a_link_that_does_not_exist_is_an_error_only_on_its_own_routes() -> None:
+    routes = routes_of(zone("Full", route("p", "q", "a") + route("p", "r", "typo")))
+    assert names(routes, "p", "q") == ["a"]
+    with pytest.raises(NoPathError, match=r"^link 'typo' does not exist or is created by a cluster"):
+        routes.between("p", "r")
+
+
 @given(st.data())
 def test_both_searches_find_paths_of_the_same_length(data: st.DataObject) -> None:
     """And each is a shortest one: no path over one more member is shorter."""

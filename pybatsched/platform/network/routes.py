@@ -356,8 +356,8 @@ class Routes:
                 name.removesuffix("_UP").removesuffix("_DOWN")
             )
             if given is None:
-                raise NoPathError(f"link {name!r:.80} does not exist or is created by a cluster", 0)
-            if fault := _fault_of(given, name):
+                link = _UnusableLink(name, f"link {name!r:.80} does not exist or is created by a cluster", 0)
+            elif fault := _fault_of(given, name):
                 link = _UnusableLink(name, fault, given.line)
             else:
                 is_fatpipe = given.policy == "FATPIPE"
