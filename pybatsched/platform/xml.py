@@ -203,11 +203,11 @@ class _Parser:
         return schema
 
     def _check_attributes(self, element: Element, schema: ElementSchema) -> None:
-        for key in sorted(schema.required - element.attributes.keys()):
-            raise self._error(f"{element.name} has no attribute {key}; expected one")
         for key in sorted(element.attributes.keys() - schema.attributes):
             known = ", ".join(sorted(schema.attributes))
             raise self._error(f"{element.name} has an unknown attribute {key:.80}; expected {known}")
+        for key in sorted(schema.required - element.attributes.keys()):
+            raise self._error(f"{element.name} has no attribute {key}; expected one")
 
     def _end(self, _tag: str) -> None:
         element, schema = self._open.pop()

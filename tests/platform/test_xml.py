@@ -298,7 +298,8 @@ def test_backbones_gateways_and_distances_count() -> None:
     [
         ("<foo/>", "line 4: unknown element <foo>"),
         ("<prop id='a'/>", "line 4: <prop id=a> has no attribute value; expected one"),
-        ("<host id='a' sped='1'/>", "<host id=a> has no attribute speed"),
+        ("<host id='a'/>", "<host id=a> has no attribute speed"),
+        ("<host id='a' sped='1'/>", "<host id=a> has an unknown attribute sped; expected availability_file,"),
         (
             "<host id='a' speed='1' sped='1'/>",
             "<host id=a> has an unknown attribute sped; expected availability_file, coordinates,",
