@@ -57,16 +57,19 @@ def did_you_mean(name: str, known: Iterable[str], names: str) -> str:
 
     >>> did_you_mean("eazy", ["easy", "fcfs"], "; installed: easy, fcfs")
     "; did you mean 'easy'? Installed: easy, fcfs"
+    >>> did_you_mean("EASY", ["easy", "fcfs"], "; installed: easy, fcfs")
+    "; did you mean 'easy'? Installed: easy, fcfs"
     >>> did_you_mean("gang", ["easy", "fcfs"], "; installed: easy, fcfs")
     '; installed: easy, fcfs'
     """
     import difflib  # noqa: PLC0415  rarely needed
 
-    near = difflib.get_close_matches(name, list(known), 1)
+    names_of = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), names_of, 1)
     if not near:
         return names
     text = names.lstrip(":; ")
-    return f"; did you mean {near[0]!r}? {text[:1].upper()}{text[1:]}".rstrip()
+    return f"; did you mean {names_of[near[0]]!r}? {text[:1].upper()}{text[1:]}".rstrip()
 
 
 def describe_error(error: BaseException) -> str:
