@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.conversion import OTHER_PARTITION, check_partitions, gc_paused
-from pybatsched.workload.formats.files import BYTE_ORDER_MARK, decoded, opened
+from pybatsched.workload.formats.files import BYTE_ORDER_MARK, decoded, opened, text_of_line
 from pybatsched.workload.report import Tally
 
 Label = int | str
@@ -350,7 +350,7 @@ class _Reader:
                 self._comment(text)
             else:
                 if b"\0" in text:
-                    raise InputError(f"{self.trace.source}: line {line}: expected text, found a binary file")
+                    text_of_line(self.trace.source, line, text)  # raises InputError
                 is_none = line == 1 and not row[0].isdigit() and not self.lenient
                 self._bad(line, f"expected at least 18 fields, found {len(row)}", _NEITHER if is_none else "")
         good = [self._is_good(row, line) for row, line in zip(rows, lines, strict=True)]

@@ -122,6 +122,7 @@ def test_files_that_are_not_logs_are_rejected(tmp_path: Path) -> None:
         (b"\n\n  \n", "found an empty file"),
         (b"\x89PNG\r\n\x1a\n\0\0\0", "line 1: expected at least 18 fields"),
         (b"1 2\0 3\n", "line 1: expected text, found a binary file"),
+        ("job_id,nodes\n1,2\n".encode("utf-16"), "expected text in UTF-8, found UTF-16; convert it first"),
         (gzip.compress(b"; MaxProcs: 3\n" * 1000)[:-20], "the gzip data is truncated or damaged"),
     ):
         file.write_bytes(content)
