@@ -332,6 +332,8 @@ def test_rows_that_repeat_another(tmp_path: Path) -> None:
         (",4,", ",3000000000,", r"expected a whole number, 0 or more, at most 2,147,483,647, found \"3000000000\""),
         ("2024-01-01T00:00:00", "01/31/2024", r"\(the mapping of a column can have another format\), found"),
         ("2024-01-01T00:00:00", "0", "because the job ran \\(0 is an unknown time, unless the mapping has an origin"),
+        ("2024-01-01T00:00:00", '"137,5"', 'column submitted: .*, found "137,5"; write decimals with a point'),
+        (",30,", ',"30,25",', 'column limit: .*, found "30,25"; write decimals with a point'),
         ("7,", ",", "field id, column job: expected a job id"),
         ("COMPLETED", "odd", "field state, column state: expected a state of Slurm"),
         ("eve,", "eve,x,", "expected 8 fields, found 9"),

@@ -49,6 +49,7 @@ _UNLIMITED: Final = -1.0  # a limit that says: none
 _MOST_S: Final = 100 * 366 * 86_400  # a century
 _LATEST: Final = 253_402_300_800  # the year 10000
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+_DECIMAL_COMMA: Final = re.compile(r"[0-9]+,[0-9]+")
 _ID_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _MOST_DIGITS: Final = 15
 _MOST_ID: Final = 10**_MOST_DIGITS
@@ -571,12 +572,11 @@ class _Reader:
                 made.append(read(cell))
             except ValueError as error:
                 made.append(None)
+                text = _text_of(cell)
+                hint = "; write decimals with a point" if _DECIMAL_COMMA.fullmatch(text) else ""
                 faults.setdefault(
                     place,
-                    (
-                        f"field {what}, column {column.name:.60}: expected {error}",
-                        f", found {shown(_text_of(cell)[:60])}",
-                    ),
+                    (f"field {what}, column {column.name:.60}: expected {error}", f", found {shown(text[:60])}{hint}"),
                 )
         return made
 
