@@ -651,7 +651,20 @@ def test_the_proposed_mapping_reads_the_table(tmp_path: Path) -> None:
     assert '"Weird" = "COMPLETED"' in proposed
 
 
-@pytest.mark.parametrize("zero", ["0", "0.0"])
+def test_the_proposed_mapping_reads_the_jobs_of_a_run(tmp_path: Path) -> None:
+    """The columns are those of Batsim's files: times have six decimals, and -1 is an unknown energy."""
+    file = text_table(
+        tmp_path,
+        "1,w0,10,0.000000,2,60.000000,1,COMPLETED_SUCCESSFULLY,3.000000,10.000000,13.000000,3.000000,0-1,-1.000000,",
+        header="job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,"
+        "final_state,starting_time,execution_time,finish_time,waiting_time,allocated_resources,consumed_energy,metadata",
+    )
+    (job,) = load(file, mapping=str(mapping(tmp_path, describe_table(file)))).jobs
+    assert (job["id"], job["subtime"], job["res"], job["walltime"], job["profile"]) == ("1", 0, 2, 60, "10")
+    assert "energy_j" not in job
+
+
+@pytest.mark.parametrize("zero", ["0", "0.0", "0.000000"])
 def test_the_proposed_mapping_of_a_table_that_begins_at_0(zero: str, tmp_path: Path) -> None:
     file = text_table(tmp_path, f"{zero},10,1", "5,20,2", header="submit,run_time,cores")
     jobs = load(file, mapping=str(mapping(tmp_path, describe_table(file)))).jobs

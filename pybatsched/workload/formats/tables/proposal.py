@@ -23,10 +23,11 @@ _NAMES: Final[Mapping[str, str]] = {
     "submit": "submit submittime submitted submittedtime submitat timesubmit submission submissiontime qtime ctime adt "
     "queuedtimestamp queuedtime arrival arrivaltime submitts submittimestamp created createdat",
     "eligible": "eligible eligibletime timeeligible etime qdt",
-    "start": "start starttime started startedat timestart startts starttimestamp begin begintime sdt dispatch",
+    "start": "start starttime started startedat timestart startts starttimestamp begin begintime sdt dispatch "
+    "startingtime",
     "end": "end endtime ended endedat timeend endts endtimestamp finish finishtime completion completiontime edt",
-    "wait": "wait waittime waits queuetime queuewait queuedwaitseconds waitseconds",
-    "run_time": "runtime run elapsed elapsedraw elapsedtime duration walltimeused usedwalltime",
+    "wait": "wait waittime waits queuetime queuewait queuedwaitseconds waitseconds waitingtime",
+    "run_time": "runtime run elapsed elapsedraw elapsedtime duration walltimeused usedwalltime executiontime",
     "limit": "timelimit limit walltime walltimelimit requestedtime reqtime wallclockreq walltimeseconds elpl "
     "requestedwalltime reqwalltime wallclocklimit timereq walltimereq resourcewalltime timelimitraw",
     "nodes": "nodes nnodes nodesalloc nodesused allocnodes numnodes numnodesalloc nodenum nnuma nodecount "
@@ -36,7 +37,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "gpus": "gpus ngpus numgpus numgpusalloc gpunum gpusalloc gpusused gpucount usedgpus",
     "requested_nodes": "nodesreq reqnodes numnodesreq nodesrequested requestednodes nnumr nodect neednodes",
     "requested_cores": "cpusreq reqcpus coresreq processorsreq numcpusreq numcoresreq coresrequested cnumr reqprocs "
-    "requestedprocs requestedprocessors requestedcores",
+    "requestedprocs requestedprocessors requestedcores requestednumberofresources",
     "requested_gpus": "gpusreq reqgpus numgpusreq gpusrequested requestedgpus",
     "memory": "memreq reqmem memoryreq mem memory requestedmemory reqmemory mszl",
     "used_memory": "maxrss usedmemory memused memoryused mmszu usedmem",
@@ -87,7 +88,13 @@ def describe_table(path: str | Path) -> str:
         lines.append(f'size_in = "{size_in}"  # what the sizes of jobs count: cores, nodes or gpus')
     if table.delimiter:
         lines.append(f"delimiter = {json.dumps(table.delimiter)}")
-    if "submit" in chosen and not {"0", "0.0"}.isdisjoint(map(str, samples[chosen["submit"]])):
+    if any(
+        _has(samples[column], "-1")
+        for what, column in chosen.items()
+        if FIELDS[what] not in {"id", "number", "text", "state"}
+    ):
+        lines.append('unknown = ["-1"]  # values that mean: unknown')
+    if "submit" in chosen and _has(samples[chosen["submit"]], "0"):
         lines.append('origin = "2000-01-01"  # the date of time 0; without it, 0 is an unknown time')
     lines += ["", "[columns]"]
     for what in FIELDS:
@@ -109,6 +116,11 @@ def _samples(table: Table) -> dict[str, list[Any]]:
         for name, cells in chunk.columns.items():
             found[name] = [one for one in cells[:_ROWS] if not values.is_unknown(str(one).strip())]
     return found
+
+
+def _has(sample: Sequence[Any], number: str) -> bool:
+    """Return whether a whole number, with or without decimals, is among the values."""
+    return any(re.fullmatch(rf"{number}(?:\.0*)?", str(one).strip()) for one in sample)
 
 
 def _chosen(columns: Sequence[str]) -> dict[str, str]:
