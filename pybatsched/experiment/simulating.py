@@ -130,9 +130,10 @@ def simulate(
     >>> run.figures["n_completed"] == len(log)
     True
     """
-    is_single = not isinstance(policy, list | tuple) and not isinstance(log, list | tuple | Mapping) and seeds is None
-    chosen: Sequence[PolicyLike] = policy if isinstance(policy, list | tuple) else [policy]  # type: ignore[list-item]
-    if isinstance(policy, list | tuple) and options:
+    is_one_policy = isinstance(policy, str | type | PolicyChoice)
+    is_single = is_one_policy and (isinstance(log, Log | str | Path) or callable(log)) and seeds is None
+    chosen: Sequence[PolicyLike] = [policy] if is_one_policy else list(policy)  # type: ignore[list-item, arg-type]
+    if options and not is_one_policy:
         names = ", ".join(options)
         raise InputError(
             f"{names}: works only with one policy; for several, use policy('easy', {next(iter(options))}=…)"
@@ -198,7 +199,7 @@ def _logs(log: Any) -> list[Log | Callable[[int], Log]]:
     """Return the workloads, each with its name. A function makes each workload once per seed."""
     if isinstance(log, Mapping):
         return [as_log(one).named(name) for name, one in log.items()]
-    found = log if isinstance(log, list | tuple) else [log]
+    found = [log] if isinstance(log, Log | str | Path) or callable(log) else log
     return [cache(one) if callable(one) else as_log(one) for one in found]
 
 

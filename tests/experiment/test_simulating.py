@@ -160,6 +160,16 @@ def test_processors_come_from_the_log(log: pb.Log) -> None:
 # --------------------------------------------------------------------------------------------------------- many runs
 
 
+def test_other_collections_than_lists(log: pb.Log) -> None:
+    """Columns of tables and the keys and values of dictionaries work as lists do."""
+    names: Any = {"fcfs": "FCFS", "easy": "EASY"}.keys()
+    logs: Any = {"a": log.named("a"), "b": log.named("b")}.values()
+    runs = pb.simulate(logs, names, progress=False)
+    assert [(run.workload, run.policy) for run in runs] == [("a", "fcfs"), ("a", "easy"), ("b", "fcfs"), ("b", "easy")]
+    column: Any = pb.available_policies()["policy"].sort().head(1)
+    assert [run.policy for run in pb.simulate(log, column, progress=False)] == ["conservative"]
+
+
 def test_each_workload_runs_under_each_policy(log: pb.Log) -> None:
     runs = pb.simulate({"all": log, "half": log.head(30)}, ["fcfs", pb.policy("easy", order="sjf"), Sjbf])
     assert [(run.workload, run.policy) for run in runs] == [
