@@ -59,17 +59,19 @@ _NAMES: Final = {
 }
 _OPTION: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)(?: (N|P|DIR|FILE)\b)?|^-e |-o (?='?[A-Za-z_…])")
 _COMMAND: Final = re.compile(r"(`[^`]*`)")  # a whole command stays as it is
+#: The files of a run in its temporary directory (`running.Folder`), which the user does not know.
+_TEMPORARY: Final = re.compile(r"^\S*[/\\]pybatsched-\w{8}[/\\]run\S*: ")
 #: The directory of this package. Errors and warnings show lines of other code.
 PACKAGE: Final = str(Path(__file__).parents[1])
 
 
 def in_python(text: str) -> str:
-    """Return a text with options of the commands replaced by the names of arguments. O(text).
+    """Return a text with options of the commands replaced by the names of arguments, and no temporary file. O(text).
 
     >>> in_python("--units node: expected -p; use `pybatsched platform list --units` or --size-in cores")
     'units node: expected -p; use `pybatsched platform list --units` or size_in cores'
     """
-    parts = _COMMAND.split(text)
+    parts = _COMMAND.split(_TEMPORARY.sub("", text))
     return "".join(part if part.startswith("`") else _OPTION.sub(_renamed, part) for part in parts)
 
 

@@ -78,6 +78,8 @@ class Plots:
             runs[0].evaluated.check_measure(measure, *(run.evaluated for run in runs[1:]))
         bound = common_tau_s(runs if measure == "bounded_slowdown" else [], tau_s)
         begin_s, end_s = (None if at is None else in_seconds(at, name) for name, at in (("begin", begin), ("end", end)))
+        if begin_s is not None and end_s is not None and end_s <= begin_s:
+            raise InputError(f"{kind}: expected an end after {begin_s:g} s, found {end_s:g} s")
         inches = figure_style.width_of(str(width))
         options = figures.PlotOptions(measure or "bounded_slowdown", bound, scale, inches, begin_s, end_s, color)
         return figures.figure_of(kind, runs, options)

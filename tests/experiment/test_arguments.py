@@ -117,6 +117,9 @@ def test_wrong_arguments_are_input_errors(
         (lambda runs: runs.plot.cdf(labels={"nope": "x"}), "labels: 'nope': expected one of fcfs, easy"),
         (lambda runs: runs.plot.cdf(width=900), "width 900: expected column, text or"),
         (lambda runs: runs.plot.queue(begin="9w"), "use another begin or end"),
+        (lambda runs: runs[0].gantt(begin="2h", end="1h"), "gantt: expected an end after 7200 s, found 3600 s"),
+        (lambda runs: runs.plot.cdf("wait_s", begin="9w"), "^expected at least one job submitted from 63 d"),
+        (lambda runs: runs[0].explain("nope"), "^unknown job 'nope'; the journal has"),
     ],
 )
 def test_errors_name_what_was_found_and_expected(call: Any, expected: str, runs: pb.Runs) -> None:
