@@ -264,7 +264,9 @@ def drop_reason(job: LoggedJob) -> str | None:
     if state in {"CANCELLED", "REVOKED"} and not job.run_s:
         return CANCELLED
     if state in values.ALIVE or (job.ended_at is None and job.elapsed_s is None):  # `has_ended`, without a call
-        return RUNNING if job.started_at is not None and state != "PENDING" else NOT_STARTED
+        if job.started_at is not None and state != "PENDING":
+            return RUNNING
+        return NOT_STARTED if state in values.ALIVE else NO_RUN_TIME
     return NO_SUBMISSION if job.submitted_at is None else None
 
 

@@ -17,8 +17,9 @@ from support.tables import HEADER, MAPPING, ROWS, mapping, text_table
 from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.checks.lint import lint
+from pybatsched.workload.formats.conversion import NO_RUN_TIME
 from pybatsched.workload.formats.files import format_of
-from pybatsched.workload.formats.job_log import COPY, MISSING_TIMES
+from pybatsched.workload.formats.job_log import COPY, MISSING_TIMES, NOT_STARTED, drop_reason
 from pybatsched.workload.formats.tables import reader
 from pybatsched.workload.formats.tables.files import delimiter_of
 from pybatsched.workload.formats.tables.mapping import mapping_of
@@ -309,6 +310,12 @@ def test_ids_that_are_names(tmp_path: Path) -> None:
     assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["app_1_x", "b.2"]
     rows = [ROWS[0], ROWS[1].replace("8,", "7,", 1)]
     assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["7", "7-2"]
+
+
+def test_rows_without_a_run_time(tmp_path: Path) -> None:
+    file = text_table(tmp_path, "10,5,1,CD", "20,,1,CD", "30,,1,PD", "40,,1,", header="submit,run_time,nodes,state")
+    jobs = read_table(file, mapping=mapping(tmp_path, describe_table(file))).jobs
+    assert [drop_reason(job) for job in jobs] == [None, NO_RUN_TIME, NOT_STARTED, NO_RUN_TIME]
 
 
 def test_rows_that_repeat_another(tmp_path: Path) -> None:
