@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from xml.parsers import expat
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, did_you_mean
 from pybatsched.platform.elements import Content
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
 from pybatsched.platform.network import routing
@@ -192,7 +192,7 @@ class _Parser:
         tag, attributes = element.tag, element.attributes
         schema = SCHEMAS.get(tag)
         if schema is None:
-            raise self._error(f"unknown element <{tag:.80}>")
+            raise self._error(f"unknown element <{tag:.80}>{did_you_mean(tag, SCHEMAS, '')}")
         if tag not in outer_schema.children:
             if outer is None:
                 raise self._error(f"<{tag}> is the outermost element; expected <platform>")

@@ -297,6 +297,7 @@ def test_backbones_gateways_and_distances_count() -> None:
     ("body", "message"),
     [
         ("<foo/>", "line 4: unknown element <foo>"),
+        ("<hots id='a' speed='1'/>", "line 4: unknown element <hots>; did you mean 'host'?"),
         ("<prop id='a'/>", "line 4: <prop id=a> has no attribute value; expected one"),
         ("<host id='a'/>", "<host id=a> has no attribute speed"),
         ("<host id='a' sped='1'/>", "<host id=a> has an unknown attribute sped; expected availability_file,"),
