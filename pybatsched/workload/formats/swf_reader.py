@@ -57,7 +57,8 @@ class SwfJob(NamedTuple):
 
 #: Part of the error for a file whose first line is not a comment and does not start with a number.
 _NEITHER: Final = (
-    "; the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs --mapping"
+    "; the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs "
+    "--mapping FILE, which `pybatsched workload describe-table` proposes"
 )
 #: Names of the 18 fields in error messages, in the order of the format.
 FIELDS: Final = (
