@@ -29,6 +29,7 @@ CLOCK_STEP: Final = (
 )
 DUPLICATE: Final = "id given before"
 ESTIMATE: Final = "the size of the machine is an estimate: the most {} in use at one time"
+LARGEST: Final = "the size of the machine is an estimate: the {} of the largest job, because no job has a start"
 
 
 @gc_paused()
@@ -46,7 +47,8 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
         return found
     first_line = trace.jobs[0].line
     if n_procs is None:
-        found.add(ESTIMATE.format(size_in), "taken (or --procs N)", first_line, "note")
+        rule = ESTIMATE if any(job.started_at is not None for job in trace.jobs) else LARGEST
+        found.add(rule.format(size_in), "taken (or --procs N)", first_line, "note")
     if trace.local_times and trace.zone.upper() == "UTC":
         found.add("times have no zone", "read as UTC (or --timezone)", first_line, "note")
     if trace.n_missing:

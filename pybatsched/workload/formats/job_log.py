@@ -50,6 +50,10 @@ COPY: Final = "a record that another line repeats, or repeats with the end of th
 ESTIMATED: Final = (
     "the log does not have the size of its machine: estimated as the most {} in use at one time, {:,} (or --procs N)"
 )
+LARGEST: Final = (
+    "the log has neither the size of its machine nor starts of jobs: the machine is as large as the largest job, {:,} "
+    "{} (or --procs N)"
+)
 WITHOUT_ZONE: Final = (
     "times have no zone and are read as UTC: if the clocks of the cluster change for daylight saving time, some times "
     "are wrong by an hour (--timezone Europe/Paris)"
@@ -484,7 +488,8 @@ class _Converter(LogConverter):
         n_procs = self.options.n_procs or self.options.n_procs_else
         if n_procs is None:
             n_procs = peak_use(self._whole.jobs, size_in, self.options.size) or 1
-            self.report.note(ESTIMATED.format(size_in, n_procs))
+            has_starts = any(job.started_at is not None for job in self._whole.jobs)
+            self.report.note(ESTIMATED.format(size_in, n_procs) if has_starts else LARGEST.format(n_procs, size_in))
         self._note_reading()
         made = self.finished(n_procs, self.zero_at)
         made.about["clock"] = {"UnixStartTime": "0", "TimeZoneString": self.trace.zone}

@@ -19,7 +19,7 @@ from pybatsched.workload import load
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats.conversion import NO_RUN_TIME
 from pybatsched.workload.formats.files import format_of
-from pybatsched.workload.formats.job_log import COPY, MISSING_TIMES, NOT_STARTED, drop_reason
+from pybatsched.workload.formats.job_log import COPY, LARGEST, MISSING_TIMES, NOT_STARTED, drop_reason, to_workload
 from pybatsched.workload.formats.tables import reader
 from pybatsched.workload.formats.tables.files import delimiter_of
 from pybatsched.workload.formats.tables.mapping import mapping_of
@@ -310,6 +310,16 @@ def test_ids_that_are_names(tmp_path: Path) -> None:
     assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["app_1_x", "b.2"]
     rows = [ROWS[0], ROWS[1].replace("8,", "7,", 1)]
     assert [job["id"] for job in jobs_of(text_table(tmp_path, *rows), mapping(tmp_path))] == ["7", "7-2"]
+
+
+def test_without_starts_the_machine_is_as_large_as_the_largest_job(tmp_path: Path) -> None:
+    file = text_table(tmp_path, "10,5,2", "10,5,3", header="submit,run_time,nodes")
+    given = str(mapping(tmp_path, describe_table(file)))
+    made, report = to_workload(read_table(file, mapping=given))
+    assert (made.n_procs, LARGEST.format(3, "nodes") in report.tallies) == (3, True)
+    assert "the size of the machine is an estimate: the nodes of the largest job, because no job has a start" in {
+        one.what for one in lint(file, mapping=given).findings.values()
+    }
 
 
 def test_rows_without_a_run_time(tmp_path: Path) -> None:
