@@ -583,3 +583,25 @@ def test_energy_is_added_and_subtracted_with_more_digits_than_doubles_have(monke
     meters = Meters([], lambda _host: 0.0, lambda _host, _speed: None, lambda: 0.0)
     assert meters.joules_of(range(10), 0.0) == 1.0  # added one by one, doubles give 0.9999999999999999
     assert abs(meters.exact_joules_of(range(10), 0.0) - 10 * Fraction(0.1)) < Fraction(1, 10**30)
+
+
+def with_energy(folder: Path, n_hosts: int, n_jobs: int, subtime: float, delay_s: float) -> dict[str, str]:
+    """Run jobs of 2 hosts, submitted together, with energy on slow links to the master. Return ``_schedule.csv``."""
+    power = '<prop id="wattage_per_state" value="95.3:120:200"/>'
+    (folder / "platform.xml").write_text(
+        f'{HEAD}<cluster id="c" prefix="n" suffix="" radical="0-{n_hosts}" speed="1Gf" bw="100MBps" lat="1ms">{power}'
+        "</cluster></platform>"
+    )
+    job = {"subtime": subtime, "res": 2, "walltime": 10, "profile": "d"}
+    content = {"nb_res": 4, "jobs": [{"id": str(i), **job} for i in range(n_jobs)]}
+    (folder / "w.json").write_text(json.dumps({**content, "profiles": {"d": {"type": "delay", "delay": delay_s}}}))
+    files = ["-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "-e", str(folder / "out"), "-m", "n4"]
+    assert main(["simulate", *files, "-E", "--clock", "simgrid", "--policy", "easy", "--quiet"]) == 0
+    return rows(folder / "out_schedule.csv")[0]
+
+
+def test_first_jobs_of_one_instant_may_be_submitted_separately_with_energy(tmp_path: Path) -> None:
+    """The clock of the submitter is just before 1 s when it wakes up, as in Batsim."""
+    with_energy(tmp_path, 4, 2, 1, 1)
+    starts = [(row["job_id"], row["starting_time"]) for row in rows(tmp_path / "out_jobs.csv")]
+    assert starts == [("0", "1.004000"), ("1", "1.012000")]  # those of Batsim

@@ -264,17 +264,17 @@ def submit(
     for job in jobs:
         job.subtime = as_read(job.subtime)
     jobs.sort(key=lambda job: (job.subtime, job.id))
-    if jobs and execution.power is not None:
-        first_at = jobs[0].subtime
-        if first_at > loop.now:
-            yield Sleep(first_at - loop.now)
-        if execution.awaits_first_submission:  # the submitter of another workload may have been first
-            yield from loop.read_all()
-            execution.note_first_submission()
     jobs.reverse()
     remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
-    yield from _batches(remaining, lambda job: job.subtime, submitted, loop)
+    yield from _batches(remaining, lambda job: job.subtime, submitted, loop, _first_submission(execution, loop))
     yield goodbye, None
+
+
+def _first_submission(execution: SimgridExecution, loop: SimgridLoop) -> Process:
+    """Read the energy at the first submission, unless the submitter of another workload was first."""
+    if execution.power is not None and execution.awaits_first_submission:
+        yield from loop.read_all()
+        execution.note_first_submission()
 
 
 def occur(events: Iterable[ExternalEvent], loop: SimgridLoop, occurred: Handler, goodbye: Handler) -> Process:
@@ -284,8 +284,14 @@ def occur(events: Iterable[ExternalEvent], loop: SimgridLoop, occurred: Handler,
     yield goodbye, None
 
 
-def _batches(items: Iterable[T], due: Callable[[T], float], post: Handler, loop: SimgridLoop) -> Process:
-    """Post all items of one instant together. As in Batsim, the time of posting delays what follows."""
+def _batches(
+    items: Iterable[T], due: Callable[[T], float], post: Handler, loop: SimgridLoop, first: Iterable[Any] = ()
+) -> Process:
+    """Post all items of one instant together. As in Batsim, the time of posting delays what follows.
+
+    The steps of `first` run when the first item is due. Rounding may leave the clock just before this time: a second
+    item of the same time is then posted separately.
+    """
     date = loop.now
     batch: list[T] = []
     for item in items:
@@ -297,6 +303,7 @@ def _batches(items: Iterable[T], due: Callable[[T], float], post: Handler, loop:
             yield Sleep(at - date)
             date = loop.now
         batch.append(item)
+        yield from first  # nothing is left of it after the first item
     if batch:
         yield post, batch
 
