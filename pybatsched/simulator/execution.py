@@ -26,6 +26,8 @@ from pybatsched.simulator.work.usage_traces import check_ranks
 from pybatsched.simulator.world import Refusal
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from pybatsched.simulator.jobs import SimJob
     from pybatsched.simulator.outputs.paje import ScheduleTrace
     from pybatsched.simulator.world import World
@@ -54,8 +56,8 @@ class Execution:
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
         self._delays: dict[str, tuple[int, float]] = {}  # with energy: the first host of a job in a delay, and its end
-        self._first_j: float | None = None
-        self._last_j = -1.0
+        self._first_j: float | Fraction | None = None
+        self._last_j: float | Fraction = -1.0
 
     # --- the machine ---
 
@@ -312,7 +314,7 @@ class Execution:
         """The energy from the first submission to the last end, for ``_schedule.csv``."""
         if self.power is None:
             return 0.0
-        return self._last_j - (-1.0 if self._first_j is None else self._first_j)
+        return float(self._last_j - (-1.0 if self._first_j is None else self._first_j))
 
     @property
     def n_switches(self) -> tuple[int, int]:

@@ -605,3 +605,8 @@ def test_first_jobs_of_one_instant_may_be_submitted_separately_with_energy(tmp_p
     with_energy(tmp_path, 4, 2, 1, 1)
     starts = [(row["job_id"], row["starting_time"]) for row in rows(tmp_path / "out_jobs.csv")]
     assert starts == [("0", "1.004000"), ("1", "1.012000")]  # those of Batsim
+
+
+def test_energy_of_a_run_that_starts_late(tmp_path: Path) -> None:
+    """The hosts have consumed 1.8e11 J before: doubles have four decimals there, and Batsim has more."""
+    assert with_energy(tmp_path, 60, 1, 31536000.3, 1.3)["consumed_joules"] == "7467.708206"  # that of Batsim

@@ -60,7 +60,16 @@ class SimgridExecution(Execution):
         if self._simgrid.meters is not None:
             after = self._simgrid.meters.exact_joules_of(job.alloc, self._loop.now)
             job.energy_j = float(round(after - self._joules_before.pop(job.id), 6))
+            self._last_j = self._exact_total_j(self._simgrid.meters)
         return is_stale
+
+    def note_first_submission(self) -> None:
+        """Remember the energy consumed when the first job of a run is submitted."""
+        if self._simgrid.meters is not None:
+            self._first_j = self._exact_total_j(self._simgrid.meters)
+
+    def _exact_total_j(self, meters: Meters) -> Fraction:
+        return meters.exact_joules_of(range(len(self._world.scenario.platform.hosts)), self._loop.now)
 
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
         """Sleep until the end or the walltime, whichever comes first."""
