@@ -205,6 +205,8 @@ def warnings_of(
     has_network = communicates or options.clock in {SIMGRID, BATSIM}
     unless = " until a job or a message needs it" if has_network else ""
     refused = [f"{text} (Batsim rejects this; the embedded simulator ignores it{unless})" for text in platform.refused]
+    if (communicates or options.clock == SIMGRID) and platform.network is not None and platform.network.refused:
+        refused = []  # the run ends with an error
     found = [
         *(energy_warnings(loaded) if options.energy else []),
         *planning_warnings(None if plan is None else runs.reserving(plan, options), loaded),

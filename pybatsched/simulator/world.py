@@ -132,6 +132,9 @@ class World:
 
             if fault := unusable_link(network, {host.name for host in (*platform.hosts, platform.master)}):
                 raise InputError(f"{platform.source}: {fault}")
+            if network.refused:
+                line, what = min(network.refused)
+                raise InputError(f"{platform.source}: line {line}: {what} (Batsim rejects this)")
 
     def _storage_fault(self, work: Work) -> str:
         """Return what is wrong with a profile that uses storage; empty if nothing is."""

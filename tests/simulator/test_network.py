@@ -540,7 +540,7 @@ def test_zones_of_no_host_stop_no_run(tmp_path: Path) -> None:
         '<cluster id="c" prefix="n" suffix="" radical="0-2" speed="1Gf" bw="100MBps" lat="0"/>'
         '<zone id="r" routing="Full"><router id="a"/><router id="b"/>'
         '<route src="a" dst="b"><link_ctn id="wifi"/></route></zone>'
-        '<zoneRoute src="c" dst="r" gw_src="cc_router" gw_dst="a"><link_ctn id="bad"/></zoneRoute></zone></platform>'
+        '<zoneRoute src="c" dst="r" gw_src="nc_router" gw_dst="a"><link_ctn id="bad"/></zoneRoute></zone></platform>'
     )
     write(tmp_path, (2, SENDING), platform=text)
     jobs, _ = run(tmp_path, starting("0-1"), "-m", "n2")
@@ -610,3 +610,23 @@ def test_first_jobs_of_one_instant_may_be_submitted_separately_with_energy(tmp_p
 def test_energy_of_a_run_that_starts_late(tmp_path: Path) -> None:
     """The hosts have consumed 1.8e11 J before: doubles have four decimals there, and Batsim has more."""
     assert with_energy(tmp_path, 60, 1, 31536000.3, 1.3)["consumed_joules"] == "7467.708206"  # that of Batsim
+
+
+@pytest.mark.parametrize("routing", ["Floyd", "Dijkstra", "DijkstraCache"])
+def test_platforms_that_batsim_rejects(routing: str, tmp_path: Path) -> None:
+    """SimGrid aborts at a symmetrical route from a host to itself."""
+    way = "<route src='{}' dst='{}'><link_ctn id='l'/></route>"
+    text = (
+        f'{HEAD}<zone id="z" routing="{routing}">'
+        + "".join(f'<host id="n{i}" speed="1Gf"/>' for i in range(3))
+        + '<link id="l" bandwidth="100MBps" latency="0"/>'
+        + "".join(way.format(*ends) for ends in (("n0", "n1"), ("n1", "n2"), ("n2", "n2")))
+        + "</zone></platform>"
+    )
+    write(tmp_path, (2, SENDING), platform=text)
+    said = r"platform\.xml: line 4: <route>: a route from 'n2' to itself; expected symmetrical=\"NO\" \(Batsim rejects"
+    with pytest.raises(InputError, match=said):
+        run(tmp_path, never_called, "-m", "n2")
+    write(tmp_path, (2, {"type": "delay", "delay": 1}), platform=text)
+    jobs, _ = run(tmp_path, starting("0-1"), "-m", "n2", "--clock", "exact")
+    assert length(jobs["0"]) == 1.0
