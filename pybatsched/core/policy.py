@@ -194,8 +194,8 @@ class Policy:
         return now
 
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
-        """Return why a waiting job was not started now, for `pybatsched explain`."""
-        return "the policy gives no reason"
+        """Return why a waiting job was not started now, for `pybatsched explain` and jobs that never start."""
+        return f"the policy gives no reason{_misspelled_method(type(self))}"
 
     def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
         """Return whether this policy plans with a running job of the policy that it replaces during a run.
@@ -205,3 +205,15 @@ class Policy:
         of starts, for each running job inside one partition; `on_job_submitted` for each waiting job comes after it.
         """
         return False
+
+
+def _misspelled_method(cls: type[Policy]) -> str:
+    """Return a hint if a class has a method with almost the name of one that the engine calls; else an empty text."""
+    import difflib  # noqa: PLC0415  rarely needed
+
+    called = {name for name in vars(Policy) if not name.startswith("_")} - vars(cls).keys()
+    for name, value in vars(cls).items():
+        near = difflib.get_close_matches(name, called, 1, cutoff=0.85) if callable(value) else ()
+        if near:
+            return f"; it has a method {name}, did you mean {near[0]}?"
+    return ""

@@ -121,6 +121,19 @@ def test_jobs_left_waiting_are_named_with_the_reason(inputs: Path) -> None:
     assert rows(inputs / "stuck_schedule.csv")[0]["nb_jobs_finished"] == "0"
 
 
+def test_a_misspelled_method_of_a_policy_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import pybatsched as pb\n\n\nclass Mine(pb.Policy):\n"
+        "    def on_job_submited(self, job, now):\n        self.queue.append(job)\n\n"
+        "    def decide(self, now):\n        return ()\n"
+    )
+    workload = str(ROOT / "examples" / "workload.json")
+    done = run_cli("simulate", "--procs", "32", "-w", workload, "--policy", "mine.py:Mine", cwd=tmp_path)
+    assert done.returncode == 5
+    hint = "the policy gives no reason; it has a method on_job_submited, did you mean on_job_submitted?"
+    assert hint in done.stderr + done.stdout
+
+
 def test_a_policy_that_only_requests_calls_is_stopped(inputs: Path) -> None:
     write_workload(inputs, jobs((2, 9000.0), walltime=9999))
     done = simulate(inputs, "--policy", f"{PUSHY}:Ticking")
