@@ -11,6 +11,7 @@ import pytest
 import zstandard
 from hypothesis import given, strategies as st
 from support import tables
+from support.places import ROOT
 from support.process import run_cli
 from support.tables import HEADER, MAPPING, ROWS, mapping, text_table
 
@@ -653,6 +654,12 @@ def test_a_table_with_some_columns_of_slurm_is_no_log_of_slurm(header: str, tmp_
     for path in (file, folder):
         with pytest.raises(InputError, match=f"a.csv: expected the columns of a public set .*{header[:6]}.*--mapping"):
             load(path)
+
+
+def test_a_directory_of_workloads_of_batsim_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text((ROOT / "examples" / "workload.json").read_text())
+    with pytest.raises(InputError, match=r"a.json: .*found a workload of Batsim; name one file, not its directory"):
+        load(tmp_path)
 
 
 def test_the_proposed_mapping_reads_the_table(tmp_path: Path) -> None:

@@ -349,6 +349,11 @@ def _objects(file: Path) -> list[dict[str, Any]]:
             else [json.loads(one) for one in text.splitlines() if one.strip()]
         )
     except (ValueError, RecursionError) as error:
+        if '"jobs"' in text and '"profiles"' in text:
+            raise InputError(
+                f"{file}: expected a table (an array of JSON objects), found a workload of Batsim; name one file, not "
+                "its directory"
+            ) from None
         raise InputError(f"{file}: expected an array of JSON objects: {error}") from None
     for place, row in enumerate(found, 1):
         if not isinstance(row, dict):
