@@ -64,12 +64,12 @@ def did_you_mean(name: str, known: Iterable[str], names: str) -> str:
     """
     import difflib  # noqa: PLC0415  rarely needed
 
-    names_of = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.lower(), names_of, 1)
+    spellings = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), spellings, 1)
     if not near:
         return names
     text = names.lstrip(":; ")
-    return f"; did you mean {names_of[near[0]]!r}? {text[:1].upper()}{text[1:]}".rstrip()
+    return f"; did you mean {spellings[near[0]]!r}? {text[:1].upper()}{text[1:]}".rstrip()
 
 
 def describe_error(error: BaseException) -> str:

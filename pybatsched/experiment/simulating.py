@@ -131,7 +131,7 @@ def simulate(
     True
     """
     is_one_policy = isinstance(policy, str | type | PolicyChoice)
-    is_single = is_one_policy and (isinstance(log, Log | str | Path) or callable(log)) and seeds is None
+    is_single = is_one_policy and _is_one_log(log) and seeds is None
     chosen: Sequence[PolicyLike] = [policy] if is_one_policy else list(policy)  # type: ignore[list-item, arg-type]
     if options and not is_one_policy:
         names = ", ".join(options)
@@ -195,11 +195,16 @@ def _check_keywords(options: Mapping[str, Any], policy: PolicyLike) -> None:
                 raise InputError(f"simulate: unknown keyword {name!r}; did you mean {instead[similar[0]]}?") from None
 
 
+def _is_one_log(log: Any) -> bool:
+    """Return whether this is one workload, or a function that makes one, and no collection of them."""
+    return isinstance(log, Log | str | Path) or callable(log)
+
+
 def _logs(log: Any) -> list[Log | Callable[[int], Log]]:
     """Return the workloads, each with its name. A function makes each workload once per seed."""
     if isinstance(log, Mapping):
         return [as_log(one).named(name) for name, one in log.items()]
-    found = [log] if isinstance(log, Log | str | Path) or callable(log) else log
+    found = [log] if _is_one_log(log) else log
     return [cache(one) if callable(one) else as_log(one) for one in found]
 
 

@@ -131,7 +131,7 @@ class LocalScheduler(ABC):
             rank = self._rank(job, self.span_s(job), now)
             if self._varies and now != self._sorted_at:
                 self._sorted_at = math.nan
-        entry = tuple.__new__(Entry, (rank, arrival, job))  # as Entry(…), in a third of the time
+        entry = Entry(rank, arrival, job)
         self._entries[job.id] = entry
         insort(self.queue, entry)
         job.queued_in = self.partition
