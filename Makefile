@@ -156,7 +156,7 @@ test-compiled: compiled
 
 # Tests of the C extensions, built with GCC's address and undefined-behaviour sanitizers. A test process ends at the
 # first finding. See docs/reliability.md.
-ASAN_TESTS ?= tests/properties tests/policies tests/core/test_intervals_in_c.py tests/core/test_fixed6.py \
+ASAN_TESTS ?= tests/properties tests/policies tests/core/test_intervals.py tests/core/test_fixed6.py \
   tests/simulator/work/test_sharing.py
 SANITIZE := CFLAGS='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
 SANITIZED = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
@@ -174,7 +174,7 @@ asan: $(VENV)/ready
 platforms: $(VENV)/ready
 	$(BIN)/python -m pybatsched platform generate all --output platforms
 
-# Generate the tables of docs/api.md from the code.
+# Generate the tables of docs/api.md and docs/settings.md from the code.
 api: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python -m support.api_tables
 

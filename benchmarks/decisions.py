@@ -34,8 +34,7 @@ from pybatsched.workload.formats.rackham_reader import read_rackham
 from pybatsched.workload.formats.swf_reader import read_swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.inject.deadlines import every, with_deadlines
-from pybatsched.workload.inject.moldable import TYPES, with_types
-from pybatsched.workload.inject.steps import Urgent
+from pybatsched.workload.inject.steps import Moldable, Urgent
 from pybatsched.workload.merge import ClusterLog, merged
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
@@ -125,7 +124,7 @@ def grid_rows(traces: Path) -> list[tuple[str, ...]]:
         window = Selection(from_at=first * DAY_S, to_at=last * DAY_S, clock="first")
         options = swf.SwfOptions(Walltimes.parse("requested"))
         parts = [ClusterLog(name, swf.to_workload(read_swf(file), options, window)[0]) for name, file in files.items()]
-        jobs = with_types(merged(parts), TYPES, seed=1)
+        jobs = Moldable().applied(merged(parts), 1)
         for algorithm, heuristic in (
             ("regular", "mct"),
             ("all_cancellation", "mct"),

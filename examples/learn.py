@@ -137,7 +137,7 @@ def draw(rows: Sequence[tuple[str, Mapping[str, float]]], path: Path) -> None:
     try:
         import matplotlib as mpl  # noqa: PLC0415  only the chart needs it
     except ModuleNotFoundError:
-        print("no chart: it needs matplotlib, pip install 'pybatsched[plot]'")
+        print("no chart: it needs matplotlib, pip install '.[plot]'")
         return
     mpl.use("agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415

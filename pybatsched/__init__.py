@@ -67,15 +67,12 @@ if TYPE_CHECKING:
         generate_workload as generate_workload,
         read_workload as read_workload,
     )
-    from pybatsched.experiment.policies import (
-        PolicyChoice as PolicyChoice,
-        available_policies as available_policies,
-        policy as policy,
-    )
+    from pybatsched.experiment.policies import available_policies as available_policies, policy as policy
     from pybatsched.experiment.runs import (
         Campaign as Campaign,
         Run as Run,
         Runs as Runs,
+        WorkerDiedError as WorkerDiedError,
         read_campaign as read_campaign,
         read_run as read_run,
     )
@@ -107,6 +104,7 @@ if TYPE_CHECKING:
     )
     from pybatsched.policies.registry import local_scheduler as local_scheduler
     from pybatsched.policies.reservations import Reservations as Reservations
+    from pybatsched.runs.policies import PolicySpec as PolicySpec
 
 #: The module of each public name. A module is imported when one of its names is first used, so that a command imports
 #: only what it needs.
@@ -129,8 +127,8 @@ _MODULES = {
     "core.services.predictions": "Predictions Predictor run_time_s user_of",
     "errors": "InputError PolicyError UntrustedFileError quantity",
     "experiment.log": "Log generate_workload read_workload",
-    "experiment.policies": "PolicyChoice available_policies policy",
-    "experiment.runs": "Campaign Run Runs read_campaign read_run",
+    "experiment.policies": "available_policies policy",
+    "experiment.runs": "Campaign Run Runs WorkerDiedError read_campaign read_run",
     "experiment.simulating": "simulate",
     "experiment.stepping": "JobView Simulation",
     "policies.availability": "AvailabilityProfile",
@@ -143,6 +141,7 @@ _MODULES = {
     "policies.orders": "QueueOrder RankedJobs parse_order",
     "policies.registry": "local_scheduler",
     "policies.reservations": "Reservations",
+    "runs.policies": "PolicySpec",
 }
 #: Public names that are modules themselves. An attribute of their package exists only after their import.
 _MODULES_BY_NAME = frozenset({"events"})

@@ -1,8 +1,4 @@
-"""Entry point of the pybatsched command, also for ``python -m pybatsched``.
-
-Loading modules takes most of the time of a short command, and a signal may arrive meanwhile. So this module sets a
-handler for SIGINT before it loads the rest. It imports only modules that the interpreter has loaded already.
-"""
+"""Entry point of the pybatsched command. It handles SIGINT before it loads modules, which takes most of the time."""
 
 import os
 import sys

@@ -1,7 +1,4 @@
-"""Advisory locks for one writer at a time, on the files that are written.
-
-The lock ends with its process, even if that is killed. There are no separate lock files that could be left behind.
-"""
+"""Advisory locks for one writer at a time, on the files that are written. They end with their process."""
 
 from __future__ import annotations
 
@@ -20,10 +17,7 @@ _RETRY_S: Final = 0.001
 
 
 def take(fd: int) -> bool:
-    """Take the lock of an open file until it is closed; return False if another writer has it.
-
-    Files that cannot be locked (pipes, devices, file systems without locks) always return True.
-    """
+    """Take the lock of an open file; return False if another writer has it. Files without locks return True."""
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         return True
     while True:

@@ -21,11 +21,12 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError, RemoteProtocolError
-from pybatsched.machines import names
 from pybatsched.platform.model import Platform, check_energy, uniform
 from pybatsched.policies import registry
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import read_hello, write_greeting
+from pybatsched.runs.build import platform_of, scenario_of
+from pybatsched.runs.spec import MachineSpec
 from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5_handshake
 from pybatsched.simulator.external_events import ExternalEvent
@@ -49,14 +50,7 @@ class Workload:
         self.profiles: dict[str, dict[str, Any]] = {}
 
     def job(
-        self,
-        name: str | int,
-        *,
-        n: int,
-        s: float,
-        at: float = 0.0,
-        walltime: float | None = None,
-        **fields: Any,
+        self, name: str | int, *, n: int, s: float, at: float = 0.0, walltime: float | None = None, **fields: Any
     ) -> Workload:
         """Add a job of n processors that takes s seconds; other keyword arguments become job fields."""
         profile = f"d{s}"
@@ -161,20 +155,20 @@ class FakeBatsim:
             ExternalEvent(float(at), kind.removeprefix("event_"), IntervalSet.parse(procs), {"resources": procs})
             for at, kind, procs in sorted(self.machine_events)
         ]
-        return Scenario(platform, {self.workload_name: jobs}, options, [events] if events else [])
+        return scenario_of(platform, {self.workload_name: jobs}, options, event_lists=[events] if events else [])
 
     def _platform(self) -> Platform:
-        if self.platform is None:
+        if self.platform is not None:
+            found = platform_of(MachineSpec(platform=str(self.platform), energy=self.energy))
+            assert found is not None
+        else:
             try:
-                n_procs = operator.index(self.n_procs)
+                found = uniform(operator.index(self.n_procs), properties=self.hosts)
             except TypeError:
                 raise InputError(f"n_procs is {self.n_procs!r:.40}; expected a whole number of processors") from None
-            platform = uniform(n_procs, properties=self.hosts)
-        else:
-            platform = names.find(str(self.platform), energy=self.energy).read()
         if self.energy:
-            check_energy(platform)
-        return platform
+            check_energy(found)
+        return found
 
 
 class _Record(Outputs):

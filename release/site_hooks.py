@@ -58,12 +58,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Show public names instead of the names of their definitions in Python, which differ if there is a twin in C."""
+    """Show each progress bar once, and public names instead of those of definitions, which differ for twins in C."""
     if page.file.src_uri.startswith("reference/python/"):
         for one in site_pages.public_names():
             if one.name != one.definition:
                 html = html.replace(f">{one.definition}<", f">{one.name}<")
-    return html
+    return site_pages.with_one_update(html)
 
 
 def _linked_files(files: Any) -> set[str]:

@@ -32,6 +32,11 @@ DOCS: Final = ROOT / "docs"
 COPIES: Final = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 _MARKER: Final = re.compile(r"<!-- generated: ([a-z-]+) -->")
 _WIDTH: Final = 96
+#: An output of a notebook that a progress bar writes over the one before it.
+_UPDATE: Final = (
+    r'<div class="jp-OutputArea-child">\s*<div [^>]*></div>\s*<div [^>]*>\s*<pre>\r[^<]*</pre>\s*</div>\s*</div>\s*'
+)
+_BAR: Final = re.compile(f"({_UPDATE})+")
 
 
 class Section(NamedTuple):
@@ -47,7 +52,14 @@ SECTIONS: Final = {
     "experiments": Section(
         "Experiments",
         "Simulate, compare and run campaigns in a program or a notebook.",
-        ("experiment.simulating", "experiment.runs", "experiment.policies", "experiment.log", "experiment.stepping"),
+        (
+            "experiment.simulating",
+            "experiment.runs",
+            "experiment.policies",
+            "runs.policies",
+            "experiment.log",
+            "experiment.stepping",
+        ),
     ),
     "policy": Section(
         "Policy",
@@ -129,6 +141,21 @@ def with_plain_pipes(markdown: str) -> str:
     return re.sub(
         r"^\|.*$", lambda row: code.sub(lambda span: span[0].replace("\\|", "|"), row[0]), markdown, flags=re.MULTILINE
     )
+
+
+def with_one_update(html: str) -> str:
+    r"""Show only the last update of each progress bar of a notebook, as a browser with Jupyter does.
+
+    >>> update = '<div class="jp-OutputArea-child"><div class="p"></div><div class="t"><pre>\r{}</pre></div></div>'
+    >>> with_one_update("<p>" + "".join(map(update.format, (" 3%|", "50%|\r80%|", "    ", ""))) + "</p>")
+    '<p><div class="jp-OutputArea-child"><div class="p"></div><div class="t"><pre>80%|</pre></div></div></p>'
+    """
+
+    def last(found: re.Match[str]) -> str:
+        shown = [text for text in re.findall(r"\r([^\r<]*)", found[0]) if text.strip()]
+        return re.sub(r"\r[^<]*", lambda _: shown[-1], found[1]) if shown else ""
+
+    return _BAR.sub(last, html)
 
 
 def virtual_pages() -> dict[str, str]:
@@ -249,7 +276,7 @@ def _section_page(key: str) -> str:
 def _python_index() -> str:
     parts = []
     for key, section in SECTIONS.items():
-        rows = [f"| [`{one.name}`][{one.identifier}] | {_cell(one.summary)} |" for one in _names_of(section)]
+        rows = [f"| [`{one.name}`][{one.identifier}] | {cell(one.summary)} |" for one in _names_of(section)]
         head = [f"## [{section.title}](python/{key}.md)", "", section.about, "", "| name | meaning |", "|---|---|"]
         parts.append("\n".join([*head, *rows, ""]))
     return "\n".join(parts)
@@ -287,7 +314,7 @@ def _cli() -> str:
         parts.append("\n".join([head, parser.description or "", "", _code(_usage(parser))]))
         for group in parser._action_groups:  # noqa: SLF001
             actions = [one for one in shown_actions(parser) if one in group._group_actions]  # noqa: SLF001
-            rows = [f"| {_call(one, formatter)} | {_cell(_help(one, formatter))} |" for one in actions]
+            rows = [f"| {_call(one, formatter)} | {cell(_help(one, formatter))} |" for one in actions]
             if rows:
                 title = {"positional arguments": "argument", "options": "option"}.get(group.title or "", "option")
                 named = f"**{group.title}**\n\n" if group.title not in {"positional arguments", "options"} else ""
@@ -319,7 +346,7 @@ def _code(text: str) -> str:
     return f"```text\n{text}\n```\n"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Write text for a cell of a table: on one line, and without characters that Markdown would interpret."""
     spans = re.split(r"(`[^`]*`)", " ".join(text.replace("``", "`").split()))
     plain = (one if one.startswith("`") else re.sub(r"([*_<\[\]])", r"\\\1", one) for one in spans)
@@ -338,7 +365,7 @@ def _error_classes() -> str:
     found = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, errors.PybatschedError)]
     found.sort(key=lambda one: (one.exit_code, len(one.__mro__), one.__name__))
     rows = [
-        f"| `{one.__name__}` | {one.exit_code} | {_cell((inspect.getdoc(one) or '').partition(chr(10) * 2)[0])} |"
+        f"| `{one.__name__}` | {one.exit_code} | {cell((inspect.getdoc(one) or '').partition(chr(10) * 2)[0])} |"
         for one in found
     ]
     return "\n".join(["| class of `pybatsched.errors` | exit code | meaning |", "|---|---|---|", *rows, ""])
@@ -363,7 +390,7 @@ def _job_fields() -> str:
     for name, texts in sorted(fields.items()):
         for text, readers in texts.items():
             shown = "every policy" if len(readers) >= everywhere else ", ".join(f"`{one}`" for one in readers)
-            rows.append(f"| `{name}` | {_cell(text)} | {shown.replace('`metrics`', 'metrics')} |")
+            rows.append(f"| `{name}` | {cell(text)} | {shown.replace('`metrics`', 'metrics')} |")
     return "\n".join(["| field | valid values | read by |", "|---|---|---|", *rows, ""])
 
 
@@ -375,7 +402,7 @@ def _policy_options() -> str:
         if source.batsim_args:
             lines += [f"Batsim must be started with `{' '.join(source.batsim_args)}`.", ""]
         rows = [
-            f"| `{name}` | `{_default(info)}` | {_cell(info.description or '')} |".replace("``", "")
+            f"| `{name}` | `{_default(info)}` | {cell(info.description or '')} |".replace("``", "")
             for name, info in source.option_fields.items()
         ]
         lines += ["| option | default | meaning |", "|---|---|---|", *rows, ""] if rows else ["No options.", ""]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.places import ROOT
+
+from pybatsched.runs.spec import RECORDS
 
 PACKAGE = ROOT / "pybatsched"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -21,24 +24,26 @@ ALLOWED: dict[str, str] = {
     "locks": "errors",
     "results": "locks errors",
     "core": "errors",
+    "settings": "core errors",
     "policies": "core errors",
     "protocol": "core errors",
-    "workload": "results protocol core errors",
-    "session": "version protocol policies core locks errors",
-    "metrics": "version results workload core text_table errors",
+    "workload": "protocol settings core results errors",
+    "session": "protocol policies core locks errors version",
+    "metrics": "workload core results text_table errors version",
     "live": "metrics session core errors",
     "platform": "core text_table errors",
     "machines": "platform errors",
-    "simulator": "platform live metrics results session workload protocol policies core errors",
-    "testing": "simulator machines platform session workload protocol policies core errors",
-    "gym": "simulator machines platform metrics workload policies core errors",
-    "campaign": ("simulator machines platform live metrics workload policies core results text_table errors version"),
-    "report": "campaign session metrics workload results core errors version",
-    "experiment": ("report campaign simulator machines platform metrics session workload policies core results errors"),
-    "pybatsched": "experiment policies core errors version",
+    "simulator": "platform live metrics session workload protocol policies settings core results errors",
+    "runs": "simulator machines platform metrics session workload protocol policies settings core results errors",
+    "testing": "runs simulator platform session workload protocol policies core errors",
+    "gym": "runs simulator metrics workload policies settings core errors",
+    "campaign": "runs machines live metrics workload policies settings core results text_table errors version",
+    "report": "campaign metrics session workload core results errors version",
+    "experiment": "report campaign runs simulator metrics session workload policies settings core results errors",
+    "pybatsched": "experiment runs policies core errors version",
     "cli": (
-        "experiment report campaign simulator machines platform live metrics session workload protocol policies core "
-        "results text_table errors version"
+        "report campaign runs simulator machines platform live metrics session workload protocol policies "
+        "settings core results text_table errors version"
     ),
     "__main__": "cli",
 }
@@ -46,16 +51,25 @@ ALLOWED: dict[str, str] = {
 
 #: Modules of `report` that define what is shown and draw nothing; each may import only those before it.
 WHAT_IS_SHOWN = (
-    "durations",
-    "gantt.cluster_rows",
-    "gantt.bars",
-    "campaign.points",
-    "campaign.axes",
-    "campaign.means",
-    "campaign.boxes",
-    "scales",
-    "campaign.layout",
-)
+    "durations", "gantt.cluster_rows", "gantt.bars", "campaign.points", "campaign.axes", "campaign.means",
+    "campaign.boxes", "scales", "campaign.layout",
+)  # fmt: skip
+
+
+#: Modules that name options of commands outside of backticks: those of Batsim, and those of a whole command in a file.
+MAY_NAME_OPTIONS = {
+    "pybatsched.core.engine": {"--enable-redis"},
+    "pybatsched.core.policy": {
+        "--acknowledge-dynamic-jobs",
+        "--enable-dynamic-jobs",
+        "--enable-profile-reuse",
+        "--forward-profiles-on-submission",
+        "--forward-unknown-events",
+    },
+    "pybatsched.live.supervision": {"--socket-endpoint"},
+    "pybatsched.policies.registry": {"--sched-cfg"},
+    "pybatsched.workload.formats.tables.proposal": {"--format", "--mapping"},
+}
 
 
 def name(path: Path) -> str:
@@ -108,6 +122,11 @@ def test_every_allowed_import_is_used() -> None:
     assert used == {package: set(packages.split()) for package, packages in ALLOWED.items()}
 
 
+def test_only_runs_build_makes_the_inputs_of_the_simulator() -> None:
+    found = {name(path) for path in MODULES if re.search(r"(?<!class )\bScenario\(", path.read_text())}
+    assert found == {"pybatsched.runs.build"}
+
+
 def test_the_docs_list_the_same_imports() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*) \|$", page, flags=re.MULTILINE)
@@ -154,6 +173,31 @@ def test_the_policies_use_only_what_others_may_use() -> None:
     for path in (ROOT / "schedulers").rglob("*.py"):
         ours = {used for used in imports(path) if used.split(".")[0] == "pybatsched"}
         assert ours <= {"pybatsched"}, path
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Yield all texts of a module except docstrings."""
+    tree = ast.parse(path.read_text())
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
+            yield node.value
+
+
+def test_only_commands_name_their_options() -> None:
+    """Other modules name settings (`errors.setting`), which commands, Python and campaigns spell in their own ways."""
+    option, whole_command = re.compile(r"(?<![\w-])--[a-z][a-z-]+"), re.compile(r"`[^`]*`")
+    found: dict[str, set[str]] = {}
+    for path in MODULES:
+        module = name(path)
+        if package_of(module) == "cli" or module.startswith("pybatsched.live.batsim"):
+            continue
+        for text in texts(path):
+            found.setdefault(module, set()).update(option.findall(whole_command.sub("", text)))
+    for record in RECORDS:
+        settings = record.settings().values()
+        found[record.__module__] -= {one for about in settings for one in (*about.options, *about.old)}
+    assert {module: options for module, options in found.items() if options} == MAY_NAME_OPTIONS
 
 
 def test_no_module_has_a_vague_name() -> None:

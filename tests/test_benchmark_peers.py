@@ -62,18 +62,8 @@ def test_communicating_jobs_send_as_much_as_they_compute(peers: Any, tmp_path: P
 
 def test_only_simulators_with_a_network_run_communicating_jobs(alone: Any, capsys: pytest.CaptureFixture[str]) -> None:
     args = [
-        "--communicating",
-        "--jobs",
-        "20",
-        "--procs",
-        "8",
-        "--rounds",
-        "1",
-        "--only",
-        "easy, pure",
-        "--only",
-        "Acca",
-    ]
+        "--communicating", "--jobs", "20", "--procs", "8", "--rounds", "1", "--only", "easy, pure", "--only", "Acca",
+    ]  # fmt: skip
     assert alone.main(args) == 0
     output = capsys.readouterr().out
     assert "20 communicating jobs on 8 processors" in output
@@ -203,10 +193,7 @@ def test_what_the_benchmark_installs_is_pinned() -> None:
 
 
 def test_the_table_of_costs(peers: Any) -> None:
-    rows = [
-        row(peers, "Batsim + x", 1.5, 2.0, n_exchanges=2000),
-        row(peers, peers.REFERENCE, 1.75),
-    ]
+    rows = [row(peers, "Batsim + x", 1.5, 2.0, n_exchanges=2000), row(peers, peers.REFERENCE, 1.75)]
     assert peers.cost_table(rows, 7000) == (
         "|  | CPU s: scheduler | simulator | sum | of it start | jobs/s | ratio | scheduler µs an exchange |\n"
         "|---|---|---|---|---|---|---|---|\n"

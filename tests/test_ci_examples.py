@@ -80,6 +80,22 @@ def test_a_worse_policy_fails_the_job(read: Any, repository: Path) -> None:
     assert "mean_bounded_slowdown > +5%: mean_bounded_slowdown was" in done[-1].stderr
 
 
+@pytest.mark.parametrize("read", [github, gitlab])
+def test_a_policy_that_rejects_jobs_fails_the_job(read: Any, repository: Path) -> None:
+    variables, commands = read()
+    *_, simulate, compare = [
+        shell(repository, command, **variables | {"POLICY": f"{ROOT}/tests/support/picky.py:Picky"})
+        for command in commands[1:]
+    ]
+    assert (simulate.returncode, compare.returncode) == (0, 7)
+    assert ["jobs", "rejected", "19"] in [line.split() for line in simulate.stdout.splitlines()]
+    assert (
+        "mean_bounded_slowdown > +5%: the two runs have figures of different jobs: 30 of 30 ran before"
+        in compare.stderr
+    )
+    assert "n_rejected > +0: n_rejected was 0, is 19" in compare.stderr
+
+
 def test_the_commands_of_the_page_run(repository: Path) -> None:
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), flags=re.DOTALL)
     (daily,) = [block for block in blocks if "out/candidate" in block and "compare" in block]
@@ -89,7 +105,7 @@ def test_the_commands_of_the_page_run(repository: Path) -> None:
 
 def test_each_condition_of_the_page_is_valid(repository: Path) -> None:
     conditions = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "ci.md").read_text(), flags=re.MULTILINE)
-    assert len(conditions) == 5
+    assert len(conditions) == 6
     flags = " ".join(f"--fail-if '{condition}'" for condition in conditions)
     done = shell(repository, f"pybatsched compare ci/baseline_summary.json ci/baseline_summary.json {flags}")
     assert done.returncode == 0, done.stderr

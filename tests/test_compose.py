@@ -67,16 +67,8 @@ def test_every_policy_runs_with_the_batsim_options_of_all(policy: str, tmp_path:
     more = {"POLICY_OPTIONS": " ".join(options)} if options else {}
     assert run(tmp_path, POLICY=policy, PREFIX=policy, PLATFORM=platform, **more)[:2] == (0, 0)
     alone = (
-        "-p",
-        platform,
-        "-w",
-        "examples/workload.json",
-        "--policy",
-        policy,
-        "-e",
-        f"{tmp_path}/alone",
-        *options,
-    )
+        "-p", platform, "-w", "examples/workload.json", "--policy", policy, "-e", f"{tmp_path}/alone", *options,
+    )  # fmt: skip
     assert run_cli("simulate", *alone, cwd=ROOT).returncode == 0
     assert rows(tmp_path / f"{policy}_jobs.csv") == rows(tmp_path / "alone_jobs.csv")
 

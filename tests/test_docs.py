@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,18 @@ def test_commands_are_all_on_their_page() -> None:
     assert [name for name in commands if f"`{name}`" not in page] == []
     for code in (*range(8), 130, 141, 143):
         assert re.search(rf"^\| [\d, ]*\b{code}\b", page, flags=re.MULTILINE), code
+
+
+def test_extras_are_installed_from_a_clone() -> None:
+    """The package is on no index: `pip install pybatsched[...]` would fail or install something else."""
+    folders = ("docs", "examples", "pybatsched", "schedulers")
+    pages = [ROOT / "README.md", *(path for name in folders for path in (ROOT / name).rglob("*.*"))]
+    texts = [path.read_text() for path in pages if path.suffix in {".md", ".py", ".ipynb", ".yml"}]
+    shown = re.compile(r"""pip install '\.\[([\w,]+)\]'|not_installed\(.*, "(\w+)"\)""")
+    named = [extra for text in texts for found in shown.findall(text) for extra in "".join(found).split(",")]
+    assert len(named) > 40
+    assert set(named) <= set(metadata.metadata("pybatsched").get_all("Provides-Extra") or ())
+    assert [text for text in texts if re.search(r"pip install [\"'`]*pybatsched", text)] == []
 
 
 def shown_commands(page: Path) -> list[str]:

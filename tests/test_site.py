@@ -224,5 +224,6 @@ def test_the_site_builds_strictly_and_needs_no_network(tmp_path: Path) -> None:
         resources = _Resources()
         resources.feed(page.read_text(encoding="utf-8"))
         assert [one for one in resources.found if re.match(r"(https?:)?//", one)] == [], page.name
+        assert b"\r" not in page.read_bytes(), f"{page.name}: updates of a progress bar"
     for sheet in tmp_path.rglob("*.css"):
         assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet.name

@@ -64,25 +64,13 @@ def test_every_program_that_is_run_has_a_limit() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "subprocess.run(command, timeout=60)",
-        "process.communicate(timeout=2.5)",
-        "process.communicate()",
-        "process.wait()",
-        "process.wait(5)",
-        "thread.join(20)",
-        "socket.poll(20_000)",
-        "endpoints.get(timeout=1)",
-        "WebDriverWait(browser, 60).until(ready)",
-        "socket.setsockopt(zmq.RCVTIMEO, 2000)",
-        "socket.RCVTIMEO = 2000",
-        "give_up_at = time.monotonic() + 20",
-        "assert time.monotonic() - started < 8",
-        'Server("--timeout", "1")',
-        '"POLICY_OPTIONS": "-o order=sjf --timeout 20"',
-        "timeout_s = 2.0",
-        "time.sleep(1)",
+        "subprocess.run(command, timeout=60)", "process.communicate(timeout=2.5)", "process.communicate()",
+        "process.wait()", "process.wait(5)", "thread.join(20)", "socket.poll(20_000)", "endpoints.get(timeout=1)",
+        "WebDriverWait(browser, 60).until(ready)", "socket.setsockopt(zmq.RCVTIMEO, 2000)", "socket.RCVTIMEO = 2000",
+        "give_up_at = time.monotonic() + 20", "assert time.monotonic() - started < 8", 'Server("--timeout", "1")',
+        '"POLICY_OPTIONS": "-o order=sjf --timeout 20"', "timeout_s = 2.0", "time.sleep(1)",
     ],
-)
+)  # fmt: skip
 def test_a_hard_coded_time_limit_is_detected(line: str) -> None:
     assert suspects(line) == [line]
     assert suspects(f"# patience: a reason\n{line}") == []
@@ -91,15 +79,10 @@ def test_a_hard_coded_time_limit_is_detected(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "subprocess.run(command, timeout=PATIENCE_S)",
-        "process.wait(PATIENCE_S)",
-        '", ".join(names)',
-        "socket.poll(PATIENCE_MS)",
-        'Server("--timeout", "0", "-v")',
-        'Server("--timeout", f"{PATIENCE_S:g}")',
-        "ServerOptions(endpoint, timeout_s=0, look=look)",
-        "give_up_at = time.monotonic() + PATIENCE_S",
+        "subprocess.run(command, timeout=PATIENCE_S)", "process.wait(PATIENCE_S)", '", ".join(names)',
+        "socket.poll(PATIENCE_MS)", 'Server("--timeout", "0", "-v")', 'Server("--timeout", f"{PATIENCE_S:g}")',
+        "ServerOptions(endpoint, timeout_s=0, look=look)", "give_up_at = time.monotonic() + PATIENCE_S",
     ],
-)
+)  # fmt: skip
 def test_limits_from_patience_are_accepted(line: str) -> None:
     assert suspects(line) == []

@@ -8,20 +8,24 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.campaign.prepare import Prepared, digest_of, digest_of_files
-from pybatsched.campaign.spec import PlatformSpec, PolicySpec, Spec
-from pybatsched.errors import InputError
+from pybatsched.campaign.prepare import Host, Prepared, digest_of, digest_of_files
+from pybatsched.campaign.spec import PlatformTable, PolicyTable, Spec
+from pybatsched.errors import InputError, setting
 from pybatsched.machines import names
 from pybatsched.machines.write import n_extra
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
+from pybatsched.runs.build import platform_of
+from pybatsched.runs.policies import PolicySpec
+from pybatsched.runs.spec import MachineSpec
+from pybatsched.runs.workloads import sizing
 
 
 def search_folders(spec_folder: Path | None) -> list[Path]:
@@ -30,10 +34,7 @@ def search_folders(spec_folder: Path | None) -> list[Path]:
 
 
 def platform_at(name: str, folders: Sequence[Path]) -> str:
-    """Return the path of a platform file, or the name of a machine unchanged.
-
-    Raises InputError that names the searched directories.
-    """
+    """Return the path of a platform file, or the name of a machine unchanged. Raises InputError."""
     found = _found(name, folders)
     if found is not None:
         return str(found)
@@ -46,10 +47,7 @@ def platform_at(name: str, folders: Sequence[Path]) -> str:
 
 
 def policy_at(name: str, folders: Sequence[Path], option: str = "policy") -> str:
-    """Return ``path/to/file.py:Class`` with the absolute path; the name of an installed policy unchanged.
-
-    `option` is the name of the option, for error messages.
-    """
+    """Return ``path/to/file.py:Class`` with the absolute path; the name of an installed policy unchanged."""
     if not names_file(name):
         return name
     stem, _, class_name = name.partition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
@@ -86,28 +84,30 @@ class Cell:
     """One run. `address` is a digest of all that its result depends on; the other members describe the run.
 
     `compared` selects, by their fields, the jobs whose ends are kept for a comparison with a baseline; None without
-    one. `procs` is a number of equal processors, or 0 if `platform` names a machine or file. `file_options` are the
-    options in the campaign's file; `options` may also have the seed. `failures` and `checkpoint` are the settings of
-    random failures and of checkpoints.
+    one. `machine` and `run` are the settings of `runs.spec` by name. `file_options` are the options in the campaign's
+    file; `options` may also have the seed. `source` is the file of the workload before its preparation, and `warnings`
+    are those of its preparation.
     """
 
     address: str
     workload: str
     workload_file: str
-    platform: str
-    procs: int
+    source: str
+    workload_digest: str
+    machine: Mapping[str, Any]
+    run: Mapping[str, Any]
     policy: str
     label: str
     options: Mapping[str, Any]
     file_options: Mapping[str, Any]
     seed: int
     repeat: int
-    tau_s: float
     keep: str
     each: tuple[str, ...] = ()
     compared: Mapping[str, Any] | None = None
-    failures: Mapping[str, Any] | None = None
-    checkpoint: str | Mapping[str, Any] | None = None
+    config: str | None = None
+    host_reservations: str | None = None
+    warnings: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the members by name, for JSON and for other processes."""
@@ -118,104 +118,145 @@ class Cell:
         """A line that identifies the run."""
         options = ",".join(f"{key}={json.dumps(value)}" for key, value in self.options.items())
         return (
-            f"{self.workload} {self.platform or self.procs} {self.label}{f'({options})' if options else ''} {self.seed}"
+            f"{self.workload} {self.machine.get('platform') or self.machine.get('n_procs')} "
+            f"{self.label}{f'({options})' if options else ''} {self.seed}"
         )
 
 
-def cells_of(
-    spec: Spec, prepared: Mapping[int, list[Prepared]], spec_folder: Path | None = None
-) -> Iterator[tuple[PlatformSpec, Cell]]:
-    """Yield all cells in the order of the file: workloads, platforms, policies, options, seeds, repeats.
+#: The prepared workloads of a campaign, by effective seed and name of the platform.
+PreparedWorkloads = Mapping[tuple[int, str], Sequence[Prepared]]
 
-    `prepared` are the prepared workloads by effective seed. Files of platforms and policies are searched for in
-    `spec_folder` and in the working directory. Cells with equal results share their address, for example if nothing
-    depends on the seed.
-    """
+
+def cells_of(
+    spec: Spec, prepared: PreparedWorkloads, spec_folder: Path | None = None
+) -> Iterator[tuple[PlatformTable, Cell]]:
+    """Yield all cells in the order of the file. Cells with equal results share their address."""
     folders = search_folders(spec_folder)
     digest = cache(_digest_of_folder)  # only for this call: agents may be trained again later
     compared = spec.where if spec.baseline else None
+    run = spec.run.as_json()
+    if spec.run.sched_cfg_file is not None:
+        run["sched_cfg_file"] = _file_at("sched_cfg_file", spec.run.sched_cfg_file, folders)
+    run_digest = {name: value for name, value in run.items() if name != "sched_cfg_file"}
+    run_digest |= {} if "sched_cfg_file" not in run else {"sched_cfg_file": _digest_of_file(run["sched_cfg_file"])}
     for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
         effective = effective_seed(seed, repeat)
-        for workload, platform in itertools.product(prepared[effective], spec.platform):
-            machine, procs, machine_digest = _machine(platform, workload, folders)
-            for number, policy in enumerate(spec.policy, start=1):
-                if policy.platforms and platform.name not in policy.platforms:
-                    continue
-                if policy.workloads and workload.family not in policy.workloads:
-                    continue
-                source = _policy(number, policy, folders)
-                for options in policy.settings():
-                    given, agents = _with_code(source, dict(options), folders, digest)
-                    if "seed" in source.option_fields:
-                        given.setdefault("seed", effective)
-                    failures = None if platform.failures is None else {"seed": effective, **platform.failures}
-                    content = {
-                        "figures": FIGURES_VERSION,
-                        "code": code_digest(),
-                        "workload": workload.digest,
-                        "platform": machine_digest,
-                        "policy": [*_code_of(source), given | agents],
-                        "tau_s": spec.tau_s,
-                        "keep": spec.keep,
-                        "each": spec.each,
-                        "compared": compared,
-                        **({} if failures is None else {"failures": failures}),
-                        **({} if platform.checkpoint is None else {"checkpoint": platform.checkpoint}),
+        columns = [prepared[effective, platform.name] for platform in spec.platform]
+        for row in zip(*columns, strict=True):
+            for platform, workload in zip(spec.platform, row, strict=True):
+                machine, machine_digest = _machine(platform, workload, folders, effective)
+                for number, policy in enumerate(spec.policy, start=1):
+                    if policy.platforms and platform.name not in policy.platforms:
+                        continue
+                    if policy.workloads and workload.family not in policy.workloads:
+                        continue
+                    read = {
+                        name: _file_at(name, path, folders)
+                        for name in ("config", "host_reservations")
+                        if (path := getattr(policy, name)) is not None
                     }
-                    yield (
-                        platform,
-                        Cell(
-                            address=digest_of(content),
-                            workload=workload.name,
-                            workload_file=workload.path,
-                            platform=machine,
-                            procs=procs,
-                            policy=source.name,
-                            label=policy.label or policy.name,
-                            options=given,
-                            file_options=options,
-                            seed=seed,
-                            repeat=repeat,
-                            tau_s=spec.tau_s,
-                            keep=spec.keep,
-                            each=spec.each,
-                            compared=compared,
-                            failures=failures,
-                            checkpoint=platform.checkpoint,
-                        ),
-                    )
+                    source = _policy(number, policy, read, folders)
+                    for options in policy.settings():
+                        given, agents = _with_code(source, dict(options), folders, digest)
+                        if PolicySpec(source.name, given, config=read.get("config")).has_seed:
+                            given["seed"] = effective
+                        content = {
+                            "figures": FIGURES_VERSION,
+                            "code": code_digest(),
+                            "workload": workload.digest,
+                            "platform": machine_digest,
+                            "policy": [*_code_of(source), given | agents],
+                            "run": run_digest,
+                            "keep": spec.keep,
+                            "each": spec.each,
+                            "compared": compared,
+                            **{name: _digest_of_file(path) for name, path in read.items()},
+                        }
+                        yield (
+                            platform,
+                            Cell(
+                                address=digest_of(content),
+                                workload=workload.name,
+                                workload_file=workload.path,
+                                source=workload.source,
+                                workload_digest=workload.digest,
+                                machine=machine,
+                                run=run,
+                                policy=source.name,
+                                label=policy.label or policy.name,
+                                options=given,
+                                file_options=options,
+                                seed=seed,
+                                repeat=repeat,
+                                keep=spec.keep,
+                                each=spec.each,
+                                compared=compared,
+                                warnings=workload.warnings,
+                                **read,
+                            ),
+                        )
 
 
-def _policy(number: int, policy: PolicySpec, folders: Sequence[Path]) -> registry.PolicySource:
+def host_of(table: PlatformTable, folders: Sequence[Path]) -> Host:
+    """Return what the preparation of workloads depends on. Reads the platform. Raises InputError."""
+    spec = _with_files(table, folders)
+    platform = platform_of(replace(spec, mmax=0))
+    n_procs = 0 if platform is None else platform.n_procs
+    return Host(sizing(spec, platform), n_procs, table.alpha, spec.mmax, spec.mmax_workload)
+
+
+def _with_files(table: PlatformTable, folders: Sequence[Path]) -> MachineSpec:
+    """Return the machine with the paths of its files."""
+    spec = table.machine
+    if spec.platform is not None:
+        spec = replace(spec, platform=platform_at(spec.platform, folders))
+    return replace(spec, events=tuple(_file_at("events", path, folders) for path in spec.events))
+
+
+def _file_at(what: str, name: str, folders: Sequence[Path]) -> str:
+    """Return the path of a file that the campaign names. Raises InputError."""
+    found = _found(name, folders)
+    if found is None:
+        raise InputError(f"{setting(what)} {name:.200}: no such file in {_shown(name, folders)}")
+    return str(found)
+
+
+def _digest_of_file(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _policy(
+    number: int, policy: PolicyTable, files: Mapping[str, str], folders: Sequence[Path]
+) -> registry.PolicySource:
     """Load a policy and check all its settings, before anything runs. Raises InputError with its number in the file."""
     try:
         source = registry.find(policy_at(policy.name, folders), trusted=True)
         for given in policy.settings():
-            registry.PolicyPlan(source, given, given_by="the campaign", trusted=True).options_for(None)
+            whole = _with_paths(given, folders)
+            PolicySpec(source.name, whole, **files, given_by="the campaign").plan().options_for(None)
     except InputError as error:
         raise InputError(f"policy {number}: {error}") from None
     return source
 
 
-def _with_code(
-    source: registry.PolicySource,
-    given: dict[str, Any],
-    folders: Sequence[Path],
-    digest: Callable[[Path, str], str],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options with absolute paths of code, and the values that replace these options in addresses.
+def _with_paths(given: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
+    """Return options with absolute paths of the Python files that they name."""
+    return {
+        option: policy_at(value, folders, option) if isinstance(value, str) and names_file(value) else value
+        for option, value in given.items()
+    }
 
-    Such a value is the name without its directory, and a digest of the code and the weights of its package, or of its
-    file's directory.
-    """
-    whole, digests = dict(given), {}
-    for option in source.cls.names_code:
-        name = given.get(option)
-        if not isinstance(name, str):
+
+def _with_code(
+    source: registry.PolicySource, given: dict[str, Any], folders: Sequence[Path], digest: Callable[[Path, str], str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options with absolute paths of code, and the digests of that code, which replace them in addresses."""
+    whole, digests = _with_paths(given, folders), {}
+    for option, name in whole.items():
+        if not isinstance(name, str) or not (option in source.cls.names_code or names_file(name)):
             continue
         if names_file(name):
-            whole[option] = policy_at(name, folders, option)
-            path, inner = split(whole[option])
+            path, inner = split(name)
             digests[option] = [path.name, inner, digest(path.parent, "*")]
         else:
             spec = _spec_of(name.partition(":")[0].partition(".")[0])
@@ -242,19 +283,28 @@ def effective_seed(seed: int, repeat: int) -> int:
     return seed if repeat == 0 else random.Random(f"{seed}/{repeat}").getrandbits(31)  # noqa: S311  no secret
 
 
-def _machine(platform: PlatformSpec, workload: Prepared, folders: Sequence[Path]) -> tuple[str, int, str]:
-    """Return the machine's name or number of processors, and a digest of it."""
-    if platform.platform is not None:
-        found = platform_at(platform.platform, folders)
-        return found, 0, _machine_digest(found)
-    procs = platform.procs or workload.n_procs
-    procs += n_extra(procs, platform.alpha)
-    return "", procs, f"procs:{procs}"
+def _machine(
+    table: PlatformTable, workload: Prepared, folders: Sequence[Path], seed: int
+) -> tuple[dict[str, Any], list[Any]]:
+    """Return the settings of the machine for a prepared workload, and what identifies it."""
+    spec = _with_files(table, folders)
+    if spec.draws:
+        assert spec.failures is not None
+        spec = replace(spec, failures=replace(spec.failures, seed=seed))
+    if spec.platform is None:
+        procs = spec.n_procs or workload.n_procs
+        spec = replace(spec, n_procs=procs + n_extra(procs, table.alpha))
+    elif spec.units != "core":
+        spec = replace(spec, units=None)  # sizes were converted when the workload was prepared
+    found = spec.as_json()
+    content = [_machine_digest(spec.platform, spec.energy)] if spec.platform else []
+    content += [_digest_of_file(path) for path in spec.events]
+    return found, [*content, {name: value for name, value in found.items() if name not in {"platform", "events"}}]
 
 
 @cache
-def _machine_digest(name: str) -> str:
-    return hashlib.sha256(names.find(name).data()).hexdigest()
+def _machine_digest(name: str, energy: bool) -> str:
+    return hashlib.sha256(names.find(name, energy=energy).data()).hexdigest()
 
 
 def _code_of(source: registry.PolicySource) -> tuple[str, str]:

@@ -66,6 +66,15 @@ def evaluate(text: str, table: pl.DataFrame) -> float | None:
         raise InputError(f"{text!r:.200}: {error}") from None
 
 
+def selections(text: str) -> list[dict[str, Any]]:
+    """Return what each function of an expression selects points by. Raises InputError."""
+    try:
+        calls = [node for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Call)]
+    except (SyntaxError, RecursionError) as error:
+        raise InputError(f"{text!r:.200}: {error}") from None
+    return [_wanted(call.keywords) for call in calls if any(isinstance(arg, ast.Name) for arg in call.args)]
+
+
 class _Points:
     """The points of a table, with the options of each."""
 

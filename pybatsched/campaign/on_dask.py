@@ -22,9 +22,7 @@ CONNECT_S = 20.0
 _LOOK_S: Final = 0.1
 _COUNT_THREADS_S: Final = 5.0
 _ANSWER_S: Final = 5.0
-_GONE: Final = (
-    "lost the Dask scheduler; finished cells are kept, continue with --resume (reproduce continues without it)"
-)
+_GONE: Final = "lost the Dask scheduler; finished cells are kept: the campaign can be resumed"
 _THREAD_STATE: Final = threading.local()
 
 
@@ -48,7 +46,7 @@ class DaskWorkers:
         try:
             from dask.distributed import Client  # noqa: PLC0415  an optional dependency
         except ImportError:
-            raise InputError("--dask: expected dask.distributed; pip install 'pybatsched[cluster]'") from None
+            raise InputError.not_installed("a Dask cluster needs dask.distributed", "cluster") from None
         self._folder_of = folder_of
         self._timeout_s = timeout_s
         self._n_left = 0
@@ -57,7 +55,7 @@ class DaskWorkers:
         try:
             self._client = Client(address, timeout=CONNECT_S)
         except (OSError, ValueError, TypeError) as error:
-            raise PeerLostError(f"--dask {address}: no Dask scheduler answers at this address: {error}") from None
+            raise PeerLostError(f"{address}: no Dask scheduler answers at this address: {error}") from None
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,4 @@
-"""Prepare the workloads of a campaign, once each, and keep them in the campaign's directory.
-
-The address of a prepared workload is a digest of its source and of all steps, so that a resumed campaign finds it.
-"""
+"""Prepare the workloads of a campaign, once each, under the digest of its source and of all steps."""
 
 from __future__ import annotations
 
@@ -14,11 +11,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched import workload as workload_package
-from pybatsched.campaign.workloads import GeneratedWorkload, Weeks, WorkloadSpec
-from pybatsched.errors import InputError
+from pybatsched.campaign.workloads import GeneratedWorkload, WorkloadTable
+from pybatsched.errors import InputError, setting
+from pybatsched.machines.write import n_extra
+from pybatsched.runs.spec import WorkloadSpec
+from pybatsched.runs.workloads import Jobs, Sizing, check_formats, kind_of, load_factor, log_options, selection_of
 from pybatsched.workload import merge, prepare, reading
-from pybatsched.workload.formats import batsim4, files, job_log, swf
-from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
+from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending
@@ -45,20 +44,11 @@ def digest_of_files(root: Path, paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-_FILES: Final = {"__all__": {"file"}}
-#: The members of a workload that apply to logs of some formats only.
-_MEMBERS_OF: Final = {
-    "SWF": frozenset({"size", "run_times", "unknown_runtime", "memory_unit"}),
-    "Slurm": frozenset({"size", "run_times", "size_in", "timezone"}),
-    "table": frozenset({"size", "run_times", "size_in", "timezone"}),
-}
-
-
 class Prepared(NamedTuple):
     """A prepared workload: its name in tables, its file, the digest of its content, and its machine's size.
 
     `family` is the name of the workload in the campaign's file; the prepared workload may be a week or a
-    sequence of it.
+    sequence of it. `source` is the file that it was read from. `warnings` are those of its preparation.
     """
 
     name: str
@@ -66,6 +56,28 @@ class Prepared(NamedTuple):
     digest: str
     n_procs: int
     family: str = ""
+    source: str = ""
+    warnings: Sequence[str] = ()
+
+
+class Host(NamedTuple):
+    """Settings of the machine for the preparation. `n_procs` is 0 if the machine is that of the workload."""
+
+    sizing: Sizing | None = None
+    n_procs: int = 0
+    alpha: float = 0.0
+    mmax: int = 0
+    mmax_workload: bool = False
+
+    def n_procs_for(self, workload: Workload) -> int:
+        """Return the processors of the machine for a workload."""
+        n_procs = self.n_procs or workload.n_procs
+        n_procs += n_extra(n_procs, self.alpha)
+        n_procs = min(n_procs, self.mmax or n_procs)
+        return min(n_procs, workload.n_procs) if self.mmax_workload else n_procs
+
+
+OF_WORKLOAD: Final = Host()
 
 
 class Preparer:
@@ -76,40 +88,50 @@ class Preparer:
         self._source_folders = list(sources)
         self._digests: dict[Path, str] = {}
 
-    def prepare(self, spec: WorkloadSpec, seed: int) -> list[Prepared]:
-        """Return the workloads of a spec: one, or one per week or sequence. Prepared workloads are reused."""
-        if spec.optional and not all(map(self._is_there, spec.sources)):
+    def prepare(self, table: WorkloadTable, seed: int, machine: Host = OF_WORKLOAD) -> list[Prepared]:
+        """Return the workloads of a table for a machine: one, or one per week or sequence. They are reused."""
+        if table.optional and not all(map(self._is_there, table.sources)):
             return []
-        sources = [self._find(name) for name in spec.sources]
-        mapping = None if spec.mapping is None else self._find(spec.mapping)
-        depends_on: dict[str, Any] = {"seed": seed} if spec.draws else {}
+        sources = [self._find(name) for name in table.sources]
+        mapping = None if table.jobs.mapping is None else self._find(table.jobs.mapping)
+        depends_on: dict[str, Any] = {"seed": seed} if table.draws else {}
         depends_on |= {} if mapping is None else {"mapping": self._digest(mapping)}
+        depends_on |= {"sizing": machine.sizing, "file": table.jobs.file} if machine.sizing else {}
+        depends_on |= {"machine": machine[1:]} if table.load else {}
         # Without file names: equal content is the same workload.
-        steps = spec.model_dump(mode="json", exclude={"name": True, "file": True, "optional": True, "merge": _FILES})
+        steps = table.model_dump(mode="json", exclude={"name": True, "optional": True, "merge": {"__all__": {"file"}}})
+        steps.pop("file", None)
         content = {"sources": [self._digest(source) for source in sources], "steps": steps, "code": _code_digest()}
         key = digest_of(content | depends_on)
         index = self._folder / f"{key}.index.json"
         found = _read_index(index)
         if found and all((self._folder / row.path).exists() for row in found):
-            return [self._with_path(spec, row) for row in found]
+            return [self._with_path(table, row) for row in found]
         rows = []
         try:
-            found_mapping = spec.model_copy(update={"mapping": None if mapping is None else str(mapping)})
-            workloads = list(_workloads(found_mapping, sources, seed))
+            preparation = _Preparation(table, sources, mapping, seed, machine)
+            workloads = list(preparation.workloads())
         except InputError as error:
-            raise InputError(f"workload {spec.name}: {str(error).removeprefix(': ')}") from None
+            raise InputError(f"workload {table.name}: {error.whole().removeprefix(': ')}") from None
         for label, workload in workloads:
             if not workload.jobs:
-                raise InputError(f"workload {spec.name}{label}: there is no job to run ({workload.why_empty})")
+                raise InputError(f"workload {table.name}{label}: there is no job to run ({workload.why_empty})")
             text = batsim4.text_of(workload)
             name = f"{key}{label}.json"
             files.write_text(self._folder / name, [text])
-            rows.append(Prepared(label, name, hashlib.sha256(text.encode()).hexdigest(), workload.n_procs))
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            warnings = [text for start, text in preparation.warnings if label.startswith(start)]
+            rows.append(Prepared(label, name, digest, workload.n_procs, warnings=warnings))
         files.write_text(index, [json.dumps(rows)])
-        return [self._with_path(spec, row) for row in rows]
+        return [self._with_path(table, row) for row in rows]
 
-    def _with_path(self, spec: WorkloadSpec, row: Prepared) -> Prepared:
-        return row._replace(name=f"{spec.name}{row.name}", family=spec.name, path=str(self._folder / row.path))
+    def _with_path(self, table: WorkloadTable, row: Prepared) -> Prepared:
+        return row._replace(
+            name=f"{table.name}{row.name}",
+            family=table.name,
+            path=str(self._folder / row.path),
+            source=table.jobs.file or table.name,
+        )
 
     def _is_there(self, name: str) -> bool:
         return any(name and (folder / name).exists() for folder in self._source_folders)
@@ -120,7 +142,9 @@ class Preparer:
             if name and path.exists():
                 return path
         shown = ", ".join(str(folder) for folder in self._source_folders)
-        raise InputError(f"workload file {name}: not found in {shown}; use --traces DIR or set PYBATSCHED_TRACES")
+        raise InputError(
+            f"workload file {name}: not found in {shown}; use {setting('traces')} or set PYBATSCHED_TRACES"
+        )
 
     def _digest(self, path: Path) -> str:
         if path not in self._digests:
@@ -128,128 +152,126 @@ class Preparer:
         return self._digests[path]
 
 
-def _workloads(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
-    """Yield the workloads of a spec, each with the suffix of its name."""
-    for label, workload in _shaken(spec, _scaled(spec, _split(spec, _followed(spec, sources, seed), seed)), seed):
-        workload.source = spec.file or ""  # without its directory: equal content gives equal files
-        yield label, reduce(lambda jobs, step: step.applied(jobs, seed), spec.injections, workload)
+#: A workload, and the suffix of its name.
+_Labelled = tuple[str, Workload]
 
 
-def _followed(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
-    """Yield the workloads of a spec before they are changed, with feedback if that is wanted."""
-    for label, workload in _loaded(spec, sources, seed):
-        yield label, with_feedback(workload) if spec.feedback else workload
+class _Preparation:
+    """The preparation of the workloads of a table. `warnings` are pairs: the suffix of names, and the text."""
 
+    def __init__(
+        self, table: WorkloadTable, sources: Sequence[Path], mapping: Path | None, seed: int, machine: Host
+    ) -> None:
+        self._table = table
+        self._sources = sources
+        self._seed = seed
+        self._machine = machine
+        self._spec = replace(table.jobs, mapping=None if mapping is None else str(mapping))
+        self.warnings: list[tuple[str, str]] = []
 
-def _scaled(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]]) -> Iterator[tuple[str, Workload]]:
-    """Yield each workload with its load scaled, one for each load of the spec."""
-    for label, workload in workloads:
-        if spec.scale_load is not None:
-            yield label, prepare.scale_load(workload, spec.scale_load)
-        for load in spec.load:
-            yield f"{label}{ending('load', load)}", prepare.with_load(workload, load)
-        if spec.scale_load is None and not spec.load:
-            yield label, workload
+    def workloads(self) -> Iterator[_Labelled]:
+        """Yield the workloads, each with the suffix of its name."""
+        for label, workload in self._shaken(self._scaled(self._split(map(self._sized, self._read())))):
+            workload.source = self._spec.file  # without its directory: equal content gives equal files
+            yield label, reduce(lambda jobs, step: step.applied(jobs, self._seed), self._table.injections, workload)
 
+    def _read(self) -> Iterator[_Labelled]:
+        for label, workload in self._loaded():
+            yield label, with_feedback(workload) if self._spec.feedback else workload
 
-def _shaken(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
-    """Yield the shaken copies of each workload, or the workload itself."""
-    wanted = spec.shake
-    for label, workload in workloads:
-        if wanted is None:
-            yield label, workload
-            continue
-        for number, copy in enumerate(shaken(workload, wanted.n, wanted.by_s, seed), start=1):
-            yield f"{label}{ending('shake', number, wanted.n)}", copy
+    def _sized(self, one: _Labelled) -> _Labelled:
+        """Return a workload with sizes in hosts of the machine."""
+        label, workload = one
+        sizing = self._machine.sizing
+        is_log = any(kind_of(self._at(source)) != "Batsim JSON" for source in self._sources)
+        jobs = Jobs(workload, f"{self._spec.file}{label}", is_from_log=is_log)
+        if sizing is None or not sizing.fits(jobs):
+            return one
+        self.warnings.append((label, sizing.warning(jobs)))
+        return label, sizing.applied(workload)[0]
 
-
-def _split(spec: WorkloadSpec, workloads: Iterator[tuple[str, Workload]], seed: int) -> Iterator[tuple[str, Workload]]:
-    """Yield the sequences or resamples of each workload, or the workload itself."""
-    wanted = spec.sequences
-    if spec.resample is not None:
+    def _split(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
+        """Yield the sequences or resamples of each workload, or the workload itself."""
+        sequences, wanted = self._table.sequences, self._table.resample
         for label, workload in workloads:
-            found = resamples(workload, spec.resample.n, spec.resample.options, seed)
-            for number, made in enumerate(found, start=1):
-                yield f"{label}{ending('resample', number, spec.resample.n)}", made
-        return
-    if wanted is None:
-        yield from workloads
-        return
-    for label, workload in workloads:
-        for number, sequence in enumerate(sequences_of(workload, wanted.number, wanted.jobs, seed), start=1):
-            yield f"{label}{ending('seq', number)}", sequence
+            if wanted is not None:
+                for number, made in enumerate(resamples(workload, wanted.n, wanted.options, self._seed), start=1):
+                    yield f"{label}{ending('resample', number, wanted.n)}", made
+            elif sequences is not None:
+                found = sequences_of(workload, sequences.number, sequences.jobs, self._seed)
+                for number, sequence in enumerate(found, start=1):
+                    yield f"{label}{ending('seq', number)}", sequence
+            else:
+                yield label, workload
 
+    def _scaled(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
+        """Yield each workload with its load scaled, one for each load of the table."""
+        loads = self._table.load
+        for label, workload in workloads:
+            for load in loads or (None,):
+                spec = replace(self._spec, load=load)
+                ended = label if load is None else f"{label}{ending('load', load)}"
+                if not spec.scales_load:
+                    yield ended, workload
+                    continue
+                factor = load_factor(spec, [workload], self._machine.n_procs_for(workload))
+                yield ended, prepare.scale_load(workload, factor)
 
-def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
-    walltimes = Walltimes.parse(spec.walltimes or ("requested" if sources else "exact"))
-    if spec.generate is not None:
-        yield "", prepare.select(generate(_recipe(spec.generate, walltimes, seed)), spec.window)[0]
-        return
-    options = swf.SwfOptions(
-        walltimes,
-        size=spec.size or "allocated",
-        run_times=spec.run_times or "logged",
-        unknown_runtime_s=spec.unknown_runtime,
-        memory_unit=spec.memory_unit or DEFAULT_MEMORY_UNIT,
-        format=spec.format,
-        mapping=spec.mapping,
-        with_waits=spec.feedback,
-    )
-    if spec.merge:
-        yield "", _merged(spec, sources, options, seed)
-        return
-    (source,) = sources
-    options = _options_for(source, spec, replace(options, n_procs=spec.procs))
-    if spec.weeks is not None:
-        yield from _weeks(spec, spec.weeks, source, options)
-        return
-    yield "", reading.read(source, options, replace(spec.window, max_jobs=spec.max_jobs))[0]
+    def _shaken(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
+        """Yield the shaken copies of each workload, or the workload itself."""
+        wanted = self._table.shake
+        for label, workload in workloads:
+            if wanted is None:
+                yield label, workload
+                continue
+            for number, copy in enumerate(shaken(workload, wanted.n, wanted.by_s, self._seed), start=1):
+                yield f"{label}{ending('shake', number, wanted.n)}", copy
 
+    def _loaded(self) -> Iterator[_Labelled]:
+        table, spec = self._table, self._spec
+        selection = selection_of(spec)
+        if table.generate is not None:
+            rule = spec.walltimes if "walltimes" in dict(spec.changed()) else "exact"
+            made = generate(_recipe(table.generate, Walltimes.parse(rule), self._seed))
+            yield "", prepare.select(made, selection)[0]
+            return
+        check_formats([self._at(source) for source in self._sources])
+        if table.merge:
+            clock = spec.window_clock
+            shift = Selection.shift_of(len(self._sources), clock)
+            yield "", self._merged(replace(selection, clock=clock, shift=shift, max_jobs=None))
+            return
+        (source,) = self._sources
+        own = self._at(source)
+        if table.weeks is not None:
+            found = weekly(source, log_options(own), selection, table.weeks.choice, spec.file, lenient=spec.lenient)
+            for week, workload, _ in found:
+                yield ending("week", week.number), workload
+            return
+        yield "", reading.read(source, log_options(own), selection, lenient=spec.lenient)[0]
 
-def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.SwfOptions, seed: int) -> Workload:
-    parts = []
-    for log, source in zip(spec.merge, sources, strict=True):
-        try:
-            own = _options_for(source, spec, replace(options, n_procs=log.procs))
-            parts.append(merge.ClusterLog(log.name, reading.read(source, own, spec.window)[0]))
-        except InputError as error:
-            raise InputError(f"{log.name}: {error}") from None
-    whole = merge.merged(parts, spec.external, seed)
-    return whole if spec.max_jobs is None else prepare.select(whole, Selection(max_jobs=spec.max_jobs))[0]
+    def _merged(self, selection: Selection) -> Workload:
+        parts = []
+        for log, source in zip(self._table.merge, self._sources, strict=True):
+            try:
+                options = log_options(replace(self._at(source), n_procs=log.procs))
+                found = reading.read(source, options, selection, lenient=self._spec.lenient)[0]
+                parts.append(merge.ClusterLog(log.name, found))
+            except InputError as error:
+                raise InputError(f"{log.name}: {error}") from None
+        whole = merge.merged(parts, self._table.external, self._seed)
+        n = self._spec.max_jobs
+        return whole if n is None else prepare.select(whole, Selection(max_jobs=n))[0]
 
-
-def _options_for(source: Path, spec: WorkloadSpec, options: swf.SwfOptions) -> swf.SwfOptions:
-    """Return the options for a file, with those for logs of Slurm and tables. Raises InputError for other members."""
-    kind = files.format_of(source, spec.format, spec.mapping)
-    others = {"Batsim JSON": "a Batsim file", "Slurm": "a log of Slurm", "SWF": "a log in SWF", "table": "a table"}
-    found = others.get(kind, "a file of the Rackham format")
-    own = _MEMBERS_OF.get(kind, frozenset())
-    for name, value in spec.of_logs.items():
-        if value is not None and name not in own:
-            expected = "a log in SWF" if name in _MEMBERS_OF["SWF"] else "a log of Slurm or a table"
-            raise InputError(f"{name}: expected {expected}, found {found}; remove this member")
-    return job_log.JobLogOptions.of(options, spec.size_in, spec.timezone) if kind in {"Slurm", "table"} else options
-
-
-def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.SwfOptions) -> Iterator[tuple[str, Workload]]:
-    selection = replace(spec.window, max_jobs=spec.max_jobs)
-    for week, workload, _ in weekly(source, options, selection, wanted.choice, str(spec.file)):
-        yield ending("week", week.number), workload
+    def _at(self, source: Path) -> WorkloadSpec:
+        """Return how a source is read."""
+        return replace(self._spec, file=str(source))
 
 
 def _recipe(spec: GeneratedWorkload, walltimes: Walltimes, seed: int) -> Recipe:
-    return Recipe(
-        spec.model,
-        spec.procs,
-        seed=seed,
-        n_jobs=spec.jobs,
-        days=spec.days,
-        load=spec.load,
-        runtimes=spec.runtimes,
-        sizes=spec.sizes,
-        walltimes=walltimes,
-        n_users=spec.users,
-    )
+    amount: dict[str, Any] = {"n_jobs": spec.jobs, "days": spec.days, "load": spec.load, "n_users": spec.users}
+    kinds: dict[str, Any] = {"runtimes": spec.runtimes, "sizes": spec.sizes, "walltimes": walltimes}
+    return Recipe(spec.model, spec.procs, seed=seed, **amount, **kinds)
 
 
 def _read_index(path: Path) -> list[Prepared]:

@@ -5,13 +5,22 @@ from __future__ import annotations
 import contextlib
 import io
 import platform as python_platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pybatsched.campaign import table
-from pybatsched.campaign.cells import Cell, cells_of, code_digest, effective_seed
+from pybatsched.campaign.cells import (
+    Cell,
+    PreparedWorkloads,
+    cells_of,
+    code_digest,
+    effective_seed,
+    host_of,
+    search_folders,
+)
+from pybatsched.campaign.keys import as_key
 from pybatsched.campaign.prepare import Prepared, Preparer
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
@@ -59,26 +68,28 @@ class Progress:
 def points_of(
     spec: Spec, store: Store, folders: Sequence[Path], spec_folder: Path | None = None
 ) -> list[tuple[dict[str, Any], Cell]]:
-    """Prepare all workloads, and return all points of a campaign with their cells.
-
-    Workloads are searched for in `folders`, files of platforms and policies in `spec_folder` and the working directory.
-    """
-    return points_in(spec, prepared_of(spec, store, folders), spec_folder)
+    """Prepare all workloads, searched for in `folders`, and return all points of a campaign with their cells."""
+    return points_in(spec, prepared_of(spec, store, folders, spec_folder), spec_folder)
 
 
-def prepared_of(spec: Spec, store: Store, folders: Sequence[Path]) -> dict[int, list[Prepared]]:
-    """Prepare all workloads of a campaign, and return them by effective seed."""
+def prepared_of(
+    spec: Spec, store: Store, folders: Sequence[Path], spec_folder: Path | None = None
+) -> dict[tuple[int, str], list[Prepared]]:
+    """Prepare all workloads of a campaign, and return them by effective seed and name of the platform."""
     preparer = Preparer(store.prepared, folders)
+    machines = {table.name: host_of(table, search_folders(spec_folder)) for table in spec.platform}
+    seeds = sorted((effective_seed(seed, repeat), seed) for seed in spec.seeds for repeat in range(spec.repeats))
     return {
-        effective: [one for part in spec.workload if part.has(seed) for one in preparer.prepare(part, effective)]
-        for effective, seed in sorted(
-            (effective_seed(seed, repeat), seed) for seed in spec.seeds for repeat in range(spec.repeats)
-        )
+        (effective, name): [
+            one for part in spec.workload if part.has(seed) for one in preparer.prepare(part, effective, machine)
+        ]
+        for effective, seed in seeds
+        for name, machine in machines.items()
     }
 
 
 def points_in(
-    spec: Spec, prepared: Mapping[int, list[Prepared]], spec_folder: Path | None = None
+    spec: Spec, prepared: PreparedWorkloads, spec_folder: Path | None = None
 ) -> list[tuple[dict[str, Any], Cell]]:
     """Return all points of a campaign with their cells, given its prepared workloads."""
     points = []
@@ -118,7 +129,8 @@ def run_campaign(
     try:
         points = points_of(spec, store, folders, spec_folder)
     except InputError as error:
-        raise InputError(f"{source}: {error}" if source else str(error)) from None
+        text = error.spelled(as_key)
+        raise InputError(f"{source}: {text}" if source else text) from None
     store.write_manifest(manifest_of(spec, [point for point, _ in points], command))
     cells = {cell.address: cell for _, cell in points}
     known = {
@@ -173,6 +185,6 @@ def manifest_of(spec: Spec, points: list[dict[str, Any]], command: str) -> dict[
         "name": spec.name,
         **({"command": command} if command else {}),
         "versions": {"pybatsched": __version__, "python": python_platform.python_version(), "code": code_digest()},
-        "spec": spec.model_dump(mode="json", by_alias=True),
+        "spec": {"tau_s": spec.run.tau_s, **spec.model_dump(mode="json", by_alias=True)},
         "points": points,
     }

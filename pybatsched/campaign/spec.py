@@ -1,7 +1,4 @@
-"""Read the description of a campaign: a TOML file, validated before anything runs.
-
-A campaign is every combination of its workloads, platforms, policies with their options, and seeds.
-"""
+"""Read the description of a campaign: a TOML file, validated before anything runs."""
 
 from __future__ import annotations
 
@@ -12,21 +9,28 @@ import math
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    Field,
+    InstanceOf,
+    StrictBool,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
+from pybatsched.campaign.keys import keys_of
+from pybatsched.campaign.workloads import Name, Part, PartWithSettings, Positive, WorkloadTable, read_as
 from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError, toml_problem
-from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.workload_fields import as_choices
-from pybatsched.simulator.failure_events import FailureModel
-from pybatsched.workload.inject.checkpoints import Checkpointing
+from pybatsched.runs.spec import MachineSpec, RunSpec
 
 FORMAT_VERSION: Final = 1
 MAX_POINTS: Final = 1_000_000
-MAX_PROCS: Final = 10_000_000
 
 
 def _as_json(key: str, value: Any) -> Any:
@@ -50,39 +54,27 @@ _JsonTable = Annotated[
 ]
 
 
-class PlatformSpec(Part):
-    """A machine: a number of equal processors, a name or file as for -p, or the machine of the workload.
+class PlatformTable(PartWithSettings):
+    """A machine: a number of equal processors, a name or file as for -p, or the machine of the workload."""
 
-    `failures` are those of `simulate --mtbf`, by name. Their seed is that of the campaign, unless it is given.
-    `checkpoint` is that of `simulate --checkpoint`.
-    """
+    RECORD = MachineSpec
+    SETTINGS: ClassVar = {"machine": keys_of(MachineSpec)}
 
     name: Name
-    procs: Annotated[int, Field(gt=0, le=MAX_PROCS)] | None = None
-    platform: str | None = None
+    machine: Annotated[InstanceOf[MachineSpec], read_as(MachineSpec)] = MachineSpec()
     of_workload: StrictBool = False
     alpha: float = Field(default=0.0, ge=0, le=0.99)
-    failures: dict[str, Any] | None = None
-    checkpoint: str | dict[str, Any] | None = None
 
     @model_validator(mode="after")
-    def _known_faults(self) -> PlatformSpec:
-        with pydantic_errors.for_pydantic():
-            if self.failures is not None:
-                FailureModel.of_settings(self.failures)
-            if self.checkpoint is not None:
-                Checkpointing.of_settings(self.checkpoint)
-        return self
-
-    @model_validator(mode="after")
-    def _one_source(self) -> PlatformSpec:
-        if (self.procs is not None) + (self.platform is not None) + self.of_workload != 1:
-            given = [name for name in ("procs", "platform", "of_workload") if getattr(self, name) not in {None, False}]
+    def _one_source(self) -> PlatformTable:
+        sources = {"procs": self.machine.n_procs, "platform": self.machine.platform, "of_workload": self.of_workload}
+        given = [name for name, value in sources.items() if value not in {None, False}]
+        if len(given) != 1:
             found = " and ".join(given) or "none of them"
             raise ValueError(f"expected one of procs, platform and of_workload = true, found {found}")
-        if self.alpha and self.platform is not None:
+        if self.alpha and self.machine.platform is not None:
             raise ValueError(
-                "alpha: works only with procs or of_workload (platform generate --alpha writes platform files)"
+                "alpha: works only with procs or of_workload (`pybatsched platform generate` writes platform files)"
             )
         return self
 
@@ -92,16 +84,16 @@ def _are_tables(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(part, dict) for part in value)
 
 
-class PolicySpec(Part):
-    """A policy. It runs with all combinations of the values of its options; a list has several values.
-
-    `platforms` and `workloads` name those that it runs on; by default all. The name of a workload includes all of its
-    weeks or sequences.
-    """
+class PolicyTable(Part):
+    """A policy. It runs with all combinations of the values of its options; a list has several values."""
 
     name: str
     label: str = ""
     options: _JsonTable = Field(default_factory=dict)
+    config: str | None = None
+    host_reservations: str | None = Field(
+        default=None, validation_alias=AliasChoices("reservations", "host_reservations")
+    )
     platforms: tuple[Name, ...] = ()
     workloads: tuple[Name, ...] = ()
 
@@ -240,22 +232,27 @@ def _listed(*names: str) -> str:
     return f"one of {', '.join(dict.fromkeys(names))}"
 
 
-class Spec(Part):
+class Spec(PartWithSettings):
     """A whole campaign.
 
     `each` are fields of jobs (or `size`, `kind`, `state`): figures are kept for each of their values, such as each
     user. With a `baseline`, the label of a policy, every point is compared with that policy's point, job by job;
-    `where` selects the compared jobs by their fields. `tune` is for `campaign tune` only.
+    `where` selects the compared jobs by their fields. `tune` is for `campaign tune` only. `run` are the settings of
+    `runs.spec.RunSpec`, which are keys of the file and hold for all runs.
     """
+
+    RECORD = RunSpec
+    APART = ("seed", "allow_empty")
+    SETTINGS: ClassVar = {"run": keys_of(RunSpec, APART)}
 
     format: Literal[1] = FORMAT_VERSION
     name: Name
-    workload: tuple[WorkloadSpec, ...] = Field(min_length=1)
-    platform: tuple[PlatformSpec, ...] = Field(min_length=1)
-    policy: tuple[PolicySpec, ...] = Field(min_length=1)
+    workload: tuple[WorkloadTable, ...] = Field(min_length=1)
+    platform: tuple[PlatformTable, ...] = Field(min_length=1)
+    policy: tuple[PolicyTable, ...] = Field(min_length=1)
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = Field(default=(0,), min_length=1)
     repeats: Positive = 1
-    tau_s: float = Field(default=DEFAULT_TAU_S, ge=0, allow_inf_nan=False)
+    run: Annotated[InstanceOf[RunSpec], read_as(RunSpec)] = RunSpec()
     keep: Literal["figures", "jobs", "files"] = "figures"
     each: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     baseline: str = ""
@@ -331,21 +328,15 @@ class Spec(Part):
         return self
 
     @model_validator(mode="after")
-    def _tune_fits(self) -> Spec:
-        if self.tune is not None:
+    def _parts_fit(self) -> Spec:
+        """Check the names in the tables of tuning and of charts."""
+        parts: dict[str, TuneSpec | ChartSpec] = {} if self.tune is None else {"tune": self.tune}
+        parts |= {f"chart {number}": chart for number, chart in enumerate(self.chart, start=1)}
+        for name, part in parts.items():
             try:
-                self.tune.check(self)
+                part.check(self)
             except ValueError as error:
-                raise ValueError(f"tune: {error}") from None
-        return self
-
-    @model_validator(mode="after")
-    def _charts_fit(self) -> Spec:
-        for number, chart in enumerate(self.chart, start=1):
-            try:
-                chart.check(self)
-            except ValueError as error:
-                raise ValueError(f"chart {number}: {error}") from None
+                raise ValueError(f"{name}: {error}") from None
         return self
 
 

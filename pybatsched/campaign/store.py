@@ -133,11 +133,7 @@ class Store:
             self._lock.close()
 
     def _remove_created(self) -> None:
-        """Remove the directories that this campaign created, after an error in its inputs. O(files).
-
-        The lock must be held. The lock file is removed first, so that no other campaign uses a directory that is being
-        removed.
-        """
+        """Remove the directories that this campaign created, after an error in its inputs. O(files)."""
         with suppress(OSError):
             if self.folder / "cells" in self._created:  # else it is the directory of an earlier campaign
                 (self.folder / _LOCK).unlink()
@@ -217,7 +213,8 @@ class Store:
         except OSError as error:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 raise InputError(
-                    f"{self._shown}: no campaign here (no manifest.json); expected DIR of `campaign run --output DIR`"
+                    f"{self._shown}: no campaign here (no manifest.json); expected the directory of a "
+                    "`pybatsched campaign run`"
                 ) from None
             raise InputError(f"{path}: cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:

@@ -1,7 +1,4 @@
-"""Read published studies, and judge each claim by the measured value.
-
-A claim's `measured` is an expression over the points of the campaign's table, see `pybatsched.campaign.measures`.
-"""
+"""Read published studies, and judge each claim by the measured value (`pybatsched.campaign.measures`)."""
 
 from __future__ import annotations
 
@@ -9,16 +6,19 @@ import math
 import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
+from decimal import Decimal
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pybatsched.campaign.measures import evaluate
+from pybatsched.campaign.measures import evaluate, selections
 from pybatsched.campaign.spec import Spec, spec_of
 from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError
+from pybatsched.metrics.workload_fields import matches
+from pybatsched.workload.names import parsed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,8 +30,8 @@ class Claim(BaseModel):
     """A published result: a number with a relative `tolerance` or an absolute one (`within`), or bounds.
 
     `below` and `above` are exclusive bounds, for trends; `least` and `most` are inclusive bounds, for ranges.
-    A claim with the status "not reproducible" has a reason `why`; it is measured and never fails. `needs` names an
-    optional workload of the campaign; without it the claim is not measured and does not fail.
+    A claim with the status "not reproducible" has a reason `why`; it is measured and never fails. `decimals` is the
+    number of decimals that were published.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,7 +49,13 @@ class Claim(BaseModel):
     most: float | None = None
     status: Status
     why: str = ""
-    needs: str = ""
+    decimals: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_decimals(cls, claim: dict[str, Any]) -> dict[str, Any]:
+        exponent = Decimal(str(claim.get("published", 0))).as_tuple().exponent
+        return {"decimals": -min(int(exponent), 0), **claim}
 
     @model_validator(mode="after")
     def _judgeable(self) -> Claim:
@@ -63,8 +69,9 @@ class Claim(BaseModel):
     def expected(self) -> str:
         """The published value or bounds as short text."""
         if self.published is not None:
-            allowed = f"{100 * self.tolerance:g}%" if self.tolerance else f"{self.within:g}"
-            return f"{self.published:g} ± {allowed}" if self.tolerance or self.within else f"{self.published:g}"
+            allowed = f"{100 * self.tolerance:g}%" if self.tolerance else f"{Decimal(f'{self.within:g}'):f}"
+            published = f"{self.published:.{self.decimals}f}"
+            return f"{published} ± {allowed}" if self.tolerance or self.within else published
         signs = (("<", self.below), (">", self.above), ("≥", self.least), ("≤", self.most))
         if self.least is not None and self.most is not None:
             return f"{self.least:g} to {self.most:g}"
@@ -86,23 +93,31 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on a claim: the measured value (None if nothing was measured), and whether the claim holds.
-
-    It is `lacking` if the log that it needs is missing; this is not a failure.
-    """
+    """The verdict on a claim: the measured value (None: not measured), and whether the claim holds."""
 
     claim: Claim
     value: float | None
     holds: bool
-    lacking: bool = False
+    missing: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> str:
+        """The measured value with the digits that were published; with more if these contradict the verdict."""
+        if self.value is None:
+            return "-"
+        if self.claim.published is None:
+            return f"{self.value:g}"
+        text = f"{self.value:.{self.claim.decimals}f}"
+        is_same = _is_within_bounds(self.claim, float(text)) == _is_within_bounds(self.claim, self.value)
+        return text if is_same else f"{self.value:.10g}"
 
     @property
     def word(self) -> str:
         """The verdict in one to three words."""
+        if self.missing:
+            return "not measured"
         if self.claim.status == "not reproducible":
             return "not reproducible"
-        if self.lacking:
-            return "not measured"
         return "holds" if self.holds else "DOES NOT HOLD"
 
 
@@ -116,7 +131,7 @@ def read_study(name: str) -> Study:
     if name not in names():
         raise InputError(f"unknown study {name!r:.60}; expected one of {', '.join(names())}")
     folder = _folder().joinpath(name)
-    content = tomllib.loads(folder.joinpath("study.toml").read_text(encoding="utf-8"))
+    content = tomllib.loads(folder.joinpath("study.toml").read_text(encoding="utf-8"), parse_float=Decimal)
     campaigns = [
         spec_of(tomllib.loads(folder.joinpath(file).read_text(encoding="utf-8")), f"{name}/{file}")
         for file in ("campaign.toml", "quick.toml")
@@ -132,10 +147,31 @@ def _folder() -> Traversable:
     return resources.files("pybatsched.campaign.papers")
 
 
-def judge(claim: Claim, table: pl.DataFrame, left_out: Collection[str] = ()) -> Verdict:
-    """Measure a claim on a campaign's table and judge it. `left_out` are optional workloads without a log."""
-    if claim.needs in left_out:
-        return Verdict(claim, None, holds=True, lacking=True)
+def needed(claim: Claim, campaign: Spec) -> set[str]:
+    """Return the names of the workloads of a campaign whose points a claim measures. O(workloads x policies)."""
+    return {
+        part.name
+        for wanted in selections(claim.measured)
+        for part in campaign.workload
+        if all(_is_part_of(part.name, wanted[name]) for name in ("workload", "family") if name in wanted)
+        and any(
+            matches(policy.title, wanted.get("policy", "*"))
+            for policy in campaign.policy
+            if not policy.workloads or part.name in policy.workloads
+        )
+    }
+
+
+def _is_part_of(family: str, pattern: str) -> bool:
+    """Return whether a pattern may match a workload of this family, such as one of its weeks."""
+    names = (family, f"{family}-week01")
+    return any(matches(name, pattern) for name in names) or parsed(pattern, [family]).family == family
+
+
+def judge(claim: Claim, table: pl.DataFrame, missing: Collection[str] = ()) -> Verdict:
+    """Measure a claim on a campaign's table and judge it. `missing` are the workloads that it needs and are missing."""
+    if missing:
+        return Verdict(claim, None, holds=True, missing=tuple(missing))
     try:
         value = evaluate(claim.measured, table)
     except InputError as error:

@@ -1,8 +1,4 @@
-"""Return the results of a campaign: those of each point, a table of them, or the means of groups of points.
-
-With a baseline, a policy of the campaign, a point is compared, job by job, with that policy's point on the same
-workload, platform, seed and repeat (docs/metrics.md).
-"""
+"""Return the results of a campaign: those of each point, a table of them, or the means of groups of points."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.campaign.store import Store
-from pybatsched.errors import InputError, did_you_mean
+from pybatsched.errors import InputError, did_you_mean, printable
 from pybatsched.metrics.compare.confidence import LEVEL
 from pybatsched.metrics.compare.paired import Impact, impact, pair_key
 from pybatsched.metrics.figure_names import better_of, renamed, resolved
@@ -27,29 +23,21 @@ LOAD: Final = "load"
 #: The first columns: they identify the point of a row.
 POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat", "family", "address", LOAD)
 #: Figures that are shown by default.
-SHOWN: Final = (
-    "n_jobs",
-    "mean_wait_s",
-    "mean_bounded_slowdown",
-    "max_bounded_slowdown",
-    "utilisation",
-    "makespan_s",
-)
+SHOWN: Final = ("n_jobs", "mean_wait_s", "mean_bounded_slowdown", "max_bounded_slowdown", "utilisation", "makespan_s")
 #: Figures against a baseline that are shown if there is one.
 AGAINST: Final = ("response_ratio", "impacted", "early")
 #: Counts that are also shown if one of them is not 0: without them the other figures would mislead.
 WARNING_COUNTS: Final = ("n_left_out", "n_rejected", "n_unfinished", "n_broken_promises")
 
 
+#: The warning about a run in which no job completed.
+NOTHING_COMPLETED: Final = "no job completed: all were rejected or killed"
 #: Number of cached runs. The points of one workload follow each other, with their baseline.
 _N_CACHED: Final = 8
 
 
 def points_done(store: Store) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield all points of a campaign in the order of its file, each with its result (empty if the cell was not run).
-
-    With a baseline, this costs a few microseconds per job. Raises InputError if there is no campaign.
-    """
+    """Yield all points of a campaign in the order of its file, each with its result. Raises InputError."""
     manifest = store.manifest()
     points = manifest["points"]
     results = store.results(point["address"] for point in points)
@@ -67,6 +55,14 @@ def points_done(store: Store) -> Iterator[tuple[Mapping[str, Any], Mapping[str, 
                 own = impact(first, second)._asdict()
             result = {**result, "figures": {**result["figures"], **own}}
         yield point, result
+
+
+def warnings_of(result: Mapping[str, Any]) -> list[str]:
+    """Return the warnings of a cell: those stored with its result, and one if none of its jobs completed."""
+    texts, figures = result.get("warnings"), result.get("figures") or {}
+    n_lost = sum(figures.get(name) or 0 for name in ("n_rejected", "n_killed"))
+    found = [NOTHING_COMPLETED] if 0 < (figures.get("n_jobs") or 0) <= n_lost else []
+    return found + [printable(text) for text in (texts if isinstance(texts, list) else ()) if isinstance(text, str)]
 
 
 def _renamed_each(each: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,10 +100,7 @@ def frame(store: Store) -> pl.DataFrame:
 
 
 def groups_shown(table: pl.DataFrame) -> list[str]:
-    """Return the columns that a table of means is grouped by if the user names none: family and policy.
-
-    Loads, platforms and options are included if a family and policy has several.
-    """
+    """Return the columns that a table of means is grouped by if the user names none."""
     columns = ["family", "policy"]
     for name in (LOAD, "platform", "options"):
         if name not in table.columns:
@@ -122,14 +115,18 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
     polars = load_polars()
     figures = [resolved(name, table.columns) for name in figures]
     _check_columns(table, (*by, *figures))
+    from pybatsched.metrics.compare.grouped import with_other_jobs  # noqa: PLC0415  it needs polars
+
     if not by:
         # The family is shown if it is not the same as the workload.
         is_same = (table["family"] == table["workload"]).all()
         first = ("workload",) if is_same else ("workload", "family")
         others = (name for name in POINT if name in table.columns and name not in {*first, "family", "address"})
-        return table.select(*first, *others, *figures)
+        names = [*first, *others]
+        return with_other_jobs(table.select(*names, *figures), table, names)
     means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
-    return table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
+    found = table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
+    return with_other_jobs(found, table, by)
 
 
 def _check_columns(table: pl.DataFrame, names: Iterable[str]) -> None:
@@ -161,9 +158,10 @@ def against(
     groups = list(by) or groups_shown(table)
     _check_columns(table, (*groups, *names))
     found = bootstrap.against(rows, lambda row: row["policy"] == baseline, groups, names, level=level)
-    kinds = {name: table.schema[name] for name in groups} | {"figure": polars.String, "better": polars.String}
+    kinds = {name: table.schema[name] for name in groups}
+    kinds |= dict.fromkeys(("figure", "better", "verdict"), polars.String)
     kinds |= {name: polars.Int64 if name == "n" else polars.Float64 for name in bootstrap.COLUMNS if name not in kinds}
-    made: pl.DataFrame = polars.DataFrame(found, schema=kinds)
+    made: pl.DataFrame = polars.DataFrame(found, schema={name: kinds[name] for name in (*groups, *bootstrap.COLUMNS)})
     return made
 
 
@@ -198,5 +196,5 @@ def load_polars() -> Any:
     try:
         import polars as pl  # noqa: PLC0415  an optional dependency
     except ImportError:
-        raise InputError("campaigns need polars; pip install 'pybatsched[campaign]'") from None
+        raise InputError.not_installed("campaigns need polars", "campaign") from None
     return pl

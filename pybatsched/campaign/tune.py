@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from pybatsched.campaign import table
 from pybatsched.campaign.cells import Cell
 from pybatsched.campaign.running import Workers, keep_result, manifest_of, points_in, prepared_of, write_parquet
-from pybatsched.campaign.spec import PolicySpec, Spec, TuneSpec
+from pybatsched.campaign.spec import PolicyTable, Spec, TuneSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.compare.paired import pair_key
@@ -35,10 +35,7 @@ Point = tuple[dict[str, Any], Cell]
 
 
 class Trial(NamedTuple):
-    """A trial: its options, the mean of the figure over its training workloads, and the best value so far.
-
-    `state` is complete, ended early or failed. `n_runs` counts runs, also those of an earlier search.
-    """
+    """A trial: its options, the mean of the figure, the best value so far, and all runs, also earlier ones."""
 
     number: int
     options: Mapping[str, Any]
@@ -85,11 +82,7 @@ def tune(
     on_trial: Callable[[Trial], None] = lambda _trial: None,
     command: str = "",
 ) -> Search:
-    """Search the options, test the best ones, and write the table of the test. The store must be open.
-
-    The table has the tuned policy, the policy with the options of the file, and `against`, on the test workloads only.
-    Raises InputError, also if there are too few workloads.
-    """
+    """Search the options, test the best ones, and write the table of the test. Raises InputError."""
     table.load_polars()
     wanted = spec.tune
     if wanted is None:
@@ -97,9 +90,9 @@ def tune(
     search = Search(wanted, resolved(wanted.figure, ()))
     own = next(policy for policy in spec.policy if policy.title == wanted.policy)
     others = [policy for policy in spec.policy if policy.title == wanted.against]
-    prepared = prepared_of(spec, store, folders)
+    prepared = prepared_of(spec, store, folders, spec_folder)
 
-    def points_with(*policies: PolicySpec) -> list[Point]:
+    def points_with(*policies: PolicyTable) -> list[Point]:
         return points_in(spec.model_copy(update={"policy": policies}), prepared, spec_folder)
 
     train, test = _split(points_with(own), wanted.train)
@@ -164,10 +157,7 @@ def _unit(point: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _split(points: Sequence[Point], share: float) -> tuple[list[Any], list[Any]]:
-    """Return the units for training and for the test: the first ones in the order of the campaign, and the rest.
-
-    If nothing depends on the seed, all seeds of a workload are on the same side.
-    """
+    """Return the units for training and for the test. All seeds of a workload are on the same side."""
     names = list(dict.fromkeys(parsed(point["workload"]).unit for point, _ in points))
     seeds = list(dict.fromkeys((point["seed"], point["repeat"]) for point, _ in points))
     by_name = len(names) > 1
@@ -260,6 +250,6 @@ def load_optuna() -> Any:
     try:
         import optuna  # noqa: PLC0415  an extra
     except ImportError:
-        raise InputError("campaign tune needs Optuna; pip install 'pybatsched[tune]'") from None
+        raise InputError.not_installed("campaign tune needs Optuna", "tune") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -1,7 +1,4 @@
-"""A worker process: it reads cells, or pickled calls, from standard input, a line of JSON each, and writes results.
-
-Output of policies goes to standard error, so that it cannot mix with the results. The result of a call contains it too.
-"""
+"""A worker process: it reads cells, or pickled calls, from standard input, a line of JSON each, and writes results."""
 
 from __future__ import annotations
 
@@ -35,10 +32,7 @@ def main() -> int:
 
 
 def _called(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a pickled call of the parent process, and return its result or its error.
-
-    Its modules are found where the parent process finds them.
-    """
+    """Run a pickled call of the parent process, with its module paths, and return its result or its error."""
     sys.path += [path for path in cell["path"] if path not in sys.path]
     stdout, stderr = _Copy(), _Copy()
     with redirect_stdout(stdout), redirect_stderr(stderr):

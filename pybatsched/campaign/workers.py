@@ -30,7 +30,8 @@ _N_TRIES: Final = 2
 _STDERR_BYTES: Final = 8192
 _PIPE_BYTES: Final = 65536
 _STDERR_LINES: Final = 30
-
+#: The beginning of the error of a cell whose worker process died.
+DIED: Final = "WorkerDied: "
 
 #: Each worker has a core for itself, and tables of a cell are small: threads of polars would only disturb others.
 _ONE_THREAD: Final = {"POLARS_MAX_THREADS": "1"}
@@ -167,7 +168,7 @@ class LocalWorkers:
             known = {int(one): one.name for one in signal.Signals}
             name = known.get(-code, f"signal {-code}") if code < 0 else f"exit code {code}"
             _read_stderr(worker)
-            return f"WorkerDied: its process ended with {name}{_last_lines(worker.stderr)}"
+            return f"{DIED}its process ended with {name}{_last_lines(worker.stderr)}"
         if not self._is_late(worker):
             return ""
         return f"TimedOut: more time than timeout_s = {self.timeout_s:g}{_last_lines(worker.stderr)}"
@@ -193,10 +194,7 @@ class LocalWorkers:
 
 
 def _read_stderr(worker: _Worker) -> bool:
-    """Read a worker's standard error and keep the end of it. Return False at the end of the stream.
-
-    At most one pipe buffer is read: a worker that prints without end must not delay the timeouts.
-    """
+    """Read at most one pipe buffer of a worker's standard error; keep the end. Return False at its end."""
     assert worker.process.stderr is not None
     content = worker.process.stderr.read(_PIPE_BYTES)
     worker.stderr += content or b""

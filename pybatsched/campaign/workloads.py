@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
     AfterValidator,
@@ -11,23 +12,25 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    InstanceOf,
+    SerializerFunctionWrapHandler,
     StrictBool,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
+from pybatsched.campaign.keys import as_key, keys_of
 from pybatsched.core.pydantic_errors import for_pydantic
-from pybatsched.workload.formats.conversion import MemoryUnit, SizeIn
-from pybatsched.workload.formats.files import FORMATS
-from pybatsched.workload.formats.job_log import zone_of
-from pybatsched.workload.formats.swf import RunTimes, Size
+from pybatsched.errors import InputError
+from pybatsched.runs.spec import WorkloadSpec
+from pybatsched.settings import Checked
 from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
 from pybatsched.workload.merge import NAME, NAME_IN_WORDS, check_name
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.resample.users import Resampling
-from pybatsched.workload.selection import Selection, seconds_of
-from pybatsched.workload.walltimes import Walltimes
+from pybatsched.workload.selection import seconds_of
 from pybatsched.workload.weeks import WeekChoice
 
 
@@ -53,6 +56,47 @@ def _seconds(value: Any) -> Any:
         return seconds_of(value, "time") if isinstance(value, str) else value
 
 
+class _Settings(dict[str, Any]):
+    """The settings of a record in a table of the file, not checked yet."""
+
+
+class PartWithSettings(Part):
+    """A table with the settings of a `RECORD` as keys, except those `APART`. The member in `SETTINGS` holds them."""
+
+    RECORD: ClassVar[type[Checked]]
+    APART: ClassVar[tuple[str, ...]] = ()
+    SETTINGS: ClassVar[Mapping[str, Sequence[str]]]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settings(cls, given: Any) -> Any:
+        (member,) = cls.SETTINGS
+        if not isinstance(given, dict) or member in given:
+            return given
+        known = cls.RECORD.names()
+        own = _Settings({key: value for key, value in given.items() if key in known and key not in cls.APART})
+        return {key: value for key, value in given.items() if key not in own} | {member: own}
+
+    @model_serializer(mode="wrap")
+    def _flat(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        (member,) = self.SETTINGS
+        content: dict[str, Any] = write(self)
+        content.pop(member, None)
+        return content | {as_key(name): value for name, value in getattr(self, member).as_json().items()}
+
+
+def read_as(record: type[Checked]) -> BeforeValidator:
+    """Return the validator of the member of a `PartWithSettings`. Its errors have the keys of the file."""
+
+    def of(given: Any) -> Any:
+        try:
+            return record.by_name(given) if isinstance(given, _Settings) else given
+        except InputError as error:
+            raise ValueError(error.spelled(as_key)) from None
+
+    return BeforeValidator(of)
+
+
 #: An offered load, or a factor of it.
 _Load = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
@@ -62,10 +106,7 @@ _Bounds = tuple[float, float | None]
 
 
 class Weeks(Part):
-    """The weeks of a log, each a separate workload: "all", a list of numbers, or a table that describes busy weeks.
-
-    Busy weeks have a logged `utilisation` in a range (default: 0.7 or more) or an `offered_load` in a range.
-    """
+    """The weeks of a log: "all", a list of numbers, or a table that describes busy weeks."""
 
     all: StrictBool = False
     numbers: tuple[Positive, ...] = ()
@@ -165,56 +206,34 @@ class MergedLog(Part):
         return name
 
 
-class WorkloadSpec(Part):
+class WorkloadTable(PartWithSettings):
     """The source of jobs, and the steps that prepare them, in this order.
 
-    A `file` is searched for in the directory of the campaign file, then in the directory of traces. An `optional`
-    workload is left out, with its points, if a file is missing. `merge` merges several logs into one workload. Both
-    sources are restricted to a window, `from` and `to`, counted from the first submission of each file. Jobs of the
-    `warm_up` before the window and of the `cool_down` after it are simulated, but figures leave them out. `external` is
-    the share of merged jobs that are external, chosen at random. `walltimes` are as in `workload convert`: by default
-    requested, and exact for random workloads. `size` and `run_times` select the processors of a log that count, and
-    whether run times are limited to the request. `memory_unit` is that of logs in SWF, by default KB. `size_in` and
-    `timezone` are for logs of Slurm and tables. `partitions` are those whose jobs are used, by default all. `format` is
-    that of the files, by default that of their content; `mapping` is the file that describes the columns of tables,
-    and is searched for as a `file`. `seeds` are the seeds of the campaign that the workload runs with, by default all.
-    `unknown_runtime` keeps jobs of unknown run time. `sequences` are drawn from the jobs that are left, before the
-    steps that change jobs. `scale_load` divides submission times by a factor. `load` scales them to each of these
-    offered loads on the machine of the workload; each load is a separate workload. `shake` makes copies with moved
+    `jobs` are the settings of `runs.spec.WorkloadSpec`, which are keys of the same table. A `file` is searched for in
+    the directory of the campaign file, then in the directory of traces. An `optional` workload is left out, with its
+    points, if a file is missing. `merge` merges several logs into one workload. `external` is the share of merged jobs
+    that are external, chosen at random. `walltimes` are exact for random workloads. `seeds` are the seeds of the
+    campaign that the workload runs with, by default all. `sequences` are drawn from the jobs that are left, before the
+    steps that change jobs. Several values of `load` make several workloads. `shake` makes copies with moved
     submissions, new ones for each seed. `resample` makes new logs of the users of the log, before loads are scaled.
-    With `feedback`, the next job of a user's session is submitted a think time after the end of the job before.
     """
 
+    RECORD = WorkloadSpec
+    APART = ("load",)
+    SETTINGS: ClassVar = {"jobs": keys_of(WorkloadSpec, APART)}
+
     name: Name
-    file: str | None = None
-    format: str | None = None
-    mapping: str | None = None
+    jobs: Annotated[InstanceOf[WorkloadSpec], read_as(WorkloadSpec)] = WorkloadSpec()
     merge: tuple[MergedLog, ...] = ()
     optional: StrictBool = False
     generate: GeneratedWorkload | None = None
-    walltimes: str = ""
     weeks: Weeks | None = None
     sequences: Sequences | None = None
-    from_at: _Seconds | None = Field(default=None, alias="from")
-    to_at: _Seconds | None = Field(default=None, alias="to")
-    warm_up: _Seconds = 0
-    cool_down: _Seconds = 0
     external: float | None = Field(default=None, ge=0, le=1)
-    max_jobs: Positive | None = None
     load: Annotated[tuple[_Load, ...], BeforeValidator(as_list)] = ()
-    scale_load: _Load | None = None
     shake: Shake | None = None
     resample: Resample | None = None
-    feedback: StrictBool = False
     seeds: tuple[int, ...] = ()
-    procs: Positive | None = None
-    size: Size | None = None
-    run_times: RunTimes | None = None
-    unknown_runtime: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    memory_unit: MemoryUnit | None = None
-    size_in: SizeIn | None = None
-    timezone: str | None = None
-    partitions: tuple[str, ...] = ()
     moldable: Moldable | None = None
     deadlines: Deadlines | None = None
     files: Files | None = None
@@ -227,31 +246,12 @@ class WorkloadSpec(Part):
     @property
     def sources(self) -> list[str]:
         """The files of the workload."""
-        return [log.file for log in self.merge] if self.file is None else [self.file]
-
-    @property
-    def window(self) -> Selection:
-        """The selection of jobs of each file, by their submission."""
-        is_plain = self.from_at is None and self.to_at is None and not self.merge
-        return Selection(
-            from_at=self.from_at,
-            to_at=self.to_at,
-            partitions=self.partitions,
-            clock="log" if is_plain else "first",
-            warm_up_s=self.warm_up,
-            cool_down_s=self.cool_down,
-        )
+        return [self.jobs.file] if self.jobs.file else [log.file for log in self.merge]
 
     @property
     def injections(self) -> list[Step]:
         """The steps that change jobs, in this order: urgent jobs are added last, so that no other step changes them."""
         return [step for step in (self.moldable, self.deadlines, self.files, self.urgent) if step is not None]
-
-    @property
-    def of_logs(self) -> dict[str, Any]:
-        """The members that only apply to logs of some formats, by name."""
-        names = ("size", "run_times", "unknown_runtime", "memory_unit", "size_in", "timezone")
-        return {name: getattr(self, name) for name in names}
 
     @property
     def is_split(self) -> bool:
@@ -267,29 +267,9 @@ class WorkloadSpec(Part):
         has_source = any(part is not None for part in parts)
         return has_source or is_mixed or any(step.is_random for step in self.injections)
 
-    @field_validator("partitions", mode="before")
-    @classmethod
-    def _numbers_are_names(cls, names: Any) -> Any:
-        return [str(name) if type(name) is int else name for name in names] if isinstance(names, list) else names
-
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, name: str | None) -> str | None:
-        with for_pydantic():
-            if name is not None:
-                zone_of(name)
-        return name
-
-    @field_validator("walltimes")
-    @classmethod
-    def _rule(cls, text: str) -> str:
-        with for_pydantic():
-            Walltimes.parse(text or "exact", "")
-        return text
-
     @model_validator(mode="after")
-    def _one_source(self) -> WorkloadSpec:
-        if (self.file is not None) + (self.generate is not None) + bool(self.merge) != 1:
+    def _one_source(self) -> WorkloadTable:
+        if bool(self.jobs.file) + (self.generate is not None) + bool(self.merge) != 1:
             raise ValueError("expected one of file, merge and generate")
         names = [log.name for log in self.merge]
         if twins := [name for name in names if names.count(name) > 1]:
@@ -297,46 +277,39 @@ class WorkloadSpec(Part):
         return self
 
     @model_validator(mode="after")
-    def _whole_log(self) -> WorkloadSpec:
+    def _whole_log(self) -> WorkloadTable:
+        has_ends = self.jobs.warm_up or self.jobs.cool_down
         if self.resample is not None and (self.weeks is not None or self.sequences is not None):
             raise ValueError("resample: cannot be used with weeks or sequences")
-        if self.resample is not None and (self.warm_up or self.cool_down):
+        if self.resample is not None and has_ends:
             raise ValueError("resample: cannot be used with warm_up or cool_down")
+        if self.sequences is not None and has_ends:
+            raise ValueError("sequences: cannot be used with warm_up or cool_down")
+        if self.weeks is not None and self.sequences is not None:
+            raise ValueError("sequences: cannot be used with weeks")
         return self
 
     @model_validator(mode="after")
-    def _one_load(self) -> WorkloadSpec:
+    def _fits_its_source(self) -> WorkloadTable:
         of_model = self.generate is not None and self.generate.load is not None
-        if self.load and (self.scale_load is not None or of_model):
+        if self.load and (self.jobs.scale_load is not None or of_model):
             raise ValueError("load: cannot be used with scale_load, or with a load of generate")
         if len(set(self.load)) < len(self.load):
             twice = next(load for load in self.load if self.load.count(load) > 1)
             raise ValueError(f"load: {twice:g} is given twice; expected different loads")
-        return self
-
-    @model_validator(mode="after")
-    def _fits_its_source(self) -> WorkloadSpec:
-        given: dict[str, Any] = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs}
-        given |= {"procs": self.procs, "partitions": self.partitions or None}
-        given |= {"format": self.format, "mapping": self.mapping}
-        if self.format is not None and self.format not in FORMATS:
-            raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found {self.format!r:.60}")
-        if self.format is not None and self.mapping is not None:
-            raise ValueError("format: cannot be used with mapping, which is for other tables")
         if self.generate is not None:
-            for name, value in (given | self.of_logs).items():
-                if value is not None:
-                    raise ValueError(f"{name}: cannot be used with generate")
-        if self.weeks is not None and (self.file is None or self.from_at is not None or self.to_at is not None):
+            for name, _ in self.jobs.changed():
+                if name not in _OF_GENERATED:
+                    raise ValueError(f"{as_key(name)}: cannot be used with generate")
+        has_window = self.jobs.begin is not None or self.jobs.end is not None
+        if self.weeks is not None and (not self.jobs.file or has_window):
             raise ValueError("weeks: works only with file, and without from and to")
-        if self.weeks is not None and self.sequences is not None:
-            raise ValueError("sequences: cannot be used with weeks")
-        if self.sequences is not None and (self.warm_up or self.cool_down):
-            raise ValueError("sequences: cannot be used with warm_up or cool_down")
         if self.external is not None and not self.merge:
             raise ValueError("external: works only with merge: jobs of merged logs have a cluster")
-        if self.procs is not None and self.merge:
+        if self.jobs.n_procs is not None and self.merge:
             raise ValueError("procs: expected in each log of merge, not in the workload")
-        with for_pydantic():
-            _ = self.window
         return self
+
+
+#: Settings of workloads that apply to generated ones.
+_OF_GENERATED: Final = frozenset({"walltimes", "warm_up", "cool_down", "max_jobs", "feedback", "scale_load"})

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from pybatsched.errors import InputError, Interrupted, PybatschedError
+from pybatsched.errors import InputError, Interrupted, PybatschedError, spelled
 from pybatsched.version import __version__
 
 #: The commands in the order of the help, with their summaries. Listing commands imports none of their modules.
@@ -74,8 +74,8 @@ examples:
 _EXIT_CODES: Final = """\
 exit codes:
   0 success; 1 a bug of pybatsched; 2 an error in usage, input or a plugin; 3 the peer broke the protocol; 4 the peer
-  does not respond; 5 unfinished jobs; 6 a policy broke a rule or raised an exception; 7 a check failed; 130/141/143
-  signals
+  does not respond; 5 unfinished jobs; 6 a policy broke a rule or raised an exception; 7 a check failed; 8 no job
+  completed; 130/141/143 signals
 """
 
 
@@ -97,11 +97,7 @@ def module_of(command: str) -> ModuleType:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports an unknown option with the usage of its own sub-command.
-
-    Options cannot be abbreviated, because an abbreviation may mean another option in a later version. Parsers of
-    sub-commands are of the same class.
-    """
+    """A parser that reports an unknown option with the usage of its own sub-command. No abbreviations."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how, allow_abbrev=False)
@@ -116,11 +112,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
-    """Build the parser with the options of the `loaded` commands, and no others if these are known commands.
-
-    Imports the modules of the loaded commands. All of them take most of a second. For an unknown command, all commands
-    are in the parser by name.
-    """
+    """Build the parser with the options of the `loaded` commands; of all, by name, for an unknown command."""
     parser = _Parser(
         prog="pybatsched",
         description=_DESCRIPTION,
@@ -151,14 +143,13 @@ def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.Argumen
 
 def print_error(text: str) -> None:
     """Print on standard error why a command has ended."""
-    print(f"pybatsched: {text}", file=sys.stderr)
+    from pybatsched.cli.common.arguments import as_option  # noqa: PLC0415  only for errors
+
+    print(f"pybatsched: {spelled(text, as_option)}", file=sys.stderr)
 
 
 def interrupted(stop: Interrupted | KeyboardInterrupt) -> int:
-    """Print in one line that a signal has ended a command, with the notes of the exception. Returns the exit code.
-
-    Nothing is printed for SIGPIPE: the reader of standard output has closed it, and other tools print nothing either.
-    """
+    """Print in one line that a signal has ended a command; nothing for SIGPIPE. Returns the exit code."""
     signum = stop.signum if isinstance(stop, Interrupted) else signal.SIGINT
     if signum != signal.SIGPIPE:
         print_error("; ".join([f"interrupted by {Interrupted(signum)}", *getattr(stop, "__notes__", ())]))
@@ -166,10 +157,7 @@ def interrupted(stop: Interrupted | KeyboardInterrupt) -> int:
 
 
 def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = None) -> int:
-    """Run the command line and return the exit code. Without a command, options are those of `serve`.
-
-    `begin` is called when the command line has been parsed and the modules of the command are loaded.
-    """
+    """Run the command line and return the exit code. Without a command, options are those of `serve`."""
     args = list(sys.argv[1:] if argv is None else argv)
     if any("\0" in word for word in args):  # impossible in a shell, but not for a caller in Python
         found = next(word for word in args if chr(0) in word)
@@ -192,7 +180,7 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = N
             begin()
         return int(options.run(options))
     except PybatschedError as error:
-        print_error(str(error))
+        print_error(error.whole())
         if getattr(options, "verbose", 0) and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         return error.exit_code

@@ -1,7 +1,4 @@
-"""Run the embedded simulator with Batsim's command line, for programs that start Batsim.
-
-Options, defaults, files and exit codes are those of Batsim 4.2.1, not those of the other commands.
-"""
+"""Run the embedded simulator with Batsim's command line, for programs that start Batsim."""
 
 from __future__ import annotations
 
@@ -16,14 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pybatsched.cli import simulate
-from pybatsched.cli.common import process, run_end
+from pybatsched.cli.common import arguments, process, run_end
 from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError, UnfinishedError
 from pybatsched.live import keys
 from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
 from pybatsched.metrics.summary import Result
 from pybatsched.results.atomic_files import whole
 from pybatsched.results.writing import InPlace
+from pybatsched.runs.build import build
+from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.options import BATSIM, Scenario
@@ -37,10 +35,7 @@ _LINK_MARK: Final = (
 
 
 def link(directory: Path) -> int:
-    """Write an executable named `batsim` into a directory. It starts the Python interpreter that has written it.
-
-    Raises InputError if the directory has a `batsim` that was not written by this command.
-    """
+    """Write an executable `batsim` into a directory. It starts this Python interpreter. Raises InputError."""
     place = directory / "batsim"
     if (place.exists() or place.is_symlink()) and not _is_ours(place):
         raise InputError(
@@ -110,10 +105,10 @@ def _run(given: Given) -> int:
         _check_simulated(given)
         _simulate(given, log)
     except (NotSimulatedError, PeerLostError, UnfinishedError) as error:
-        log.print_error(str(error))
+        log.print_error(error.spelled(arguments.as_option))
         return error.exit_code
     except (InputError, RemoteProtocolError) as error:
-        log.print_error(str(error))
+        log.print_error(error.spelled(arguments.as_option))
         _abort()
     return 0
 
@@ -150,10 +145,7 @@ class _Log:
 
 
 def _mistakes(given: Given) -> tuple[int, list[str]]:
-    """Return Batsim's exit code for missing files and invalid values, and the error messages.
-
-    Invalid values do not change the exit code: if only values are wrong, it is 0 and nothing is run.
-    """
+    """Return Batsim's exit code (0 if only values are invalid; nothing is run then), and error messages."""
     code, errors = 0, []
     files = (
         ("--platform", "Platform", NO_PLATFORM),
@@ -267,32 +259,35 @@ def _scenario(given: Given, log: _Log) -> Scenario:
     """Read all inputs, which have the same names as those of `simulate`."""
     for i, path in enumerate(given.all("--workload")):
         log.info(f"Workload 'w{i}' corresponds to workload file '{Path(path).resolve()}'.")
-    parser = argparse.ArgumentParser()
-    simulate.add_arguments(parser)
-    args = parser.parse_args(["--external", "--allow-empty"])
-    args.quiet = log.is_quiet
-    args.platform = str(Path(given.one("--platform")).absolute())  # always a file, never the name of a machine
-    args.workload = given.all("--workload")
-    args.events = given.all("--events")
-    args.add_role_to_hosts = given.all("--add-role-to-hosts")
-    args.master_host = given.one("--master-host")
-    args.mmax = max(given.integer("--mmax") or 0, 0)  # a negative value is no limit either
-    args.sched_cfg = given.one("--sched-cfg") or None
-    args.sched_cfg_file = given.one("--sched-cfg-file") or None
-    for name in (
-        "energy",
-        "mmax-workload",
-        "enable-dynamic-jobs",
-        "acknowledge-dynamic-jobs",
-        "enable-profile-reuse",
-        "forward-profiles-on-submission",
-        "enable-compute-sharing",
-        "disable-storage-sharing",
-    ):
-        setattr(args, name.replace("-", "_"), given.has(f"--{name}"))
-    args.forward_unknown_events = given.has("--forward-unknown-events") and bool(args.events)
-    args.clock = BATSIM
-    scenario = simulate.read_scenario(args)
+    machine = MachineSpec(
+        platform=str(Path(given.one("--platform")).absolute()),  # always a file, never the name of a machine
+        energy=given.has("--energy"),
+        events=tuple(given.all("--events")),
+        master_host=given.one("--master-host"),
+        roles=tuple(given.all("--add-role-to-hosts")),
+        mmax=max(given.integer("--mmax") or 0, 0),  # a negative value is no limit either
+        mmax_workload=given.has("--mmax-workload"),
+    )
+    spec = RunSpec(
+        tuple(WorkloadSpec(path) for path in given.all("--workload")),
+        machine,
+        clock=BATSIM,
+        dynamic_jobs=given.has("--enable-dynamic-jobs"),
+        acknowledge_dynamic_jobs=given.has("--acknowledge-dynamic-jobs"),
+        profile_reuse=given.has("--enable-profile-reuse"),
+        forward_profiles=given.has("--forward-profiles-on-submission"),
+        compute_sharing=given.has("--enable-compute-sharing"),
+        storage_sharing=not given.has("--disable-storage-sharing"),
+        forward_unknown_events=given.has("--forward-unknown-events") and bool(machine.events),
+        sched_cfg=given.one("--sched-cfg"),
+        sched_cfg_file=given.one("--sched-cfg-file") or None,
+        allow_empty=True,
+    )
+    built = build(spec)
+    if not log.is_quiet:
+        for text in (*built.notes, *built.warnings):
+            arguments.say(text)
+    scenario = built.scenario
     redis: dict[str, Any] = {f"redis_{name}": given.one(f"--redis-{name}") for name in ("hostname", "prefix")}
     options = replace(scenario.options, **redis, redis_port=given.integer("--redis-port") or 0)
     return replace(scenario, options=options)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign import table, tune as tuning
-from pybatsched.campaign.spec import read_spec
+from pybatsched.campaign.spec import Spec, read_spec
 from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, campaign_runner, process
 from pybatsched.cli.common.arguments import Command
@@ -32,7 +32,9 @@ docs/campaigns.md describes the file.
 """
 _RUN: Final = """\
 A cell is run once: its address is a digest of everything that its result depends on, including pybatsched's code.
-exit codes: 0 all cells are done; 7 some failed (pybatsched campaign status shows which and why)
+Rejected jobs and warnings of runs are counted at the end, also with --quiet.
+exit codes: 0 all cells are done; 7 some failed (pybatsched campaign status shows which and why); 8 in some cells no job
+completed
 """
 _TUNE: Final = """\
 examples:
@@ -40,7 +42,7 @@ examples:
   pybatsched campaign tune study.toml --output out/tune --resume   continue after an interruption
   pybatsched campaign table out/tune --against easy                the test on workloads that the search has not seen
 
-Optuna proposes options; it needs pip install 'pybatsched[tune]'. The search is deterministic, and its runs are kept, so
+Optuna proposes options; it needs pip install '.[tune]'. The search is deterministic, and its runs are kept, so
 that a repeated search continues. See docs/experiments.md.
 """
 _N_LINES_SHOWN: Final = 3
@@ -54,7 +56,7 @@ examples:
   pybatsched campaign table out/study --by family,policy --ci 0.95 --format latex --bold-best > study.tex
 
 With --ci, each mean has a confidence interval by Student's t over weeks (or other workloads), else over seeds; n is
-their number. With --against, docs/experiments.md explains the columns; it needs pip install 'pybatsched[compare]'.
+their number. With --against, docs/experiments.md explains the columns; it needs pip install '.[compare]'.
 LaTeX needs \\usepackage{booktabs}.
 """
 
@@ -81,9 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 run = arguments.run_chosen
 
 
-# ---------------------------------------------------------------------------------------------------------------- run
-
-
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("spec", metavar="SPEC.toml", help="the description of the campaign")
@@ -93,17 +92,22 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     add("--traces", metavar="DIR", help=f"another directory to search for logs (default: ${TRACES})")
 
 
+def _checked_folders(args: argparse.Namespace, spec: Spec, store: Store) -> list[Path]:
+    """Return where logs are searched for. Raises InputError if another campaign is in the directory."""
+    if store.has_manifest and not args.resume:
+        raise InputError(
+            f"{store.folder}: it already contains a campaign; continue it with --resume, or use another --output"
+        )
+    campaign_runner.check_same_campaign(store, spec)
+    return [Path(args.spec).parent, *(Path(path) for path in (args.traces, os.environ.get(TRACES)) if path)]
+
+
 def _run(args: argparse.Namespace) -> int:
     spec = read_spec(args.spec)
     folder = args.output or f"out/{spec.name}"
-    folders = [Path(args.spec).parent, *(Path(path) for path in (args.traces, os.environ.get(TRACES)) if path)]
     process.raise_interrupted()
     with Store(folder) as store:
-        if store.has_manifest and not args.resume:
-            raise InputError(
-                f"{folder}: it already contains a campaign; continue it with --resume, or use another --output"
-            )
-        campaign_runner.check_same_campaign(store, spec)
+        folders = _checked_folders(args, spec, store)
         command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
         try:
             progress = campaign_runner.run(
@@ -115,10 +119,8 @@ def _run(args: argparse.Namespace) -> int:
             raise
     if not args.quiet:
         arguments.say(campaign_runner.outcome_text(progress, folder))
-    return 7 if progress.n_failed else 0
-
-
-# --------------------------------------------------------------------------------------------------------------- tune
+    code = campaign_runner.say_losses(store)
+    return 7 if progress.n_failed else code
 
 
 def _tune_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,14 +137,9 @@ def _tune(args: argparse.Namespace) -> int:
     if args.trials is not None:
         spec = spec.model_copy(update={"tune": spec.tune.model_copy(update={"trials": args.trials})})
     folder = args.output or f"out/{spec.name}"
-    folders = [Path(args.spec).parent, *(Path(path) for path in (args.traces, os.environ.get(TRACES)) if path)]
     process.raise_interrupted()
     with Store(folder) as store:
-        if store.has_manifest and not args.resume:
-            raise InputError(
-                f"{folder}: it already contains a campaign; continue it with --resume, or use another --output"
-            )
-        campaign_runner.check_same_campaign(store, spec)
+        folders = _checked_folders(args, spec, store)
         try:
             search = tuning.tune(
                 spec,
@@ -156,7 +153,7 @@ def _tune(args: argparse.Namespace) -> int:
         except InputError as error:
             raise InputError(f"{args.spec}: {error}") from None
     _print_search(args, folder, search)
-    return 0
+    return campaign_runner.say_losses(store)
 
 
 def _say_trial(trial: tuning.Trial) -> None:
@@ -175,7 +172,7 @@ def _print_search(args: argparse.Namespace, folder: str, search: tuning.Search) 
     try:
         campaign_figures.draw_trials(search.trials, figure, f"{folder}/trials.svg")
     except InputError as error:  # without matplotlib
-        arguments.say(str(error))
+        arguments.say(f"{error}")
     best = search.best
     options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in best.options.items())
     print(f"best of {quantity(len(search.trials), 'trial')}: {options}")
@@ -190,12 +187,9 @@ def _print_search(args: argparse.Namespace, folder: str, search: tuning.Search) 
         print(f"differences to {base} in the test:")
         print(table.written(found, "text"), end="")
     except InputError as error:
-        arguments.say(str(error))
+        arguments.say(f"{error}")
     if not args.quiet:
         arguments.say(f"trials in {folder}/trials.csv and trials.svg")
-
-
-# ------------------------------------------------------------------------------------------------------------- status
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
@@ -218,56 +212,33 @@ def _status(args: argparse.Namespace) -> int:
         print(f"failed: {where}: {first}", *(f"    {line}" for line in more[-_N_LINES_SHOWN:]), sep="\n")
         if len(more) > _N_LINES_SHOWN:
             print(f"    (the whole error is in {args.folder}/cells/{address}.json)")
-    return 7 if failed else 0
-
-
-# -------------------------------------------------------------------------------------------------------------- table
+    losses, code = campaign_runner.losses_of(store)
+    print(*losses, sep="\n", end="\n" if losses else "")
+    return 7 if failed else code
 
 
 def _table_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="DIR", help="the campaign's directory")
-    add(
-        "--by",
-        default="",
-        metavar="COLUMNS",
-        help=f"print means of groups of points, by some of {', '.join(table.POINT)}",
-    )
+    text = f"print means of groups of points, by some of {', '.join(table.POINT)}"
+    add("--by", default="", metavar="COLUMNS", help=text)
     usual = ", ".join(table.SHOWN)
-    add(
-        "--figures",
-        metavar="NAMES",
-        help=f"names of figures, or all (default: {usual}; and rejected jobs or broken promises, if any)",
-    )
-    add(
-        "--format",
-        choices=("text", "csv", "markdown", "latex"),
-        default="text",
-        help="output format (default %(default)s)",
-    )
-    add(
-        "--ci",
-        metavar="LEVEL",
-        help="print means with confidence intervals of this level, such as 0.95 (default --by: family,policy)",
-    )
+    text = f"names of figures, or all (default: {usual}; and rejected jobs or broken promises, if any)"
+    add("--figures", metavar="NAMES", help=text)
+    text = "output format (default %(default)s)"
+    add("--format", choices=("text", "csv", "markdown", "latex"), default="text", help=text)
+    text = "print means with confidence intervals of this level, such as 0.95 (default --by: family,policy)"
+    add("--ci", metavar="LEVEL", help=text)
     add(
         "--against",
         metavar="POLICY",
         help="print the differences of other policies to this one, with 95 %% confidence intervals (--ci changes the "
         "level) and the probability that a policy is better",
     )
-    add(
-        "--quantiles",
-        nargs="?",
-        const="5,50,95",
-        metavar="PERCENTS",
-        help="print percentiles over the runs of each group instead of means (default 5,50,95), for shaken copies",
-    )
-    add(
-        "--bold-best",
-        action="store_true",
-        help="with --ci: mark the best mean of the policies of each family in bold (text: a star)",
-    )
+    text = "print percentiles over the runs of each group instead of means (default 5,50,95), for shaken copies"
+    add("--quantiles", nargs="?", const="5,50,95", metavar="PERCENTS", help=text)
+    text = "with --ci: mark the best mean of the policies of each family in bold (text: a star)"
+    add("--bold-best", action="store_true", help=text)
 
 
 def _table(args: argparse.Namespace) -> int:

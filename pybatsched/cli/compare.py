@@ -19,34 +19,26 @@ examples:
 
 With a star in both names, the runs are pairs: of the same week, seed or shaken copy. The table has the means of both
 sets, the difference, its confidence interval by paired bootstrap, the probability that the second set is better, and a
-p-value, corrected for the number of metrics. docs/experiments.md explains the columns.
+p-value, corrected for the number of metrics, and a verdict. docs/experiments.md explains the columns.
 
 A condition is a metric of the table, one of < <= > >= == !=, and a number. A number with a sign is compared with the
 change from the first run to the second (+5% in per cent of the first, +5 in the metric's unit), one without a sign with
 the value of the second run. The exit code is 7 if a condition holds or its metric has no value. It is also 7 if a run
-is still running or incomplete, unless --partial is given: its figures include only the jobs that have ended.
+is still running or incomplete, unless --partial is given: its figures include only the jobs that have ended. If one run
+rejected more jobs than the other, their figures are over other jobs, and a condition on a change of them always holds.
 """
 
 #: Columns that are texts.
-_TEXTS: Final = ("figure", "better")
+_TEXTS: Final = ("figure", "better", "verdict")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `compare`."""
     add = parser.add_argument
-    add(
-        "before",
-        metavar="PREFIX|FILE",
-        help="the run to compare with: the prefix of its files, or its summary",
-    )
+    add("before", metavar="PREFIX|FILE", help="the run to compare with: the prefix of its files, or its summary")
     add("after", metavar="PREFIX|FILE", help="the run that is compared with it")
-    add(
-        "--fail-if",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="end with exit code 7 if this condition holds, such as 'mean_wait_s > +5%%' (repeatable)",
-    )
+    text = "end with exit code 7 if this condition holds, such as 'mean_wait_s > +5%%' (repeatable)"
+    add("--fail-if", action="append", default=[], metavar="CONDITION", help=text)
     run_end.add_partial(parser)
 
 
@@ -60,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     run_states = (before.run_state, after.run_state)
     run_end.introduce(run_states)
     print("\n".join(comparison.table(before, after)))
-    if why := comparison.other_tau(before, after):
+    for why in filter(None, (comparison.other_tau(before, after), comparison.other_jobs(before, after))):
         arguments.say(why)
     if comparison.differs("ended_at", before, after) and not comparison.differs("makespan_s", before, after):
         arguments.say(
@@ -93,7 +85,19 @@ def _run_sets(args: argparse.Namespace) -> int:
         for policy, one in zip(("before", "after"), pair, strict=True)
     ]
     found = bootstrap.against(rows, lambda row: row["policy"] == "before", (), names)
-    heads = ["metric", "before", "after", "difference", "low", "high", "better", "p_better", "p", "p_adjusted"]
+    heads = [
+        "metric",
+        "before",
+        "after",
+        "difference",
+        "low",
+        "high",
+        "better",
+        "p_better",
+        "p",
+        "p_adjusted",
+        "verdict",
+    ]
     keys = ["figure", "baseline", "mean", *heads[3:]]
     texts = [[str(row[key]) if key in _TEXTS else comparison.shown(row[key]) for key in keys] for row in found]
     print("\n".join(aligned([heads, *texts], "lr")))

@@ -28,7 +28,7 @@ examples:
   pybatsched metrics out/easy out/fcfs --json
 
 PREFIX is the value of -e: PREFIX_jobs.csv of the embedded simulator or of Batsim is read. docs/metrics.md has the
-definitions. It needs polars: pip install 'pybatsched[metrics]'
+definitions. It needs polars: pip install '.[metrics]'
 A run that is still running or incomplete is shown with a notice, and the exit code is 7 unless --partial
 is given.
 """
@@ -39,13 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("prefixes", nargs="+", metavar="PREFIX", help="a run, by the prefix of its files (the value of -e)")
     add("--by", metavar="CLASS", help="kind, size, state, or a field of jobs such as user")
-    add(
-        "--measure",
-        default="bounded_slowdown",
-        metavar="NAME",
-        help=f"with --by or --against: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; or one of "
-        "their facts (default %(default)s)",
+    text = (
+        f"with --by or --against: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; or one of "
+        "their facts (default %(default)s)"
     )
+    add("--measure", default="bounded_slowdown", metavar="NAME", help=text)
     arguments.add_procs(parser)
     arguments.add_own_tau(parser)
     add("--against", metavar="PREFIX", help="compare each run with this one, job by job")
@@ -62,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     tables = {prefix: _table(run, base, args) for prefix, run in runs.items()}
     run_end.introduce(run_states, sys.stderr if args.json else sys.stdout)
     if args.json:
-        rows_by_run = {prefix: _state(runs[prefix]) | _left_out(runs[prefix]) | rows for prefix, rows in tables.items()}
+        rows_by_run = {prefix: _notices(runs[prefix]) | rows for prefix, rows in tables.items()}
         print(json.dumps(rows_by_run, indent=1))
     else:
         for prefix, run in {**runs, **({args.against: base} if base is not None else {})}.items():
@@ -80,19 +78,15 @@ def _read(prefix: str, args: argparse.Namespace) -> Run:
     return read_latest(prefix, args.workload, args.procs, newest=args.partial)
 
 
-def _state(run: Run) -> dict[str, Mapping[str, Any]]:
-    """Return a row with the state of an incomplete run; empty for a complete run."""
-    mark = run.run_state.mark
-    if mark is None:
-        return {}
-    return {
-        "(run)": {"state": mark.state, "is_alive": mark.is_alive, "n_over": run.run_state.n_over, "n_jobs": mark.n_jobs}
-    }
-
-
-def _left_out(run: Run) -> dict[str, Mapping[str, Any]]:
-    """Return a row with the number of jobs that do not count; empty if all count."""
-    return {"left_out": {"n": run.n_left_out}} if run.n_left_out else {}
+def _notices(run: Run) -> dict[str, Mapping[str, Any]]:
+    """Return rows with the state of an incomplete run, and with the number of jobs that do not count."""
+    rows: dict[str, Mapping[str, Any]] = {}
+    if (mark := run.run_state.mark) is not None:
+        n_over = run.run_state.n_over
+        rows["(run)"] = {"state": mark.state, "is_alive": mark.is_alive, "n_over": n_over, "n_jobs": mark.n_jobs}
+    if run.n_left_out:
+        rows["left_out"] = {"n": run.n_left_out}
+    return rows
 
 
 def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pybatsched.cli.common import arguments, inputs
+from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.machines.catalogue import MACHINES
 from pybatsched.machines.write import NEW_SPELLING, OLD_SPELLING, Variant, platform_xml
 from pybatsched.platform import check, describe
+from pybatsched.platform.model import DEFAULT_MASTER
 from pybatsched.platform.roles import read_roles
+from pybatsched.runs.spec import MachineSpec
 from pybatsched.text_table import aligned
 from pybatsched.workload.formats.files import write_text
 
@@ -58,9 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 run = arguments.run_chosen
 
 
-# --------------------------------------------------------------------------------------------------------------- list
-
-
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print only the names, one for each variant")
 
@@ -78,17 +77,19 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-# --------------------------------------------------------------------------------------------------------------- show
+def _roles(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the master and the roles of hosts."""
+    return {"master": args.master_host or DEFAULT_MASTER, "roles": read_roles(args.roles or ())}
 
 
 def _show_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("platform", metavar="NAME|FILE", help="a machine, or a SimGrid platform file")
-    inputs.add_roles(parser)
+    arguments.add_settings(parser, MachineSpec, ["master_host", "roles"])
 
 
 def _show(args: argparse.Namespace) -> int:
     source = names.find(args.platform)
-    platform = source.read(master=args.master_host, roles=read_roles(args.add_role_to_hosts))
+    platform = source.read(**_roles(args))
     known = names.variant_of(args.platform) if source.path is None else None
     if known is not None:
         print(known[0].title)
@@ -109,42 +110,23 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-# ----------------------------------------------------------------------------------------------------------- generate
-
-
 def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     machines = ", ".join(machine.name for machine in MACHINES)
     add("name", metavar="NAME", help=f"a machine: {machines}; or all, to write all included platforms into a directory")
     add("--unit", default="", metavar="UNIT", help="what a host is: core, node, … (default: the machine's first unit)")
-    add(
-        "--alpha",
-        type=arguments.number,
-        default=0.0,
-        metavar="A",
-        help="add hosts with the highest ids until they are this share of all hosts, for a redirection group",
-    )
-    add(
-        "--scale",
-        type=arguments.number,
-        default=1.0,
-        metavar="K",
-        help="multiply the number of nodes of each class by K; at least one of each",
-    )
+    text = "add hosts with the highest ids until they are this share of all hosts, for a redirection group"
+    add("--alpha", type=arguments.number, default=0.0, metavar="A", help=text)
+    text = "multiply the number of nodes of each class by K; at least one of each"
+    add("--scale", type=arguments.number, default=1.0, metavar="K", help=text)
     add("--energy", action="store_true", help="add the power of hosts, where it is known")
-    add(
-        "--batsim",
-        default="",
-        metavar="VERSION",
-        help=f"write power properties for this version: {', '.join(OLD_SPELLING)} or {', '.join(NEW_SPELLING)} "
-        "(default: for both)",
+    text = (
+        f"write power properties for this version: {', '.join(OLD_SPELLING)} or {', '.join(NEW_SPELLING)} "
+        "(default: for both)"
     )
-    add(
-        "--network",
-        choices=("free", "real"),
-        default="free",
-        help="free: communication takes no simulated time (default); real: the links of the machine",
-    )
+    add("--batsim", default="", metavar="VERSION", help=text)
+    text = "free: communication takes no simulated time (default); real: the links of the machine"
+    add("--network", choices=("free", "real"), default="free", help=text)
     add("--output", required=True, metavar="FILE", help="the file to write, - for standard output")
 
 
@@ -190,8 +172,6 @@ def _version(text: str) -> str:
     return ".".join(text.removeprefix("v").split(".")[:2])
 
 
-# -------------------------------------------------------------------------------------------------------------- check
-
 _N_SHOWN: Final = 50
 _CHECK: Final = """\
 exit codes: 0 Batsim would accept it, with or without notes; 7 it would not; 2 the file cannot be opened
@@ -204,7 +184,7 @@ def _check_arguments(parser: argparse.ArgumentParser) -> None:
     energy = "check also what batsim -E needs (Batsim 5: --energy-host)"
     parser.add_argument("-E", "--energy", action="store_true", help=energy)
     parser.add_argument("-q", "--quiet", action="store_true", help="print only what Batsim would reject")
-    inputs.add_roles(parser)
+    arguments.add_settings(parser, MachineSpec, ["master_host", "roles"])
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -213,8 +193,7 @@ def _check(args: argparse.Namespace) -> int:
         found = check.check(
             names.find(name, energy=args.energy).data(),
             name,
-            master=args.master_host,
-            roles=read_roles(args.add_role_to_hosts),
+            **_roles(args),
             energy=args.energy,
             batsim5=args.batsim == "batsim5",
         )

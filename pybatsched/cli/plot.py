@@ -47,7 +47,7 @@ examples:
 
 An axis of values is logarithmic if the largest value is more than 20 times the smallest (or 1, if a value is 0);
 --scale changes this, and the printed line shows the result. --scale log of a campaign's chart needs values above 0.
-Time axes are in days, hours, minutes or seconds, by their length. Needs matplotlib: pip install 'pybatsched[plot]'
+Time axes are in days, hours, minutes or seconds, by their length. Needs matplotlib: pip install '.[plot]'
 """
 
 
@@ -55,62 +55,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `plot`."""
     add = parser.add_argument
     add("figure", choices=tuple(dict.fromkeys((*KINDS, *campaign_figures.KINDS))), help="the chart to draw (see below)")
-    add(
-        "runs",
-        nargs="+",
-        metavar="PREFIX|DIR",
-        help="runs, by the prefixes of their files; or the directory of one campaign",
-    )
+    arguments.add_runs(parser)
     add("--output", required=True, metavar="FILE", help="the file to write: .svg, .pdf or .png")
-    add(
-        "--measure",
-        default="bounded_slowdown",
-        metavar="NAME",
-        help=f"for cdf and boxes: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; or one of their "
-        "facts; of a campaign any figure of its table (default %(default)s)",
+    text = (
+        f"for cdf and boxes: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; or one of their "
+        "facts; of a campaign any figure of its table (default %(default)s)"
     )
-    add(
-        "--width",
-        default="",
-        metavar="WIDTH",
-        help="column (3.5 inches), text (7.2 inches, the default) or a number of inches",
+    add("--measure", default="bounded_slowdown", metavar="NAME", help=text)
+    text = "column (3.5 inches), text (7.2 inches, the default) or a number of inches"
+    add("--width", default="", metavar="WIDTH", help=text)
+    text = (
+        "label of the first run, second run, …; or OLD=NEW for some runs, or for policies and workloads of a "
+        "campaign (repeatable)"
     )
-    add(
-        "--label",
-        action="append",
-        default=[],
-        metavar="[OLD=]NEW",
-        help="label of the first run, second run, …; or OLD=NEW for some runs, or for policies and workloads of a "
-        "campaign (repeatable)",
-    )
+    add("--label", action="append", default=[], metavar="[OLD=]NEW", help=text)
     arguments.add_span(parser)
-    add(
-        "--color",
-        choices=("auto", "job", "wait"),
-        default="auto",
-        help="for gantt: a colour for each job, or by wait (default %(default)s: by wait if there are over 300 jobs)",
-    )
-    add(
-        "--scale",
-        choices=("auto", "log", "linear"),
-        default="auto",
-        help="scale of the axis of values; not for gantt and utilisation (default %(default)s: by the range of values)",
-    )
+    text = "for gantt: a colour for each job, or by wait (default %(default)s: by wait if there are over 300 jobs)"
+    add("--color", choices=("auto", "job", "wait"), default="auto", help=text)
+    text = "scale of the axis of values; not for gantt and utilisation (default %(default)s: by the range of values)"
+    add("--scale", choices=("auto", "log", "linear"), default="auto", help=text)
     arguments.add_baseline(parser)
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw only this policy")
-    add(
-        "--only",
-        action="append",
-        default=[],
-        metavar="WORKLOAD",
-        help="of a campaign: draw only this workload or the weeks of this log; may contain * (repeatable)",
-    )
-    add(
-        "--each",
-        default="",
-        metavar="FIELD",
-        help="of a campaign with `each`: a dot for each value of a job field, such as user",
-    )
+    text = "of a campaign: draw only this workload or the weeks of this log; may contain * (repeatable)"
+    add("--only", action="append", default=[], metavar="WORKLOAD", help=text)
+    text = "of a campaign with `each`: a dot for each value of a job field, such as user"
+    add("--each", default="", metavar="FIELD", help=text)
     arguments.add_fields_from(parser)
     arguments.add_own_tau(parser)
     run_end.add_partial(parser)
@@ -187,10 +156,7 @@ def _plot_campaign(args: argparse.Namespace) -> int:
 
 
 def _labels(points: Sequence[Point], given: Sequence[str]) -> dict[str, str]:
-    """Read the new names of policies, settings and families, each as OLD=NEW. Raises InputError.
-
-    OLD may contain =, as in `easy (order=sjf)=EASY-SJF`.
-    """
+    """Read new names, each as OLD=NEW; OLD may contain =, as in `easy (order=sjf)=SJF`. Raises InputError."""
     known = campaign_figures.names_in(points)
     labels = {}
     for label in given:

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             summary = _summary(registry.find(name).cls)
         except InputError as error:
-            summary, broken = f"cannot be loaded: {error}", 2
+            summary, broken = f"cannot be loaded: {error!s}", 2
         print(f"{name:<22} {summary}")
     return broken
 

@@ -28,19 +28,14 @@ examples:
                                                               the journal of simulate are found without the option)
   pybatsched report out/backfilling                           a campaign: means, and box plots by parameter
 
-The page is one self-contained file that needs no network. Needs Bokeh: pip install 'pybatsched[report]'
+The page is one self-contained file that needs no network. Needs Bokeh: pip install '.[report]'
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `report`."""
     add = parser.add_argument
-    add(
-        "runs",
-        nargs="+",
-        metavar="PREFIX|DIR",
-        help="runs, by the prefixes of their files; or the directory of one campaign",
-    )
+    arguments.add_runs(parser)
     add("--output", default="report.html", metavar="FILE", help="the page to write (default %(default)s)")
     add("--label", action="append", default=[], metavar="NAME", help="label of the first run, second run, …")
     add("--journal", action="append", default=[], metavar="FILE", help="journal of the first run, second run, …")
@@ -97,7 +92,7 @@ def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:
         from pybatsched.report import page  # noqa: PLC0415  see above
         from pybatsched.report.run import job_history  # noqa: PLC0415  see above
     except ImportError as error:
-        raise InputError(f"reports need {error.name}; pip install 'pybatsched[report]'") from None
+        raise InputError.not_installed(f"reports need {error.name}", "report") from None
 
     def of_runs(runs: Sequence[Run], journals: Sequence[str], tau_s: float) -> str:
         histories = []

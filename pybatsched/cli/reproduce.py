@@ -26,21 +26,17 @@ examples:
   pybatsched traces get all --output ~/traces                download them first
 
 Finished cells are kept in --output and are not run again: after an interruption, repeat the command. Failed cells are
-run again with --retry-failed.
-exit codes: 0 all claims hold; 7 a claim does not hold, or a cell failed. Claims that cannot be reproduced are measured
-but do not count.
+run again with --retry-failed. Without a log, its runs are left out, and the claims about it are not measured.
+exit codes: 0 no claim is false; 7 a claim does not hold, or a cell failed. Claims that cannot be reproduced are
+measured but do not count. Claims that were not measured do not count either.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `reproduce`."""
     add = parser.add_argument
-    add(
-        "study",
-        nargs="?",
-        metavar="STUDY",
-        help=f"one of {', '.join(studies.names())}; without it, all studies are listed",
-    )
+    text = f"one of {', '.join(studies.names())}; without it, all studies are listed"
+    add("study", nargs="?", metavar="STUDY", help=text)
     add("--list", action="store_true", help="list the studies")
     add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
     add("--quick", action="store_true", help="run a small version on random workloads, without logs")
@@ -59,8 +55,10 @@ def run(args: argparse.Namespace) -> int:
     claims = study.quick_claims if args.quick else study.claims
     folder = args.output or f"out/reproduce-{study.name}{'-quick' if args.quick else ''}"
     folders = [Path(args.traces)] if args.traces else []
-    _check_logs(study, folders, quick=args.quick)
-    lacking = {} if args.quick else _missing_logs(spec, folders)
+    missing = _missing_logs(study, spec, folders)
+    spec = spec.model_copy(
+        update={"workload": tuple(part.model_copy(update={"optional": True}) for part in spec.workload)}
+    )
     process.raise_interrupted()
     with Store(folder) as store:
         campaign_runner.check_same_campaign(store, spec)
@@ -70,55 +68,56 @@ def run(args: argparse.Namespace) -> int:
         rows = table.frame(store)
     if not args.quiet:
         arguments.say(campaign_runner.outcome_text(progress, folder))
-    verdicts = [studies.judge(claim, rows, lacking) for claim in claims]
+    code = campaign_runner.say_losses(store)
+    verdicts = [studies.judge(claim, rows, sorted(missing.keys() & studies.needed(claim, spec))) for claim in claims]
     lines = [("claim", "published", "measured", "verdict")]
-    lines += [(one.claim.says, one.claim.expected, _shown(one.value), one.word) for one in verdicts]
+    lines += [(one.claim.says, one.claim.expected, one.measured, one.word) for one in verdicts]
     print(study.title)
     print("\n".join(aligned(lines, "lrrl")))
     for why, n in Counter(one.claim.why for one in verdicts if one.claim.why).items():
         print(f"not reproducible ({n}): {why}")
-    for name, n in Counter(one.claim.needs for one in verdicts if one.lacking).items():
-        print(f"not measured ({n}): {' '.join(lacking[name])} is missing")
+    lacking = [one for one in verdicts if one.missing]
+    for names, n in Counter(one.missing for one in lacking).items():
+        files = dict.fromkeys(file for name in names for file in missing[name])
+        print(f"not measured ({n}): missing {' '.join(files)}")
+    if lacking:
+        print(f"{len(lacking):,} of {quantity(len(verdicts), 'claim')} could not be checked, because logs are missing")
     write_text(store.folder / "verdicts.md", [_as_markdown(study, verdicts)])
     if not rows.is_empty():
-        _write_page(store)
+        _write_page(store, verdicts)
     if progress.n_failed:
         arguments.say(
             f"pybatsched campaign status {folder} shows the errors; --retry-failed runs the failed cells again"
         )
-    return 7 if progress.n_failed or not all(one.holds for one in verdicts) else 0
+    return 7 if progress.n_failed or not all(one.holds for one in verdicts) else code
 
 
-def _check_logs(study: studies.Study, folders: list[Path], *, quick: bool) -> None:
-    """Raise InputError that names missing logs and how to get them, before anything runs."""
-    parts = () if quick else [part for part in study.campaign.workload if not part.optional]
-    wanted = dict.fromkeys(file for part in parts for file in part.sources)
-    for folder in folders if wanted else ():
+def _missing_logs(study: studies.Study, spec: Spec, folders: list[Path]) -> dict[str, list[str]]:
+    """Return the missing files of each workload, and print how to get them. Raises InputError."""
+    files = dict.fromkeys(file for part in spec.workload for file in part.sources)
+    for folder in folders if files else ():
         if not folder.is_dir():
             raise InputError(f"--traces {folder}: there is no such directory; expected one with the logs of the study")
-        for file in wanted:
+        for file in files:
             if (folder / file).is_file():
                 try:
                     archive.check(folder / file)
                 except BrokenPromiseError as error:
                     raise InputError(str(error)) from None
-    missing = [file for file in wanted if not any((folder / file).is_file() for folder in folders)]
+    missing = [file for file in files if not any((folder / file).is_file() for folder in folders)]
+    by_workload = {part.name: [file for file in part.sources if file in missing] for part in spec.workload}
+    found = {name: own for name, own in by_workload.items() if own}
     if missing:
-        names = " ".join(missing)
-        raise InputError(
-            f"study {study.name}: {quantity(len(missing), 'log')} missing: {names}. Use --traces DIR or set {TRACES}. "
-            f"To download: pybatsched traces get {names} --output DIR. To run without logs: --quick"
+        known = [file for file in missing if file in archive.LOGS]
+        get = f" To download: pybatsched traces get {' '.join(known)} --output DIR." if known else ""
+        text = (
+            f"{quantity(len(missing), 'log')} missing: {' '.join(missing)}. Use --traces DIR or set {TRACES}.{get} "
+            "To run without logs: --quick"
         )
-
-
-def _missing_logs(spec: Spec, folders: list[Path]) -> dict[str, list[str]]:
-    """Return the missing files of each optional workload whose logs are not all available."""
-    missing = {
-        part.name: [file for file in part.sources if not any((folder / file).is_file() for folder in folders)]
-        for part in spec.workload
-        if part.optional
-    }
-    return {name: files for name, files in missing.items() if files}
+        if len(found) == len(by_workload):
+            raise InputError(f"study {study.name}: {text}")
+        arguments.say(f"left out: {', '.join(found)}; {text}")
+    return found
 
 
 def _as_markdown(study: studies.Study, verdicts: list[studies.Verdict]) -> str:
@@ -128,19 +127,15 @@ def _as_markdown(study: studies.Study, verdicts: list[studies.Verdict]) -> str:
     for one in verdicts:
         claim = one.claim
         verdict = f"{one.word}: {claim.why}" if claim.why else one.word
-        lines.append(f"| {claim.says} | {claim.source} | {claim.expected} | {_shown(one.value)} | {verdict} |")
+        lines.append(f"| {claim.says} | {claim.source} | {claim.expected} | {one.measured} | {verdict} |")
     return "\n".join([*lines, ""])
 
 
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:g}"
-
-
-def _write_page(store: Store) -> None:
+def _write_page(store: Store, verdicts: list[studies.Verdict]) -> None:
     try:
         from pybatsched.report import page  # noqa: PLC0415  Bokeh is an extra
     except ImportError:
         return
     path = store.folder / "report.html"
-    write_text(path, [page.of_campaign(store)])
+    write_text(path, [page.of_campaign(store, claims=verdicts)])
     print(f"the page: {path}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec.structs import replace
+import msgspec
 
 from pybatsched.cli.common import arguments, inputs, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, print_exchange
@@ -17,18 +17,23 @@ from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.core.services.host_reservations import specs_of
-from pybatsched.experiment import run_inputs
+from pybatsched.errors import spelled
 from pybatsched.live import batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
 from pybatsched.metrics import Tally, energy, summary
 from pybatsched.metrics.workload_fields import evaluated_ids, not_evaluated
+from pybatsched.platform.groups import groups
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
-from pybatsched.platform.roles import read_roles
 from pybatsched.policies import registry
 from pybatsched.protocol import Message
 from pybatsched.results import run_state
 from pybatsched.results.writing import Results
+from pybatsched.runs.build import check_reservations, check_workloads, digests, fit, platform_of, read_all
+from pybatsched.runs.checks import planning_warnings, size_warnings
+from pybatsched.runs.execute import warnings_after
+from pybatsched.runs.spec import MachineSpec, RunSpec
+from pybatsched.runs.workloads import Jobs
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.workload import Workload, prepare
@@ -64,24 +69,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "pybatsched run -p PLATFORM -w WORKLOAD --policy NAME -e PREFIX [options] [-- BATSIM ARGS]"
     parser.set_defaults(for_batsim=[])
     add = parser.add_argument
-    add("-p", "--platform", required=True, metavar="FILE|NAME", help=inputs.PLATFORM_HELP)
+    arguments.add_settings(parser, MachineSpec, ["platform"], required=["platform"])
     inputs.add_workloads(parser)
+    arguments.add_settings(parser, MachineSpec, ["units"])
+    arguments.add_settings(parser, RunSpec, ["allow_empty"])
     arguments.add_policy(parser, required=True)
-    arguments.add_seed(parser)
+    arguments.add_settings(parser, RunSpec, ["seed"])
     add("-e", "--export", default="out", metavar="PREFIX", help="prefix of all output files (default %(default)s)")
     add("--journal", metavar="FILE", help="record the run for replay and explain")
-    arguments.add_tau(parser)
+    arguments.add_settings(parser, RunSpec, ["tau_s"])
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--batsim", metavar="PATH", help="the batsim program (default: the one on the PATH)")
     which.add_argument("--image", metavar="NAME", help="start Batsim from a Docker image, such as oarteam/batsim:4.0.0")
     arguments.add_timeout(add, "Batsim sends nothing for this time after the start")
-    add(
-        "--first-timeout",
-        type=arguments.timeout_s,
-        default=_FIRST_TIMEOUT_S,
-        metavar="SECONDS",
-        help="fail if Batsim has not started within this time (default %(default)g, 0 = never)",
-    )
+    text = "fail if Batsim has not started within this time (default %(default)g, 0 = never)"
+    add("--first-timeout", type=arguments.timeout_s, default=_FIRST_TIMEOUT_S, metavar="SECONDS", help=text)
     add("-q", "--quiet", action="store_true", help="print nothing but errors")
     add("-v", "--verbose", action="store_true", help="print every message and decision, and tracebacks of plugins")
 
@@ -90,8 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 class _PreparedRun:
     """A run that is ready to start: its inputs, and Batsim's arguments except for the prefix of its files."""
 
+    spec: RunSpec
     plan: registry.PolicyPlan
     workloads: Mapping[str, Workload]
+    how: Mapping[str, Any]
+    warnings: Sequence[str]
     feedback_jobs: Sequence[Mapping[str, Any]]  # those that Batsim does not submit
     digests: Mapping[str, list[dict[str, str]]]
     launcher: batsim.Launcher
@@ -114,8 +119,9 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         job, results = _prepare(args, stack)
         result, engine = _supervised(args, job, results)
-        how_read = {**inputs.reading_options(args), **not_evaluated(job.workloads), **_command(args)}
-        extra = {**how_read, "seed": args.seed, "batsim_args": job.batsim_arguments(args.export)}
+        extra = {**job.how, "seed": args.seed, "batsim_args": job.batsim_arguments(args.export)}
+        found = (*job.warnings, *warnings_after(result))
+        extra |= {"warnings": [spelled(text) for text in dict.fromkeys(found)]} if found else {}
         about = summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version})
         run_end.put_in_place(results, about, quiet=args.quiet)
     dynamic_jobs = bool(engine.cluster.config.get("dynamic-jobs-enabled"))
@@ -156,11 +162,11 @@ def _supervised(args: argparse.Namespace, job: _PreparedRun, results: Results) -
             if job.is_five:
                 batsim5.settle_files(results.part, session.notes, is_whole=finished)
     ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
-    tally = Tally(args.tau, evaluated_ids(job.workloads))
+    tally = Tally(job.spec.tau_s, evaluated_ids(job.workloads))
     written = Path(f"{results.part}{run_state.JOBS}")
     result = result_of(session, finished, written, f"{args.export}{run_state.JOBS}", ids, tally=tally)
     if _has_energy(job.options) and result.finished:
-        result = replace(result, energy=energy.read(written, Path(f"{results.part}_schedule.csv")))
+        result = msgspec.structs.replace(result, energy=energy.read(written, Path(f"{results.part}_schedule.csv")))
     results.n_over = result.figures.n_jobs + result.figures.n_left_out
     return result, session.engine
 
@@ -171,46 +177,49 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     Errors of the input are reported before a missing Batsim. With arguments for Batsim, its version is needed before
     the platform and the workloads are read, because Batsim 4 and Batsim 5 have different options.
     """
-    plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed, args.reservations)
-    plan.check_early()
-    _refuse_to_overwrite(args, [args.platform, *args.workload, *arguments.files_of_policy(plan, args.config)])
+    spec = inputs.run_spec(args, arguments.policy_spec(args))
+    assert spec.policy is not None
+    plan = spec.policy.plan(spec.seed)
+    given = [one.file for one in spec.workloads]
+    _refuse_to_overwrite(args, [args.platform, *given, *spec.policy.files()])
     version = _version(args) if args.for_batsim else None
     options = _options(args.for_batsim, version) if version else {}
     _refuse_to_overwrite(args, [path for name in _FILES_OF_BATSIM for path in options.get(name, ())])
-    energy = _has_energy(options)
-    source = names.find(args.platform, energy=energy)
-    masters = options.get("--master-host", [DEFAULT_MASTER])
     roles = [*options.get("--add-role-to-hosts", ()), *options.get("--add-role", ())]
-    platform = source.read(master=masters[-1], roles=read_roles(roles))
-    if energy:
+    machine = replace(
+        spec.machine,
+        energy=_has_energy(options),
+        master_host=options.get("--master-host", [DEFAULT_MASTER])[-1],
+        roles=tuple(roles),
+    )
+    platform = platform_of(machine)
+    assert platform is not None
+    if machine.energy:
         check_energy(platform)
-    for remark in (*platform.remarks, *platform.refused):
-        _say(args)(remark)
-    workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
+    jobs = read_all(spec)
+    fitted = fit(jobs, spec.workloads, machine, platform)
+    workloads = fitted.workloads
+    check_workloads(workloads, plan.field_models(), platform)
     submitted, feedback_jobs = _without_feedback_jobs(workloads)
     if not options.keys() & {"--sched-cfg", "--sched-cfg-file", "--mmax"}:  # else the options or hosts may be others
-        run_inputs.check_reservations(specs_of(plan.options_for(None)), platform)
-    for remark in run_inputs.planning_warnings(plan.reserving(), workloads.values()):
-        _say(args)(remark)
-    for remark in run_inputs.size_warnings(platform, workloads.values()):
-        _say(args)(remark)
-    digests = run_inputs.digests(args.platform, args.workload, energy=energy)
-    clusters = run_inputs.clusters_of(platform)
-    about = {
-        "inputs": digests,
-        "tau_s": args.tau,
-        **inputs.reading_options(args),
-        **not_evaluated(workloads),
-        **_command(args),
-    }
-    about |= {"clusters": clusters} if clusters else {}
+        check_reservations(specs_of(plan.options_for(None)), platform)
+    warnings = [*platform.remarks, *platform.refused, *fitted.warnings]
+    warnings += planning_warnings(plan.reserving(), workloads.values())
+    warnings += size_warnings(platform, workloads.values())
+    for text in (*fitted.notes, *warnings):
+        _say(args)(text)
+    how = {**fitted.how, **not_evaluated(workloads), "command": inputs.command_to_repeat("run", add_arguments, args)}
+    inputs_read = digests(machine, jobs)
+    clusters = summary.clusters_text(groups(platform, "cluster"))
+    about = {"inputs": inputs_read, "tau_s": spec.tau_s, **how} | ({"clusters": clusters} if clusters else {})
     version = version or _version(args)
     is_five = batsim5.is_five(version)
     results = stack.enter_context(run_end.keep_files(Results(args.export, about, args.journal)))
+    source = names.find(args.platform, energy=machine.energy)
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     own_files = [
-        _as_file(args, path, f"{args.export}_{name}.json", submitted[name], workload, five_as=name if is_five else None)
-        for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
+        _as_file(one, f"{args.export}_{name}.json", submitted[name], workload, five_as=name if is_five else None)
+        for one, (name, workload) in zip(jobs, workloads.items(), strict=True)
     ]
     launcher = _launcher(args, [platform_file, *own_files], _absolute(args.export).parent)
     reads = ["-p", platform_file, *(word for path in own_files for word in ("-w", path))]
@@ -221,7 +230,21 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     if not {"--quiet", "--verbosity"} & options.keys():
         flags.append("-q")
     shown_version = f"{args.image} ({version})" if args.image else version
-    run = _PreparedRun(plan, workloads, feedback_jobs, digests, launcher, shown_version, is_five, reads, flags, options)
+    run = _PreparedRun(
+        spec,
+        plan,
+        workloads,
+        how,
+        warnings,
+        feedback_jobs,
+        inputs_read,
+        launcher,
+        shown_version,
+        is_five,
+        reads,
+        flags,
+        options,
+    )
     return run, results
 
 
@@ -236,7 +259,7 @@ def _without_feedback_jobs(workloads: Mapping[str, Workload]) -> tuple[dict[str,
 
 def _refuse_to_overwrite(args: argparse.Namespace, given: Sequence[str]) -> None:
     """Raise InputError if the run would write over one of these inputs, or the journal over another file of the run."""
-    own_suffixes = ("_platform.xml", *(f"_w{i}.json" for i in range(len(args.workload))))
+    own_suffixes = ("_platform.xml", *(f"_w{i}.json" for i in range(len(args.files))))
     arguments.refuse_outputs_over(args.export, given, own_suffixes)
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
@@ -264,10 +287,6 @@ def _options(words: Sequence[str], version: str) -> dict[str, list[str]]:
 
 def _has_energy(options: Mapping[str, list[str]]) -> bool:
     return not {"--energy", "--energy-host"}.isdisjoint(options)
-
-
-def _command(args: argparse.Namespace) -> dict[str, str]:
-    return {"command": inputs.command_to_repeat("run", add_arguments, args)}
 
 
 def _setting(job: _PreparedRun, engine: Engine) -> summary.Setting:
@@ -300,20 +319,9 @@ def _written(path: str, text: str) -> str:
     return path
 
 
-def _as_file(
-    args: argparse.Namespace, path: str, copy: str, workload: Workload, given: Workload, *, five_as: str | None
-) -> str:
-    """Return a workload file for Batsim: the user's own file, if nothing has to be changed, else a copy.
-
-    `given` is the workload with the jobs that follow others. `five_as` is the name of the workload in Batsim 5, None
-    for an older Batsim.
-    """
-    is_own = (
-        inputs.files_are_unchanged(args)
-        and arguments.format_of(path, args) == "Batsim JSON"
-        and not files.is_compressed(path)
-        and workload is given
-    )
+def _as_file(read: Jobs, copy: str, workload: Workload, given: Workload, *, five_as: str | None) -> str:
+    """Return a workload file for Batsim: the user's own file, if nothing has to be changed, else a copy."""
+    is_own = not read.is_from_log and not files.is_compressed(read.name) and workload is given
     made = workload
     if five_as is not None:
         used = prepare.without_unused(workload)
@@ -322,6 +330,6 @@ def _as_file(
         made = to_batsim5(used)
         is_own = is_own and used is workload
     if is_own and workload.batsim == (4 if five_as is None else 5):
-        return path
+        return read.name
     batsim4.write(made, copy)
     return copy

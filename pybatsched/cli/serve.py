@@ -28,47 +28,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `serve`."""
     add = parser.add_argument
     arguments.add_policy(parser, required=True)
-    add(
-        "--endpoint",
-        "-s",
-        "--socket-endpoint",
-        default=DEFAULT_ENDPOINT,
-        help="where to wait for Batsim (default %(default)s, this machine only)",
-    )
+    text = "where to wait for Batsim (default %(default)s, this machine only)"
+    add("--endpoint", "-s", "--socket-endpoint", default=DEFAULT_ENDPOINT, help=text)
     add("--journal", metavar="FILE", help="record the run for replay and explain")
     arguments.add_timeout(add, "the peer sends nothing for this time after the start")
     arguments.add_first_timeout(add)
-    add(
-        "--max-message",
-        type=arguments.megabytes,
-        default=MAX_MESSAGE_BYTES,
-        metavar="MIB",
-        help=f"largest message to accept, in MiB (default {MAX_MESSAGE_BYTES // 2**20})",
-    )
+    text = f"largest message to accept, in MiB (default {MAX_MESSAGE_BYTES // 2**20})"
+    add("--max-message", type=arguments.megabytes, default=MAX_MESSAGE_BYTES, metavar="MIB", help=text)
     add("--fixed-options", action="store_true", help="reject a Batsim that sends options of the policy (--sched-cfg)")
-    add(
-        "--allow",
-        action="append",
-        type=arguments.ip_address,
-        default=[],
-        metavar="ADDRESS",
-        help="accept only a Batsim at this IP address; repeatable (default: accept the first peer)",
-    )
-    add(
-        "--curve",
-        metavar="DIR",
-        help="accept only peers whose public key is in DIR/clients (see `pybatsched keys`; Batsim needs `relay`)",
-    )
+    text = "accept only a Batsim at this IP address; repeatable (default: accept the first peer)"
+    add("--allow", action="append", type=arguments.ip_address, default=[], metavar="ADDRESS", help=text)
+    text = "accept only peers whose public key is in DIR/clients (see `pybatsched keys`; Batsim needs `relay`)"
+    add("--curve", metavar="DIR", help=text)
     add("-v", "--verbose", action="store_true", help="print every message and decision, and tracebacks of plugins")
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the simulation has ended."""
-    plan = arguments.policy_plan(args.policy, args.options, args.config, reservations=args.reservations)
-    plan = replace(plan, fixed=args.fixed_options)
-    plan.check_early()
+    spec = arguments.policy_spec(args)
+    plan = replace(spec.plan(), fixed=args.fixed_options)
     if args.journal is not None:
-        arguments.refuse_to_overwrite(args.journal, arguments.files_of_policy(plan, args.config))
+        arguments.refuse_to_overwrite(args.journal, spec.files())
     if args.allow and not args.endpoint.startswith("tcp://"):
         raise InputError(f"--allow: expected a tcp:// endpoint, found {args.endpoint}; use file permissions for ipc://")
     own_keys = None if args.curve is None else keys.read_server(args.curve)

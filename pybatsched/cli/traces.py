@@ -99,19 +99,10 @@ def _sacct(args: argparse.Namespace) -> int:
 def _get_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("logs", nargs="+", metavar="LOG", help="names of `traces list`, or all")
-    add(
-        "--output",
-        default=os.environ.get(TRACES),
-        metavar="DIR",
-        help=f"the directory to write to (default: ${TRACES})",
-    )
-    add(
-        "--from",
-        dest="base",
-        default=archive.ARCHIVE,
-        metavar="URL",
-        help="a mirror of the archive (default %(default)s)",
-    )
+    text = f"the directory to write to (default: ${TRACES})"
+    add("--output", default=os.environ.get(TRACES), metavar="DIR", help=text)
+    text = "a mirror of the archive (default %(default)s)"
+    add("--from", dest="base", default=archive.ARCHIVE, metavar="URL", help=text)
 
 
 def _get(args: argparse.Namespace) -> int:

@@ -1,7 +1,4 @@
-"""Carry out decisions that were checked: change the state, and build the reply to Batsim.
-
-A policy names jobs by their users' ids. The reply contains the ids that Batsim knows.
-"""
+"""Carry out decisions that were checked: change the state, and build the reply to Batsim, with its ids."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from msgspec.structs import replace
 
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
-from pybatsched.core.instants import HALF_TICK, TICK
+from pybatsched.core.instants import HALF_TICK, TICK, instant, on_tick
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, start_job, wait_again
 from pybatsched.core.services.requeue import Notes, ReplyBuilder, Services
@@ -95,6 +92,7 @@ class Actions:
         self.out: list[d.Decision] = []
         self.latest_stamp = -math.inf  # of the decisions that the policy stamped
         self.n_calls_pending = 0
+        self.latency_s: float | None = None  # of the shortest message to Batsim's server so far; None before the first
         self.registration_finished = False
         self.may_reopen = may_reopen  # the registration, if it was finished
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
@@ -128,12 +126,34 @@ class Actions:
             self.latest_stamp = max(self.latest_stamp, decision.timestamp)
         self.out.append(replace(decision, **changes))
 
+    def note_submission(self, fields: Mapping[str, Any], at: float) -> None:
+        """Measure the latency by a submission: the submitter of jobs sends a message, too."""
+        subtime = fields.get("subtime")
+        if isinstance(subtime, int | float):
+            late_s = at - on_tick(subtime)
+            self.latency_s = min(self.latency_s or math.inf, late_s if late_s > HALF_TICK else 0.0)
+
+    def put_calls_first(self, latency_s: float) -> None:
+        """Send calls first and not too near if one may be late when it reaches Batsim's server. O(decisions).
+
+        Decisions are sent one after the other, and each takes the latency. Messages of jobs come in between, with a
+        latency that is not known: up to half a second is allowed for one.
+        """
+        needed_s = min(100 * latency_s, 4 * latency_s + 0.5)
+        calls = [one for one in self.out if type(one) is d.CallMeLater and one.timestamp == self.now]
+        if all(one.at >= instant(self.now, len(self.out) * needed_s) for one in calls):
+            return
+        others = [one for one in self.out if not (type(one) is d.CallMeLater and one.timestamp == self.now)]
+        first = [
+            replace(one, at=max(one.at, instant(self.now, place * needed_s)))
+            for place, one in enumerate(calls, start=1)
+        ]
+        self.out = [*first, *others]
+
     def register_reshaped(self, job: Job, reason: d.Reason) -> None:
         """Register a reshaped job with its new shape in Batsim, just before it starts."""
         if job.is_reshaped:
             self.services.register_reshaped(job, reason)
-
-    # --- what happens to jobs -----------------------------------------------------------------------------------
 
     def add_job(
         self, job_id: str, fields: Mapping[str, Any], profile: Mapping[str, Any] | None = None, *, at: float
@@ -170,8 +190,6 @@ class Actions:
         self._cluster.inherited[job.id] = job
         self._cluster.change_machines()
         self.send(d.ExecuteJob(job.wire_id, procs, reason=reason))
-
-    # --- decisions ------------------------------------------------------------------------------------------------
 
     def do_execute_job(self, decision: d.ExecuteJob) -> None:
         """Start a job, unless it must wait for a reservation of hosts."""
@@ -214,7 +232,7 @@ class Actions:
     def do_call_me_later(self, decision: d.CallMeLater) -> None:
         """Request a call."""
         # Batsim's clock may be up to half a tick ahead of the time it prints.
-        at = max(decision.at, (decision.timestamp or self.now) + TICK, self.now + TICK)
+        at = max(decision.at, max(decision.timestamp or self.now, self.now, self.latest_stamp) + TICK)
         self.n_calls_pending += 1
         self.send(decision, at=at)
 
@@ -241,8 +259,6 @@ class Actions:
         """Send a message to a job."""
         self.send(decision, job_id=self._job(decision.job_id).wire_id)
 
-    # --- services -----------------------------------------------------------------------------------------------
-
     def do_requeue(self, decision: d.Requeue) -> None:
         """Kill and requeue a job."""
         self.services.requeue(decision)
@@ -262,8 +278,6 @@ class Actions:
     def do_release(self, decision: d.Release) -> None:
         """Return a held job to the waiting state."""
         self.holds.release(self._job(decision.job_id))
-
-    # --- registration -------------------------------------------------------------------------------------------
 
     def do_register_job(self, decision: d.RegisterJob) -> None:
         """Register a job."""

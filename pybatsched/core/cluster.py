@@ -1,8 +1,4 @@
-"""The cluster: its processors, and the partitions that policies divide it into.
-
-The engine updates the free sets when a job starts or ends and when a machine becomes unavailable or available.
-Policies and local schedulers only read them.
-"""
+"""The cluster: its processors, and the partitions. Only the engine updates the free sets."""
 
 from __future__ import annotations
 
@@ -78,10 +74,7 @@ class Partition:
         return found
 
     def first_for(self, n: int, now: float, span_s: float) -> IntervalSet | None:
-        """Return n free processors that are not reserved during a span; None if there are too few. O(windows).
-
-        Those that are reserved later come first, so that others remain for longer jobs.
-        """
+        """Return n free processors that are not reserved during a span; None if there are too few. O(windows)."""
         usable = self.free_for(now, span_s)
         if n > len(usable):
             return None
@@ -264,10 +257,7 @@ class Cluster:
         return value
 
     def groups(self, name: str) -> dict[str, IntervalSet]:
-        """Return the processors by a property of host or zone, in the order of their first hosts. O(processors).
-
-        Hosts without the property are left out.
-        """
+        """Return the processors that have a property of host or zone, in the order of their first hosts. O(n)."""
         found: dict[str, list[int]] = {}
         for proc in self.procs:
             value = self.property_of(proc, name)
@@ -287,10 +277,7 @@ class Cluster:
         return text if isinstance(text, str) else ""
 
     def add_partition(self, name: str, procs: IntervalSet) -> Partition:
-        """Create a partition of compute processors that are in no other partition.
-
-        Call it in `on_begin`. A policy that creates none gets one partition, ``all``.
-        """
+        """Create a partition of processors that are in no other one, in `on_begin`. The default is ``all``."""
         if name in self.partitions:
             raise ValueError(f"partition {name!r} exists already")
         if not procs.issubset(self.procs):
@@ -364,10 +351,7 @@ class Cluster:
         partition.n_changes += 1
 
     def hand_over(self, running: Iterable[Job], takes: Callable[[Job], bool]) -> None:
-        """Put running jobs into new partitions, in which no job runs yet. O(running * k).
-
-        A job that is not inside one partition, or that `takes` rejects, is inherited.
-        """
+        """Put running jobs into new partitions, in which no job runs yet, or inherit them. O(running * k)."""
         self.inherited.clear()
         for job in running:
             assert job.procs is not None
@@ -418,10 +402,7 @@ class Cluster:
             self.show_returning()
 
     def show_returning(self) -> None:
-        """Show the partitions which absent processors return at known times. O(known times * (log + partitions)).
-
-        A processor counts from its last known time on, and not at all while it is away without a known end.
-        """
+        """Show the partitions which absent processors return at known times. O(known times * partitions)."""
         known = EMPTY
         for _, procs in self.repairs:
             known = known | procs

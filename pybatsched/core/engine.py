@@ -30,7 +30,7 @@ from pybatsched.core.services.failures import REQUEUING, Failures, Outages, repa
 from pybatsched.core.services.feedback import FEEDBACK_JOBS, Feedback, feedback_of
 from pybatsched.core.services.host_reservations import HostReservations, numbers_of, specs_of, windows_of
 from pybatsched.core.validator import Validator, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, setting
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
@@ -207,11 +207,25 @@ class Engine:
                 idle_calls.n = 0
         self._run_policy()
         if idle_calls.n:
-            idle_calls.check()
+            idle_calls.check(self._is_at_rest)
         reply_now = self.now if self._is_plain else self._finish_reply()
         if actions.latest_stamp > reply_now:
             raise self._late_stamp_error(reply_now)
+        if actions.latency_s:
+            actions.put_calls_first(actions.latency_s)
         return tuple.__new__(Reply, (reply_now, tuple(actions.out)))  # as Reply(…), in a third of the time
+
+    def _is_at_rest(self) -> bool:
+        """Return whether only requested calls can come: no end or submission of a job, no change of machines."""
+        feedback, reservations, machines = self._feedback, self._reservations, self.cluster
+        return self._static_jobs_done and not (
+            self.jobs.n_running
+            or self._services.n_kills_pending
+            or self._holds.jobs
+            or (feedback is not None and feedback.n_left)
+            or (reservations is not None and reservations.next_change(self.now) < math.inf)
+            or (machines.unavailable and not self._machines_settled)
+        )
 
     def _finish_reply(self) -> float:
         """Add the decisions of the engine itself to a reply, and return its time."""
@@ -249,10 +263,7 @@ class Engine:
                 self._caller.call("on_estimate_changed", job, self.now)
 
     def _call_for_corrections(self, predictions: Predictions) -> None:
-        """Request a call for the next time at which a running job exceeds its estimate, unless one is pending.
-
-        No call is needed while no waiting job can start: the next message corrects all estimates.
-        """
+        """Request a call for the next end of an estimate of a running job, if a waiting job could start then."""
         at, job = predictions.next_correction(self.cluster, self.now)
         if job is None or self.now < self._correction_at <= at:
             return
@@ -262,8 +273,6 @@ class Engine:
         if is_used:
             self._correction_at = at
             self._actions.carry_out(d.CallMeLater(at, reason=("{} is expected to end then", job.id)))
-
-    # --- time -------------------------------------------------------------------------------------------------
 
     def _check_time(self, now: float, events: Sequence[e.Event]) -> None:
         """Raise RemoteProtocolError for a message that cannot come now."""
@@ -301,8 +310,6 @@ class Engine:
             rule="stamps before now",
         )
 
-    # --- what happened ----------------------------------------------------------------------------------------
-
     def _on_simulation_begins(self, event: e.SimulationBegins) -> None:
         if self.began:
             raise RemoteProtocolError("received a second SIMULATION_BEGINS; is another Batsim using this endpoint?")
@@ -325,7 +332,7 @@ class Engine:
         self._static_jobs_done = event.workloads is not None and not event.workloads
         self._feedback = self._actions.feedback = feedback_of(event.extra)
         if self._feedback is not None and not self._validator.dynamic_jobs:
-            raise InputError("feedback: expected a Batsim that is started with --enable-dynamic-jobs")
+            raise InputError(f"feedback: expected a Batsim that is started with {setting('dynamic_jobs')}")
         self._check_feedback(self.policy, self.policy_name)
         self._predictions = _predictions_of(self.policy)
         self._begin_predictions(self._predictions)
@@ -404,6 +411,8 @@ class Engine:
             problem = self._field_check.error_text(job_id, fields)
             if problem is not None:
                 raise InputError(problem)
+        if self._actions.latency_s != 0.0:
+            self._actions.note_submission(fields, event.timestamp)
         job = self._actions.add_job(job_id, fields, event.profile, at=event.timestamp)
         if self._failures is not None:
             self._failures.check(job)
@@ -603,8 +612,6 @@ class Engine:
     def _pass_on(self, hook: str, event: e.Event) -> None:
         self._caller.call(hook, event, self.now)
 
-    # --- another policy ---------------------------------------------------------------------------------------
-
     def replace_policy(
         self, begins: e.SimulationBegins, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str
     ) -> Reply:
@@ -665,10 +672,7 @@ class Engine:
             self._hook = ""
 
     def _replace_predictions(self) -> None:
-        """Use the predictor of a policy that has just begun, with what was learnt if it has the same name.
-
-        Else the jobs get the estimates that they had before their predictions, and waiting jobs are predicted again.
-        """
+        """Use the predictor of a policy that has just begun, with what was learnt if it has the same name."""
         old, new = self._predictions, _predictions_of(self.policy)
         self._predictions = new
         if old is not None and new is not None and old.name == new.name:
@@ -712,8 +716,6 @@ class Engine:
         self._hook = ""
         return is_taken_over
 
-    # --- the policy -------------------------------------------------------------------------------------------
-
     def _run_policy(self) -> None:
         validator = self._validator
         validator.now = self.now
@@ -736,6 +738,17 @@ class Engine:
                 if n_left < 0:
                     raise self._endless_decisions(decision)
                 self._hook = "decide"
+        elif len(self.jobs.alive) > len(self._holds.jobs) and not (
+            self.jobs.n_running
+            or self._services.n_kills_pending
+            or self._actions.n_calls_pending
+            or self._reservations is not None  # which has waiting jobs of its own
+        ):
+            text = (
+                f"decide returned None although job {next(iter(self.jobs.alive))} waits and no job runs; expected "
+                "decisions: write `yield ExecuteJob(…)`, or return a list (`[]` for no decision)"
+            )
+            raise PolicyError(text, policy=self.policy_name, rule="well-formed")
         self._hook = ""
 
     def _endless_decisions(self, last: d.Decision) -> Violation:
@@ -746,10 +759,7 @@ class Engine:
         )
 
     def _manage_registration(self) -> None:
-        """Request a call for the next job that follows others. After the last one, finish the registration.
-
-        `registration_finished` is sent when no job can be registered any more; Batsim waits for it.
-        """
+        """Request a call for the next job that follows others, or finish the registration: Batsim waits for it."""
         actions, feedback = self._actions, self._feedback
         over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending
         if feedback is not None and feedback.n_left:
@@ -776,10 +786,7 @@ class Engine:
 
     @property
     def broken_promises(self) -> tuple[str, ...]:
-        """A line for each guarantee that the policy did not keep.
-
-        Nothing is guaranteed with predicted run times, or if machines failed and jobs were killed.
-        """
+        """A line for each guarantee that the policy did not keep; none after predictions or failures."""
         if not self.began or self._predictions is not None:
             return ()
         if self._failures is not None and self._failures.n_killed:
@@ -788,10 +795,7 @@ class Engine:
 
     @property
     def figures(self) -> dict[str, float]:
-        """The policy's own numbers of the run, the quality of predictions, and the failures of machines.
-
-        Raises PolicyError for values that are not numbers.
-        """
+        """The policy's own numbers, the quality of predictions, and failures. Raises PolicyError."""
         if not self.began:
             return {}
         found = self._caller.figures()

@@ -39,10 +39,7 @@ class JobFields(FieldModel):
 
 
 class DeadlineFields(FieldModel):
-    """The deadline of a job, for policies with deadlines and for metrics of late jobs.
-
-    A job has at most one of these fields (see `model_fields_set`).
-    """
+    """The deadline of a job, in one of two forms, for policies with deadlines and metrics of late jobs."""
 
     deadline: float = Field(math.nan, ge=0, allow_inf_nan=False, description="seconds from 0")
     max_stay: float = Field(math.nan, ge=0, allow_inf_nan=False, description="seconds from 0")

@@ -24,10 +24,7 @@ Series = tuple[str, str, int]
 
 
 class Ranges:
-    """A set of integers as half-open ranges of 16 bytes each.
-
-    `blocks` holds a bitmap for each block of numbers that would have too many ranges, by the block's number.
-    """
+    """A set of integers as half-open ranges of 16 bytes each. `blocks` are bitmaps instead, by number."""
 
     __slots__ = ("blocks", "starts", "stops")
 
@@ -190,10 +187,7 @@ N_RECENT: Final = 4096
 
 
 class FinishedJobs:
-    """The ids of all finished jobs and segments, and how the most recent ones ended.
-
-    `add` is O(1) on average; look-ups are O(1) for recent jobs and O(log n) for older ones.
-    """
+    """The ids of all finished jobs and segments, and how the recent ones ended. Look-ups: O(log n)."""
 
     def __init__(self) -> None:
         self._recent: dict[str, tuple[str, float | None]] = {}

@@ -28,10 +28,7 @@ _PART: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 
 
 class PlainRuns:
-    """Sorted runs of processors in plain Python, the base of `IntervalSet`.
-
-    If it was built, the faster twin in C (`_runs.c`) with the same results is used instead.
-    """
+    """Sorted runs of processors in plain Python. Its faster twin in C (`_runs.c`) is used if it was built."""
 
     __slots__ = ("_bounds", "_n", "_text")
 

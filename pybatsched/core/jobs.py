@@ -68,10 +68,7 @@ class ScaledWork(msgspec.Struct, frozen=True):
         return max(round(span_s * (scale / self.scale), 6), TICK)
 
     def at(self, scale: float) -> JobWork:
-        """Return the work at another scale. Its profile must be a delay, unless the scale is its own. O(1).
-
-        A delay that ends before its walltime still does, even if both are rounded to the same tick.
-        """
+        """Return the work at another scale. Its profile must be a delay, unless the scale is its own. O(1)."""
         if scale == self.scale:
             return self.work
         profile, walltime, estimate = self.work.profile, self.work.walltime, self.work.estimate
@@ -286,12 +283,7 @@ class Job:
 
     @classmethod
     def from_fields(
-        cls,
-        job_id: str,
-        fields: Mapping[str, Any],
-        profile: Mapping[str, Any] | None,
-        submitted_at: float,
-        seq: int,
+        cls, job_id: str, fields: Mapping[str, Any], profile: Mapping[str, Any] | None, submitted_at: float, seq: int
     ) -> Job:
         """Create a job from the fields of JOB_SUBMITTED or REGISTER_JOB."""
         n_procs = fields.get("res")
@@ -327,10 +319,7 @@ class Job:
         )
 
     def deadline_at(self) -> float | None:
-        """Return the job's deadline: its field `deadline`, or `max_stay` after its submission.
-
-        None if it has neither. Raises InputError for an invalid value.
-        """
+        """Return the job's deadline: its field `deadline`, or `max_stay` after submission. Raises InputError."""
         return deadline_of(self.id, self.fields, self.submitted_at)
 
     def is_urgent(self) -> bool:
@@ -396,9 +385,6 @@ class Job:
         return f"<Job {self.id} {self.state.value}, {self.n_procs} procs>"
 
 
-# --- changes of state, for the engine -----------------------------------------------------------------------------
-
-
 def _enter(job: Job, state: JobState) -> None:
     """Change the state. Raises RuntimeError for a change that is not in `TRANSITIONS`. O(1)."""
     if state not in TRANSITIONS[job.state]:
@@ -447,10 +433,7 @@ def reshape_job(job: Job, shape: JobShape) -> None:
 
 
 def set_estimate(job: Job, estimate: float | None) -> None:
-    """Set the estimate of an unfinished job, for its shape at submission, and for all other shapes. O(1).
-
-    The rest of a requeued job gets the same estimate, at most its walltime.
-    """
+    """Set the estimate of an unfinished job, for its shape at submission, and for all other shapes. O(1)."""
     base = job.base_work
     job.base_work = ScaledWork(replace(base.work, estimate=estimate), base.scale)
     scaled = None if estimate is None else base.span_at(estimate, job.scale)

@@ -34,10 +34,7 @@ class DefaultOptions:
 
 
 class ModelRef:
-    """The place (``module:class``) of a model, and the defaults of its fields.
-
-    As an attribute of a class it gives the model itself. `model_of` returns it without importing the model.
-    """
+    """The place (``module:class``) of a model, and the defaults of its fields. `model_of` does not import it."""
 
     def __init__(self, place: str, defaults: Mapping[str, Any]) -> None:
         self.place = place
@@ -61,10 +58,7 @@ def model_at(place: str, **defaults: Any) -> Any:
 
 
 def model_of(cls: type, name: str) -> Any:
-    """Return the model that an attribute of a class names: a `ModelRef` with all its defaults, else the model itself.
-
-    Classes of other authors always give the model itself: their methods may use all of it. O(base classes).
-    """
+    """Return the model that a class names: a `ModelRef` with all its defaults, else the model. O(bases)."""
     if cls.__module__.partition(".")[0] not in {"pybatsched", "pybatsched_schedulers"}:
         return getattr(cls, name)
     found = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]

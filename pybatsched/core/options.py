@@ -11,10 +11,7 @@ from pybatsched.core.services.reservation_specs import ReservationSpec
 
 
 class Options(BaseModel):
-    """Base of a policy's options, a pydantic model. Unknown options are errors.
-
-    Every policy has the options of this model.
-    """
+    """Base of a policy's options, a pydantic model. Unknown options are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,12 +36,12 @@ class Options(BaseModel):
         gt=0,
         allow_inf_nan=False,
         description="seconds after which an unavailable machine is expected back: plans use it from then on (default: "
-        "unknown; with simulate --mtbf and a fixed --repair, its time)",
+        "unknown; with simulated failures and a fixed time of repair, this time)",
     )
     host_reservations: tuple[ReservationSpec, ...] | None = Field(
         default=None,
         description="reservations of hosts for time windows: a list of tables with name, start, duration, hosts and "
-        "so on, as in simulate --reservations (default: none)",
+        "so on, as in a file of reservations (default: none)",
     )
 
     @model_serializer(mode="wrap")

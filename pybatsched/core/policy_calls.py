@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from pybatsched.core.instants import TICK
+from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Policy
 from pybatsched.core.validator import Violation
 from pybatsched.errors import NOT_THE_PLUGINS, NotIntegerError, PolicyError, describe_error
@@ -30,8 +31,12 @@ class PolicyCaller:
 
     def raised(self, hook: str, error: BaseException) -> PolicyError:
         """Return the error to raise for an exception of the policy's code."""
-        rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
-        return PolicyError(f"{hook} raised {describe_error(error)}", policy=self._name, rule=rule)
+        rule, text = "well-formed" if isinstance(error, NotIntegerError) else "no exception", describe_error(error)
+        if isinstance(error, AttributeError) and isinstance(error.obj, Job):
+            fields = error.obj.fields
+            is_field = error.name in fields
+            text += f"; write job.fields[{error.name!r}]" if is_field else f"; the job's fields are {', '.join(fields)}"
+        return PolicyError(f"{hook} raised {text}", policy=self._name, rule=rule)
 
     def lines(self, hook: str) -> tuple[str, ...]:
         """Return the lines of text that a method of the policy returns."""
@@ -75,13 +80,12 @@ class PolicyCaller:
 
 
 class IdleCalls:
-    """Counts the idle calls in a row: calls that the policy requested and answers only with new requests for calls.
-
-    A policy that only keeps requesting calls would never finish.
-    """
+    """Counts idle calls in a row, for policies that only keep requesting calls and would never finish."""
 
     #: A run is stopped after this many. An hourly call for a century is allowed.
     MAX: ClassVar[int] = 1_000_000
+    #: The same while no other event can come, plus one for each hour. A call each second for half a day is allowed.
+    MAX_AT_REST: ClassVar[int] = 50_000
     #: The same for calls within `AT_ONCE_S` of each other. Batsim 4 sends the fastest ones 10 ticks apart.
     MAX_AT_ONCE: ClassVar[int] = 1_000
     AT_ONCE_S: ClassVar[float] = 15 * TICK
@@ -101,14 +105,14 @@ class IdleCalls:
         self._n_at_once += 1
         self._last_at = now
 
-    def check(self) -> None:
-        """Raise Violation if there are too many."""
+    def check(self, is_at_rest: Callable[[], bool]) -> None:
+        """Raise Violation if there are too many. `is_at_rest` tells whether no other event can come."""
         if self._n_at_once > self.MAX_AT_ONCE:
             text = (
                 f"requested {self._n_at_once:,} calls in a row within 15 microseconds of each other, "
                 f"the last at {self._last_at}"
             )
-        elif self.n > self.MAX:
+        elif self.n > self.MAX or (self.n > self.MAX_AT_REST + (self._last_at - self._since) / 3600 and is_at_rest()):
             text = f"requested {self.n:,} calls in a row, from {self._since} to {self._last_at}"
         else:
             return

@@ -1,7 +1,4 @@
-"""Describe errors of pydantic models in the words of this project: the place, the expected value, the value found.
-
-All models of options, campaigns and job fields use this table, so that their error messages have one form.
-"""
+"""Describe errors of pydantic models in the words of this project: place, expected value, value found."""
 
 from __future__ import annotations
 
@@ -184,7 +181,7 @@ def _problem(problem: Mapping[str, Any], model: type[BaseModel]) -> Problem:
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         around = _model_in(_annotation(model, place[:-1]))
-        hint = "" if around is None else "; " + close_to(str(place[-1]), _members(around))
+        hint = "" if around is None else f"; {close_to(str(place[-1]), _keys(around))}"
         return Problem(place[:-1], f"unknown key {str(place[-1])!r:.60}{hint}", is_unknown=True)
     annotation = _annotation(model, place)
     if kind == "missing":
@@ -193,6 +190,8 @@ def _problem(problem: Mapping[str, Any], model: type[BaseModel]) -> Problem:
     text = message(problem)
     if kind in _OF_LISTS and (expected := _kind_text(annotation)):
         text = f"expected {expected}"
+    if place and place[-1] in getattr(_model_in(_annotation(model, place[:-1])), "SETTINGS", ()):
+        return Problem(place[:-1], text)  # the text names the key
     if place and "found " not in text and not isinstance(value, Mapping):
         text += f", found {shown(value)}"
     return Problem(place, text)
@@ -209,6 +208,12 @@ def _is_consequence(problem: Mapping[str, Any], others: Iterable[Mapping[str, An
 def _members(model: type[BaseModel]) -> dict[str, FieldInfo]:
     """Return the fields of a model by their names in files."""
     return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    """Return the keys of a table. A member in `SETTINGS` is not a key: it holds the values of other keys."""
+    held: Mapping[str, Sequence[str]] = getattr(model, "SETTINGS", {})
+    return list(dict.fromkeys(key for name in _members(model) for key in held.get(name, (name,))))
 
 
 _UNKNOWN: Final = object()

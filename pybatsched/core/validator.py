@@ -19,6 +19,7 @@ from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.services.derive import is_any_size
+from pybatsched.errors import setting
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -51,11 +52,7 @@ class Validator:
         }
 
     def check(self, decision: d.Decision) -> d.Decision:
-        """Raise `Violation` if the decision is not allowed now. O(k) for the processors it names.
-
-        Return the decision to apply: the same one, with numbers and texts of subclasses (``numpy.float64`` is a float)
-        converted to plain types, which every encoder can write.
-        """
+        """Raise `Violation` if the decision is not allowed now. Return it with plain types. O(k)."""
         check = self._checks.get(type(decision))
         if check is None:
             kind = type(decision).__name__
@@ -300,7 +297,7 @@ class Validator:
     def registration(self, job: Job | None = None) -> None:
         """Check that Batsim allows the registration of jobs."""
         if not self.dynamic_jobs:
-            raise Violation("registration enabled", "Batsim was started without --enable-dynamic-jobs", job=job)
+            raise Violation("registration enabled", f"Batsim was started without {setting('dynamic_jobs')}", job=job)
 
     def check_register_job(self, decision: d.RegisterJob) -> None:
         """Check `RegisterJob`."""
@@ -329,7 +326,7 @@ class Validator:
             raise Violation(
                 "profile known",
                 f"Batsim deleted the profile {job['profile']!r} of {workload!r} when the first job that uses it ended; "
-                "register a new profile, or start Batsim with --enable-profile-reuse",
+                f"register a new profile, or start Batsim with {setting('profile_reuse')}",
             )
         if job["profile"] not in self.cluster.profiles[workload]:
             raise Violation("profile known", f"workload {workload!r} has no profile {job['profile']!r}")

@@ -1,8 +1,4 @@
-"""Check the arguments of the functions for experiments, and name them as Python users do.
-
-The code behind these functions also serves the commands, and its errors name options such as `--units`. A function
-with `@public` raises the same errors with the names of its own arguments.
-"""
+"""Check the arguments of the functions for experiments, and name settings in errors as keywords."""
 
 from __future__ import annotations
 
@@ -17,48 +13,12 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin
 
-from pybatsched.errors import BrokenPromiseError, InputError
+from pybatsched.errors import InputError, PybatschedError, shown, spelled, with_article
+from pybatsched.settings import as_keyword
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Arguments by the options of the commands that they stand for. All other options stay: they are those of Batsim.
-_NAMES: Final = {
-    "--color": "color",
-    "--from": "begin",
-    "--journal": "journal=True",
-    "--label": "labels",
-    "--only": "only",
-    "--policy": "policy",
-    "--procs": "n_procs",
-    "--tau": "tau_s",
-    "--to": "end",
-} | {
-    f"--{name.replace('_', '-')}": name
-    for name in (
-        "baseline",
-        "clock",
-        "each",
-        "energy",
-        "events",
-        "format",
-        "lenient",
-        "mapping",
-        "measure",
-        "memory_unit",
-        "partition",
-        "scale",
-        "seed",
-        "size_in",
-        "stop_at",
-        "timezone",
-        "units",
-        "walltimes",
-        "width",
-    )
-}
-_OPTION: Final = re.compile(r"(?<![\w-])(--[a-z][a-z-]*)(?: (N|P|DIR|FILE)\b)?|^-e |-o (?='?[A-Za-z_…])")
-_COMMAND: Final = re.compile(r"(`[^`]*`)")  # a whole command stays as it is
 #: The files of a run in its temporary directory (`running.Folder`), which the user does not know.
 _TEMPORARY: Final = re.compile(r"^\S*[/\\]pybatsched-\w{8}[/\\]run\S*: ")
 #: The directory of this package. Errors and warnings show lines of other code.
@@ -66,17 +26,8 @@ PACKAGE: Final = str(Path(__file__).parents[1])
 
 
 def in_python(text: str) -> str:
-    """Return a text with options of the commands replaced by the names of arguments, and no temporary file. O(text).
-
-    >>> in_python("--units node: expected -p; use `pybatsched platform list --units` or --size-in cores")
-    'units node: expected -p; use `pybatsched platform list --units` or size_in cores'
-    """
-    parts = _COMMAND.split(_TEMPORARY.sub("", text))
-    return "".join(part if part.startswith("`") else _OPTION.sub(_renamed, part) for part in parts)
-
-
-def _renamed(found: re.Match[str]) -> str:
-    return _NAMES.get(found[1], found[0]) if found[1] else ""
+    """Return a text with settings as keyword arguments, and without the name of a temporary file. O(text)."""
+    return spelled(_TEMPORARY.sub("", text), as_keyword)
 
 
 def check_count(name: str, value: object) -> None:
@@ -94,7 +45,7 @@ def warn(text: str) -> None:
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the types of the arguments by their annotations, and name arguments in errors as Python does.
+    """Check the types of the arguments by their annotations, and name settings in errors as Python does.
 
     Numbers of other packages, such as numpy, become plain ones. Annotations that cannot be evaluated are not checked.
     Raises InputError for a wrong type, and TypeError for a wrong name, as Python does. O(arguments).
@@ -118,8 +69,8 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                     continue
                 bound.arguments[name] = checked_type(name, value, kind)
             return function(*bound.args, **bound.kwargs)
-        except (InputError, BrokenPromiseError) as error:
-            error.args = tuple(in_python(part) if isinstance(part, str) else part for part in error.args)
+        except PybatschedError as error:
+            error.args = (in_python(error.text), *error.args[1:])
             raise
 
     return checked
@@ -138,14 +89,10 @@ def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
 def checked_type(name: str, value: Any, kind: Any) -> Any:
     """Return a value of the expected type, a number as a plain one. Raises InputError."""
     if not _fits(value, kind):
-        found = f"{value!r:.60}" if value is None or isinstance(value, _SHOWN) else _article(type(value).__name__)
-        raise InputError(f"{name}: expected {_words(kind)}, found {found}")
+        raise InputError(f"{name}: expected {_words(kind)}, found {shown(value)}")
     if type(value) in {int, float, bool} or not isinstance(value, numbers.Number):
         return value
     return int(value) if isinstance(value, numbers.Integral) else float(value)  # type: ignore[arg-type]
-
-
-_SHOWN: Final = (str, int, float, list, tuple, dict, set, range)
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:
@@ -182,7 +129,7 @@ def _check_of(kind: Any) -> _Check:
         return _Check("a function", lambda value: callable(value) and not isinstance(value, type))
     if origin is Mapping or origin in _GROUPS:
         return _check_of_group(origin, args)
-    return _Check(_article(kind.__name__), lambda value: isinstance(value, kind))
+    return _Check(with_article(kind.__name__), lambda value: isinstance(value, kind))
 
 
 def _check_of_group(origin: Any, args: tuple[Any, ...]) -> _Check:
@@ -225,7 +172,3 @@ def _words(kind: Any) -> str:
     """Return what is expected, such as `a text or None`."""
     texts = list(dict.fromkeys(_check_of(part).words for part in _parts(kind)))
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
-
-
-def _article(noun: str) -> str:
-    return f"{'an' if noun[:1].lower() in 'aeio' else 'a'} {noun}"

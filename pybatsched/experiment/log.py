@@ -8,20 +8,24 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
+from pybatsched.core.instants import seconds_text
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity
-from pybatsched.experiment.arguments import check_count, public
-from pybatsched.workload import load, prepare
+from pybatsched.experiment.arguments import check_count, in_python, public
+from pybatsched.runs.spec import WorkloadSpec
+from pybatsched.runs.workloads import Jobs, check_formats, read, selection_of
+from pybatsched.settings import takes
+from pybatsched.workload import prepare
 from pybatsched.workload.checks import lint
-from pybatsched.workload.formats import batsim4, files
-from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT, MemoryUnit, SizeIn
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
-from pybatsched.workload.names import ending
+from pybatsched.workload.names import ending, parsed
+from pybatsched.workload.report import LintReport
 from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shake
 from pybatsched.workload.resample.users import Resampling, resample
@@ -32,7 +36,7 @@ from pybatsched.workload.walltimes import Walltimes
 try:
     import polars as pl
 except ImportError:
-    raise InputError("experiments need polars; pip install 'pybatsched[notebook]'") from None
+    raise InputError.not_installed("experiments need polars", "notebook") from None
 
 __all__ = [
     "Log",
@@ -74,6 +78,16 @@ class Log:
     file_digest: str = field(default="", repr=False)
     #: Whether the jobs come from a log, whose sizes may be in cores where a platform has nodes.
     is_from_log: bool = field(default=False, repr=False)
+    #: Checks the file, also that of a changed copy; None if the jobs were not read from a file.
+    _lint: Callable[[], LintReport] | None = field(default=None, repr=False)
+    #: The log, the window of it, or the random workload that the jobs come from. Copies of one origin are not
+    #: independent, whatever their names; if it is empty, the name decides.
+    origin: str = field(default="", repr=False)
+
+    def as_jobs(self) -> Jobs:
+        """Return the jobs for a run."""
+        name = self.name if self.how_read is None else self.workload.source
+        return Jobs(self.workload, name, self.how_read, self.digest, self.is_from_log)
 
     def __len__(self) -> int:
         return len(self.workload.jobs)
@@ -119,21 +133,10 @@ class Log:
     @cached_property
     def findings(self) -> pl.DataFrame:
         """What is odd in the file, as `pybatsched workload lint` reports it: level, what, count, and how it is read."""
-        rows: list[dict[str, Any]] = []
-        if self.workload.source and Path(self.workload.source).exists():
-            how = self.how_read or {}
-            found = lint.lint(
-                self.workload.source,
-                timezone=how.get("timezone"),
-                format=how.get("log_format"),
-                mapping=how.get("mapping"),
-            )
-            rows = [
-                {"level": one.level, "what": one.what, "count": one.count, "remedy": one.remedy}
-                for one in found.findings.values()
-            ]
+        found = () if self._lint is None else self._lint().findings.values()
+        rows = [(one.level, in_python(one.what), one.count, in_python(one.remedy)) for one in found]
         kinds = {"level": pl.String, "what": pl.String, "count": pl.Int64, "remedy": pl.String}
-        return pl.DataFrame(rows, schema=kinds)
+        return pl.DataFrame(rows, schema=kinds, orient="row")
 
     @cached_property
     def dropped(self) -> dict[str, int]:
@@ -147,20 +150,31 @@ class Log:
         """The figures of `pybatsched workload stats`: offered load, span, distributions of sizes and run times."""
         return stats.summary(stats.sample_workload(self.workload))
 
-    # ------------------------------------------------------------------------------------------------------- changes
-
     @public
-    def window(self, begin: Time = 0, end: Time | None = None, *, warm_up: Time = 0, cool_down: Time = 0) -> Log:
-        """Return the jobs submitted from `begin` up to `end`, in the time of the log; the first one moves to time 0.
+    def window(
+        self,
+        begin: Time = 0,
+        end: Time | None = None,
+        *,
+        warm_up: Time = 0,
+        cool_down: Time = 0,
+        window_clock: Literal["first", "log"] = "first",
+    ) -> Log:
+        """Return the jobs submitted from `begin` up to `end`, counted from the first submission.
 
-        Jobs of the `warm_up` before `begin` and of the `cool_down` after `end` are simulated too, but figures leave
-        them out. Without `begin` or `end`, they are the first and the last jobs of the log. Raises InputError if no
-        job is left.
+        The window, or its warm-up, then starts at time 0. With the `window_clock` "log", `begin` and `end` are times of
+        the log, and the first job moves to time 0. Jobs of the `warm_up` before `begin` and of the `cool_down` after
+        `end` are simulated too, but figures leave them out. Without `begin` or `end`, they are the first and the last
+        jobs of the log. Raises InputError if no job is left.
         """
-        begin_at = in_seconds(begin, "begin") or None
-        end_at = None if end is None else in_seconds(end, "end")
-        warm_up_s, cool_down_s = in_seconds(warm_up, "warm_up"), in_seconds(cool_down, "cool_down")
-        return self._selected(Selection(begin_at, end_at, warm_up_s=warm_up_s, cool_down_s=cool_down_s))
+        first = None if begin in {0, "0"} else begin
+        times = {"begin": first, "end": end, "warm_up": warm_up, "cool_down": cool_down}
+        spec = WorkloadSpec.by_name({**times, "window_clock": window_clock})
+        made = self._selected(selection_of(spec))
+        if spec.begin is None and spec.end is None:
+            return made
+        last = "the end" if spec.end is None else f"{seconds_text(spec.end)} s"
+        return replace(made, origin=f"{self.origin or self.name}, {seconds_text(spec.begin or 0)} s to {last}")
 
     @public
     def head(self, n: int) -> Log:
@@ -228,7 +242,7 @@ class Log:
     def shake(self, by: Time = 60, *, seed: int = 0) -> Log:
         """Return the same jobs, with submissions moved by random amounts of at most `by`; see docs/experiments.md.
 
-        The name of the copy shows that it is one: figures of several copies are not those of independent workloads.
+        Figures of several copies are not those of independent workloads: the copies have the same `origin`.
         """
         name = f"{self.name}{ending('shake', seed)}"
         return replace(self._changed(shake(self.workload, in_seconds(by, "by"), seed)), name=name)
@@ -242,14 +256,15 @@ class Log:
         `load` is the offered load to aim at, by the number of users. docs/experiments.md describes the method.
         """
         options = Resampling(weeks, long_term_weeks, load)
-        name = f"{self.name}{ending('resample', seed)}"
-        return replace(self._changed(resample(self.workload, options, seed)), name=name)
+        copy = ending("resample", seed)
+        made = self._changed(resample(self.workload, options, seed))
+        return replace(made, name=f"{self.name}{copy}", origin=f"{self.origin or self.name}{copy}")
 
     @public
     def with_feedback(self) -> Log:
         """Return the same jobs, where the next job of a user's session follows the end of the job before.
 
-        The log must have waits (`read_workload(…, with_waits=True)`) or preceding jobs. Raises InputError.
+        The log must have preceding jobs; `read_workload(…, feedback=True)` also uses logged waits. Raises InputError.
         """
         return self._changed(with_feedback(self.workload))
 
@@ -271,7 +286,7 @@ class Log:
         batsim4.write(self.workload, str(path))
 
     def _changed(self, workload: Workload) -> Log:
-        return Log(workload, self.name, is_from_log=self.is_from_log)
+        return replace(self, workload=workload, how_read=None, file_digest="")
 
     def _repr_html_(self) -> str:
         figures = self.figures
@@ -286,54 +301,21 @@ class Log:
 
 
 @public
-def read_workload(
-    path: str | Path,
-    *,
-    format: str | None = None,  # noqa: A002  as the option
-    mapping: str | Path | None = None,
-    name: str | None = None,
-    walltimes: str = "requested",
-    memory_unit: MemoryUnit | None = None,
-    size_in: SizeIn | None = None,
-    timezone: str | None = None,
-    partition: str | tuple[str, ...] = (),
-    n_procs: int | None = None,
-    lenient: bool = False,
-    with_waits: bool = False,
-) -> Log:
+@takes(WorkloadSpec, without=("file", "load", "scale_load"))
+def read_workload(path: str | Path, *, name: str | None = None, **settings: Any) -> Log:
     """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm, a table or Rackham.
 
-    The options are those of `pybatsched simulate`. `format` is a name such as pm100 (default: by the content),
-    `mapping` the file that describes the columns of a table. `size_in` (cores, nodes or gpus) and `timezone`
-    are for logs of Slurm and tables. Files may be compressed by gzip or zstd. `n_procs` is the size of the machine
-    if the file does not contain it. `with_waits` keeps the waits of a log in SWF, for `with_feedback`. `name` is what
-    tables show, by default the name of the file. Raises InputError.
+    Files may be compressed by gzip or zstd. `name` is what tables show, by default the name of the file. Raises
+    InputError.
     """
-    partitions = (partition,) if isinstance(partition, str) else tuple(partition)
-    selection = Selection(partitions=partitions)
-    workload = load(
-        path,
-        walltimes=walltimes,
-        memory_unit=memory_unit or DEFAULT_MEMORY_UNIT,
-        format=format,
-        mapping=None if mapping is None else str(mapping),
-        size_in=size_in,
-        timezone=timezone,
-        selection=selection if partitions else None,
-        lenient=lenient,
-        n_procs_else=n_procs,
-        with_waits=with_waits,
-    )
-    how: dict[str, Any] = {"walltimes": walltimes}
-    how |= {} if memory_unit in {None, DEFAULT_MEMORY_UNIT} else {"memory_unit": memory_unit}
-    how |= {} if size_in is None else {"size_in": size_in}
-    how |= {} if timezone is None else {"timezone": timezone}
-    how |= {} if format is None else {"log_format": format}
-    how |= {} if mapping is None else {"mapping": str(Path(mapping).resolve())}
-    how |= {"selection": selection.as_json()} if partitions else {}
-    how |= {"lenient": True} if lenient else {}
-    is_log = files.format_of(path, format, None if mapping is None else str(mapping)) != "Batsim JSON"
-    return Log(workload, name or name_of_file(path), how, files.digest_of(path), is_log)
+    spec = WorkloadSpec(str(path), **settings)
+    check_formats([spec])
+    jobs = read(spec)
+    how: Any = {"timezone": spec.timezone, "format": spec.format, "mapping": spec.mapping}
+    check = partial(lint.lint, path, spec.n_procs, **how)
+    origin = parsed(f"{Path(path).parent / name_of_file(path)}").unit  # files of shaken copies have that of their log
+    name = name or name_of_file(path)
+    return Log(jobs.workload, name, jobs.how, jobs.digest, jobs.is_from_log, check, origin)
 
 
 @public
@@ -358,7 +340,8 @@ def generate_workload(
             check_count(argument, count)
     rule = Walltimes.parse(walltimes)
     recipe = Recipe(model, n_procs, seed, n_jobs=n_jobs, days=days, load=load, walltimes=rule, n_users=n_users)
-    return Log(generate(recipe), name or model)
+    made = generate(recipe)
+    return Log(made, name or model, origin=made.source)
 
 
 def as_log(log: Log | str | Path) -> Log:

@@ -14,29 +14,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import (
-    against,
-    frame as campaign_frame,
-    grouped,
-    groups_shown,
-    shown as shown_figures,
-)
+from pybatsched.campaign.table import against, frame as campaign_frame, grouped, groups_shown, shown as shown_figures
 from pybatsched.errors import InputError, quantity
-from pybatsched.experiment.arguments import checked_type, public, warn
+from pybatsched.experiment.arguments import checked_type, in_python, public, warn
 from pybatsched.experiment.log import name_of_file, pl, plain_columns
 from pybatsched.experiment.plots import CampaignPlots, Plots
-from pybatsched.experiment.running import JOURNAL, Folder, Task, run_task, sized
+from pybatsched.experiment.running import Folder, Task, run_task
 from pybatsched.metrics import runs as files, summary
-from pybatsched.metrics.compare.grouped import PERCENTS, quantile_table, summary_table
+from pybatsched.metrics.compare.grouped import (
+    ORIGIN,
+    OTHER_JOBS,
+    PERCENTS,
+    quantile_table,
+    summary_table,
+    with_other_jobs,
+)
 from pybatsched.metrics.compare.paired import paired
 from pybatsched.metrics.figure_names import figure_title
+from pybatsched.metrics.figures import figures_of_run
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.metrics.workload_fields import fields_of
 from pybatsched.policies import registry
 from pybatsched.results import run_state
 from pybatsched.results.writing import Results
+from pybatsched.runs.execute import JOURNAL
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
 from pybatsched.workload.formats import batsim4
@@ -55,7 +57,8 @@ _MEASURES: Final = ("slowdown", "bounded_slowdown")
 class Run:
     """One simulated run: its jobs, its figures, and its files. `simulate` and `read_run` make one.
 
-    `policy` is the label of its policy, `workload` the name of its workload, `seed` its seed or None.
+    `policy` is the label of its policy, `workload` the name of its workload, `seed` its seed or None. `origin` is that
+    of its `Log`; it is empty if the run was saved without it.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class Run:
         *,
         policy: str,
         workload: str = "",
+        origin: str = "",
         seed: int | None = None,
         task: Task | None = None,
         folder: Folder | None = None,
     ) -> None:
         self.policy = policy
         self.workload = workload
+        self.origin = origin
         self.seed = seed
         self._prefix = prefix
         self._task = task
@@ -109,12 +114,7 @@ class Run:
     @cached_property
     def figures(self) -> dict[str, float | int | None]:
         """The figures of the run by name, such as mean_wait_s; docs/metrics.md explains them."""
-        found = figures_of(self.record.jobs, self.record.n_procs, self.tau_s, self.record.cut)
-        if self.record.energy is not None:
-            found |= self.record.energy.as_dict()
-        found["n_unfinished"] = self.about.get("n_unfinished", 0)
-        own = self.about.get("policy_figures")
-        return {**own, **found} if isinstance(own, dict) else found
+        return figures_of_run(self.record.jobs, self.record.n_procs, self.tau_s, self.about)
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -142,7 +142,8 @@ class Run:
         """
         path = self._journal()
         with registry.also_known(_sources([self])):
-            return explain(JournalReader(path, is_trusted=self._task is not None), job_id)
+            found = explain(JournalReader(path, is_trusted=self._task is not None), job_id)
+        return [(at, in_python(text)) for at, text in found]
 
     def _journal(self) -> str:
         path = self.record.journal
@@ -199,7 +200,7 @@ class Run:
                     shutil.copyfile(f"{self._prefix}{suffix}", f"{results.part}{suffix}")
             workload = Path(f"{results.part}{run_state.WORKLOAD}")
             if self._task is not None and self._task.log.how_read is None:
-                batsim4.write(sized(self._task.log, self._task.machine)[1], str(workload))
+                batsim4.write(self._task.built().scenario.workloads["w0"], str(workload))
             if workload.exists():
                 digest = hashlib.sha256(workload.read_bytes()).hexdigest()
                 content["inputs"]["workloads"] = [{"file": f"{target}{run_state.WORKLOAD}", "sha256": digest}]
@@ -302,11 +303,11 @@ class Runs(_WithFigures, Sequence[Run]):
     ) -> pl.DataFrame:
         """Return one row per group of runs: the mean of each figure, and the ends of its confidence interval.
 
-        The interval is that of Student's t over the workloads of the group, or over its seeds if there is one workload;
-        it is null for a single value. Without `figures`, the most used ones are shown.
+        The interval is that of Student's t over the independent workloads of the group, else over its shaken copies or
+        its seeds; it is null for a single value. Without `figures`, the most used ones are shown.
         """
         keys = (by,) if isinstance(by, str) else tuple(by)
-        return summary_table(self.figures, keys, _chosen(figures, self.figures), ci)
+        return summary_table(self._with_origins, keys, _chosen(figures, self.figures), ci)
 
     @public
     def compare(self, baseline: str, measure: str = "wait_s") -> pl.DataFrame:
@@ -338,7 +339,13 @@ class Runs(_WithFigures, Sequence[Run]):
         One row per policy and figure: the difference, its confidence interval, and the probability that the policy is
         better. docs/experiments.md explains the columns. It needs scipy.
         """
-        return against(self.figures, baseline, ["policy"], (figures,) if isinstance(figures, str) else figures, ci)
+        named = (figures,) if isinstance(figures, str) else figures
+        return against(self._with_origins, baseline, ["policy"], named, ci)
+
+    @property
+    def _with_origins(self) -> pl.DataFrame:
+        """The figures, with the origins of workloads: which of them are independent."""
+        return self.figures.with_columns(pl.Series(ORIGIN, [run.origin for run in self]))
 
     @property
     def plot(self) -> Plots:
@@ -384,7 +391,16 @@ class Runs(_WithFigures, Sequence[Run]):
             return "<p>no runs</p>"
         keys = [key for key in KEYS if key == "policy" or len({getattr(run, key) for run in self}) > 1]
         caption = ", ".join(dict.fromkeys(run.workload for run in self))
-        return _table_html(caption, self.figures, keys, shown_figures(self.figures.to_dicts()))
+        marked = with_other_jobs(self.figures, self.figures, KEYS)
+        return _table_html(caption, marked, keys, shown_figures(self.figures.to_dicts()))
+
+
+class WorkerDiedError(InputError):
+    """Worker processes of `simulate` ended before their runs. `runs` are the runs that are finished."""
+
+    def __init__(self, text: str, runs: Runs) -> None:
+        super().__init__(text)
+        self.runs = runs
 
 
 class Campaign(_WithFigures):
@@ -418,12 +434,7 @@ class Campaign(_WithFigures):
 
     @public
     def against(
-        self,
-        baseline: str,
-        *,
-        by: str | Sequence[str] = (),
-        figures: str | Sequence[str] = (),
-        ci: float = 0.95,
+        self, baseline: str, *, by: str | Sequence[str] = (), figures: str | Sequence[str] = (), ci: float = 0.95
     ) -> pl.DataFrame:
         """Compare all policies with a baseline by paired bootstrap, as `pybatsched campaign table --against` does."""
         keys = (by,) if isinstance(by, str) else tuple(by)
@@ -460,7 +471,11 @@ def read_run(prefix: str | Path, *, label: str | None = None) -> Run:
     name = names.get("policy") or (policy.get("name") if isinstance(policy, dict) else None) or found.label
     workload = names.get("workload") or ", ".join(map(name_of_file, found.workload_files))
     run = Run(
-        str(Path(prefix).absolute()), policy=label or str(name), workload=workload, seed=found.summary.get("seed")
+        str(Path(prefix).absolute()),
+        policy=label or str(name),
+        workload=workload,
+        origin=str(names.get("origin", "")),
+        seed=found.summary.get("seed"),
     )
     run.record = replace(found, name=run.policy)
     return run
@@ -477,7 +492,7 @@ def read_campaign(folder: str | Path) -> Campaign:
 def _sources(runs: Iterable[Run]) -> list[registry.PolicySource]:
     """Return the policies of runs of this process, which journals name: they may be classes of a notebook."""
     tasks = [run._task for run in runs]  # noqa: SLF001  of this module
-    return [task.policy.source for task in tasks if task is not None]
+    return [task.spec.policy.source for task in tasks if task is not None and task.spec.policy is not None]
 
 
 def _chosen(figures: str | Sequence[str], table: pl.DataFrame) -> Sequence[str]:
@@ -491,12 +506,13 @@ def _pages() -> Any:
     try:
         from pybatsched.report import page  # noqa: PLC0415  an optional dependency
     except ImportError as error:
-        raise InputError(f"reports need {error.name}; pip install 'pybatsched[notebook]'") from None
+        raise InputError.not_installed(f"reports need {error.name}", "notebook") from None
     return page
 
 
 def _table_html(caption: str, table: pl.DataFrame, keys: Sequence[str], figures: Sequence[str]) -> str:
     """Return a table as HTML: its names, and its figures with few digits."""
+    keys = [*keys, OTHER_JOBS] if OTHER_JOBS in table.columns else keys
     head = "".join(f"<th>{html.escape(text)}</th>" for text in (*keys, *map(figure_title, figures)))
     rows = []
     for row in table.iter_rows(named=True):

@@ -10,22 +10,24 @@ import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from inspect import signature
+from inspect import currentframe, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
-from pybatsched.campaign.workers import LocalWorkers
+from pybatsched.campaign.workers import DIED, LocalWorkers
+from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
 from pybatsched.experiment.arguments import PACKAGE, check_count, checked_type, public, warn
-from pybatsched.experiment.log import Log, Time, as_log
-from pybatsched.experiment.policies import PolicyChoice, PolicyLike, policy as choose, source_of
-from pybatsched.experiment.running import Folder, Task, machine_of, run_task, warn_all
-from pybatsched.experiment.runs import Run, Runs
-from pybatsched.metrics import DEFAULT_TAU_S
-from pybatsched.simulator.options import AUTO
+from pybatsched.experiment.log import Log, as_log
+from pybatsched.experiment.policies import PolicyLike, policy as choose
+from pybatsched.experiment.running import Folder, Task, run_task, warn_all
+from pybatsched.experiment.runs import Run, Runs, WorkerDiedError
+from pybatsched.runs.policies import PolicySpec
+from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
+from pybatsched.settings import takes
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -33,32 +35,17 @@ if TYPE_CHECKING:
 #: A workload: a log, the path of a file, or a function of the seed that makes one.
 LogLike: TypeAlias = Log | str | Path | Callable[[int], Log]
 
+#: Settings that `simulate` does not take: those of files, which `read_workload` takes, and the seed, given as `seeds`.
+NOT_OF_SIMULATE: Final = frozenset({*WorkloadSpec.settings()} - {"load", "scale_load"}) - {"n_procs"} | {"seed"}
+SETTINGS: Final = frozenset(
+    name for record in (MachineSpec, RunSpec, WorkloadSpec) for name in record.settings() if name not in NOT_OF_SIMULATE
+)
 #: Short work shows no progress bar.
 _BAR_AFTER_S: Final = 1.0
 
 
 @overload
-def simulate(
-    log: LogLike,
-    policy: PolicyLike,
-    *,
-    n_procs: int | None = None,
-    platform: str | Path | None = None,
-    units: str | None = None,
-    energy: bool = False,
-    events: str | Path | Sequence[str | Path] = (),
-    failures: Mapping[str, Any] | None = None,
-    checkpoint: str | Mapping[str, Any] | None = None,
-    stop_at: Time | None = None,
-    clock: str = AUTO,
-    tau_s: float = DEFAULT_TAU_S,
-    journal: bool = False,
-    seeds: None = None,
-    workers: int = 1,
-    client: Client | None = None,
-    progress: bool = True,
-    **options: Any,
-) -> Run: ...
+def simulate(log: LogLike, policy: PolicyLike, *, seeds: None = None, **options: Any) -> Run: ...
 
 
 @overload
@@ -66,40 +53,17 @@ def simulate(
     log: LogLike | Sequence[LogLike] | Mapping[str, LogLike],
     policy: PolicyLike | Sequence[PolicyLike],
     *,
-    n_procs: int | None = None,
-    platform: str | Path | None = None,
-    units: str | None = None,
-    energy: bool = False,
-    events: str | Path | Sequence[str | Path] = (),
-    failures: Mapping[str, Any] | None = None,
-    checkpoint: str | Mapping[str, Any] | None = None,
-    stop_at: Time | None = None,
-    clock: str = AUTO,
-    tau_s: float = DEFAULT_TAU_S,
-    journal: bool = False,
     seeds: Iterable[int] | None = None,
-    workers: int = 1,
-    client: Client | None = None,
-    progress: bool = True,
     **options: Any,
 ) -> Runs: ...
 
 
 @public
+@takes(MachineSpec, RunSpec, WorkloadSpec, without=NOT_OF_SIMULATE)
 def simulate(
     log: LogLike | Sequence[LogLike] | Mapping[str, LogLike],
     policy: PolicyLike | Sequence[PolicyLike],
     *,
-    n_procs: int | None = None,
-    platform: str | Path | None = None,
-    units: str | None = None,
-    energy: bool = False,
-    events: str | Path | Sequence[str | Path] = (),
-    failures: Mapping[str, Any] | None = None,
-    checkpoint: str | Mapping[str, Any] | None = None,
-    stop_at: Time | None = None,
-    clock: str = AUTO,
-    tau_s: float = DEFAULT_TAU_S,
     journal: bool = False,
     seeds: Iterable[int] | None = None,
     workers: int = 1,
@@ -122,7 +86,8 @@ def simulate(
     continue from their last checkpoint.
 
     With `workers`, runs are distributed over processes of this machine; with `client`, over a Dask cluster. Ctrl-C
-    returns the runs that are finished. Raises InputError for wrong inputs and PolicyError if a policy fails.
+    returns the runs that are finished. Raises InputError for wrong inputs, PolicyError if a policy fails, and
+    WorkerDiedError with the finished runs if a process dies.
 
     >>> from pybatsched import read_workload
     >>> log = read_workload("examples/workload.json")
@@ -130,7 +95,10 @@ def simulate(
     >>> run.figures["n_completed"] == len(log)
     True
     """
-    is_one_policy = isinstance(policy, str | type | PolicyChoice)
+    if workers > 1 or client is not None:
+        _check_is_not_imported()
+    settings = {name: options.pop(name) for name in list(options) if name in SETTINGS}
+    is_one_policy = isinstance(policy, str | type | PolicySpec)
     is_single = is_one_policy and _is_one_log(log) and seeds is None
     chosen: Sequence[PolicyLike] = [policy] if is_one_policy else list(policy)  # type: ignore[list-item, arg-type]
     if options and not is_one_policy:
@@ -147,25 +115,15 @@ def simulate(
     check_count("workers", workers)
     if client is not None and not hasattr(client, "submit"):
         raise InputError(f"client: expected a Dask client, found {client!r:.60}")
-    machine = machine_of(
-        n_procs=n_procs,
-        platform=platform,
-        units=units,
-        energy=energy,
-        events=events,
-        stop_at=stop_at,
-        clock=clock,
-        failures=failures,
-        checkpoint=checkpoint,
-    )
+    run = RunSpec.of(settings)
     all_seeds = None if seeds is None else tuple(checked_type("seeds", seed, int) for seed in seeds)
     if all_seeds == ():
         raise InputError("seeds: expected at least one, found none")
     tasks = [
-        Task(one, choice, machine, seed, tau_s)
+        Task(one, replace(run, policy=choice, seed=seed))
         for make in _logs(log)
         for choice in choices
-        for one, seed in _per_seed(make, choice, all_seeds)
+        for one, seed in _per_seed(make, choice.has_seed or run.machine.draws, all_seeds)
     ]
     _check_labels(tasks)
     if workers > 1 or client is not None:
@@ -176,23 +134,36 @@ def simulate(
 
 
 #: What to use in Python for an option of the command ``simulate`` that has another name or form.
-_FOR_OPTIONS: Final = {
-    "load": "log.with_load(…)",
-    "mtbf": 'failures={"mtbf": …}',
-    "repair": 'failures={"mtbf": …, "repair": …}',
-}
+_FOR_OPTIONS: Final = {"mtbf": 'failures={"mtbf": …}', "repair": 'failures={"mtbf": …, "repair": …}'}
 
 
 def _check_keywords(options: Mapping[str, Any], policy: PolicyLike) -> None:
     """Raise InputError for an unknown option of the policy that is similar to a keyword of `simulate`."""
-    known = source_of(policy).option_fields
+    known = (policy if isinstance(policy, PolicySpec) else PolicySpec(policy)).source.option_fields
     own = [name for name, one in signature(simulate).parameters.items() if one.kind is one.KEYWORD_ONLY]
     for name in options:
         if name not in known:
             instead = {one: f"{one}=…" for one in own} | _FOR_OPTIONS
-            similar = [name] if name in _FOR_OPTIONS else get_close_matches(name, [*known, *own], 1)
+            instead |= {one: f"read_workload(…, {one}=…)" for one in NOT_OF_SIMULATE if one in WorkloadSpec.settings()}
+            similar = [name] if name in instead else get_close_matches(name, [*known, *own], 1)
             if similar and similar[0] in instead:
                 raise InputError(f"simulate: unknown keyword {name!r}; did you mean {instead[similar[0]]}?") from None
+
+
+def _check_is_not_imported() -> None:
+    """Raise InputError if a file with policies calls this while it is imported: each worker would import it again."""
+    frame = currentframe()
+    while frame is not None:
+        code, names = frame.f_code, frame.f_globals
+        is_import = code.co_name == "<module>" and code.co_filename == names.get("__file__")
+        classes = [one for one in names.values() if is_import and isinstance(one, type) and issubclass(one, Policy)]
+        if names.get("__name__") != "__main__" and any(one.__module__ == names.get("__name__") for one in classes):
+            raise InputError(
+                f"{code.co_filename}: line {frame.f_lineno}: `simulate` with workers or a client is called while this "
+                "file is imported, and each worker imports it again; expected the call under "
+                '`if __name__ == "__main__":`'
+            )
+        frame = frame.f_back
 
 
 def _is_one_log(log: Any) -> bool:
@@ -209,10 +180,10 @@ def _logs(log: Any) -> list[Log | Callable[[int], Log]]:
 
 
 def _per_seed(
-    make: Log | Callable[[int], Log], choice: PolicyChoice, seeds: Sequence[int] | None
+    make: Log | Callable[[int], Log], has_seed: bool, seeds: Sequence[int] | None
 ) -> Iterator[tuple[Log, int | None]]:
-    """Yield a workload for each seed; once, without a seed, if nothing depends on it."""
-    if isinstance(make, Log) and (seeds is None or not choice.has_seed):
+    """Yield a workload for each seed; once, without a seed, if nothing depends on it (`has_seed`)."""
+    if isinstance(make, Log) and (seeds is None or not has_seed):
         yield make, None
         return
     if seeds is None:
@@ -229,7 +200,7 @@ def _check_labels(tasks: Sequence[Task]) -> None:
         raise InputError("expected at least one workload and one policy")
     seen: set[tuple[str, str, int | None]] = set()
     for task in tasks:
-        key = (task.log.name, task.label, task.seed)
+        key = (task.log.name, task.label, task.spec.seed)
         if key in seen:
             raise InputError(
                 f"policy {task.label} on {task.log.name}: expected different labels; use policy(…, label=…) or "
@@ -243,13 +214,11 @@ def _run_of(task: Task, folder: Folder) -> Run:
         f"{folder.name}/run",
         policy=task.label,
         workload=task.log.name,
-        seed=task.seed,
+        origin=task.log.origin,
+        seed=task.spec.seed,
         task=task,
         folder=folder,
     )
-
-
-# ------------------------------------------------------------------------------------------------- in this process
 
 
 def _one_by_one(tasks: Sequence[Task], *, journal: bool, progress: bool) -> list[Run]:
@@ -265,7 +234,7 @@ def _one_by_one(tasks: Sequence[Task], *, journal: bool, progress: bool) -> list
                 bar.update(n_over - done)
                 done = n_over
 
-            bar.set_description(task.label)
+            bar.set_description(task.label, refresh=False)  # a bar that is not shown yet stays hidden
             try:
                 warn_all(run_task(task, f"{folder.name}/run", progress=update if progress else None, journal=journal))
             except KeyboardInterrupt:
@@ -283,17 +252,14 @@ def _warn_interrupted(n_done: int, n: int) -> None:
 
 
 def _bar(total: int, unit: str, *, is_shown: bool) -> Any:
-    """Return a progress bar: in a notebook a widget if possible, else text on a terminal."""
+    """Return a progress bar: in a notebook a widget if possible, which stays; else text on a terminal."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # without ipywidgets, a notebook gets a bar of text
         from tqdm.auto import tqdm  # noqa: PLC0415  slow to import
     tqdm.monitor_interval = 0  # no thread
     is_notebook = "ipykernel" in sys.modules
     hidden = not is_shown or not (is_notebook or sys.stderr.isatty())
-    return tqdm(total=total, unit=f" {unit}s", leave=False, disable=hidden, delay=_BAR_AFTER_S)
-
-
-# ------------------------------------------------------------------------------------------------ in other processes
+    return tqdm(total=total, unit=f" {unit}s", leave=is_notebook, disable=hidden, delay=_BAR_AFTER_S)
 
 
 @dataclass(frozen=True)
@@ -314,9 +280,13 @@ class _Call:
 def _parallel(
     tasks: Sequence[Task], workers: int, client: Client | None, *, journal: bool, progress: bool
 ) -> list[Run]:
-    """Run all tasks in other processes. A KeyboardInterrupt returns the finished runs, in order."""
+    """Run all tasks in other processes. A KeyboardInterrupt returns the finished runs, in order.
+
+    If a process dies, the other tasks are run, and WorkerDiedError has the finished runs.
+    """
     folders = [Folder() for _ in tasks]
     done: dict[int, Run] = {}
+    died: list[str] = []
     if client is None:
         results = _on_this_machine(tasks, folders, workers, journal)
     else:
@@ -327,16 +297,28 @@ def _parallel(
                 for stream, text in ((sys.stdout, result.get("stdout")), (sys.stderr, result.get("stderr"))):
                     if text:
                         bar.write(text, file=stream, end="")  # above the bar
+                bar.update(1)
+                task = tasks[number]
+                if str(result.get("error", "")).startswith(DIED):
+                    seed = "" if task.spec.seed is None else f", seed {task.spec.seed}"
+                    died.append(f"policy {task.label} on {task.log.name}{seed}: {result['error'].removeprefix(DIED)}")
+                    continue
                 if "error" in result:
                     raise _as_error(result)
                 warn_all(result["warnings"])
-                done[number] = _run_of(tasks[number], folders[number])
-                bar.update(1)
+                done[number] = _run_of(task, folders[number])
         except KeyboardInterrupt:
             if not done:
                 raise
             _warn_interrupted(len(done), len(tasks))
-    return [done[number] for number in sorted(done)]
+    runs = [done[number] for number in sorted(done)]
+    if died:
+        died.append(
+            "expected processes that end after their runs; SIGKILL often means too little memory: use fewer workers. "
+            f"{len(runs)} of {quantity(len(tasks), 'run')} finished: see `runs` of this error"
+        )
+        raise WorkerDiedError("\n".join(died), Runs(runs))
+    return runs
 
 
 def _on_this_machine(
@@ -356,7 +338,7 @@ def _on_dask(
     tasks: Sequence[Task], folders: Sequence[Folder], client: Client, journal: bool
 ) -> Generator[tuple[int, dict[str, Any]], None, None]:
     """Run tasks on a Dask cluster, whose workers need not share a file system with this process."""
-    from dask.distributed import as_completed  # noqa: PLC0415  an optional dependency
+    from dask.distributed import KilledWorker, as_completed  # noqa: PLC0415  an optional dependency
 
     numbers = {
         client.submit(_run_elsewhere, _pickled(run_in_worker, task, None, journal), pure=False): number
@@ -365,7 +347,10 @@ def _on_dask(
     try:
         for future in as_completed(list(numbers)):
             number = numbers[future]
-            result = future.result()
+            try:
+                result = future.result()
+            except KilledWorker as error:
+                result = {"error": f"{DIED}{error}"}
             for name, content in result.pop("files", {}).items():
                 Path(folders[number].name, name).write_bytes(content)
             yield number, result
@@ -378,7 +363,7 @@ def _pickled(function: Callable[..., Any], *args: Any) -> str:
     try:
         import cloudpickle  # noqa: PLC0415  an optional dependency
     except ImportError:
-        raise InputError("workers and client need cloudpickle; pip install 'pybatsched[notebook]'") from None
+        raise InputError.not_installed("workers and client need cloudpickle", "notebook") from None
     return base64.b64encode(cloudpickle.dumps((function, args))).decode()
 
 
@@ -400,7 +385,7 @@ def run_in_worker(task: Task, prefix: str | None, journal: bool) -> dict[str, An
         about = (
             {"policy": error.policy, "rule": error.rule, "text": error.text} if isinstance(error, PolicyError) else {}
         )
-        return {"error": str(error), "frames": places, **about}
+        return {"error": error.whole(), "frames": places, **about}
     files = {path.name: path.read_bytes() for path in Path(folder.name).iterdir()}  # none if there is a prefix
     return {"warnings": found, **({"files": files} if files else {})}
 

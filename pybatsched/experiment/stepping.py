@@ -28,15 +28,18 @@ from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.errors import InputError, RemoteProtocolError
 from pybatsched.experiment.arguments import public
-from pybatsched.experiment.log import Log, Time, as_log
+from pybatsched.experiment.log import Log, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
-from pybatsched.experiment.running import Task, machine_of, scenario_of, warn_all
+from pybatsched.experiment.running import Task, warn_all
+from pybatsched.experiment.simulating import NOT_OF_SIMULATE, SETTINGS
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
 from pybatsched.metrics.summary import Result, from_engine
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan
+from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
+from pybatsched.settings import takes
 from pybatsched.simulator import simulation
-from pybatsched.simulator.options import AUTO, Scenario, SimulationOptions
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import refused_by_batsim, result_of, with_needs
 
@@ -113,13 +116,7 @@ class _Live:
     """
 
     def __init__(
-        self,
-        scenario: Scenario,
-        plan: PolicyPlan,
-        tau_s: float,
-        evaluated: AbstractSet[str] | None,
-        *,
-        checked: bool,
+        self, scenario: Scenario, plan: PolicyPlan, tau_s: float, evaluated: AbstractSet[str] | None, *, checked: bool
     ) -> None:
         self.engine = Engine(plan.make, plan.source.name, checked=checked)
         self.last_events: tuple[e.Event, ...] = ()
@@ -196,7 +193,7 @@ class Simulation:
     >>> sim.is_over, sim.result().figures.mean_wait_s
     (True, 4.5)
 
-    The arguments are those of `simulate`, without energy, journal and several runs. Features of Batsim that the policy
+    The arguments are those of `simulate`, without journal and several runs. Features of Batsim that the policy
     needs are turned on; `features` turns on more, for policies that take over later (``{"dynamic_jobs"}``). All replies
     are kept in memory.
 
@@ -205,36 +202,28 @@ class Simulation:
     """
 
     @public
+    @takes(MachineSpec, RunSpec, WorkloadSpec, without=NOT_OF_SIMULATE)
     def __init__(
         self,
         log: Log | str | Path,
         policy: PolicyLike,
         *,
-        n_procs: int | None = None,
-        platform: str | Path | None = None,
-        units: str | None = None,
-        events: str | Path | Sequence[str | Path] = (),
-        stop_at: Time | None = None,
-        clock: str = AUTO,
-        tau_s: float = DEFAULT_TAU_S,
         seed: int | None = None,
         features: Collection[str] = (),
         **options: Any,
     ) -> None:
-        chosen = choose(policy, **options)
-        machine = machine_of(
-            n_procs=n_procs, platform=platform, units=units, energy=False, events=events, stop_at=stop_at, clock=clock
-        )
-        task = Task(as_log(log), chosen, machine, seed, tau_s)
-        plan = chosen.plan(seed)
-        scenario, found = scenario_of(task, plan)
-        warn_all(found)
+        settings = {name: options.pop(name) for name in list(options) if name in SETTINGS}
+        spec = RunSpec.of({**settings, "seed": seed}, choose(policy, **options))
+        built = Task(as_log(log), spec).built()
+        warn_all(built.warnings)
+        assert built.plan is not None
         self._seed = seed
         known = {field.name for field in fields(SimulationOptions) if field.type in {bool, "bool"}}
         if wrong := sorted(set(features) - known):
             raise InputError(f"features: {', '.join(wrong)}: expected some of {', '.join(sorted(known))}")
         more: dict[str, Any] = dict.fromkeys(features, True)
-        self._begin(replace(scenario, options=replace(scenario.options, **more)), plan, None, tau_s, checked=False)
+        scenario = replace(built.scenario, options=replace(built.scenario.options, **more))
+        self._begin(scenario, built.plan, None, spec.tau_s, checked=False)
 
     @classmethod
     def of(
@@ -271,8 +260,6 @@ class Simulation:
         self._result: Result | None = None
         self._scenario = replace(scenario, options=with_needs(scenario.options, plan))
         self._live_now: _Live | None = self._new_live()
-
-    # --- running ----------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
         """Handle one message. Return False if the simulation is over and there was none."""
@@ -342,8 +329,6 @@ class Simulation:
             return next(replies)
 
         simulation.Simulation(self._scenario, repeated, outputs).run()
-
-    # --- the state --------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> float:
@@ -435,8 +420,6 @@ class Simulation:
     def _unfinished(self) -> list[Job]:
         return sorted(self._live().engine.jobs.alive.values(), key=lambda job: job.seq)
 
-    # --- copies -----------------------------------------------------------------------------------------------
-
     def copy(self, outputs: Outputs | None = None) -> Simulation:
         """Return an independent simulation in the same state. It writes files only if it gets its own `outputs`.
 
@@ -453,8 +436,6 @@ class Simulation:
         elif self.is_over:
             made._step()
         return made
-
-    # --- another policy ---------------------------------------------------------------------------------------
 
     @public
     def replace_policy(self, policy: PolicyLike | PolicyPlan, **options: Any) -> None:

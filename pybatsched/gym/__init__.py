@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import SupportsIndex, TypeAlias
 
+from pybatsched.errors import InputError
+
 try:
     import gymnasium
     import numpy as np  # noqa: F401  needed by the modules below: one error for all
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"pybatsched.gym needs {error.name}; pip install 'pybatsched[rl]'", name=error.name
-    ) from None
+    text = str(InputError.not_installed(f"pybatsched.gym needs {error.name}", "rl"))
+    raise ModuleNotFoundError(text, name=error.name) from None
 
 from pybatsched.gym.env import SchedulingEnv
 from pybatsched.gym.rewards import REWARDS, Since

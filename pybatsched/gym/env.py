@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
@@ -14,20 +16,23 @@ from pydantic import ValidationError
 
 from pybatsched.core import pydantic_errors
 from pybatsched.core.jobs import Job
-from pybatsched.errors import InputError
-from pybatsched.gym.episodes import Episodes, platform_of, seconds, workload_of
+from pybatsched.errors import InputError, did_you_mean, spelled
+from pybatsched.gym.episodes import Episodes, built_of
 from pybatsched.gym.play import Play
 from pybatsched.gym.rewards import Reward, reward_of
-from pybatsched.metrics import DEFAULT_TAU_S
-from pybatsched.platform.model import Platform
 from pybatsched.policies.choices import Mask
 from pybatsched.policies.loading import names_file
 from pybatsched.policies.observations import Observation, observe, shapes
 from pybatsched.policies.predictions import add_predictor, predictor_of
 from pybatsched.policies.queue_options import ChoiceOptions
-from pybatsched.simulator.options import Scenario
+from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
+from pybatsched.settings import as_keyword, takes
 from pybatsched.workload import Workload
 from pybatsched.workload.sequences import SequenceStarts
+
+#: Settings of runs that the environment does not take, or takes in another form.
+_NOT_TAKEN: Final = frozenset({"file", "platform", "stop_at", "seed", "allow_empty"})
+_SETTINGS: Final = frozenset({*WorkloadSpec.settings(), *MachineSpec.settings(), *RunSpec.settings()}) - _NOT_TAKEN
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -38,9 +43,10 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     the jobs of `span_s` seconds, from a random job that depends on the seed; without both, it is the whole workload.
     ``episodes="sc20"`` reads logs and draws episodes of 1,024 jobs as the program RLScheduler does.
 
-    `window`, `running`, `reservations`, `order`, `assume_walltime`, `predict` and `correct` are options of the policy
-    ``rl``; run the agent with the same values. `reward` is a name in `pybatsched.gym.REWARDS`, or a function of a
-    `Since`; `tau_s` is the bound of the bounded slowdown. `walltimes` is a rule of ``workload convert``.
+    Other keywords are settings of the workload, the machine and the run, as in `pybatsched.simulate` and
+    `read_workload`. `window`, `running`, `reservations`, `order`, `assume_walltime`, `predict` and `correct` are
+    options of the policy ``rl``; run the agent with the same values. `reward` is a name in `pybatsched.gym.REWARDS`, or
+    a function of a `Since`.
 
     Reset: ``options={"start": k}`` starts with the k-th job instead of a random one. The information of each step has
     `action_mask` (for `Discrete.sample`) and `now`; that of the last step also has the `figures` of the episode.
@@ -50,25 +56,32 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  as Gymnasium declares it
 
+    @takes(MachineSpec, RunSpec, WorkloadSpec, without=_NOT_TAKEN)
     def __init__(
         self,
         workload: str | Path | Workload,
-        platform: str | Path | int | Platform | None = None,
+        platform: str | Path | int | None = None,
         *,
         n_jobs: int | None = None,
         span_s: float | None = None,
         episodes: str | None = None,
         reward: str | Reward = "bounded_slowdown",
-        tau_s: float = DEFAULT_TAU_S,
-        walltimes: str = "requested",
         **options: Any,
     ) -> None:
+        settings = {name: options.pop(name) for name in list(options) if name in _SETTINGS}
         self._options = _checked(options)
         self._reward = reward_of(reward)
-        self._tau_s = seconds("tau_s", tau_s, above=False)
-        whole = workload_of(workload, walltimes, episodes)
-        self._platform = platform_of(platform, whole)
-        self._episodes = Episodes(whole, self._platform.n_procs, n_jobs=n_jobs, span_s=span_s, kind=episodes)
+        try:
+            built = built_of(workload, platform, episodes, settings)
+        except InputError as error:
+            raise InputError(error.spelled(as_keyword)) from None
+        self._tau_s = built.spec.tau_s
+        self._scenario = built.scenario
+        (whole,) = built.scenario.workloads.values()
+        n_procs = built.scenario.platform.n_procs
+        self._episodes = Episodes(whole, n_procs, n_jobs=n_jobs, span_s=span_s, kind=episodes)
+        for text in built.warnings:
+            warnings.warn(spelled(text, as_keyword), stacklevel=2)
         self._draws_as_sc20 = episodes is not None
         self._starts: SequenceStarts | None = None  # those of RLScheduler, for the last seed
         self._play: Play | None = None
@@ -144,7 +157,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
                 self._play.choose(place)
 
     def _begun(self, workload: Workload) -> Play:
-        return Play(Scenario(self._platform, {"w0": workload}), self._options, self._tau_s)
+        return Play(replace(self._scenario, workloads={"w0": workload}), self._options, self._tau_s)
 
     def _current(self) -> Play:
         if self._play is None:
@@ -163,8 +176,9 @@ def _checked(options: dict[str, Any]) -> ChoiceOptions:
     unknown = [name for name in options if name not in ChoiceOptions.model_fields]
     if unknown:
         own = [one.name for one in signature(SchedulingEnv).parameters.values() if one.kind is not one.VAR_KEYWORD]
-        known = ", ".join([*own, *ChoiceOptions.model_fields])
-        raise InputError(f"unknown argument {unknown[0]!r:.60}; expected one of {known}")
+        known = [*own, *ChoiceOptions.model_fields]
+        names = did_you_mean(unknown[0], known, f"; expected one of {', '.join(known)}")
+        raise InputError(f"unknown argument {unknown[0]!r:.60}{names}")
     if isinstance(options.get("predict"), type):
         options = {**options, "predict": add_predictor(options["predict"])}
     try:

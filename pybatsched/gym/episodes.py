@@ -9,14 +9,16 @@ from __future__ import annotations
 import math
 import operator
 from bisect import bisect_left
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pybatsched.errors import InputError, quantity
-from pybatsched.machines import names
-from pybatsched.metrics.workload_fields import check_fields
-from pybatsched.platform.model import Platform, uniform
-from pybatsched.workload import Workload, load
+from pybatsched.errors import InputError, quantity, setting
+from pybatsched.runs.build import Built, build
+from pybatsched.runs.spec import RunSpec
+from pybatsched.runs.workloads import Jobs
+from pybatsched.workload import Workload
+from pybatsched.workload.prepare import used_profiles
 from pybatsched.workload.sequences import SequenceStarts
 
 #: The ways to draw episodes, besides the default.
@@ -115,35 +117,34 @@ class Episodes:
         elif self._span_s is not None:
             stop = bisect_left(self._times, self._times[start] + self._span_s)
         jobs = self._jobs[start:stop]
-        used = dict.fromkeys(job["profile"] for job in jobs)
         log = self._workload
-        return Workload(jobs, {name: log.profiles[name] for name in used}, log.n_procs, log.source)
+        return Workload(jobs, used_profiles(jobs, log.profiles), log.n_procs, log.source)
 
 
-def workload_of(workload: str | Path | Workload, walltimes: str, kind: str | None = None) -> Workload:
-    """Return a workload, read from a file of any format if it is a path. Raises InputError.
+def built_of(
+    workload: str | Path | Workload, platform: str | Path | int | None, kind: str | None, settings: Mapping[str, Any]
+) -> Built:
+    """Return the run of a whole workload: a file of any format, or a `Workload`. Raises InputError.
 
-    For episodes of the kind ``sc20``, a log in SWF is read as by RLScheduler: a job has the larger number of
-    processors, and an unknown run time is 10 s.
+    `platform` is a file, the name of a machine, or a number of processors; None: that of the workload. For episodes of
+    the kind ``sc20``, a log in SWF is read as by RLScheduler: a job has the larger number of processors, and an unknown
+    run time is 10 s.
     """
     if not isinstance(workload, str | Path | Workload):
         raise InputError(f"workload: expected a file or a Workload, found {workload!r:.60}")
-    if isinstance(workload, Workload):
-        found = workload
-    elif kind is None:
-        found = load(workload, walltimes=walltimes)
-    else:
-        found = load(workload, walltimes=walltimes, size="larger", unknown_runtime_s=_SC20_UNKNOWN_S)
-    check_fields([found])
-    return found
-
-
-def platform_of(platform: str | Path | int | Platform | None, workload: Workload) -> Platform:
-    """Return a platform from a file, the name of a machine, a number of processors, or None: that of the workload."""
-    if platform is None:
-        return uniform(workload.n_procs)
-    if isinstance(platform, Platform):
-        return platform
+    given = dict(settings)
+    if platform is not None and "n_procs" in given:
+        raise InputError(f"{setting('platform')} and {setting('n_procs')}: expected only one of them, found both")
     if isinstance(platform, str | Path):
-        return names.find(str(platform)).read()
-    return uniform(whole("platform", platform, 1))
+        given["platform"] = str(platform)
+    elif platform is not None:
+        given["n_procs"] = whole("platform", platform, 1)
+    if isinstance(workload, Workload):
+        spec = RunSpec.of(given)
+        for name, _ in spec.workloads[0].changed():
+            if name not in {"load", "scale_load"}:
+                raise InputError(f"{setting(name)}: works only with a file, not with a Workload")
+        return build(spec, [Jobs(workload, workload.source or "the workload")])
+    if kind is not None:
+        given = {"size": "larger", "unknown_runtime": _SC20_UNKNOWN_S, **given}
+    return build(RunSpec.of(given, files=[str(workload)]))

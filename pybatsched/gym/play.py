@@ -66,10 +66,7 @@ class _Record(Outputs):
 
 
 class Play:
-    """A running episode. `queue` has the jobs to choose from, until the episode `is_over`.
-
-    `n_jobs` is the number of evaluated jobs.
-    """
+    """A running episode. `queue` has the jobs to choose from; `n_jobs` is the number of evaluated jobs."""
 
     queue: ChoiceScheduler
 

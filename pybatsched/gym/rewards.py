@@ -12,11 +12,7 @@ from pybatsched.metrics.slowdown import bounded_slowdown
 
 
 class Since(NamedTuple):
-    """What happened from one choice, included, to the next, in an episode of `n_jobs` jobs.
-
-    `started` has the job that the action started, if any; `ended` has the jobs that ended before the next choice.
-    `figures` are the figures of the whole episode at its end, and None before.
-    """
+    """What happened from one choice to the next. `figures` are those of the whole episode at its end."""
 
     from_at: float
     to_at: float

@@ -34,11 +34,7 @@ def is_wide(endpoint: str) -> bool:
 
 
 class Authenticator:
-    """Accepts peers only from the addresses `allow` (empty: all) and, with `keys`, only with one of these keys.
-
-    Rejected peers get no reply. `on_refused` is called once for each address, up to a limit, and once for wrong keys,
-    because peers retry.
-    """
+    """Accepts peers only from `allow` (empty: all) and with one of `keys`. Each rejected address is reported once."""
 
     def __init__(self, allow: Sequence[str], keys: ServerKeys | None, on_refused: Callable[[str], None] | None) -> None:
         self._allow = allow
@@ -65,7 +61,7 @@ class Authenticator:
         from zmq.auth.thread import ThreadAuthenticator  # noqa: PLC0415  slow to import, and rarely needed
 
         log = logging.Logger("pybatsched.doors")  # noqa: LOG001  a private logger without other handlers
-        log.addHandler(_DeniedAddresses(self._no_address))
+        log.addFilter(self._read_log)
         guard = ThreadAuthenticator(context, log=log)
         guard.start()
         stack.callback(guard.stop)
@@ -77,34 +73,23 @@ class Authenticator:
         """Return to ZeroMQ whether a peer with this key is accepted."""
         if self._keys is not None and key in self._keys.clients:
             return True
-        self._report("key", "rejected a peer whose key is not in DIR/clients (--curve)")
+        self._report("key", "rejected a peer whose key is not in DIR/clients")
         return False
 
     def no_key(self) -> None:
         """Report a peer without a key, or with the key of another server."""
         if self._keys is not None:
-            self._report("", "rejected a peer without a key or with the key of another server (--curve)")
+            self._report("", "rejected a peer without a key or with the key of another server")
 
-    def _no_address(self, address: str) -> None:
-        if len(self._refused) < _MAX_LOGGED:
-            self._report(address, f"rejected a peer at {address} (--allow)")
+    def _read_log(self, record: logging.LogRecord) -> bool:
+        """Report an address that ZeroMQ's authenticator denied, which only its log contains."""
+        word, _, address = record.getMessage().partition(" address=")
+        if word.startswith("DENIED") and address and len(self._refused) < _MAX_LOGGED:
+            self._report(address, f"rejected a peer at {address}: the address is not allowed")
+        return False
 
     def _report(self, cause: str, text: str) -> None:
         if cause not in self._refused:
             self._refused.add(cause)
             if self._on_refused is not None:
                 self._on_refused(text)
-
-
-class _DeniedAddresses(logging.Handler):
-    """Reads the log of ZeroMQ's authenticator, and reports the addresses that it denied."""
-
-    def __init__(self, on_address: Callable[[str], None]) -> None:
-        super().__init__()
-        self._on_address = on_address
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Report the address if the record is a denial."""
-        word, _, address = record.getMessage().partition(" address=")
-        if word.startswith("DENIED") and address:
-            self._on_address(address)

@@ -46,11 +46,7 @@ DIE_WITH_PARENT: Final[Callable[[], None] | None] = _die_with_parent if sys.plat
 def read_arguments(
     words: Sequence[str], known: Sequence[Option] = OPTIONS, ours: Mapping[str, str] = _OURS
 ) -> dict[str, list[str]]:
-    """Return the arguments for Batsim by long option name, from any spelling: -m x, -mx, --master-host=x.
-
-    `known` are its options; an unknown option has one value. Two values of one option are joined with a colon. Raises
-    InputError for options that pybatsched sets (`ours`).
-    """
+    """Return arguments for Batsim by long option name, read as `known` options. Raises InputError for `ours`."""
     options = {name: option for option in known for name in option.names}
     found: dict[str, list[str]] = {}
     rest = list(words)
@@ -120,10 +116,7 @@ def find(program: str | None) -> Launcher:
 
 
 def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) -> Launcher:
-    """Return a launcher for a Docker image on the host network, with the needed directories under the same paths.
-
-    `readable` are the files to read; output goes into the directory `writable` and belongs to the user.
-    """
+    """Return a launcher for a Docker image on the host network that reads and writes these files as the user."""
     if not _IMAGE.fullmatch(image):  # docker would read it as an option, or as two arguments
         raise InputError(f"--image {image!r:.80}: expected the name of an image, such as oarteam/batsim:4.0.0")
     docker = shutil.which("docker")

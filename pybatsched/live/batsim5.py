@@ -100,11 +100,7 @@ def prefix_of(prefix: str) -> str:
 
 
 def settle_files(prefix: str, notes: Mapping[str, str], *, is_whole: bool) -> None:
-    """Convert the existing files of a run to the format of Batsim 4. O(jobs).
-
-    Raises InputError for a file that cannot be read or written. If the run is not complete, such a file is left
-    unchanged, because another error is reported.
-    """
+    """Convert the files of a run to the format of Batsim 4. O(jobs). Raises InputError, but only if it `is_whole`."""
     schedule, jobs = Path(f"{prefix}_schedule.json"), Path(f"{prefix}_jobs.csv")
     with contextlib.nullcontext() if is_whole else contextlib.suppress(InputError):
         if jobs.exists():

@@ -43,60 +43,48 @@ class Option:
         return self.names[-1]
 
 
-def _flag(*names: str) -> Option:
-    return Option(names)
-
-
-def _one(*names: str) -> Option:
-    return Option(names, 1)
-
-
-def _many(*names: str, n_values: int = 1) -> Option:
-    return Option(names, n_values, is_repeated=True)
-
-
 OPTIONS: Final = (
-    _one("-p", "--platform"),
-    _many("-w", "--workload"),
-    _many("-W", "--workflow"),
-    _many("--WS", "--workflow-start", n_values=2),
-    _many("--events"),
-    _one("-m", "--master-host"),
-    _many("-r", "--add-role-to-hosts"),
-    _flag("-E", "--energy"),
-    _one("-s", "--socket-endpoint"),
-    _flag("--enable-redis"),
-    _one("--redis-hostname"),
-    _one("--redis-port"),
-    _one("--redis-prefix"),
-    _one("-e", "--export"),
-    _flag("--disable-schedule-tracing"),
-    _flag("--disable-machine-state-tracing"),
-    _one("--mmax"),
-    _flag("--mmax-workload"),
-    _flag("--forward-profiles-on-submission"),
-    _flag("--enable-dynamic-jobs"),
-    _flag("--acknowledge-dynamic-jobs"),
-    _flag("--enable-profile-reuse"),
-    _one("-v", "--verbosity"),
-    _flag("-q", "--quiet"),
-    _one("--workflow-jobs-limit"),
-    _flag("--ignore-beyond-last-workflow"),
-    _flag("--dump-execution-context"),
-    _flag("--enable-compute-sharing"),
-    _flag("--disable-storage-sharing"),
-    _flag("--no-sched"),
-    _one("--sched-cfg"),
-    _one("--sched-cfg-file"),
-    _many("--sg-cfg"),
-    _many("--sg-log"),
-    _flag("--forward-unknown-events"),
-    _flag("-h", "--help"),
-    _flag("--version"),
-    _flag("--simgrid-version"),
-    _flag("--unittest"),  # of 3.1.0
-    _one("--link"),  # ours, and
-    _one("--curve"),
+    Option(("-p", "--platform"), 1),
+    Option(("-w", "--workload"), 1, is_repeated=True),
+    Option(("-W", "--workflow"), 1, is_repeated=True),
+    Option(("--WS", "--workflow-start"), 2, is_repeated=True),
+    Option(("--events",), 1, is_repeated=True),
+    Option(("-m", "--master-host"), 1),
+    Option(("-r", "--add-role-to-hosts"), 1, is_repeated=True),
+    Option(("-E", "--energy")),
+    Option(("-s", "--socket-endpoint"), 1),
+    Option(("--enable-redis",)),
+    Option(("--redis-hostname",), 1),
+    Option(("--redis-port",), 1),
+    Option(("--redis-prefix",), 1),
+    Option(("-e", "--export"), 1),
+    Option(("--disable-schedule-tracing",)),
+    Option(("--disable-machine-state-tracing",)),
+    Option(("--mmax",), 1),
+    Option(("--mmax-workload",)),
+    Option(("--forward-profiles-on-submission",)),
+    Option(("--enable-dynamic-jobs",)),
+    Option(("--acknowledge-dynamic-jobs",)),
+    Option(("--enable-profile-reuse",)),
+    Option(("-v", "--verbosity"), 1),
+    Option(("-q", "--quiet")),
+    Option(("--workflow-jobs-limit",), 1),
+    Option(("--ignore-beyond-last-workflow",)),
+    Option(("--dump-execution-context",)),
+    Option(("--enable-compute-sharing",)),
+    Option(("--disable-storage-sharing",)),
+    Option(("--no-sched",)),
+    Option(("--sched-cfg",), 1),
+    Option(("--sched-cfg-file",), 1),
+    Option(("--sg-cfg",), 1, is_repeated=True),
+    Option(("--sg-log",), 1, is_repeated=True),
+    Option(("--forward-unknown-events",)),
+    Option(("-h", "--help")),
+    Option(("--version",)),
+    Option(("--simgrid-version",)),
+    Option(("--unittest",)),  # of 3.1.0
+    Option(("--link",), 1),  # ours, and
+    Option(("--curve",), 1),
 )
 
 USAGE: Final = """\
@@ -171,10 +159,7 @@ class Given:
         return self.values[name][0][0] if name in self.values else DEFAULTS.get(name, "")
 
     def integer(self, name: str) -> int | None:
-        """Return the 32-bit integer at the start of a value, as C++ reads it; None if there is none.
-
-        No other text may follow a port.
-        """
+        """Return the 32-bit integer at the start of a value, as C++ does, or None. A port has no other text."""
         found = re.match(r"\s*([+-]?[0-9]+)(.*)", self.one(name), re.ASCII | re.DOTALL)
         if found is None or (found[2] and name == "--redis-port"):
             return None
@@ -238,17 +223,12 @@ def _take_short(given: Given, word: str, left: list[str]) -> list[str]:
 
 def _take(given: Given, option: Option, values: list[str], left: list[str]) -> None:
     while len(values) < option.n_values:
-        values.append(_next_value(option, left))
+        if not left or left[0] in {"", "--"}:  # after an equals sign, these are values
+            raise UsageError(f"{option.name} requires {'a value' if option.n_values == 1 else 'two values'}")
+        values.append(left.pop(0))
     if option.name in given.values and not option.is_repeated:
         raise UsageError(f"{option.name}: expected once, found twice")
     given.values.setdefault(option.name, []).append(tuple(values))
-
-
-def _next_value(option: Option, left: list[str]) -> str:
-    """Return the next argument as a value. An empty one or `--` is not a value; after an equals sign it is."""
-    if not left or left[0] in {"", "--"}:
-        raise UsageError(f"{option.name} requires {'a value' if option.n_values == 1 else 'two values'}")
-    return left.pop(0)
 
 
 def _check(given: Given) -> None:

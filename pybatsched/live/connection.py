@@ -45,10 +45,7 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
 
 def receive(socket: zmq.Socket[bytes]) -> tuple[bytes, int | None, list[bytes]]:
-    """Receive a message from a ROUTER socket; return the sender, its connection, and the parts.
-
-    The connection is a file descriptor, as in the events of a `Watch`; None if the peer uses ZMTP before 3.0.
-    """
+    """Receive from a ROUTER socket: the sender, its file descriptor (None before ZMTP 3.0), and the parts."""
     sender = socket.recv()
     part = socket.recv(copy=False)  # knows whether more parts follow: a third of the time of `recv_multipart`
     parts = [part.bytes]
@@ -69,11 +66,7 @@ def send(socket: zmq.Socket[bytes], receiver: bytes, text: bytes) -> None:
 
 
 class Watch:
-    """Tracks the open connections of a socket from its monitor events.
-
-    After `received`, only the connection of the peer's last message counts; before that, or if it is unknown, any
-    connection counts. `on_wrong_keys` is called at the first handshake that fails because of keys.
-    """
+    """Tracks the open connections of a socket: all, or only that of the peer's last message, if known."""
 
     def __init__(self, socket: zmq.Socket[bytes], on_wrong_keys: Callable[[], None] | None = None) -> None:
         self._socket = socket
@@ -98,10 +91,7 @@ class Watch:
         self._peer = connection
 
     def gone_for_s(self) -> float | None:
-        """Return the seconds since the peer's connection was closed; None while it is open.
-
-        If the connection of the peer is unknown, return the seconds since the last of all was closed.
-        """
+        """Return the seconds since the peer's connection, or the last of all, was closed; None while it is open."""
         self._catch_up()
         if self._open if self._peer is None else self._peer in self._open:
             self._gone_at = None

@@ -70,10 +70,7 @@ class ClientKeys:
 
 
 def make(folder: str | Path) -> list[Path]:
-    """Create keys for a server and one peer; return the files. Raises InputError, also if one of them exists.
-
-    Secret keys are readable only by their owner, for any umask. Either all files are created or none.
-    """
+    """Create keys for a server and one peer, all files or none; return them. Raises InputError, also if one exists."""
     _check_curve()
     place = Path(folder)
     files: dict[Path, tuple[str, int]] = {}
@@ -109,9 +106,7 @@ def read_server(folder: str | Path) -> ServerKeys:
     own = _read_pair(place / f"{SERVER}{_SECRET}")
     clients = {_read_public(path): path.name for path in _key_files(place / CLIENTS)}
     if not clients:
-        raise InputError(
-            f"--curve {folder}: {place / CLIENTS} has no *.key; expected the public key of at least one peer"
-        )
+        raise InputError(f"{place / CLIENTS}: found no *.key; expected the public key of at least one peer")
     return ServerKeys(own, clients)
 
 
@@ -125,9 +120,7 @@ def read_client(folder: str | Path) -> ClientKeys:
 
 def _check_curve() -> None:
     if not zmq.has("curve"):
-        raise InputError(
-            f"--curve: the installed ZeroMQ ({zmq.zmq_version()}) was built without CURVE; install one with CURVE"
-        )
+        raise InputError(f"the installed ZeroMQ ({zmq.zmq_version()}) was built without CURVE; install one with CURVE")
 
 
 def _text(about: str, public: str, secret: str = "") -> str:
@@ -143,9 +136,9 @@ def _check_place(folder: Path) -> None:
 
 def _check_mode(path: Path, mode: int, *, is_secret: bool) -> None:
     if is_secret and mode & 0o077:
-        raise InputError(f"--curve: {path} can be read or written by other users; expected a private file: chmod 600")
+        raise InputError(f"{path} can be read or written by other users; expected a private file: chmod 600")
     if mode & 0o022:
-        raise InputError(f"--curve: {path} can be written by other users, who could add their keys: chmod go-w")
+        raise InputError(f"{path} can be written by other users, who could add their keys: chmod go-w")
 
 
 def _key_files(folder: Path) -> list[Path]:
@@ -153,17 +146,17 @@ def _key_files(folder: Path) -> list[Path]:
     try:
         return [path for path in sorted(folder.iterdir()) if path.suffix == ".key"]
     except OSError as error:
-        raise InputError(f"--curve: {folder}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def _read_pair(path: Path) -> Pair:
     found = _read(path, is_secret=True)
     pair = Pair(found.get("public", b""), found.get("secret", b""))
     if not pair.public or not pair.secret:
-        raise InputError(f"--curve: {path}: expected a public-key and a secret-key of 40 characters each")
+        raise InputError(f"{path}: expected a public-key and a secret-key of 40 characters each")
     if zmq.curve_public(pair.secret) != pair.public:
         raise InputError(
-            f"--curve: {path}: the public-key does not belong to the secret-key; expected a file of `pybatsched keys`"
+            f"{path}: the public-key does not belong to the secret-key; expected a file of `pybatsched keys`"
         )
     return pair
 
@@ -171,7 +164,7 @@ def _read_pair(path: Path) -> Pair:
 def _read_public(path: Path) -> bytes:
     found = _read(path, is_secret=False)
     if "public" not in found or "secret" in found:
-        raise InputError(f"--curve: {path}: expected a public-key of 40 characters and no secret-key")
+        raise InputError(f"{path}: expected a public-key of 40 characters and no secret-key")
     return found["public"]
 
 
@@ -182,12 +175,12 @@ def _read(path: Path, *, is_secret: bool) -> dict[str, bytes]:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(_MAX_BYTES) or b""
     except OSError as error:
-        raise InputError(f"--curve: {path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     _check_mode(path, mode, is_secret=is_secret)
     keys = {kind: key.encode() for kind, key in _KEY.findall(content.decode("ascii", "replace"))}
     for kind, key in keys.items():
         if not _is_z85(key):
-            raise InputError(f"--curve: {path}: the {kind}-key is not a Z85 text; expected a file of `pybatsched keys`")
+            raise InputError(f"{path}: the {kind}-key is not a Z85 text; expected a file of `pybatsched keys`")
     return keys
 
 

@@ -1,7 +1,4 @@
-"""A relay on the machine of a Batsim: it forwards plain local messages to a remote scheduler with CURVE.
-
-It does not read the messages. It ends when its Batsim has disconnected.
-"""
+"""A relay on the machine of a Batsim: it forwards plain local messages to a scheduler with CURVE, unread."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Final
 import msgspec
 import zmq
 
-from pybatsched.errors import InputError, PeerLostError
+from pybatsched.errors import InputError, PeerLostError, setting
 from pybatsched.live.access import is_wide
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, connect, receive
 from pybatsched.live.keys import ClientKeys
@@ -23,15 +20,11 @@ _BUSY: Final = "this relay is busy with another Batsim"
 
 
 class Relay:
-    """Forwards the messages of one Batsim at `near` to the scheduler at `far`.
-
-    `timeout_s` limits the time to a reply of the scheduler and to the next message of Batsim, `first_timeout_s` the
-    time to the first message of Batsim; 0 means no limit.
-    """
+    """Forwards the messages of one Batsim at `near` to the scheduler at `far`. A time limit of 0 means no limit."""
 
     def __init__(self, near: str, far: str, keys: ClientKeys, timeout_s: float, first_timeout_s: float) -> None:
         if is_wide(near):
-            raise InputError(f"--endpoint {near}: expected a local endpoint, because it is not encrypted")
+            raise InputError(f"{setting('endpoint', near)}: expected a local endpoint, because it is not encrypted")
         self._near_at, self._far_at = near, far
         self._keys = keys
         self._timeout_s, self._first_timeout_s = timeout_s, first_timeout_s
@@ -41,11 +34,7 @@ class Relay:
         self.n_messages = 0
 
     def run(self, on_ready: Callable[[str], None]) -> None:
-        """Forward messages until Batsim has disconnected after its last reply. Raises InputError and PeerLostError.
-
-        After an error, a waiting Batsim gets a message that stops it, as does one that sends shortly after. `on_ready`
-        is called with the bound endpoint.
-        """
+        """Forward messages until Batsim has disconnected; stop it after an error. Raises InputError, PeerLostError."""
         with contextlib.ExitStack() as stack:
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             stack.callback(context.term)
@@ -107,10 +96,10 @@ class Relay:
         silent_s = time.monotonic() - self._heard_at
         is_over = self.n_messages and not self._is_asking  # a later scheduler at the endpoint does not matter
         if not is_over and (self._far_watch.is_refused or self._far_watch.has_wrong_keys):
-            raise PeerLostError(f"the scheduler at {self._far_at} rejected the connection (--curve)")
+            raise PeerLostError(f"the scheduler at {self._far_at} rejected the connection ({setting('curve')})")
         if self._batsim is None:
             if self._first_timeout_s and silent_s >= self._first_timeout_s:
-                raise PeerLostError(f"no message from Batsim within {silent_s:.1f} s (--first-timeout)")
+                raise PeerLostError(f"no message from Batsim within {silent_s:.1f} s ({setting('first_timeout')})")
             return False
         if near_gone_s is not None and near_gone_s >= GRACE_S:
             if self._is_asking:
@@ -119,16 +108,16 @@ class Relay:
                 )
             return True
         if self._is_asking and self._far_watch.has_been_open and far_gone_s is not None and far_gone_s >= GRACE_S:
-            hint = "; its keys may differ from those of --curve" if self.n_messages == 1 else ""
+            hint = f"; its keys may differ from those of {setting('curve')}" if self.n_messages == 1 else ""
             raise PeerLostError(
                 f"the scheduler at {self._far_at} disconnected before it replied to message {self.n_messages}{hint}"
             )
         if self._timeout_s and silent_s >= self._timeout_s:
-            how_long = f"for {silent_s:.1f} s (--timeout {self._timeout_s:g})"
+            how_long = f"for {silent_s:.1f} s ({setting('timeout', f'{self._timeout_s:g}')})"
             if self._is_asking:
                 raise PeerLostError(
                     f"no reply to message {self.n_messages} from {self._far_at} {how_long}; "
-                    "no scheduler may be running there, or its keys may differ from those of --curve"
+                    f"no scheduler may be running there, or its keys may differ from those of {setting('curve')}"
                 )
             silence = (
                 f"no message from Batsim {how_long}, after the reply to message {self.n_messages}; "
@@ -140,10 +129,7 @@ class Relay:
         return False
 
     def _send_error(self, batsim: bytes, why: str) -> bool:
-        """Stop a waiting Batsim: it aborts on a message without `now`. Return whether it is connected.
-
-        A Batsim that does not wait ignores the message.
-        """
+        """Stop a waiting Batsim: it aborts on a message without `now`. Return whether it is connected."""
         try:
             self._near.send_multipart([batsim, b"", _error_reply(why)])
         except zmq.ZMQError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import zmq
 
-from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError, quantity
+from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError, quantity, setting
 from pybatsched.live import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, access
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port, receive, send
 from pybatsched.live.keys import ServerKeys
@@ -51,11 +51,7 @@ def serve(
     on_ready: Callable[[str], None],
     on_refused: Callable[[str], None] | None = None,
 ) -> None:
-    """Bind, answer until the simulation has ended, and close. Raises the error that ends a run early.
-
-    `on_ready` is called with the bound endpoint (useful with ``tcp://127.0.0.1:*``), `on_refused` with a text when a
-    peer is rejected because of its address or key.
-    """
+    """Bind, answer until the simulation has ended, and close. Raises the error that ends a run early."""
     with contextlib.ExitStack() as stack:
         guard = access.Authenticator(options.allow, options.keys, on_refused)
         socket = guard.open(zmq.ROUTER, stack)
@@ -152,13 +148,13 @@ def _look_around(session: Session, options: ServerOptions, watch: Watch, silent_
     gone_s = watch.gone_for_s()
     if not session.n_messages:
         if options.first_timeout_s and silent_s >= options.first_timeout_s:
-            raise PeerLostError(f"no message from Batsim within {silent_s:.1f} s (--first-timeout)")
+            raise PeerLostError(f"no message from Batsim within {silent_s:.1f} s ({setting('first_timeout')})")
         return
     if gone_s is not None and gone_s >= GRACE_S and options.look is None:
         raise PeerLostError(f"{_closed(session)} ({gone_s:.1f} s ago)\n{diagnose(session.engine)}")
     if options.timeout_s and silent_s >= options.timeout_s:
         raise PeerLostError(
-            f"no message for {silent_s:.1f} s (--timeout {options.timeout_s:g}), "
+            f"no message for {silent_s:.1f} s ({setting('timeout', f'{options.timeout_s:g}')}), "
             f"after message {session.n_messages}\n" + diagnose(session.engine)
         )
 

@@ -6,19 +6,17 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
-from pybatsched.errors import InputError, PeerLostError
+from pybatsched.errors import InputError, PeerLostError, setting
 from pybatsched.live.batsim import Child, Launcher
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.metrics import Tally, jobs_csv
 from pybatsched.metrics.summary import Result, Stuck, from_engine
 from pybatsched.session.diagnosis import diagnose, why_waiting_text
-
-if TYPE_CHECKING:
-    from pybatsched.core.engine import Engine
-    from pybatsched.session.session import Session
+from pybatsched.session.session import Session
 
 _NOT_WRITTEN: Final = "it has no row in {}, so Batsim lost it"
 
@@ -29,10 +27,7 @@ class _BatsimEndedError(PeerLostError):
 
 @dataclass(slots=True)
 class Supervisor:
-    """Runs a Batsim for a session: Batsim 5 if `is_five`, else an older one.
-
-    `log` is the file for the output of Batsim; `say` is called with messages for the user.
-    """
+    """Runs a Batsim (Batsim 5 if `is_five`) for a session. `log` gets its output, `say` messages for the user."""
 
     session: Session
     launcher: Launcher
@@ -45,11 +40,7 @@ class Supervisor:
     _child: Child | None = field(default=None, init=False)
 
     def run(self) -> bool:
-        """Run to the end; return False if Batsim ended with a deadlock.
-
-        Raises InputError if Batsim does not start, PeerLostError if it crashes, and the errors of `serve`. Batsim never
-        outlives this call.
-        """
+        """Run to the end; return False after a deadlock. Raises InputError, PeerLostError, and as `serve`."""
         with tempfile.TemporaryDirectory(prefix="pybatsched-") as folder:
             # A socket file needs no port; a container can always be reached by TCP.
             endpoint = "tcp://127.0.0.1:*" if self.launcher.container else f"ipc://{folder}/socket"
@@ -88,7 +79,7 @@ class Supervisor:
         code = None if self._child is None else self._child.wait(self.timeout_s)
         if code is None:
             raise PeerLostError(
-                f"Batsim is still running {self.timeout_s:g} s after the end of the simulation (--timeout)"
+                f"Batsim is still running {self.timeout_s:g} s after the end of the simulation ({setting('timeout')})"
             )
         if code:
             raise PeerLostError(self._ended(code))
@@ -99,19 +90,9 @@ class Supervisor:
 
 
 def result_of(
-    session: Session,
-    finished: bool,
-    jobs: Path,
-    shown: str,
-    expected: Iterable[str],
-    *,
-    tally: Tally,
+    session: Session, finished: bool, jobs: Path, shown: str, expected: Iterable[str], *, tally: Tally
 ) -> Result:
-    """Return the result of a run from its ``_jobs.csv``; jobs of the workloads without a row are unfinished. O(jobs).
-
-    `shown` is the final name of the file; `tally` is empty. After a deadlock the file may be truncated, because Batsim
-    may have aborted; then the jobs that the scheduler knows count as well.
-    """
+    """Return the result of a run; jobs without a row, or alive after a deadlock, are unfinished. O(jobs)."""
     seen = set()
     for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_partial(jobs):
         tally.add(outcome)

@@ -1,7 +1,4 @@
-"""The known machines, as data. Each number has its source; an unverified number is marked as an assumption.
-
-docs/platforms.md has the same content for users. The texts are copied into the generated platform files.
-"""
+"""The known machines, as data. Each number has its source, or is marked as an assumption."""
 
 from __future__ import annotations
 
@@ -280,21 +277,17 @@ def _site(name: str, n_cores: int, speed: str, source: str) -> NodeClass:
 
 
 _WAN: Final = Network(
-    125e6,
-    5e-5,
-    ("1 Gb/s and 50 us in a site, 10 Gb/s and 5 ms between sites: assumption",),
-    trunk=(1.25e9, 5e-3),
+    125e6, 5e-5, ("1 Gb/s and 50 us in a site, 10 Gb/s and 5 ms between sites: assumption",), trunk=(1.25e9, 5e-3)
 )
 _PAPER: Final = "cores: the reallocation paper"
+_BORDEAUX: Final = _site("bordeaux", 640, "1.0", f"640 {_PAPER}")
+_CTC: Final = _site("ctc", 430, "1.2", f"430 {_PAPER} (the log at hand has 338)")
+_SDSC: Final = _site("sdsc", 128, "1.4", f"128 {_PAPER}")
 
 GRID5000: Final = Machine(
     "grid5000",
     "Grid'5000 as in the reallocation study: Bordeaux, Lyon and Toulouse",
-    (
-        _site("bordeaux", 640, "1.0", f"640 {_PAPER}"),
-        _site("lyon", 270, "1.2", f"270 {_PAPER}"),
-        _site("toulouse", 434, "1.4", f"434 {_PAPER}"),
-    ),
+    (_BORDEAUX, _site("lyon", 270, "1.2", f"270 {_PAPER}"), _site("toulouse", 434, "1.4", f"434 {_PAPER}")),
     (_CORE,),
     _WAN,
 )
@@ -302,11 +295,7 @@ GRID5000: Final = Machine(
 GRID5000_PWA: Final = Machine(
     "grid5000-pwa",
     "The reallocation study's second platform: Bordeaux, CTC and SDSC",
-    (
-        _site("bordeaux", 640, "1.0", f"640 {_PAPER}"),
-        _site("ctc", 430, "1.2", f"430 {_PAPER} (the log at hand has 338)"),
-        _site("sdsc", 128, "1.4", f"128 {_PAPER}"),
-    ),
+    (_BORDEAUX, _CTC, _SDSC),
     (_CORE,),
     _WAN,
 )
@@ -315,14 +304,9 @@ GRID_PWA: Final = Machine(
     "grid-pwa",
     "Like the reallocation study's second platform, with logs that are at hand: HPC2N, CTC and SDSC",
     (
-        _site(
-            "hpc2n",
-            240,
-            "1.0",
-            f"240 cores: {_PWA}, l_hpc2n; in the place of Bordeaux, whose log is not at hand",
-        ),
-        _site("ctc", 430, "1.2", f"430 {_PAPER} (the log at hand has 338)"),
-        _site("sdsc", 128, "1.4", f"128 {_PAPER}"),
+        _site("hpc2n", 240, "1.0", f"240 cores: {_PWA}, l_hpc2n; in the place of Bordeaux, whose log is not at hand"),
+        _CTC,
+        _SDSC,
     ),
     (_CORE,),
     _WAN,

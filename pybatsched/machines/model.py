@@ -43,11 +43,7 @@ class NodeClass:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What one host represents: a core (`n_nodes` 0), a node, or several nodes.
-
-    `group` is the property that numbers groups of hosts, and the size of a group: ``("node", 20)`` for the cores of a
-    node. `torus` has the sides of the torus that the hosts form.
-    """
+    """What one host represents: a core (`n_nodes` 0), or nodes. `group` numbers groups of hosts."""
 
     name: str
     n_nodes: int = 1
@@ -66,10 +62,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Links, in byte/s and seconds, from a node or a group of hosts to the others.
-
-    `inner` is the link of a host inside its group, without cost if None; `trunk` is the link between clusters.
-    """
+    """Links, in byte/s and seconds, from a node or group to others; `inner` in a group, `trunk` between clusters."""
 
     bandwidth: float
     latency_s: float

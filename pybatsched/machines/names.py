@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,33 +36,16 @@ class Source:
 
 
 def find(name: str, *, energy: bool = False) -> Source:
-    """Find a platform: a file if there is one of that name, else a machine. Raises InputError that lists the names.
-
-    With `energy`, the hosts of a machine have their power, if it is known.
-    """
-    found = None if _is_file(name) else variant_of(name)
+    """Find a platform: a file, else a machine, with `energy` with its power. Raises InputError with the names."""
+    found = None if os.path.isfile(name) else variant_of(name)  # noqa: PTH113  false for an impossible name
     if found is not None:
         machine, variant = found
         with_power = variant.energy or (energy and machine.has_power)
         return Source(name, None, platform_xml(machine, replace(variant, energy=with_power)))
-    if not _exists(name) and "/" not in name and "." not in name:
+    if not os.path.exists(name) and "/" not in name and "." not in name:  # noqa: PTH110  as above
         names = did_you_mean(name, _names(), f": expected a file, or one of the machines {_known()}")
         raise InputError(f"unknown platform {name!r:.80}{names}")
     return Source(name, Path(name))
-
-
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):  # not a possible file name
-        return False
-
-
-def _exists(name: str) -> bool:
-    try:
-        return Path(name).exists()
-    except (OSError, ValueError):
-        return False
 
 
 def machine_of(name: str) -> tuple[Machine, Variant]:
@@ -73,10 +57,7 @@ def machine_of(name: str) -> tuple[Machine, Variant]:
 
 
 def variant_of(name: str) -> tuple[Machine, Variant] | None:
-    """Read the name of a machine with optional unit and ``-energy``, such as ``curie`` or ``curie-node-energy``.
-
-    ``rackham@0.1`` has a tenth of the nodes of each class. Raises InputError if the factor is not a number above 0.
-    """
+    """Read a machine's name: ``curie``, ``curie-node-energy``, ``rackham@0.1`` (a tenth of it). Raises InputError."""
     whole, at, factor = name.partition("@")
     base = whole.removesuffix(_ENERGY)
     for machine in MACHINES:

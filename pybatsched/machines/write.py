@@ -33,10 +33,7 @@ _HEAD: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How to write a machine. `alpha` adds hosts until they are this share of all; `scale` multiplies the nodes.
-
-    `batsim` is the target version, which matters only for energy; empty writes a file for all versions.
-    """
+    """How to write a machine: for a version of Batsim (empty: all), with `alpha` of all hosts added."""
 
     unit: str = ""
     alpha: float = 0.0
@@ -131,7 +128,7 @@ def _own_links(machine: Machine, unit: Unit) -> tuple[str, str]:
     if any(_cores(part, unit) != part.cores_per_node for part in machine.classes):
         nodes = [other.name for other in machine.units if other.group is not None or other.n_nodes == 1]
         raise InputError(
-            f"{machine.name}: links are known per node, not per {unit.name}; expected --unit {' or '.join(nodes)}"
+            f"{machine.name}: links are known per node, not per {unit.name}; expected the unit {' or '.join(nodes)}"
         )
     return _written(network.bandwidth, network.latency_s)
 
@@ -246,9 +243,6 @@ def _watts(power: Power, n_nodes: float, n_cores: int, batsim: str) -> Mapping[s
 def _no_watts(variant: Variant) -> Mapping[str, str]:
     """Return wattages of 0 for the master and storage: Batsim requires them for storage and warns about the master."""
     return _watts(Power(0, 0, 0, ()), 1, 1, variant.batsim) if variant.energy else {}
-
-
-# --- text ---
 
 
 def _number(value: float) -> str:

@@ -24,10 +24,7 @@ _J_IN_A_KWH: Final = 3.6e6
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Joules from the first submission to the last end: of all hosts (Batsim's `consumed_joules`), and of the jobs.
-
-    `jobs_j` is the sum of the `consumed_energy` of all jobs: what their hosts consumed while the jobs held them.
-    """
+    """Joules from the first submission to the last end: of all hosts, and of hosts while jobs held them."""
 
     total_j: float
     jobs_j: float
@@ -59,10 +56,7 @@ def of_summary(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(jobs: Path, schedule: Path) -> Energy | None:
-    """Read the energy of a run from its ``_jobs.csv`` and ``_schedule.csv``; None if it was not simulated. O(jobs).
-
-    Raises InputError for a value that is not a number.
-    """
+    """Read the energy of a run from ``_jobs.csv`` and ``_schedule.csv``; None without. O(jobs). Raises InputError."""
     joules = [value for value in _column(jobs, "consumed_energy") if value >= 0]  # -1 without energy
     total = next(_column(schedule, "consumed_joules"), None)
     return Energy(total, round(sum(joules), 6)) if joules and total is not None and math.isfinite(total) else None

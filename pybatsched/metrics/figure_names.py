@@ -13,10 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 
 class Figure(NamedTuple):
-    """A figure: its name, its unit (empty for plain numbers), its title on pages, and its definition.
-
-    `better` is the direction of better values, empty if there is none.
-    """
+    """A figure: its name, unit (empty for plain numbers), title on pages, definition, and `better` direction."""
 
     name: str
     unit: str
@@ -178,6 +175,16 @@ def better_of(figure: str) -> Literal["lower", "higher", ""]:
     if statistic is None:
         return _BETTER.get(figure.removeprefix(f"{kind}_"), "")
     return _BETTER.get(measure, "") if statistic in _RANKED and measure in (*MEASURES, *STRETCHES) else ""
+
+
+def is_count(figure: str) -> bool:
+    """Return whether a figure is a count, such as that of rejected jobs. Other figures depend on which jobs ran.
+
+    >>> is_count("n_rejected"), is_count("deadline_n_late"), is_count("mean_wait_s"), is_count("makespan_s")
+    (True, True, False, False)
+    """
+    kind, _, rest = figure.partition("_")
+    return (rest if kind in KINDS else figure).startswith("n_")
 
 
 def name_and_unit(figure: str) -> tuple[str, str]:

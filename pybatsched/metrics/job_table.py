@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pybatsched.core.events import NOTHING
 from pybatsched.core.jobs import deadline_of
-from pybatsched.errors import InputError, did_you_mean
+from pybatsched.errors import InputError, did_you_mean, setting
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.outcomes import JobRecord, Outcome, facts_of, joined
@@ -29,7 +29,7 @@ from pybatsched.workload.statistics.shares import Share
 try:
     import polars as pl
 except ImportError:
-    raise InputError("figures of jobs need polars; pip install 'pybatsched[metrics]'") from None
+    raise InputError.not_installed("figures of jobs need polars", "metrics") from None
 
 #: The columns of the table, with their types and meanings. Missing values are null. Facts of jobs follow, each in a
 #: column of Float64 named ``fact.NAME``.
@@ -73,10 +73,7 @@ _RESERVED: Final = frozenset((*MEASURES, *STRETCHES, "utilisation", "makespan_s"
 
 
 class JobTable:
-    """Some or all jobs of a run. `frame` has the columns of `COLUMNS`, `segments` those of `SEGMENT_COLUMNS`.
-
-    `fields` are the fields of each job of the run in its workload file, by `row`.
-    """
+    """Jobs of a run: a `frame` of `COLUMNS`, `segments`, and the workload `fields` of all jobs of the run by `row`."""
 
     def __init__(self, frame: pl.DataFrame, segments: pl.DataFrame, fields: Sequence[Mapping[str, Any]]) -> None:
         self.frame = frame
@@ -176,10 +173,7 @@ class JobTable:
         return self._take((pl.col("submitted_at") >= low) & (pl.col("submitted_at") < high))
 
     def chosen(self, where: Mapping[str, Any]) -> JobTable:
-        """Return the jobs whose fields match `where`: a value, or one of a list of values. O(jobs).
-
-        A missing field counts as false: ``{"external": False}`` selects all jobs that are not external.
-        """
+        """Return the jobs whose fields match `where`: a value or a list; a missing field is false. O(jobs)."""
         return self._take(
             [
                 position
@@ -196,14 +190,10 @@ class JobTable:
         known = {name for row in self.frame["row"] for name in self.fields[row]}
         if len(self) and key not in {"kind", "size", "state", *known}:
             others = f" or one of {', '.join(sorted(known))}" if known else "; -w names the workload with other fields"
-            raise InputError(f"--by {key:.60}: no job has this field; expected kind, size, state{others}")
+            raise InputError(f"{setting('by', key[:60])}: no job has this field; expected kind, size, state{others}")
 
     def by_class(self, key: str) -> dict[str, JobTable]:
-        """Group jobs into classes, sorted by name (sizes by number). O(n).
-
-        `key` is `kind` (urgent, deadline or regular), `size` (1, 2-3, 4-7, … processors), `state`, or a field of the
-        workload file such as `user`; jobs without the field are in class "unknown".
-        """
+        """Group jobs by `kind`, `size`, `state` or a workload field, sorted by name, sizes by number. O(n)."""
         if key == "size":
             names: Sequence[Any] = [n.bit_length() for n in self.frame["n_procs"]]
         elif key in {"kind", "state"}:
@@ -227,10 +217,7 @@ class JobTable:
         return shares.names_of(field, self.labels[field], self._work)
 
     def shares(self, field: str, names: Sequence[str]) -> list[Share]:
-        """Return the jobs, the share of processor-seconds and the mean wait of some values of a field, and of others.
-
-        A field in which these jobs do not differ gives no shares. O(n).
-        """
+        """Return the shares of some values of a field, and of others; none if the jobs do not differ. O(n)."""
         if field not in self.labels:
             return []
         return shares.shares(self.labels[field], self._work, self.frame["wait_s"].to_list(), names)
@@ -239,8 +226,6 @@ class JobTable:
     def _work(self) -> list[float]:
         """The processor-seconds of each job; 0 for a job that never ran."""
         return (self.frame["n_procs"] * self.frame["runtime_s"]).fill_null(0.0).to_list()
-
-    # ------------------------------------------------------------------------------------------------------- measures
 
     @cached_property
     def facts(self) -> list[str]:
@@ -287,14 +272,9 @@ class JobTable:
         return self.column(measure, tau_s).drop_nulls().to_list()
 
     def distribution(self, measure: str = "bounded_slowdown", tau_s: float = DEFAULT_TAU_S) -> Distribution | None:
-        """Return statistics of a measure over the jobs that have it; None if no job has it.
-
-        Raises InputError for an unknown measure.
-        """
+        """Return statistics of a measure; None if no job has it. Raises InputError for an unknown measure."""
         self.check_measure(measure)
         return distribution(self.values(measure, tau_s))
-
-    # ------------------------------------------------------------------------------------------------------ over time
 
     def procs_in_use(self, cut: Truncation | None = None) -> Steps:
         """Return the processors that jobs hold over time, in all segments, up to a truncation. O(n log n)."""
@@ -303,11 +283,7 @@ class JobTable:
         return _steps(changes, cut.in_use() if cut is not None else ())
 
     def queue_length(self, cut: Truncation | None = None) -> Steps:
-        """Return the number of waiting jobs over time: from a submission, or a kill that requeues, to the next start.
-
-        Rejected jobs are left out: files do not contain the time of rejection. In a truncated run, jobs that still
-        waited are counted up to `cut`. O(n log n).
-        """
+        """Return the number of waiting jobs over time, up to `cut` in a truncated run. O(n log n)."""
         is_first = pl.col("row") != pl.col("row").shift(1, fill_value=-1)
         submitted = self.ran["submitted_at"].gather(self.segments.select(is_first.cum_sum() - 1).to_series())
         since = self.segments.select(

@@ -40,10 +40,7 @@ def read_partial(path: str | Path) -> Iterator[Outcome]:
 
 
 def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
-    """Yield the outcome of each row; ids are ``workload!job``. O(rows). Raises InputError with the line.
-
-    With `is_partial`, the file may end in the middle of a row, which is left out.
-    """
+    """Yield the outcome of each row, without a truncated last one if `is_partial`. O(rows). Raises InputError."""
     rows = None
     try:
         with Path(path).open(encoding="utf-8-sig", newline="", errors="replace" if is_partial else "strict") as file:

@@ -31,10 +31,7 @@ UNUSED_SPARE: Final = "unused_spare_of="
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One row of ``_jobs.csv``. A rejected job has no start, run time or processors.
-
-    `procs` are the allocated processors, empty for a rejected job.
-    """
+    """One row of ``_jobs.csv``. A rejected job has no start, run time or processors."""
 
     id: str
     state: str
@@ -67,10 +64,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Lineage(NamedTuple):
-    """The lineage in a segment's metadata: its job, its number, how its run time counts, and `by` which job killed.
-
-    `kept_s` seconds of earlier segments count, because a checkpoint has kept them.
-    """
+    """The lineage in a segment's metadata. `by` is the job that it made room for; checkpoints kept `kept_s` seconds."""
 
     parent: str
     segment: int
@@ -188,10 +182,7 @@ def join_segments(first: Outcome | None, later: Sequence[Outcome], fields: Mappi
 
 
 def joined(outcomes: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] = NOTHING) -> list[JobRecord]:
-    """Join all rows of a run to jobs, in the order of their first rows. O(rows).
-
-    `fields` are the jobs of the workload files by their full ids, with members such as user or deadline.
-    """
+    """Join all rows of a run to jobs, in the order of their first rows; `fields` are by full job id. O(rows)."""
     firsts: dict[str, Outcome] = {}
     later: dict[str, list[Outcome]] = {}
     for outcome in outcomes:

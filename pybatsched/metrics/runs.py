@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core.events import REJECTED
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import BrokenPromiseError, InputError, quantity
+from pybatsched.errors import BrokenPromiseError, InputError, quantity, setting
 from pybatsched.metrics import energy, jobs_csv, truncated, workload_fields as fields
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import JobRecord, joined
@@ -54,6 +54,10 @@ READ_OPTIONS: Final = {
     "lenient": False,
     "units": None,
     "scale_load": None,
+    "size": "allocated",
+    "run_times": "logged",
+    "min_runtime": None,
+    "unknown_runtime": None,
 }
 
 
@@ -116,10 +120,7 @@ class Run:
 
     @cached_property
     def clusters(self) -> Mapping[str, Sequence[tuple[int, int]]]:
-        """The processors of each cluster, as half-open intervals; empty unless the machine has several clusters.
-
-        Raises InputError if the summary is malformed.
-        """
+        """The processors of each cluster, as half-open intervals; empty for one cluster. Raises InputError."""
         clusters = self.summary.get("clusters") or {}
         try:
             return {str(name): tuple(IntervalSet.parse(procs).intervals()) for name, procs in clusters.items()}
@@ -173,24 +174,20 @@ def tau_of(where: str, summary: Mapping[str, Any]) -> float | None:
 
 
 def common_tau_s(runs: Sequence[Run], given: float | None = None) -> float:
-    """Return one bound of bounded slowdowns for several runs: the given one, else their own, else the default.
-
-    Raises InputError if the runs have different bounds: their slowdowns cannot be compared.
-    """
+    """Return one bound for several runs: the given one, else their own, else the default. Raises InputError."""
     if given is not None:
         return given
     known = {run.prefix: run.tau_s for run in runs if run.tau_s is not None}
     if len(set(known.values())) > 1:
         each = ", ".join(f"{prefix} {tau_s:g} s" for prefix, tau_s in known.items())
-        raise InputError(f"the runs have different --tau: {each}; give one --tau for all of them")
+        raise InputError(
+            f"the runs have different {setting('tau_s')}: {each}; give one {setting('tau_s')} for all of them"
+        )
     return next(iter(known.values()), DEFAULT_TAU_S)
 
 
 def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None, *, partial: bool = False) -> Run:
-    """Read the last complete run, or with `partial` the last run in any state; see `read_latest`.
-
-    Raises BrokenPromiseError if the only run is still running or incomplete, and InputError.
-    """
+    """Read the last complete run, or with `partial` any. Raises BrokenPromiseError if there is none, and InputError."""
     run = read_latest(prefix, workloads, n_procs, newest=partial)
     if run.run_state.mark is not None and not partial:
         raise BrokenPromiseError(f"{prefix}: {run.run_state.notice}; expected a finished run, or partial=True")
@@ -210,12 +207,9 @@ def read_latest(
 
     If there is no complete run, or with `newest`, it reads a run that is still running or incomplete; `run_state` says
     which. `n_procs` is the machine's size if no file contains it. Fields of jobs (user, deadline, …) come from
-    `workloads`, in Batsim's order; by default from the files that the summary names, if they are unchanged. Raises
-    InputError.
-
-    Without `all_fields`, jobs may have only the fields that pages show (user, partition, …) if figures use no other:
-    workloads need not be loaded.
-    With `own_fields`, the fields by id of a job are given, and no workload is read.
+    `workloads`, in Batsim's order; by default from the files that the summary names, if they are unchanged.
+    Without `all_fields`, jobs may have only the fields that pages show (user, partition, …) if figures use no other.
+    With `own_fields`, the fields by id of a job are given, and no workload is read. Raises InputError.
     """
     _check_prefix(prefix)
     return read_stable(
@@ -253,7 +247,9 @@ def _read(
     if own is None:
         own = fields.fields_of(workloads_of(prefix, summary, workloads))
     records = tuple(joined(rows, own))
-    n_found = _size(found, summary)
+    n_found = summary.get("n_procs")
+    if not isinstance(n_found, int):
+        n_found = _machines(found.path("_schedule.csv"))
     if n_procs is not None:
         _check_size(prefix, records, n_procs, n_found)
     consumed = None
@@ -264,10 +260,7 @@ def _read(
 
 
 def _few_fields(prefix: str, summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]] | None:
-    """Return the fields that pages show if the workload files are plain JSON and have no field that figures use.
-
-    None if the files must be loaded.
-    """
+    """Return the fields that pages show; None if figures may use other fields, so that files must be loaded."""
     _memory_unit(prefix, summary)
     contents = [content for _, content in _unchanged(prefix, summary)]
     if summary.get(fields.NOT_EVALUATED) or not contents or not all(map(fields.has_no_metric_fields, contents)):
@@ -283,22 +276,13 @@ def _journal(found: Found) -> str:
     return os.path.normpath(Path(found.prefix + JOBS).parent / path) if isinstance(path, str) and path else ""
 
 
-def _size(found: Found, summary: Mapping[str, Any]) -> int:
-    """Return the number of processors in the run's files, 0 if unknown."""
-    n_found = summary.get("n_procs")
-    return n_found if isinstance(n_found, int) else _machines(found.path("_schedule.csv"))
-
-
 def read_options_of(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with which a run read its workloads, by the names of `READ_OPTIONS`."""
     return {name: summary.get(name, default) for name, default in READ_OPTIONS.items()}
 
 
 def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] = ()) -> dict[str, Workload]:
-    """Read the workloads of a run by name: the given files, or those in its summary if they are unchanged.
-
-    Raises InputError if no workload is found and some jobs are not evaluated.
-    """
+    """Read the workloads of a run by name: given files, or those of its summary if unchanged. Raises InputError."""
     unit = _memory_unit(prefix, summary)
     paths = list(files) or [path for path, _ in _unchanged(prefix, summary)]
     if not paths:
@@ -312,13 +296,19 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     given = read_options_of(summary)
     names = {"log_format": "format", "mapping": "mapping", "size_in": "size_in", "timezone": "timezone"}
     how |= {to: None if given[name] is None else str(given[name]) for name, to in names.items()}
+    how |= {"size": given["size"], "run_times": given["run_times"]}
+    for name in ("min_runtime", "unknown_runtime"):
+        how[f"{name}_s"] = _above_zero(prefix, name, given[name])
     found = {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
-    factor = given["scale_load"]
-    if factor is None:
-        return found
-    if not isinstance(factor, int | float) or not 0 < factor < math.inf:
-        raise InputError(f"{prefix}_summary.json: scale_load is {factor!r:.40}; expected a number above 0")
-    return {name: scale_load(workload, factor) for name, workload in found.items()}
+    factor = _above_zero(prefix, "scale_load", given["scale_load"])
+    return found if factor is None else {name: scale_load(workload, factor) for name, workload in found.items()}
+
+
+def _above_zero(prefix: str, name: str, value: Any) -> float | None:
+    """Return a member of a summary that is a number above 0, or None if it is missing. Raises InputError."""
+    if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
+        raise InputError(f"{prefix}_summary.json: {name} is {value!r:.40}; expected a number above 0")
+    return value
 
 
 def _check_all_evaluated(prefix: str, summary: Mapping[str, Any]) -> None:
@@ -332,13 +322,12 @@ def _check_all_evaluated(prefix: str, summary: Mapping[str, Any]) -> None:
 
 def _check_size(prefix: str, records: Sequence[JobRecord], given: int, found: int) -> None:
     """Raise InputError if the given machine size contradicts the run's files."""
+    where = f"{prefix}: {setting('n_procs', given)}"
     if found and found != given:
-        raise InputError(f"{prefix}: --procs {given}: expected {found:,}, as in the files of the run")
+        raise InputError(f"{where}: expected {found:,}, as in the files of the run")
     largest = max((record for record in records if record.ran), key=lambda record: record.n_procs, default=None)
     if largest is not None and largest.n_procs > given:
-        raise InputError(
-            f"{prefix}: --procs {given}: expected at least {largest.n_procs:,}, the size of job {largest.id}"
-        )
+        raise InputError(f"{where}: expected at least {largest.n_procs:,}, the size of job {largest.id}")
 
 
 def _summary(path: Path) -> Mapping[str, Any]:
@@ -368,11 +357,7 @@ def _named_workloads(summary: Mapping[str, Any]) -> list[Any]:
 
 
 def _unchanged(prefix: str, summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
-    """Return the workload files that a summary names, with their content; empty if one has changed.
-
-    The content of a directory, whose files are a table, is empty. A workload that was written beside the results is
-    found there, also after the files were moved.
-    """
+    """Return the workload files of a summary with their content, empty for directories; none if one has changed."""
     found = []
     beside = Path(f"{prefix}{WORKLOAD}")
     for file in _named_workloads(summary):

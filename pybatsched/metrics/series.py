@@ -11,10 +11,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A step function: its value is `values[i]` in [`times[i]`, `times[i + 1]`); the last value has no end.
-
-    Before the first time the value is 0. Times are increasing.
-    """
+    """A step function: `values[i]` in [`times[i]`, `times[i + 1]`), the last without end; 0 before the first time."""
 
     times: tuple[float, ...]
     values: tuple[float, ...]

@@ -1,7 +1,4 @@
-"""The slowdown and the bounded slowdown of jobs: the formula for one job, and the same for a column of the job table.
-
-The tally that `simulate` prints uses the first one, which needs no polars. A test compares the two.
-"""
+"""Slowdowns of jobs: the formula for one job, and the same for a column of the job table (with polars)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The result of a run: the table at its end, and a JSON summary from which the run can be repeated.
-
-Both are the same for the embedded simulator and real Batsim.
-"""
+"""The result of a run: the table at its end, and a JSON summary from which the run can be repeated."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import msgspec
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, quantity, spelled
 from pybatsched.metrics.energy import TITLES, Energy, energy_text
 from pybatsched.text_table import aligned
 from pybatsched.version import __version__
@@ -40,10 +37,7 @@ STATE_COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in S
 
 
 class Stuck(msgspec.Struct, frozen=True):
-    """A job that is unfinished at the end of the simulation, and why it did not start.
-
-    `started_at` is None if the job waits; if it runs, `n_procs` are the processors it holds.
-    """
+    """A job that is unfinished at the end, and why. If it runs, it has `started_at` and holds `n_procs`."""
 
     job_id: str
     n_procs: int
@@ -94,11 +88,7 @@ def from_engine(engine: Engine) -> dict[str, Any]:
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """The setting of a run: its inputs by kind with their digests, the machine's size, Batsim's options, the policy.
-
-    `policy` is the policy's name, origin and options, None for an external scheduler. `clusters` are the processors of
-    each cluster if the machine has several.
-    """
+    """The setting of a run: inputs with digests, size, clusters if several, Batsim's options, policy."""
 
     inputs: Mapping[str, list[dict[str, str]]]
     n_procs: int
@@ -114,19 +104,11 @@ def clusters_text(groups: Mapping[str, IntervalSet]) -> dict[str, str]:
 
 
 def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator: Mapping[str, str]) -> dict[str, Any]:
-    """Return the summary of a run: its setting and its result. `simulator` is the version of Batsim.
-
-    The summary does not depend on the date. On the embedded simulator it does not depend on the machine either: equal
-    runs have equal summaries, byte for byte.
-    """
+    """Return the summary of a run and the version of Batsim, without dates: equal runs have equal summaries."""
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "versions": {
-            "pybatsched": __version__,
-            "python": python_platform.python_version(),
-            **simulator,
-        },
+        "versions": {"pybatsched": __version__, "python": python_platform.python_version(), **simulator},
         "inputs": dict(setting.inputs),
         "n_procs": setting.n_procs,
         **({"clusters": dict(setting.clusters)} if setting.clusters else {}),
@@ -148,7 +130,7 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         "n_unfinished": len(result.stuck),
         "unfinished": [_unfinished(job, is_cut=result.cut_at is not None) for job in result.stuck],
         "rejections": [{"n": n, "first_reason": why} for n, why in result.rejections],
-        "remarks": list(result.remarks),
+        "remarks": [spelled(remark) for remark in result.remarks],
         "broken_promises": list(result.broken_promises),
     }
 
@@ -206,8 +188,27 @@ def closing_table(result: Result) -> list[str]:
         lines = [f"warning: {text}", *lines]
     if figures.n_left_out and not figures.n_jobs:
         lines.append("there are no figures of jobs: none has evaluated: true")
-    lines += [f"{n} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
+    lines += rejections(result)
     return lines
+
+
+def nothing_completed(n_by_state: Mapping[str, int]) -> str:
+    """Return why no job completed, if there were jobs and all were rejected or killed; else an empty text.
+
+    >>> nothing_completed({"REJECTED": 3, "COMPLETED_KILLED": 1}), nothing_completed({"COMPLETED_FAILED": 1})
+    ('none of 4 jobs completed: 3 rejected, 1 killed', '')
+    """
+    lost = {STATE_WORDS[state]: n_by_state.get(state, 0) for state in (e.REJECTED, e.COMPLETED_KILLED)}
+    n_jobs = sum(n_by_state.values())
+    if not n_jobs or n_jobs > sum(lost.values()):
+        return ""
+    counts = ", ".join(f"{n:,} {word}" for word, n in lost.items() if n)
+    return f"none of {quantity(n_jobs, 'job')} completed: {counts}"
+
+
+def rejections(result: Result) -> list[str]:
+    """Return the number of rejected jobs for each rule, with the first reason."""
+    return [f"{quantity(n, 'job')} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
 
 
 def _seconds(value: float | None) -> str:

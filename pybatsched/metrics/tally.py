@@ -1,7 +1,4 @@
-"""Compute the figures of a run while it runs: those of the table at its end and of the summary.
-
-It computes the same as `pybatsched.metrics.job_table` without polars; a test compares the two.
-"""
+"""Compute the figures of a run while it runs, without polars: the same as `pybatsched.metrics.job_table`."""
 
 from __future__ import annotations
 
@@ -81,10 +78,7 @@ class _Sums:
 
 
 class Tally:
-    """Adds up outcomes one by one. O(1) each; it stores only killed, rejected, derived and left out jobs.
-
-    `evaluated` are the ids of the jobs that count, None if all count.
-    """
+    """Adds up outcomes one by one, O(1) each. `evaluated` are the ids of the jobs that count, None if all count."""
 
     def __init__(self, tau_s: float = DEFAULT_TAU_S, evaluated: AbstractSet[str] | None = None) -> None:
         self._sums = _Sums(tau_s)

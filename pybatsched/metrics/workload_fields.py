@@ -9,18 +9,15 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from pybatsched.core.model_refs import ModelRef
 from pybatsched.errors import InputError
-from pybatsched.workload import jobs as workload_jobs
+from pybatsched.workload import Workload, jobs as workload_jobs
 from pybatsched.workload.jobs import full_id
 from pybatsched.workload.statistics.shares import TITLES
-
-if TYPE_CHECKING:
-    from pybatsched.workload import Workload
 
 #: The member of a summary, or of the state file of an unfinished run, with the number of jobs that do not count.
 NOT_EVALUATED: Final = "n_not_evaluated"
@@ -39,10 +36,7 @@ SHOWN_FIELDS: Final = TITLES
 
 
 def has_no_metric_fields(content: bytes) -> bool:
-    """Return whether no job of a workload file has a field that figures or kinds of jobs use. O(length).
-
-    Returns False if it is not certain: for anything but plain JSON, and for text with escapes that may hide a name.
-    """
+    """Return whether no job has a field that figures or kinds use; False if it is not certain. O(length)."""
     if content[:1] != b"{" or b"\\u" in content:
         return False
     return not any(f'"{name}"'.encode() in content for name in _METRIC_FIELDS)
@@ -69,11 +63,7 @@ class _Jobs(msgspec.Struct):
 
 
 def shown_fields_of(contents: Sequence[bytes]) -> dict[str, dict[str, Any]] | None:
-    """Return the fields of `SHOWN_FIELDS` that jobs of workload files in plain JSON have, by job id in the run.
-
-    Empty if no job has one, None if a file cannot be read. Files are in Batsim's order. O(length), much faster than
-    loading them with all checks.
-    """
+    """Return the `SHOWN_FIELDS` in plain JSON files, by job id in the run; None if one cannot be read. O(length)."""
     names = [name for name in SHOWN_FIELDS if any(f'"{name}"'.encode() in content for content in contents)]
     if not names:
         return {}
@@ -97,10 +87,7 @@ def user_name(user: Any) -> str:
 
 
 def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]:
-    """Return the jobs of workloads by their ids in a run. O(jobs).
-
-    Raises InputError that names the file, the job and the field if metrics cannot use a value.
-    """
+    """Return the jobs of workloads by ids in a run. O(jobs). Raises InputError for values that metrics cannot use."""
     check_fields(workloads.values())
     return {full_id(name, job["id"]): job for name, workload in workloads.items() for job in workload.jobs}
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final
 
 from pybatsched.errors import InputError
-from pybatsched.platform import simgrid4, xml
+from pybatsched.platform import xml
+from pybatsched.platform.elements import Content
 from pybatsched.platform.model import DEFAULT_MASTER, Host, Platform, check_energy
+from pybatsched.platform.notes import Remark
 from pybatsched.platform.roles import assemble
 
 #: Above this number of hosts Batsim needs at least half a minute to load; its load time is quadratic.
@@ -18,14 +20,10 @@ _LOAD_S_PER_HOST2 = 134 / 163_840**2  # measured with Batsim 4.2.1
 
 _LINE = re.compile(r"\bline (\d+)")
 _NUMBER = re.compile(r"(\d+)(\D*)$")
-
-
-class Finding(NamedTuple):
-    """A finding about a file; `is_refused` if Batsim would abort. Line 0 means the whole file."""
-
-    line: int
-    text: str
-    is_refused: bool
+#: The outermost zone, which SimGrid creates.
+ROOT: Final = "_world_"
+#: Settings that exclude parallel tasks, which Batsim always has.
+_MODELS: Final = ("cpu/model", "network/model")
 
 
 def check(
@@ -36,25 +34,20 @@ def check(
     roles: Mapping[str, str] | None = None,
     energy: bool = False,
     batsim5: bool = False,
-) -> list[Finding]:
-    """Check a platform file from end to end. O(bytes + n log n).
-
-    All mistakes in elements are reported. The master, the roles and the network are checked only if the elements are
-    correct, so that one mistake is not reported twice. With `energy`, the file must have the properties that ``-E``
-    needs. With `batsim5`, the check is for Batsim 5 and SimGrid 4 instead of Batsim 4.
-    """
+) -> list[Remark]:
+    """Return all mistakes in elements; without any, those of roles and the network. O(bytes + n log n)."""
     problems: list[InputError] = []
     try:
         content = xml.content_of(data, source, problems)
     except InputError as error:  # not readable as XML, so the rest of the file is unknown
         return [_refused(problem, source) for problem in (error, *problems)]
     found = [_refused(problem, source) for problem in problems]
-    found += [Finding(line, f"{source}: line {line}: {text}", refused) for line, text, refused in content.remarks()]
+    found += _in_file(source, content.notes.remarks())
     if problems:
         return sorted(found)
-    found += [Finding(line, f"{source}: line {line}: {text}", True) for line, text in content.network.refused]
+    found += _in_file(source, ((line, text, True) for line, text in content.network.refused))
     if batsim5:
-        found += [_different(one, source) for one in simgrid4.of_network(content)]
+        found += _in_file(source, _differences_in_network(content))
     try:
         platform = assemble(content.hosts, source, master=master, roles=roles)
         if energy:
@@ -62,41 +55,34 @@ def check(
     except InputError as error:
         return sorted([*found, _refused(error, source)])
     if batsim5:
-        found += [_different(one, source) for one in simgrid4.of_hosts(platform)]
+        found += _in_file(source, _differences_in_hosts(platform))
     paths = xml.paths_of(content, platform)
     missing = () if content.network.refused else paths.missing
-    found += [Finding(line, f"{source}: line {line}: {text}", True) for line, text in missing]
-    found += [Finding(line, f"{source}: line {line}: {text}", False) for line, text in paths.notes]
-    found += [Finding(0, text, False) for text in platform.remarks]
+    found += _in_file(source, ((line, text, True) for line, text in missing))
+    found += _in_file(source, ((line, text, False) for line, text in paths.notes))
+    found += [Remark(0, text, False) for text in platform.remarks]
     if paths.hop_s == float("inf"):
-        found.append(Finding(0, f"{source}: no message can cross {paths.hop_at}: its bandwidth is 0", True))
+        found.append(Remark(0, f"{source}: no message can cross {paths.hop_at}: its bandwidth is 0", True))
     elif paths.hop_s:
-        found.append(Finding(0, _hops(source, paths.hop_s, paths.hop_at), False))
-    found += _sizes(platform)
+        slow = (
+            f"Batsim's internal messages take time, up to {paths.hop_s:.3g} s on {paths.hop_at}: jobs start and end "
+            "later by this time, and events of one instant are sent separately"
+        )
+        found.append(Remark(0, f"{source}: {slow}", False))
+    warnings = (many_hosts(platform), _disorder(platform))
+    found += [Remark(0, f"{source}: {text}", False) for text in warnings if text]
     return sorted(found)
 
 
-def _different(one: simgrid4.Difference, source: str) -> Finding:
-    return Finding(one.line, f"{source}: line {one.line}: {one.text}", one.is_refused)
+def _in_file(source: str, remarks: Iterable[tuple[int, str, bool]]) -> list[Remark]:
+    """Return remarks whose texts have the file and the line."""
+    return [Remark(line, f"{source}: line {line}: {text}", is_refused) for line, text, is_refused in remarks]
 
 
-def _refused(error: InputError, source: str) -> Finding:
+def _refused(error: InputError, source: str) -> Remark:
     """Return the finding for an error of the reader, whose text has the line after the file name."""
     match = _LINE.search(str(error).removeprefix(source))
-    return Finding(int(match[1]) if match else 0, str(error), True)
-
-
-def _hops(source: str, hop_s: float, hop_at: str) -> str:
-    return (
-        f"{source}: Batsim's internal messages take time, up to {hop_s:.3g} s on {hop_at}: jobs start and end later by "
-        "this time, and events of one instant are sent separately"
-    )
-
-
-def _sizes(platform: Platform) -> list[Finding]:
-    """Return warnings about large machines and about the order of ids."""
-    texts = (many_hosts(platform), _disorder(platform))
-    return [Finding(0, f"{platform.source}: {text}", False) for text in texts if text]
+    return Remark(int(match[1]) if match else 0, str(error), True)
 
 
 def many_hosts(platform: Platform) -> str:
@@ -125,3 +111,51 @@ def _disorder(platform: Platform) -> str:
 def _numbered(host: Host) -> tuple[str, int, str] | None:
     match = _NUMBER.search(host.name)
     return (host.name[: match.start()], int(match[1]), match[2]) if match and len(match[1]) < 19 else None
+
+
+# --- Batsim 5 on SimGrid 4.0: the file format is the same, but SimGrid creates the outermost zone, a file may select
+# fewer models, and Batsim always checks the pstates of hosts
+
+
+def _differences_in_network(content: Content) -> Iterator[Remark]:
+    """Yield the differences in settings and zones. O(zones)."""
+    for key in _MODELS:
+        if key in content.settings:
+            text = f"<config> changes {key}; expected its default: SimGrid 4 has only one model for parallel tasks"
+            yield Remark(content.settings[key], text, True)
+    is_reported = False
+    for zone in content.network.zones:
+        tag = "cluster" if zone.topology else "zone"
+        name = f"<{tag} id={zone.id if zone.id.isprintable() else ascii(zone.id):.80}>"
+        if zone.id == ROOT:
+            yield Remark(zone.line, f"{name}: SimGrid 4 uses this id itself; expected another id", True)
+        if zone.topology not in {"", "FLAT"} and zone.parent is not None and not zone.parent.id:
+            text = f"{name} of topology {zone.topology} is not in a <zone>; expected one, as SimGrid 4 aborts without"
+            yield Remark(zone.line, text, True)
+        if zone.topology == "FLAT" and zone.own.keys() - {"role"} and not is_reported:
+            is_reported = True
+            text = f"{name}: in Batsim 5 its properties belong only to its hosts and are not in their zone_properties"
+            yield Remark(zone.line, text, False)
+
+
+def _differences_in_hosts(platform: Platform) -> Iterator[Remark]:
+    """Yield the hosts whose pstates Batsim 5 rejects; it checks them with and without energy. O(hosts)."""
+    seen: set[int] = set()
+    for host in (*platform.hosts, platform.master):
+        text = _why_rejected(host) if host.line not in seen else ""
+        if text:
+            seen.add(host.line)  # hosts of a cluster are alike
+            yield Remark(host.line, text, True)
+
+
+def _why_rejected(host: Host) -> str:
+    try:
+        computing = host.computing_pstates()
+    except InputError as error:
+        return f"{error} (Batsim 5 also reads it without energy)"
+    if host.role in {"storage", "master"}:
+        return ""
+    for pstate in computing:
+        if host.speeds[pstate] <= 0:
+            return f"host {host.name!r}: pstate {pstate} has speed 0; expected more, or the pstate in sleep_pstates"
+    return ""

@@ -12,7 +12,7 @@ from pybatsched.platform import values
 from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
 from pybatsched.platform.network.wiring import Wiring, cost
 from pybatsched.platform.network.zones import ClusterLinks, Link, Network, Zone
-from pybatsched.platform.notes import Element, Notes, Remark
+from pybatsched.platform.notes import Element, Notes
 from pybatsched.platform.schema import REFUSED, REMARKS, SETTINGS, VALUES
 
 _VERSION = re.compile(r"4(\.[01]?0*)?")
@@ -36,9 +36,9 @@ class Content:
         self.network = Network()
         #: Pairs: the index in `hosts` of the first host of a zone, and the zone.
         self.slices: list[tuple[int, Zone]] = []
-        self._notes = Notes(source, self.network.refused, self.network.not_simulated)
+        self.notes = Notes(source, self.network.refused, self.network.not_simulated)
         self._zones = [Zone("", "")]
-        self._wiring = Wiring(self._notes, self.network, self._zones)
+        self._wiring = Wiring(self.notes, self.network, self._zones)
         self._lines: dict[str, int] = {}  # of hosts; filled by the first error that needs it
         self._props: dict[str, str] = {}
         #: SimGrid's settings that the file changes, with their lines.
@@ -60,14 +60,6 @@ class Content:
             **self._wiring.end,
         }
 
-    def remark(self, kind: str, line: int, text: str, *, is_refused: bool = False) -> None:
-        """Add a remark for the user, at most one of each kind."""
-        self._notes.remark(kind, line, text, is_refused=is_refused)
-
-    def remarks(self) -> list[Remark]:
-        """Return all remarks in the order of the file."""
-        return self._notes.remarks()
-
     def begin(self, element: Element, outer: Element | None) -> None:
         """Process the start of an element whose attributes have been checked."""
         tag = element.tag
@@ -78,20 +70,20 @@ class Content:
             self._settle(element)
         for name, value in element.attributes.items():
             if (tag, name) in VALUES and value not in VALUES[tag, name]:
-                self._notes.refuse(
+                self.notes.refuse(
                     element,
                     f" attribute {name}: expected one of {', '.join(sorted(VALUES[tag, name]))}, found {value!r:.40}",
                 )
         if tag == "config" and self.network.zones:
-            self._notes.refuse(element, ": expected before all zones")
+            self.notes.refuse(element, ": expected before all zones")
         handler = self._begin.get(tag)
         if handler is not None:
             handler(element)
         elif tag in REMARKS:
-            self._notes.remark(tag, element.line, f"<{tag}>: {REMARKS[tag]}", is_refused=tag in REFUSED)
+            self.notes.remark(tag, element.line, f"<{tag}>: {REMARKS[tag]}", is_refused=tag in REFUSED)
             if tag == "trace_connect":
                 text = f"<trace_connect> gives {element.attributes['element']!r:.80} a trace"
-                self._notes.not_simulated.append((element.line, text))
+                self.notes.not_simulated.append((element.line, text))
 
     def end(self, element: Element) -> None:
         """Process the end of an element."""
@@ -100,17 +92,17 @@ class Content:
             handler(element)
 
     def _speeds(self, element: Element) -> tuple[float, ...]:
-        speeds = self._notes.read(element, "speed", values.speeds)
+        speeds = self.notes.read(element, "speed", values.speeds)
         if not values.is_simgrids(element.attributes["speed"]):
             text = f"{element.name}: SimGrid cannot read this speed"
-            self._notes.remark("speed", element.line, text, is_refused=True)
+            self.notes.remark("speed", element.line, text, is_refused=True)
         return speeds
 
     # --- zones and properties ---
 
     def _platform(self, element: Element) -> None:
         if not _VERSION.fullmatch(element.attributes["version"]):
-            raise self._notes.error(
+            raise self.notes.error(
                 element, f" attribute version: expected 4 or 4.1, found {element.attributes['version']!r:.80}"
             )
 
@@ -120,18 +112,18 @@ class Content:
         zone.properties()
         kind = "zones" if element.tag in _OF_ZONES else "hosts" if element.tag in _OF_HOSTS else ""
         if kind and zone.kind not in {"", kind}:
-            raise self._notes.error(
+            raise self.notes.error(
                 element, f" in a zone of {zone.kind}; expected a zone of {kind} or a separate <zone>"
             )
         zone.kind = zone.kind or kind
         if zone.routes and element.tag not in _AFTER_ROUTES:
-            self._notes.refuse(element, ": expected before the routes of its zone")
+            self.notes.refuse(element, ": expected before the routes of its zone")
 
     def _begin_zone(self, element: Element) -> None:
         given = element.attributes["routing"]
         routing = _BY_LOWER_CASE.get(given.lower())
         if routing is None:
-            raise self._notes.error(
+            raise self.notes.error(
                 element, f" attribute routing: expected one of {', '.join(_ROUTINGS)}, found {given!r:.80}"
             )
         self._zones.append(self._new_zone(element, routing))
@@ -139,7 +131,7 @@ class Content:
     def _new_zone(self, element: Element, routing: str, topology: str = "") -> Zone:
         parent, name = self._zones[-1], element.attributes["id"]
         if name in self.network.zone_ids:
-            self._notes.refuse(element, f": zone {name!r:.80} already exists; expected another id")
+            self.notes.refuse(element, f": zone {name!r:.80} already exists; expected another id")
         self.network.zone_ids.add(name)
         parent.members.append(name)
         zone = Zone(name, routing, element.line, parent, parent.properties(), topology=topology)
@@ -157,12 +149,12 @@ class Content:
             self._props.setdefault(key, value)
         elif tag in {"zone", "AS"}:
             if self._zones[-1].is_settled:
-                raise self._notes.error(element, ": expected all properties of a zone before its other content")
+                raise self.notes.error(element, ": expected all properties of a zone before its other content")
             self._zones[-1].own.setdefault(key, value)
         elif tag == "config":
             self.settings.setdefault(key, element.line)
             if key in SETTINGS and not _is_default(value, SETTINGS[key]):
-                self._notes.not_simulated.append((element.line, f"<config> changes {key}"))
+                self.notes.not_simulated.append((element.line, f"<config> changes {key}"))
 
     def _take_props(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Return the properties of the host or cluster that ends, with a role added if it has none, and unchanged."""
@@ -178,13 +170,13 @@ class Content:
         owners = self.network.owners
         if host.name in owners:
             before = self._line_of(host.name)
-            raise self._notes.error(
+            raise self.notes.error(
                 element, f": host {host.name!r:.80} already exists (line {before}); expected another name"
             )
         owners[host.name] = zone
         zone.members.append(host.name)
         if len(self.hosts) >= MAX_HOSTS:
-            raise self._notes.error(element, f": too many hosts; expected at most {MAX_HOSTS}")
+            raise self.notes.error(element, f": too many hosts; expected at most {MAX_HOSTS}")
         if not self.slices or self.slices[-1][1] is not zone:
             self.slices.append((len(self.hosts), zone))
         self.hosts.append(host)
@@ -197,31 +189,31 @@ class Content:
 
     def _host(self, element: Element) -> None:
         speeds = self._speeds(element)
-        pstate = self._notes.read(element, "pstate", _whole, "0")
+        pstate = self.notes.read(element, "pstate", _whole, "0")
         if pstate >= len(speeds):
-            raise self._notes.error(element, f" attribute pstate: expected less than {len(speeds)}, found {pstate}")
-        self._notes.note_traces(element)
+            raise self.notes.error(element, f" attribute pstate: expected less than {len(speeds)}, found {pstate}")
+        self.notes.note_traces(element)
         self._wiring.coordinates(element)
         properties, zone = self._take_props()[0], self._zones[-1].properties()
         name = element.attributes["id"]
         self._add(Host(name, speeds, self._cores(element), properties, zone, pstate, element.line), element)
         around = self._zones[-1]
         if around.routing == "None":
-            self._notes.refuse_unreachable(element, around.id)
+            self.notes.refuse_unreachable(element, around.id)
         if around.routing == "Vivaldi" and "coordinates" not in element.attributes:
-            self._notes.refuse(element, " has no attribute coordinates; expected one in a zone with routing Vivaldi")
+            self.notes.refuse(element, " has no attribute coordinates; expected one in a zone with routing Vivaldi")
 
     def _cores(self, element: Element) -> int:
-        n_cores = self._notes.read(element, "core", _whole, "1")
+        n_cores = self.notes.read(element, "core", _whole, "1")
         if n_cores == 0:
-            raise self._notes.error(element, " attribute core: expected 1 or more, found 0")
+            raise self.notes.error(element, " attribute core: expected 1 or more, found 0")
         return n_cores
 
     def _cluster(self, element: Element) -> None:
         attributes = element.attributes
         topology = attributes.get("topology", "FLAT")
         if topology not in _TOPOLOGIES:
-            raise self._notes.error(
+            raise self.notes.error(
                 element, f" attribute topology: expected one of {', '.join(_TOPOLOGIES)}, found {topology!r:.80}"
             )
         zone = self._new_zone(element, "", topology)
@@ -245,7 +237,7 @@ class Content:
 
     def _optional_link(self, element: Element, name: str) -> tuple[float, float] | None:
         """Return bandwidth and latency of an optional link of a cluster; as in SimGrid, None if both are 0."""
-        given, read = element.attributes, self._notes.read
+        given, read = element.attributes, self.notes.read
         bandwidth = read(element, f"{name}_bw", values.bandwidth) if given.get(f"{name}_bw") else 0.0
         latency_s = read(element, f"{name}_lat", values.latency) if given.get(f"{name}_lat") else 0.0
         return (bandwidth, latency_s) if bandwidth or latency_s else None
@@ -260,7 +252,7 @@ class Content:
         return Link(cost(latency_s, bandwidth), where, element.line, bandwidth, latency_s, policy)
 
     def _cluster_links(self, element: Element, link: Link, backbone: Link | None) -> ClusterLinks:
-        attributes, read = element.attributes, self._notes.read
+        attributes, read = element.attributes, self.notes.read
         return ClusterLinks(
             link.bandwidth,
             link.latency_s,
@@ -273,7 +265,7 @@ class Content:
 
     def _cabinet(self, element: Element) -> None:
         if self._zones[-1].routing != "Cluster":
-            raise self._notes.error(element, ": expected in a zone with routing Cluster")
+            raise self.notes.error(element, ": expected in a zone with routing Cluster")
         zone = self._zones[-1]
         link = self._wiring.made_link(element, "the links of ", "bw", "lat")
         zone.cross(link)
@@ -286,12 +278,12 @@ class Content:
     def _row(self, element: Element, topology: str, like: Host, zone: Zone) -> None:
         """Create the hosts of a radical, all like one."""
         room = MAX_HOSTS - len(self.hosts)
-        ranges = self._notes.read(element, "radical", lambda text: values.explode(text, room))
+        ranges = self.notes.read(element, "radical", lambda text: values.explode(text, room))
         n_numbers = sum(map(len, ranges))
-        n_hosts = self._notes.read(element, "topo_parameters", lambda text: values.n_placed(topology, text, n_numbers))
+        n_hosts = self.notes.read(element, "topo_parameters", lambda text: values.n_placed(topology, text, n_numbers))
         if n_hosts < n_numbers:
             n_left = n_numbers - n_hosts
-            self._notes.remark(
+            self.notes.remark(
                 "topology", element.line, f"{element.name}: its topology omits {n_left} hosts of its radical"
             )
         prefix, suffix = element.attributes["prefix"], element.attributes["suffix"]
@@ -302,7 +294,7 @@ class Content:
     def _one_speed(self, element: Element) -> tuple[float, ...]:
         speeds = self._speeds(element)
         if len(speeds) != 1:
-            raise self._notes.error(
+            raise self.notes.error(
                 element, f" attribute speed: expected one speed, found {element.attributes['speed']!r:.80}"
             )
         return speeds
@@ -310,19 +302,19 @@ class Content:
     def _peer(self, element: Element) -> None:
         zone = self._zones[-1]
         if zone.routing != "Vivaldi":
-            raise self._notes.error(element, ": expected in a zone with routing Vivaldi")
+            raise self.notes.error(element, ": expected in a zone with routing Vivaldi")
         where = f"the links of {element.name}, line {element.line}"
-        down, up = (self._notes.read(element, key, values.bandwidth) for key in ("bw_in", "bw_out"))
+        down, up = (self.notes.read(element, key, values.bandwidth) for key in ("bw_in", "bw_out"))
         for bandwidth in (down, up):
             zone.cross(Link(cost(0.0, bandwidth), where, element.line))
         zone.private_links[element.attributes["id"]] = (up, down, 0.0)
-        self._notes.note_traces(element)
+        self.notes.note_traces(element)
         self._wiring.coordinates(element)
         speeds = self._one_speed(element)
         self._add(Host(element.attributes["id"], speeds, 1, NO_ROLE, zone.properties(), 0, element.line), element)
 
     def _include(self, element: Element) -> None:
-        raise self._notes.error(element, ": expected no included files (SimGrid also rejects them since 3.18)")
+        raise self.notes.error(element, ": expected no included files (SimGrid also rejects them since 3.18)")
 
 
 @functools.lru_cache(maxsize=1024)

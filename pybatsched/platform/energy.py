@@ -17,10 +17,7 @@ class Wattage(msgspec.Struct, frozen=True):
 
 
 class SleepPstate(msgspec.Struct, frozen=True):
-    """A sleep pstate, with the virtual pstates of switching off and on.
-
-    Each switch takes 1/v seconds, where v is the speed of its virtual pstate.
-    """
+    """A sleep pstate and the virtual pstates of switching off and on; a switch takes 1 / their speed seconds."""
 
     sleep: int
     switch_off: int
@@ -36,10 +33,7 @@ def _watts(text: str) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def wattages(text: str, n_pstates: int) -> tuple[Wattage, ...]:
-    """Read ``idle:epsilon:full,…``, one for each pstate. In ``idle:full``, epsilon is idle, as in SimGrid.
-
-    Raises ValueError with the expected value.
-    """
+    """Read ``idle:epsilon:full,…``, for each pstate; in ``idle:full``, epsilon is idle. Raises ValueError."""
     parts = text.split(",")
     if len(parts) != n_pstates:
         raise ValueError(f"one idle:epsilon:full for each of {n_pstates} pstates, found {len(parts)}: {text!r:.80}")
@@ -65,10 +59,7 @@ def wattage_off(text: str) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def sleep_pstates(text: str, n_pstates: int) -> tuple[SleepPstate, ...]:
-    """Read ``sleep:switch_off:switch_on,…``. A pstate is for sleeping, for switching or for computing.
-
-    Two sleep pstates may share their switching pstates. Raises ValueError with the expected value.
-    """
+    """Read ``sleep:switch_off:switch_on,…``. Sleep pstates may share the switching pstates. Raises ValueError."""
     found: list[SleepPstate] = []
     for part in text.split(","):
         numbers = [word.strip() for word in part.split(":")]

@@ -28,11 +28,7 @@ def groups(platform: Platform, name: str) -> dict[str, IntervalSet]:
 
 
 def nodes_by_memory(platform: Platform) -> dict[float, int]:
-    """Return the number of nodes by memory in GB, in ascending order. O(hosts).
-
-    Compute hosts with the same `node` are one node, and `memory_gb` is the memory of the node. Raises InputError that
-    names the host if one of the two is missing, or if the hosts of a node differ in memory.
-    """
+    """Return the number of nodes (hosts with one `node`) by `memory_gb`. O(hosts). Raises InputError with the host."""
     memories: dict[str, float] = {}
     for host in platform.compute:
         node = property_of(host, "node")
@@ -97,9 +93,7 @@ def _cores(platform: Platform, host: Host) -> int:
     if text is None:
         return host.n_cores
     if not text.isascii() or not text.isdigit() or len(text) > 20 or not 0 < int(text) < 1 << 31:
-        where = f" (line {host.line})" if host.line else ""
         raise InputError(
-            f"{platform.source}: host {host.name[:60]!r}{where}, property cores: expected a whole number from 1, "
-            f"found {text[:40]!r}"
+            f"{_where(platform, host)}, property cores: expected a whole number from 1, found {text[:40]!r}"
         )
     return int(text)

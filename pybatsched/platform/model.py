@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 from pybatsched.platform import energy
 from pybatsched.platform.energy import SleepPstate, Wattage
 
@@ -138,7 +138,7 @@ class Platform:
         return (
             f"{self.source}: in Batsim, messages take time on this platform's network (up to {self.hop_s:.3g} s on"
             f" {self.hop_at}), so times differ a little and events of one instant are sent separately; in this "
-            "simulator messages take no time with the exact clock (--clock simgrid is as Batsim)"
+            f"simulator messages take no time with the exact clock ({setting('clock', 'simgrid')} is as Batsim)"
         )
 
 
@@ -154,10 +154,7 @@ def limit(platform: Platform, n_procs: int) -> Platform:
 
 
 def uniform(n_procs: int, speed: float = 1e9, properties: Sequence[Mapping[str, str]] = ()) -> Platform:
-    """Return a platform of equal hosts without a file. Names have equal length, so ids follow their numbers. O(n).
-
-    `properties` has one mapping for each host, or is empty.
-    """
+    """Return a platform of equal hosts without a file, with `properties` of each host, or none. O(n)."""
     if not 0 < n_procs <= MAX_HOSTS:
         raise InputError(f"expected 1 to {MAX_HOSTS:,} processors, found {n_procs:,}")
     if not 0 < speed < math.inf:

@@ -29,7 +29,7 @@ class Element(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A remark for the user about a line; `is_refused` if SimGrid, and so Batsim, rejects it."""
+    """A remark for the user about a line, or the whole file (0); `is_refused` if Batsim rejects the file for it."""
 
     line: int
     text: str
@@ -37,10 +37,7 @@ class Remark(NamedTuple):
 
 
 class Notes:
-    """Collects remarks about a file. `refused` gets the readable content that Batsim rejects, as (line, text).
-
-    `not_simulated` gets, in the same form, the content that changes times in Batsim and not in this simulator.
-    """
+    """Collects remarks about a file, and as (line, text) what Batsim rejects, and what is not simulated."""
 
     def __init__(self, source: str, refused: list[tuple[int, str]], not_simulated: list[tuple[int, str]]) -> None:
         self._source = source

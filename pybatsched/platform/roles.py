@@ -24,17 +24,9 @@ def read_roles(texts: Iterable[str]) -> dict[str, str]:
 
 
 def assemble(
-    hosts: Sequence[Host],
-    source: str,
-    *,
-    master: str = DEFAULT_MASTER,
-    roles: Mapping[str, str] | None = None,
+    hosts: Sequence[Host], source: str, *, master: str = DEFAULT_MASTER, roles: Mapping[str, str] | None = None
 ) -> Platform:
-    """Return the platform with hosts sorted by role and name. O(n log n).
-
-    `master` names the master and `roles` sets roles of hosts (Batsim's ``-m`` and ``-r``), in addition to those of the
-    file. As in Batsim, a host with a role from two of these is an error. Unknown host names are ignored with a remark.
-    """
+    """Return the platform with hosts sorted by role and name. Two roles are an error. O(n log n)."""
     given = {master: "master", **(roles or {})}
     unseen = set(given)
     groups: dict[str, list[Host]] = {role: [] for role in ROLES}

@@ -1,8 +1,4 @@
-"""Numbers with units as SimGrid writes them: speeds, bandwidths and latencies.
-
-Some values that SimGrid rejects are read as well: binary prefixes and short names of flop/s, and spaces between the
-speeds of pstates. `is_simgrids` detects them, so that the reader can add a remark.
-"""
+"""Numbers with units as SimGrid writes them: speeds, bandwidths and latencies, and some that it rejects."""
 
 from __future__ import annotations
 
@@ -104,10 +100,7 @@ _EXPECTED = "numbers and ranges such as 0-3,7,10-12"
 
 
 def explode(text: str, room: int = MAX_HOSTS) -> list[range]:
-    """Read ``0-3,7,10-12`` into ranges; zero padding is ignored. O(parts), for any number of hosts.
-
-    Raises ValueError with the expected value, also if there are more than `room` numbers.
-    """
+    """Read ``0-3,7,10-12`` into ranges. O(parts). Raises ValueError, also if there are more than `room` numbers."""
     found = []
     n_numbers = 0
     for part in text.split(","):

@@ -47,11 +47,7 @@ def load(path: str | Path) -> bytes:
 def parse(
     data: bytes, source: str, *, master: str = DEFAULT_MASTER, roles: Mapping[str, str] | None = None
 ) -> Platform:
-    """Read the content of a platform file; `source` names it in errors.
-
-    `master` and `roles` are Batsim's ``-m`` and ``-r``. O(bytes + n log n) for n hosts. Raises InputError that names
-    file, line, element and attribute.
-    """
+    """Read a platform file; `source` names it in errors. O(bytes + n log n). Raises InputError with the line."""
     content = content_of(data, source)
     platform = assemble(content.hosts, source, master=master, roles=roles)
     found = paths_of(content, platform)
@@ -61,7 +57,7 @@ def parse(
         network=content.network,
         hop_s=found.hop_s,
         hop_at=found.hop_at,
-        remarks=(*(f"{source}: line {line}: {text}" for line, text, _ in content.remarks()), *platform.remarks),
+        remarks=(*(f"{source}: line {line}: {text}" for line, text, _ in content.notes.remarks()), *platform.remarks),
         refused=tuple(f"{source}: line {line}: {text}" for line, text in refused),
     )
 
@@ -88,10 +84,7 @@ def paths_of(content: Content, platform: Platform) -> routing.Findings:
 
 
 def _refuse_entities(data: bytes, source: str) -> None:
-    """Raise InputError if the file uses an entity that XML does not define. O(bytes).
-
-    Expat ignores such entities, because the DTD, which is not loaded, might declare them. The file is well-formed.
-    """
+    """Raise InputError for an entity that XML does not define: expat ignores it, as the DTD might have it. O(bytes)."""
     if b"&" not in data:
         return
     at = 0
@@ -108,10 +101,7 @@ _TRUNCATED: Final = frozenset({"no element found", "unclosed token", "unclosed C
 
 
 class _Parser:
-    """One pass over a file, with the checks of XML and the DTD.
-
-    `_open` has the open elements. The schema of an element with a mistake is None, and its content is skipped.
-    """
+    """One pass over a file. The schema of an open element with a mistake is None, and its content is skipped."""
 
     def __init__(self, source: str, problems: list[InputError] | None = None) -> None:
         self._source = source
@@ -141,12 +131,12 @@ class _Parser:
                 raise self._error(text, error.lineno) from None
             raise self._error(f"expected well-formed XML in UTF-8, found: {reason}", error.lineno) from None
         if data.startswith(codecs.BOM_UTF8):
-            self._content.remark(
+            self._content.notes.remark(
                 "BOM", 1, "the file starts with a byte order mark; SimGrid rejects it", is_refused=True
             )
         if not self._has_doctype:
             text = "the file has no DOCTYPE; SimGrid rejects it"
-            self._content.remark("DOCTYPE", 1, text, is_refused=True)
+            self._content.notes.remark("DOCTYPE", 1, text, is_refused=True)
         return self._content
 
     def _error(self, text: str, line: int | None = None) -> InputError:
@@ -165,7 +155,7 @@ class _Parser:
             raise self._error(f"DOCTYPE with the address {system!r:.80}; expected an address without <")
         if system not in DTDS or public is not None:
             text = f"DOCTYPE with the address {system!r:.80}; SimGrid accepts only {min(DTDS, key=len)}"
-            self._content.remark("DOCTYPE", self._expat.CurrentLineNumber, text, is_refused=True)
+            self._content.notes.remark("DOCTYPE", self._expat.CurrentLineNumber, text, is_refused=True)
         if has_subset:
             raise self._error("the DOCTYPE has internal declarations; expected none (SimGrid also rejects them)")
 

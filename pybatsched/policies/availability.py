@@ -65,10 +65,7 @@ class PlainProfile:
             self._times[0] = now
 
     def take(self, n: int, start_at: float, end_at: float) -> None:
-        """Allocate n processors from start to end (infinity allowed). O(s).
-
-        There is no check that n are free: the number of free processors may become negative.
-        """
+        """Allocate n processors from start to end, even if fewer are free: the number becomes negative. O(s)."""
         self._add(-n, start_at, end_at)
 
     def take_all(self, spans: Iterable[tuple[int, float, float]]) -> None:
@@ -100,10 +97,7 @@ class PlainProfile:
         self._add(+n, start_at, end_at)  # raises TypeError unless n is a number
 
     def earliest(self, n: int, span_s: float, not_before: float, latest: float = math.inf) -> float:
-        """Return the first time from which n processors stay free for the span; infinity if there is none. O(s).
-
-        Also infinity if that is later than `latest`; no start beyond it is tried.
-        """
+        """Return the first time, up to `latest`, from which n processors stay free; infinity if none. O(s)."""
         times = self._times
         last = len(times)
         if latest == math.inf:
@@ -163,11 +157,7 @@ class PlainProfile:
         return self.least_free(start_at, end_at) >= n
 
     def better(self, n: int, span_s: float, place: float, not_before: float, before: float) -> float:
-        """Return the first start in [not_before, before) that is earlier than a job's reservation, else `place`. O(s).
-
-        `place` is the start of the job's reservation, which stays in the profile. From there on the job uses its own
-        processors, so only the time before it is checked.
-        """
+        """Return the first start in [not_before, before) before a job's reservation at `place`, else `place`. O(s)."""
         check_times(span_s, place, not_before, before)
         times = self._times
         before = min(before, place)
@@ -201,12 +191,7 @@ class PlainProfile:
         return max(self._free[max(i, 0) : bisect_left(self._times, end_at)], default=0)
 
     def least_free(self, start_at: float, end_at: float) -> int:
-        """Return the smallest number of free processors in [start, end); negative if overallocated.
-
-        O(s) with a small constant.
-
-        An empty interval counts as its start.
-        """
+        """Return the least free processors in [start, end), at least at start; negative if overallocated. O(s)."""
         if not start_at + end_at <= math.inf:
             check_times(start_at, end_at)
         i = max(bisect_right(self._times, start_at) - 1, 0)
@@ -239,21 +224,14 @@ class PlainProfile:
     # --- passes over a whole plan ---
 
     def move(self, n: int, span: tuple[float, float], to: tuple[float, float]) -> None:
-        """Move an allocation of n processors to an earlier span. O(s).
-
-        The overlap of both spans is not changed: most moves are short.
-        """
+        """Move an allocation of n processors to an earlier span, but not their overlap. O(s)."""
         (start_at, end_at), (new_start_at, new_end_at) = span, to
         check_times(start_at, end_at, new_start_at, new_end_at)
         self._add(-n, new_start_at, min(start_at, new_end_at))
         self._add(n, max(start_at, new_end_at), end_at)
 
     def compress(self, now: float, reservations: Reservations, freed: FreedIntervals) -> list[tuple[int, float]]:
-        """Move reservations forward, one at a time in queue order. Return the rows that moved, with their old starts.
-
-        A job had the earliest possible start when it was last checked, so only intervals freed since then are checked.
-        O(rows * s) at worst.
-        """
+        """Move reservations forward in queue order, where processors were freed. Return moved rows with old starts."""
         check_times(now)
         _check_lists(
             (reservations.sizes, reservations.seen), (reservations.spans_s, reservations.places, reservations.ends)
@@ -387,10 +365,7 @@ class PlainProfile:
 
 
 def _check_lists(whole: tuple[list[int], ...], real: tuple[list[float], ...]) -> None:
-    """Check the lists of a pass before it changes anything. O(jobs) with a small constant.
-
-    Raises ValueError for NaN and lists of different lengths, TypeError for wrong types.
-    """
+    """Check the lists of a pass before it changes anything. O(jobs). Raises ValueError and TypeError."""
     lists: tuple[list[Any], ...] = whole + real
     for numbers in lists:
         if type(numbers) is not list:

@@ -113,8 +113,6 @@ class ChoiceScheduler(LocalScheduler):
         self._asks = False
         self._settled_at = -1  # the version of the plan at which no further job is started
 
-    # --- the queue, stored as columns as well -----------------------------------------------------------------------
-
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
         """Put a job into the queue. O(queue) for the columns behind it."""
         super().submit(job, now, front=front)
@@ -157,8 +155,6 @@ class ChoiceScheduler(LocalScheduler):
         if place < n - 1:
             self.table[:, place : n - 1] = self.table[:, place + 1 : n]
             self.shown[place : n - 1] = self.shown[place + 1 : n]
-
-    # --- choices --------------------------------------------------------------------------------------------------
 
     @property
     def n_shown(self) -> int:

@@ -1,7 +1,4 @@
-"""Time intervals of a plan in which processors were freed: a waiting job may start earlier there.
-
-`FreedIntervals` is `PlainFreedIntervals`, or its faster twin in C (`_profile.c`) if that was built.
-"""
+"""Time intervals of a plan in which processors were freed, in Python or in C (`_profile.c`)."""
 
 from __future__ import annotations
 
@@ -61,10 +58,7 @@ class PlainFreedIntervals:
         """Return the earliest start and the latest end of all intervals after the first n; (inf, -inf) for none."""
         if n >= self.n:
             return math.inf, -math.inf
-        return (
-            self._starts[bisect_left(self._starts, (n,))][1],
-            self._ends[bisect_left(self._ends, (n,))][1],
-        )
+        return (self._starts[bisect_left(self._starts, (n,))][1], self._ends[bisect_left(self._ends, (n,))][1])
 
 
 if TYPE_CHECKING:

@@ -1,8 +1,4 @@
-"""Predictors that learn from the jobs that have ended: a linear regression and boosted trees.
-
-Both use the same features, which are known when a job is submitted. A job teaches its features and its run time when it
-ends, so no prediction depends on the future.
-"""
+"""Predictors that learn from the jobs that have ended: a linear regression and boosted trees, with equal features."""
 
 from __future__ import annotations
 
@@ -10,14 +6,12 @@ import importlib
 import math
 from collections import deque
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.jobs import Job
 from pybatsched.core.services.predictions import Predictor, run_time_s, user_of
 from pybatsched.errors import InputError
-
-if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster
-    from pybatsched.core.jobs import Job
 
 _DAY_S: Final = 86_400.0
 _WEEK_S: Final = 7 * _DAY_S
@@ -220,7 +214,7 @@ class Boosted(FeaturePredictor):
         try:
             self._ensemble = importlib.import_module("sklearn.ensemble")
         except ImportError as error:
-            raise InputError(f"predict=boosted needs {error.name}; pip install 'pybatsched[predict]'") from None
+            raise InputError.not_installed(f"predict=boosted needs {error.name}", "predict") from None
         self._model: Any = None
         self._rows: deque[list[float]] = deque(maxlen=self.window)
         self._logs: deque[float] = deque(maxlen=self.window)

@@ -1,7 +1,4 @@
-"""Load Python code by name: ``path/to/file.py:Name``, or ``module:name``.
-
-Loading runs the code. So only names from the user's own options are loaded (see `pybatsched.policies.registry`).
-"""
+"""Load Python code by name, which runs it: ``path/to/file.py:Name``, or ``module:name``."""
 
 from __future__ import annotations
 
@@ -58,10 +55,7 @@ def module_of(path: Path, module_name: str, who: str) -> ModuleType:
 
 
 def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
-    """Load an agent, ``module:object`` or ``file.py:object``, from the user's own options. A class is instantiated.
-
-    Raises InputError if it cannot be loaded or called.
-    """
+    """Load an agent, ``module:object`` or ``file.py:object``, from the user's own options. Raises InputError."""
     if name in files.others:
         raise UntrustedFileError(
             f"{files.others[name]}: {name!r:.200} is Python code, which is not accepted from there; give it with -o"

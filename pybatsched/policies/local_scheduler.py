@@ -1,8 +1,4 @@
-"""Local schedulers: a queue and a rule on one partition.
-
-A policy owns one or more partitions with a local scheduler each and routes jobs between them. `LocalPolicy` is the
-policy with just one; FCFS, EASY and conservative backfilling are such policies and nothing more.
-"""
+"""Local schedulers: a queue and a rule on one partition. A policy owns one or more of them."""
 
 from __future__ import annotations
 
@@ -19,10 +15,9 @@ from pybatsched.core.jobs import Job
 from pybatsched.core.model_refs import COMMON, DefaultOptions, model_at
 from pybatsched.core.policy import Policy
 from pybatsched.core.services.failures import FIRST, rule_of
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, PolicyError
 from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.orders import parse_order
-from pybatsched.policies.shadow_time import shadow_time, shadow_time_around_reservations
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -50,14 +45,31 @@ AnyTuple = TypeVar("AnyTuple", bound=tuple[Any, ...])
 
 
 def take_out(entries: list[AnyTuple], entry: AnyTuple) -> None:
-    """Remove an entry from a sorted list. O(log n) to find it, and O(n) with a small constant to close the gap.
-
-    Raises ValueError if it is not in the list.
-    """
+    """Remove an entry from a sorted list. O(n) with a small constant. Raises ValueError if it is not there."""
     i = bisect_left(entries, entry)
     if i == len(entries) or entries[i] != entry:
         raise ValueError(f"{entry!r:.120} is not in the list")
     del entries[i]
+
+
+def shadow_time(partition: Partition, n_needed: int, now: float) -> tuple[float, int]:
+    """Return EASY's shadow time of a job that does not fit now, and the extra processors then. O(running).
+
+    It is when enough processors are expected to be free; the extra ones are those that the job does not need. It is
+    infinite, without extra ones, if the job waits for one without an estimate or for machines that are not available.
+    """
+    n_then, shadow_at = partition.n_free, -math.inf
+    are_whole = not partition.n_away  # then a job returns all that it holds
+    for job in partition.running_jobs:
+        is_enough = n_then >= n_needed
+        if is_enough and job.expected_end_at > shadow_at:
+            break
+        n_then += job.n_held if are_whole else partition.n_returned_by(job)
+        if n_then >= n_needed and not is_enough:
+            shadow_at = max(job.expected_end_at, now)  # a job past its estimate is expected to end now
+    if n_then < n_needed or shadow_at == math.inf:
+        return math.inf, 0
+    return shadow_at, n_then - n_needed
 
 
 class LocalScheduler(ABC):
@@ -117,10 +129,7 @@ class LocalScheduler(ABC):
         return None
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
-        """Put a job into the queue, behind jobs of equal rank or, with `front`, in front of all. O(log queue).
-
-        Of several jobs that are put in front, the last one comes first.
-        """
+        """Put a job behind those of equal rank or, with `front`, before all, the last one first. O(log queue)."""
         if job.estimate is None and self.assume_walltime is not None:
             job.estimate = self.assume_walltime
             self._assumed.add(job.id)
@@ -182,7 +191,11 @@ class LocalScheduler(ABC):
             return ()
         if self._varies and self.partition.n_free:  # else no job can start, in any order
             self.sort_queue(now)
-        return self.plan(now)
+        found: Any = self.plan(now)
+        if found is None:
+            text = "plan returned None; expected decisions: write `yield self.start(entry, reason)`, or return a list"
+            raise PolicyError(text, policy=type(self).__name__, rule="well-formed")
+        return found  # type: ignore[no-any-return]
 
     def sort_queue(self, now: float) -> bool:
         """Sort the queue again if its order changes while jobs wait. Return whether jobs have changed places.
@@ -209,11 +222,7 @@ class LocalScheduler(ABC):
         """Start the jobs that may start now, one decision at a time. The queue is not empty. Override this."""
 
     def estimate(self, n: int, duration_s: float, now: float, *, not_after: float | None = None) -> float | None:
-        """Return when a job of n processors would start if it were submitted now; None for never.
-
-        Also None if it would end after `not_after`, which shortens the search. If it cannot end in time even by an
-        immediate start, there is no search.
-        """
+        """Return when a job would start if it were submitted now; None for never or an end after `not_after`."""
         bound = math.inf if not_after is None else not_after
         if n > self.partition.n_procs or instant(now, duration_s) > bound:
             return None
@@ -222,10 +231,7 @@ class LocalScheduler(ABC):
         return None if start == math.inf or instant(start, duration_s) > bound else start
 
     def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
-        """Return the start for `estimate`; infinity for never. A start after `latest` may be returned as infinity.
-
-        This places the jobs of the queue one after the other on expected ends: O(queue * (queue + running)).
-        """
+        """Return the start for `estimate`; infinity for never or after `latest`. O(queue * (queue + running))."""
         profile, not_before = self._placed_queue(now, None)
         return self.place(profile, n, duration_s, now, not_before)
 
@@ -261,10 +267,7 @@ class LocalScheduler(ABC):
         return start
 
     def expected_profile(self, now: float) -> AvailabilityProfile:
-        """Return the free processors over time by the running jobs' expected ends. O(running).
-
-        A job past its estimate still holds its processors; it is expected to end at the next tick.
-        """
+        """Return the free processors by expected ends; a job past its estimate ends next. O(running)."""
         profile, soon = AvailabilityProfile(now, self.partition.n_free), round(now + TICK, 6)
         for job in self.partition.running_jobs:
             profile.give(self.partition.n_returned_by(job), max(job.expected_end_at, soon), math.inf)
@@ -284,22 +287,18 @@ class LocalScheduler(ABC):
             profile.take(n, window.start_at, window.end_at)
 
     def shadow(self, head: Job, now: float) -> tuple[float, int]:
-        """Return the shadow time of a job that does not fit now, and the extra processors then. O(running + windows).
-
-        `pybatsched.policies.shadow_time` explains both.
-        """
+        """Return the `shadow_time` of a job, around reservations of hosts. O(running + windows)."""
         partition = self.partition
-        if partition.returning or partition.upcoming:
-            profile, span_s = self.expected_profile(now), self.span_s(head)
-            return shadow_time_around_reservations(profile, head.n_procs, span_s, now, has_extra=not partition.upcoming)
-        return shadow_time(partition, head.n_procs, now)
+        if not (partition.returning or partition.upcoming):
+            return shadow_time(partition, head.n_procs, now)
+        profile = self.expected_profile(now)
+        start_at = profile.earliest(head.n_procs, self.span_s(head), profile.next_step(now))
+        if start_at == math.inf or partition.upcoming:  # a job beside the head might need hosts that are reserved later
+            return start_at, 0
+        return start_at, profile.least_free(start_at, instant(start_at, TICK)) - head.n_procs
 
     def pick(self, job: Job, now: float) -> IntervalSet | None:
-        """Return the processors that a job starts on now: the lowest free ones, unless overridden. Enough are free.
-
-        None means not now: the rule then continues as if the job did not fit. By default this is so if it would overlap
-        a reservation of hosts.
-        """
+        """Return the processors that a job starts on: the lowest free ones. None: not now. Enough are free."""
         if self.partition.upcoming:
             return self.partition.first_for(job.n_procs, now, self.span_s(job))
         return self.partition.free.first(job.n_procs)

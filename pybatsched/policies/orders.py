@@ -73,10 +73,7 @@ _OTHERS: Final = re.compile(r"[^\w .+*/(),-]")
 
 @dataclass(frozen=True, slots=True)
 class QueueOrder:
-    """A parsed order: its text, and the rank of a job. `rank` is None for the order of arrival.
-
-    If the order `varies`, ranks change while jobs wait: the expression uses `wait` or `now`.
-    """
+    """A parsed order. `rank` is None for the order of arrival; if it `varies`, ranks change while jobs wait."""
 
     text: str
     rank: Rank | None
@@ -118,10 +115,7 @@ def parse_order(text: str) -> QueueOrder:
 
 
 class _Part(NamedTuple):
-    """A part of an expression. `value` is that of a constant; a part that `is_total` has no NaN and no infinity < 0.
-
-    A part is a variable, or an `operation` on the values of its `parts`.
-    """
+    """A constant `value`, a variable, or an `operation` on `parts`; if it `is_total`, never NaN or -infinity."""
 
     rank: Rank
     varies: bool = False
@@ -139,9 +133,6 @@ def _total(rank: Rank) -> Rank:
         return max(value, LOWEST) if value == value else math.inf  # noqa: PLR0124  NaN differs from itself
 
     return total
-
-
-# --- operations: none of them raises an exception -----------------------------------------------------------------
 
 
 def _divided(x: float, y: float) -> float:
@@ -195,9 +186,6 @@ _VARIABLES: Final[dict[str, _Part]] = {
 }
 #: The names that no field of a job has in an expression.
 _NAMES: Final = frozenset((*_VARIABLES, *_FUNCTIONS, *_OF_MANY))
-
-
-# --- parsing ------------------------------------------------------------------------------------------------------
 
 
 def _parsed(text: str) -> _Part:
@@ -428,10 +416,7 @@ class RankedJobs:
         return self._jobs[ranks.index(min(ranks))]
 
     def startable(self, n_free: int, n_extra: int, longest_s: float, now: float) -> list[Job]:
-        """Return the jobs that may be backfilled, by rank and arrival. O(jobs + found log found).
-
-        They need at most `n_free` processors, and at most `n_extra` or a planned duration of at most `longest_s`.
-        """
+        """Return the jobs that may be backfilled by size or duration, by rank. O(jobs + found log found)."""
         ranks, n_procs, spans = self.ranks(now), self._n_procs, self._spans
         found = [
             i

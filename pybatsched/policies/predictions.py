@@ -1,25 +1,19 @@
-"""Predictors of run times, and correctors for jobs that exceed their predictions.
-
-A prediction replaces the time that the user requested wherever a policy plans with `job.estimate`. The walltime that
-Batsim enforces stays.
-"""
+"""Predictors of run times, and correctors for jobs that exceed their predictions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.jobs import Job
 from pybatsched.core.policy import TrustedFiles
 from pybatsched.core.services.derive import delay_of
 from pybatsched.core.services.predictions import Corrector, Predictions, Predictor, run_time_s, user_of
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies.learning import Boosted, Linear
 from pybatsched.policies.loading import module_of, names_file, run_plugin, split
-
-if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster
-    from pybatsched.core.jobs import Job
 
 
 def at_most_requested(job: Job, seconds: float) -> float:
@@ -152,10 +146,7 @@ _ADDED: Final[dict[str, type[Predictor]]] = {}
 
 
 def add_predictor(cls: type[Predictor]) -> str:
-    """Make a class of this process available by its name, which is returned; a later class of that name replaces it.
-
-    Raises InputError if it is not a predictor, or has the name of another one.
-    """
+    """Make a class of this process available by its name, which is returned. Raises InputError for a used name."""
     name = _checked(cls, f"predictor {cls!r:.80}").__name__
     if name in PREDICTORS:
         raise InputError(f"predictor {name}: expected another name for the class; {name} is a shipped predictor")
@@ -163,16 +154,8 @@ def add_predictor(cls: type[Predictor]) -> str:
     return name
 
 
-def added_predictor(name: object) -> type[Predictor] | None:
-    """Return the class of this process that was made available by this name; None if there is none."""
-    return _ADDED.get(name) if isinstance(name, str) else None
-
-
 def predictor_of(text: str, files: TrustedFiles | None = None) -> Predictor:
-    """Return a new predictor by its name, or by ``file.py:Class`` if the user named the file (in `files`).
-
-    Raises InputError for an unknown name and for a class that cannot be created.
-    """
+    """Return a new predictor by its name, or by ``file.py:Class`` if that is in `files`. Raises InputError."""
     who = f"predictor {text!r:.200}"
     if names_file(text):
         cls = _from_file(text, files or TrustedFiles(), who)
@@ -209,10 +192,7 @@ def _checked(found: object, who: str) -> type[Predictor]:
 
 
 def predictions_of(options: object, files: TrustedFiles | None = None) -> Predictions | None:
-    """Return the predictions that a policy's options `predict` and `correct` ask for; None if they are not set.
-
-    Raises InputError for wrong names.
-    """
+    """Return the predictions that the options `predict` and `correct` ask for; None if unset. Raises InputError."""
     predict: str | None = getattr(options, "predict", None)
     correct: str | None = getattr(options, "correct", None)
     if predict is None and correct is None:
@@ -258,11 +238,7 @@ def incremented(first: float, last: float, n: int, requested: float | None) -> f
 
 
 #: The correctors of the option `correct`, by name.
-CORRECTORS: Final[dict[str, Corrector]] = {
-    "requested": to_requested,
-    "doubling": doubled,
-    "incremental": incremented,
-}
+CORRECTORS: Final[dict[str, Corrector]] = {"requested": to_requested, "doubling": doubled, "incremental": incremented}
 
 
 def corrector_of(text: str) -> Corrector:

@@ -24,7 +24,7 @@ import msgspec
 from pybatsched.core.model_refs import COMMON, DefaultOptions, ModelRef, model_of, object_at
 from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
 from pybatsched.core.services.failures import REQUEUING
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error, did_you_mean
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, describe_error, did_you_mean, setting
 from pybatsched.policies.loading import check_is_file, module_of, names_file, split
 from pybatsched.policies.local_scheduler import LocalPolicy, LocalScheduler
 from pybatsched.policies.predictions import predictions_of, predictor_of
@@ -127,10 +127,7 @@ class PolicyPlan:
     fixed: bool = False
 
     def options_for(self, begins: SimulationBegins | None) -> Any:
-        """Merge and check the options: ``-o`` over Batsim's sched-config over the file over the defaults.
-
-        Returns the policy's model, or `DefaultOptions` without any option.
-        """
+        """Merge and check the options: ``-o`` over Batsim's over the file; `DefaultOptions` without any."""
         merged = self._merged(begins)
         model = model_of(self.source.cls, "Options")
         if not merged and isinstance(model, ModelRef):
@@ -154,10 +151,7 @@ class PolicyPlan:
         return checked
 
     def _check_predictor(self, options: BaseModel, layer: _Layer) -> None:
-        """Raise InputError for an unknown predictor, or a file of the user that does not exist.
-
-        The code of a file is not run before it is needed.
-        """
+        """Raise InputError for an unknown predictor or a missing file of the user; no file is run."""
         name = getattr(options, "predict", None)
         if not isinstance(name, str):
             return
@@ -215,10 +209,7 @@ class PolicyPlan:
         return {name: model_of(cls, "JobFields") for name, cls in self._policies(begins).items()}
 
     def _policies(self, begins: SimulationBegins | None) -> dict[str, type[Policy]]:
-        """Return the policy and those that its options name, by name.
-
-        A wrong or missing name is ignored here; it is an error when the policy is created.
-        """
+        """Return the policy and those that its options name, by name; wrong names are reported later."""
         found = {self.source.name: self.source.cls}
         for option in self.source.cls.borrows:
             with contextlib.suppress(InputError):
@@ -227,10 +218,7 @@ class PolicyPlan:
         return found
 
     def reserving(self, begins: SimulationBegins | None = None) -> Reserving | None:
-        """Return the policy, this one or one that its options name, that rejects jobs without walltime and estimate.
-
-        None if there is none, or if an option `assume_walltime` is set.
-        """
+        """Return the policy, this or a nested one, that rejects jobs without walltime and estimate, or None."""
         if _is_set(_ASSUMED, {key: value for key, (value, _) in self._merged(begins).items()}):
             return None
         name = next((name for name, cls in self._policies(begins).items() if cls.reserves), None)
@@ -299,7 +287,9 @@ class PolicyPlan:
         if not isinstance(text, str) or not text.strip():
             return {}
         if self.fixed:
-            raise InputError(f"{_batsim_source(begins)} is {text[:80]!r}; expected nothing there (--fixed-options)")
+            raise InputError(
+                f"{_batsim_source(begins)} is {text[:80]!r}; expected nothing there ({setting('fixed_options')})"
+            )
         if self.source.cls.reads_sched_config:
             return {}
         try:
@@ -310,7 +300,7 @@ class PolicyPlan:
             raise InputError(f"{_batsim_source(begins)}: expected a JSON object of options, found {text[:80]!r}")
         wanted = options.pop("policy", None)
         if wanted is not None and wanted not in (self.source.name, self.source.table_name):
-            text = f"requests policy {wanted!r}, but --policy is {self.source.name!r}"
+            text = f"requests policy {wanted!r}, but {setting('policy')} is {self.source.name!r}"
             raise InputError(f"{_batsim_source(begins)} {text}")
         return options
 
@@ -334,10 +324,7 @@ _ALSO_KNOWN: Final[ContextVar[Mapping[str, PolicySource]]] = ContextVar("_ALSO_K
 
 
 def of_class(cls: type[Policy]) -> PolicySource:
-    """Return a class of this process as a policy, by the name of the class.
-
-    Raises InputError if it is not a policy, or has the name of an installed one.
-    """
+    """Return a class of this process as a policy, by its name. Raises InputError, also for an installed name."""
     name = getattr(cls, "__name__", str(cls))
     source = PolicySource(name, _checked(cls, name), f"{cls.__module__}.{cls.__qualname__}")
     if is_installed(name):
@@ -398,10 +385,7 @@ def _included() -> Mapping[str, str]:
 def local_scheduler(
     name: str, options: Mapping[str, Any], partition: Partition, *, files: TrustedFiles | None = None
 ) -> LocalScheduler:
-    """Create the local scheduler of a policy with one queue, by the policy's name, on a partition.
-
-    The policy must be installed, unless `files` (the `trusted_files` of the calling policy) contains its name.
-    """
+    """Create the local scheduler of a policy with one queue, which is installed or named in `files`."""
     files = files or TrustedFiles()
     if name in files.others:
         raise UntrustedFileError(

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
 
 from pybatsched.core.instants import instant
-
-if TYPE_CHECKING:
-    from pybatsched.core.jobs import Job
+from pybatsched.core.jobs import Job
 
 
 class Reservations:
@@ -33,10 +30,7 @@ class Reservations:
         return len(self.entries)
 
     def insert(self, entry: tuple[float, int, Job], span_s: float, place: float, seen: int) -> float:
-        """Insert a row for an entry of the queue. Return its end.
-
-        O(log rows) to find the place, and O(rows) with a small constant to shift the rows behind it.
-        """
+        """Insert a row for an entry of the queue. Return its end. O(rows) with a small constant."""
         end_at = instant(place, span_s)
         i = bisect_left(self.entries, entry)
         self.entries.insert(i, entry)
@@ -53,10 +47,7 @@ class Reservations:
         return self.places[i] if i < len(self.entries) and self.entries[i] == entry else None
 
     def remove(self, entry: tuple[float, int, Job]) -> tuple[float, float]:
-        """Remove the row of an entry. Return its start and its end.
-
-        O(log rows) to find it, and O(rows) with a small constant to shift the rows behind it.
-        """
+        """Remove the row of an entry. Return its start and its end. O(rows) with a small constant."""
         i = bisect_left(self.entries, entry)
         if i == len(self.entries) or self.entries[i] != entry:
             raise ValueError(f"{entry!r:.120} has no reservation")

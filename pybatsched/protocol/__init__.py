@@ -1,21 +1,15 @@
-"""Codecs between bytes and the events and decisions of `pybatsched.core`. They do no input or output.
-
-A codec hides the version of Batsim. The scheduler uses `decode_events` and `encode_decisions`, the simulator
-`encode_events` and `decode_decisions`. Methods that only Batsim 5 needs do nothing in `v4`.
-"""
+"""Codecs between bytes and the events and decisions of `pybatsched.core`, which hide the version of Batsim."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from pybatsched.core.decisions import Decision, SetJobMetadata
 from pybatsched.core.events import NOTHING, Event
-
-if TYPE_CHECKING:
-    from pybatsched.core.policy import Policy
+from pybatsched.core.policy import Policy
 
 Item = TypeVar("Item")
 

@@ -10,34 +10,21 @@ shortest text that is read as the same double.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from pybatsched.core import decisions as d, events as e
+from pybatsched.core.policy import Policy
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.json_values import number, parsed, shown
-from pybatsched.protocol.v4_shapes import (
-    ANY,
-    DECISION_SHAPES,
-    EVENT_SHAPES,
-    NUMBER,
-    Member,
-    MessageShape,
-    only,
-)
-
-if TYPE_CHECKING:
-    from pybatsched.core.policy import Policy
+from pybatsched.protocol.v4_shapes import ANY, DECISION_SHAPES, EVENT_SHAPES, NUMBER, Member, MessageShape, only
 
 _EVENTS_BY_TYPE: Final = {shape.name: shape for shape in EVENT_SHAPES}
 _DECISIONS_BY_TYPE: Final = {shape.name: shape for shape in DECISION_SHAPES}
 _MAY_BE_NULL: Final = {"FROM_JOB_MSG", "TO_JOB_MSG"}  # null is a valid message
 _BY_CLASS: Final = {shape.cls: shape for shape in EVENT_SHAPES + DECISION_SHAPES}
-
-
-# --- the usual messages ---------------------------------------------------------------------------------------------
 
 
 class _SubmittedJob(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -79,9 +66,6 @@ _decode_usual: Final = msgspec.json.Decoder(_UsualMessage).decode
 _FIRST_INEXACT: Final = 2.0**53
 
 
-# --- the codec ------------------------------------------------------------------------------------------------------
-
-
 def batsim() -> int:
     """Return 4, which stands for Batsim 3.1 to 4.2."""
     return 4
@@ -112,11 +96,7 @@ def unsent(_decisions: tuple[d.Decision, ...], /) -> list[tuple[int, d.SetJobMet
 
 
 def decode_events(raw: bytes) -> Message[e.Event]:
-    """Read a message of the simulator. O(size).
-
-    Most messages have only submissions and ends of jobs, with just the members that Batsim 4 sends. These are read by
-    their types, in a third of the time. All others are read by the table of shapes, with the same result.
-    """
+    """Read a message of the simulator. O(size). One with only submissions and ends takes a third of the time."""
     try:
         usual = _decode_usual(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -16,11 +16,7 @@ from pybatsched.protocol.json_values import number, shown
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """How a member is read and written. `read` raises TypeError or ValueError; `expected` is for error messages.
-
-    A value of the type `plain` needs no conversion, which is fast. With `exact`, writing always restores the value that
-    was read; otherwise the codec compares both and keeps the original.
-    """
+    """How a member is read and written: `plain` values as they are, `exact` ones without a comparison."""
 
     expected: str
     read: Callable[[Any], Any]
@@ -110,9 +106,6 @@ IDS: Final = ValueType("an array of job ids", _identifiers, list, exact=False)
 PROCS: Final = ValueType("an interval set such as '0-3 5'", _procs, str, exact=False)
 MAYBE_PROCS: Final = ValueType("anything", _procs_if_any, str, exact=False)
 RESOURCES: Final = ValueType("an array of resources", _resources, _write_resources)
-
-
-# --- shapes of events and decisions -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

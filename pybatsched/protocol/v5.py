@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -28,32 +28,14 @@ from pybatsched import protocol
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.errors import RemoteProtocolError
-from pybatsched.protocol import CannotEncodeError, Greeting, Message, v4
+from pybatsched.protocol import CannotEncodeError, Greeting, Message, v4, v5_handshake as handshake
 from pybatsched.protocol.json_values import parsed
-from pybatsched.protocol.v5_decisions import (
-    CALL_ID,
-    LATEST_S,
-    READERS as DECISION_READERS,
-    TURN,
-    write_decision,
-    write_turned,
-)
-from pybatsched.protocol.v5_events import READERS as EVENT_READERS, Wire, write_event
-from pybatsched.protocol.v5_handshake import (
-    Features,
-    Hello,
-    features_for,
-    is_greeting,
-    missing_features,
-    read_greeting,
-    write_hello,
-)
+from pybatsched.protocol.v5_decisions import CALL_ID, LATEST_S, READERS as DECISION_READERS, TURN, write_decision
+from pybatsched.protocol.v5_events import READERS as EVENT_READERS, Wire, write_event, write_state
 from pybatsched.protocol.v5_members import Members, full_name, workload_of
 from pybatsched.protocol.v5_profiles import write_profile
-
-if TYPE_CHECKING:
-    from pybatsched.core.policy import BatsimFeature, Policy
 
 #: Events that Batsim 5.0.0-rc2 stamps with the time of an earlier message.
 _STAMPED_BEFORE: Final = {
@@ -69,14 +51,14 @@ Record = TypeVar("Record", e.Event, d.Decision)
 
 def codec_for(raw: bytes, needs: Iterable[BatsimFeature]) -> protocol.Codec:
     """Return the codec for the first message of a conversation: Batsim 5 sends a greeting, Batsim 4 sends JSON."""
-    return Codec(features_for(needs)) if is_greeting(raw) else v4
+    return Codec(handshake.features_for(needs)) if handshake.is_greeting(raw) else v4
 
 
 class Codec:
     """One conversation: the agreed features, and which hosts are on or off."""
 
-    def __init__(self, features: Features | None = None, init: str = "") -> None:
-        self.features = features or Features()
+    def __init__(self, features: handshake.Features | None = None, init: str = "") -> None:
+        self.features = features or handshake.Features()
         self.init = init
         self._n_calls = 0
         self._sleeps: dict[int, frozenset[str]] = {}  # by host: the pstates in which it sleeps
@@ -95,18 +77,15 @@ class Codec:
 
     def greet(self, raw: bytes, version: str, /) -> Greeting:
         """Read the greeting, which holds the user's text, and answer with the requested features."""
-        self.init = read_greeting(raw)
-        return Greeting(write_hello(Hello("pybatsched", version, self.features)), self.config())
+        self.init = handshake.read_greeting(raw)
+        return Greeting(handshake.write_hello(handshake.Hello("pybatsched", version, self.features)), self.config())
 
     def missing(self, policy: type[Policy], name: str, /, *, keeps_notes: bool) -> Iterable[str]:
         """Return a warning for each thing that a policy uses and Batsim 5 lacks."""
-        return missing_features(policy, name, keeps_notes=keeps_notes)
+        return handshake.missing_features(policy, name, keeps_notes=keeps_notes)
 
     def order(self, events: tuple[e.Event, ...], /) -> tuple[e.Event, ...]:
-        """Return external events in the order of their file, by id (``ee0!7``): Batsim 5 mixes simultaneous ones.
-
-        All other events keep their positions. O(n log n).
-        """
+        """Sort external events by id (``ee0!7``), as in their file: Batsim 5 mixes them. O(n log n)."""
         places = [i for i, event in enumerate(events) if type(event) is e.Notify and "id" in event.extra]
         if len(places) < 2:
             return events
@@ -124,8 +103,7 @@ class Codec:
         message = _decoded(raw, EVENT_READERS, e.UnknownEvent, write_event)
         if message.now > LATEST_S:
             raise RemoteProtocolError(
-                f"expected at most {LATEST_S:.3g} s (64-bit milliseconds), found {message.now:.3g}",
-                field="now",
+                f"expected at most {LATEST_S:.3g} s (64-bit milliseconds), found {message.now:.3g}", field="now"
             )
         if message.items and type(message.items[0]) is e.SimulationBegins:
             begins = message.items[0]
@@ -148,10 +126,7 @@ class Codec:
         return msgspec.json.encode({"now": message.now, "events": items, **message.extra})
 
     def prepare(self, decisions: Iterable[d.Decision], /) -> tuple[d.Decision, ...]:
-        """Return the decisions with one event each: calls get ids, and pstate changes are split by type. O(n).
-
-        A prepared decision does not change.
-        """
+        """Return the decisions with one event each: calls get ids, changes of pstates are split. O(n)."""
         ready: list[d.Decision] = []
         for decision in decisions:
             if type(decision) is d.CallMeLater and CALL_ID not in decision.extra:
@@ -173,16 +148,13 @@ class Codec:
             yield replace(decision, job_ids=job_ids, beside={"event": {"job_ids": list(job_ids)}})
 
     def _switches(self, decision: d.SetResourceState) -> Iterator[d.SetResourceState]:
-        """Split a change of pstate: hosts from or to sleep are turned on or off, others change their pstate at once.
-
-        The encoded form of both parts is stored in `beside`, because it depends on the current state of the hosts.
-        """
+        """Split a change of pstate into hosts turned on or off, and others. `beside` has the encoded parts."""
         to_sleep = IntervalSet(i for i, asleep in self._sleeps.items() if decision.state in asleep) & decision.procs
         turned = decision.procs & (self._asleep | to_sleep)
         self._asleep = (self._asleep - decision.procs) | to_sleep
         if turned:
-            kind, data = write_turned(turned, decision.state)
-            yield replace(decision, procs=turned, beside={"event_type": kind, "event": data})
+            hosts = replace(decision, procs=turned)
+            yield replace(hosts, beside={"event_type": TURN, "event": write_state(hosts, "state")})
         if decision.procs - turned:
             others = replace(decision, procs=decision.procs - turned)
             yield replace(others, beside={"event": write_decision(others)[1]})

@@ -1,18 +1,15 @@
-"""Write decisions of `pybatsched.core` as events of Batsim 5, and read them.
-
-Batsim 5 rejects a message with an unknown member, so only members of its schema are written.
-"""
+"""Write decisions of `pybatsched.core` as events of Batsim 5, strictly by its schema, and read them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from pybatsched.core import decisions as d
-from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol import CannotEncodeError
-from pybatsched.protocol.v5_events import Wire, read_job, write_job
+from pybatsched.protocol.v5_events import Wire, read_job, write_job, write_state
 from pybatsched.protocol.v5_members import Members, full_name, short_name, workload_of
 from pybatsched.protocol.v5_profiles import is_known, read_profile, write_profile
 
@@ -28,9 +25,6 @@ TURN: Final = "TurnOnOffHostsEvent"
 _MOST_MS: Final = 2**64 - 1
 #: The latest possible time of a call.
 LATEST_S: Final = _MOST_MS / 1e3
-
-
-# --- writing ------------------------------------------------------------------------------------------------------
 
 
 def milliseconds(at: float) -> int:
@@ -83,10 +77,6 @@ def _write_register_profile(decision: d.RegisterProfile) -> dict[str, Any]:
     return {"profile": write_profile(identifier, decision.profile)}
 
 
-def _write_pstate(decision: d.SetResourceState) -> dict[str, Any]:
-    return {"host_ids": str(decision.procs), "pstate": int(decision.state)}
-
-
 def write_decision(decision: d.Decision) -> Wire:
     """Return the event type and the members of a decision. Raises CannotEncodeError. O(its size)."""
     if isinstance(decision, d.UnknownDecision):
@@ -97,14 +87,6 @@ def write_decision(decision: d.Decision) -> Wire:
     if form is None:
         raise CannotEncodeError(type(decision).__name__)
     return decision.v5_type, form.write(decision)
-
-
-def write_turned(procs: IntervalSet, state: str) -> Wire:
-    """Return the event that turns hosts on or off."""
-    return TURN, {"host_ids": str(procs), "state": int(state)}
-
-
-# --- reading ------------------------------------------------------------------------------------------------------
 
 
 def _read_execute(given: Members, at: float) -> d.ExecuteJob:
@@ -139,11 +121,8 @@ def _read_register_profile(given: Members, at: float) -> d.RegisterProfile:
     return d.RegisterProfile(workload, short_name(identifier, workload), profile, timestamp=at)
 
 
-def _read_state(key: str) -> Callable[[Members, float], d.SetResourceState]:
-    def read(given: Members, at: float) -> d.SetResourceState:
-        return d.SetResourceState(given.procs("host_ids"), str(given.integer(key)), timestamp=at)
-
-    return read
+def _read_state(given: Members, at: float, key: str = "pstate") -> d.SetResourceState:
+    return d.SetResourceState(given.procs("host_ids"), str(given.integer(key)), timestamp=at)
 
 
 class _Form(NamedTuple):
@@ -166,10 +145,10 @@ _FORMS: Final[dict[type[d.Decision], _Form]] = {
     d.RegisterJob: _Form(_write_register_job, _read_register_job),
     d.RegisterProfile: _Form(_write_register_profile, _read_register_profile),
     d.Notify: _Form(lambda _: {}, lambda _, at: d.Notify(d.REGISTRATION_FINISHED, timestamp=at)),
-    d.SetResourceState: _Form(_write_pstate, _read_state("pstate")),
+    d.SetResourceState: _Form(write_state, _read_state),
 }
 #: How decisions are read, by their types.
 READERS: Final[dict[str, Callable[[Members, float], d.Decision]]] = {
     **{decision.v5_type: form.read for decision, form in _FORMS.items()},
-    TURN: _read_state("state"),
+    TURN: partial(_read_state, key="state"),
 }

@@ -1,24 +1,14 @@
-"""Read events of Batsim 5 as events of `pybatsched.core`, and write them.
-
-Batsim 5 sends less about jobs than Batsim 4 (no processors at the end of a job), and more about hosts. Members that
-are only informative (its version, its arguments) stay in `extra`.
-"""
+"""Read events of Batsim 5 as events of `pybatsched.core`, and write them. Informative members stay in `extra`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.protocol.v5_members import (
-    Members,
-    extra_data_of,
-    fields_of,
-    full_name,
-    short_name,
-    workload_of,
-)
+from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of, full_name, short_name, workload_of
 from pybatsched.protocol.v5_profiles import read_profile, write_profile
 
 #: The type of an event, and its members.
@@ -26,10 +16,7 @@ Wire: TypeAlias = tuple[str, Mapping[str, Any]]
 #: Members of a job that belong to Batsim.
 _JOB: Final = ("id", "subtime", "res", "profile", "walltime")
 #: Types of machine events in event files, and the notices of Batsim 4 for them.
-_MACHINE_NOTICES: Final = {
-    "machine_unavailable": e.MACHINES_UNAVAILABLE,
-    "machine_available": e.MACHINES_AVAILABLE,
-}
+_MACHINE_NOTICES: Final = {"machine_unavailable": e.MACHINES_UNAVAILABLE, "machine_available": e.MACHINES_AVAILABLE}
 _MACHINE_TYPES: Final = {kind: name for name, kind in _MACHINE_NOTICES.items()}
 #: The type of all events in files of Batsim 5.
 _GENERIC: Final = "generic"
@@ -131,9 +118,6 @@ def _write_host(host: e.Resource) -> dict[str, Any]:
 
 def _write_properties(properties: Mapping[str, str] | None) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in (properties or {}).items()]
-
-
-# --- jobs ---------------------------------------------------------------------------------------------------------
 
 
 def read_job(job_id: str, said: Members, submitted_at: float | None) -> dict[str, Any]:
@@ -248,17 +232,6 @@ def _write_progress(node: Mapping[str, Any], workload: str) -> dict[str, Any]:
     return {"kill_progress_type": _ATOMIC, "kill_progress": said}
 
 
-# --- calls, notices, machines -------------------------------------------------------------------------------------
-
-
-def _read_call(given: Members, at: float) -> e.RequestedCall:
-    return e.RequestedCall(timestamp=at, extra=given.rest())
-
-
-def _write_call(event: e.RequestedCall) -> dict[str, Any]:
-    return {"call_me_later_id": "", "last_periodic_call": False} | dict(event.extra)
-
-
 def _read_external(given: Members, at: float) -> e.Notify:
     """Read an external event. Batsim 5 has no machine events: its text contains those of Batsim 4."""
     said = given.maybe_object("external_event")
@@ -291,12 +264,8 @@ def _write_notify(event: e.Notify) -> dict[str, Any]:
     return {"id": identifier, "external_event_type": "GenericExternalEvent", "external_event": {"data": text}}
 
 
-def _read_pstate(given: Members, at: float) -> e.ResourceStateChanged:
-    return e.ResourceStateChanged(given.procs("host_ids"), str(given.maybe_integer("pstate") or 0), timestamp=at)
-
-
-def _read_on_off(given: Members, at: float) -> e.ResourceStateChanged:
-    return e.ResourceStateChanged(given.procs("host_ids"), str(given.maybe_integer("state") or 0), timestamp=at)
+def _read_state(given: Members, at: float, key: str) -> e.ResourceStateChanged:
+    return e.ResourceStateChanged(given.procs("host_ids"), str(given.maybe_integer(key) or 0), timestamp=at)
 
 
 #: The readers of events by type.
@@ -306,23 +275,20 @@ READERS: Final[dict[str, Callable[[Members, float], e.Event]]] = {
     "JobSubmittedEvent": _read_submitted,
     "JobCompletedEvent": _read_completed,
     "JobsKilledEvent": _read_killed,
-    "RequestedCallEvent": _read_call,
+    "RequestedCallEvent": lambda given, at: e.RequestedCall(timestamp=at, extra=given.rest()),
     "AllStaticJobsHaveBeenSubmittedEvent": lambda given, at: e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=at),  # noqa: ARG005
     "AllStaticExternalEventsHaveBeenInjectedEvent": (
         lambda given, at: e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=at)  # noqa: ARG005
     ),
     "ExternalEventOccurredEvent": _read_external,
-    "HostsPStateChangedEvent": _read_pstate,
-    "HostsTurnedOnOffEvent": _read_on_off,
+    "HostsPStateChangedEvent": partial(_read_state, key="pstate"),
+    "HostsTurnedOnOffEvent": partial(_read_state, key="state"),
 }
 
 
-def _write_pstate(event: e.ResourceStateChanged) -> dict[str, Any]:
-    return {"host_ids": str(event.procs), "pstate": int(event.state)}
-
-
-def _write_turned(event: e.ResourceStateChanged) -> dict[str, Any]:
-    return {"host_ids": str(event.procs), "state": int(event.state)}
+def write_state(changed: e.ResourceStateChanged | d.SetResourceState, key: str = "pstate") -> dict[str, Any]:
+    """Return the members of an event that changes the pstate of hosts, or turns them on or off."""
+    return {"host_ids": str(changed.procs), key: int(changed.state)}
 
 
 _WRITERS: Final[dict[type[e.Event], tuple[str, Callable[[Any], dict[str, Any]]]]] = {
@@ -331,21 +297,21 @@ _WRITERS: Final[dict[type[e.Event], tuple[str, Callable[[Any], dict[str, Any]]]]
     e.JobSubmitted: ("JobSubmittedEvent", _write_submitted),
     e.JobCompleted: ("JobCompletedEvent", _write_completed),
     e.JobKilled: ("JobsKilledEvent", _write_killed),
-    e.RequestedCall: ("RequestedCallEvent", _write_call),
+    e.RequestedCall: (
+        "RequestedCallEvent",
+        lambda event: {"call_me_later_id": "", "last_periodic_call": False} | dict(event.extra),
+    ),
     e.Notify: ("ExternalEventOccurredEvent", _write_notify),
-    e.ResourceStateChanged: ("HostsPStateChangedEvent", _write_pstate),
+    e.ResourceStateChanged: ("HostsPStateChangedEvent", write_state),
 }
 
 
 def write_event(event: e.Event, turning: IntervalSet = EMPTY) -> Wire | None:
-    """Return the type and the members of an event; None if Batsim 5 does not have it. O(its size).
-
-    `turning` are the hosts that are being turned on or off, for which the event has another type.
-    """
+    """Return an event's type and members, other ones for hosts of `turning`; None if Batsim 5 lacks it."""
     if isinstance(event, e.UnknownEvent):
         return event.type, event.data
     if isinstance(event, e.ResourceStateChanged) and not event.procs.isdisjoint(turning):
-        return "HostsTurnedOnOffEvent", _write_turned(event)
+        return "HostsTurnedOnOffEvent", write_state(event, "state")
     if type(event) not in _WRITERS:
         return None
     name, write = _WRITERS[type(event)]

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from pybatsched.core.policy import BatsimFeature, Policy
-from pybatsched.errors import RemoteProtocolError
+from pybatsched.errors import RemoteProtocolError, setting
 from pybatsched.protocol.v5_members import Members
 
 #: The version of the message schema that we write.
@@ -95,8 +95,8 @@ def read_hello(raw: bytes) -> Hello:
         raise RemoteProtocolError(f"expected four bytes of flags and a hello, found {raw!r}")
     if raw.startswith(b"{"):
         raise RemoteProtocolError(
-            "the scheduler uses the protocol of Batsim 4 (simulate --protocol v4): its answer to the greeting is only "
-            "JSON; expected four bytes of flags before the hello"
+            f"the scheduler uses the protocol of Batsim 4 ({setting('protocol', 'v4')}): its answer to the greeting is "
+            "only JSON; expected four bytes of flags before the hello"
         )
     flags = _LENGTH.unpack_from(raw)[0]
     if not flags & _JSON:
@@ -129,10 +129,7 @@ def features_for(needs: Iterable[BatsimFeature]) -> Features:
 
 
 #: Hooks that Batsim 5 never triggers, and the feature that it lacks.
-_NEVER_CALLED: Final = {
-    "on_answer": "queries (for example of energy)",
-    "on_job_message": "messages of jobs",
-}
+_NEVER_CALLED: Final = {"on_answer": "queries (for example of energy)", "on_job_message": "messages of jobs"}
 
 
 def missing_features(cls: type[Policy], name: str, *, keeps_notes: bool) -> Iterator[str]:
@@ -147,5 +144,5 @@ def missing_features(cls: type[Policy], name: str, *, keeps_notes: bool) -> Iter
         )
         yield (
             "if Batsim ends now with a segmentation fault: 5.0.0-rc2 does so if a workload has profiles that no job "
-            "uses; pybatsched workload convert --for batsim5 removes them"
+            "uses; `pybatsched workload convert --for batsim5` removes them"
         )

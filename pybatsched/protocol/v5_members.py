@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -11,16 +11,14 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol.json_values import EXTRA, fields_in, number, shown
 
+T = TypeVar("T")
+
 _MISSING: Final = object()
 _PLAIN: Final = str.maketrans("", "", "_-")
 
 
 class Members:
-    """A JSON object of the peer, with its path for error messages.
-
-    A name may have another spelling (`extraData`, `Extra_Data`), because names of this protocol have changed before.
-    The `maybe_` methods return None for a missing member or null; the others raise RemoteProtocolError.
-    """
+    """A JSON object of the peer, with its path; names may be spelt otherwise. `maybe_…` may return None."""
 
     __slots__ = ("_raw", "path")
 
@@ -38,26 +36,23 @@ class Members:
         plain = key.translate(_PLAIN).lower()
         return next((value for name, value in self._raw.items() if name.translate(_PLAIN).lower() == plain), None)
 
-    def _only(self, key: str, kind: type, expected: str) -> Any:
-        value = self.maybe(key)
+    def _only(self, key: str, kind: type[T], expected: str) -> T | None:
+        value: T | None = self.maybe(key)
         if value is not None and type(value) is not kind:
             self._fail(key, value, expected)
         return value
 
     def maybe_text(self, key: str) -> str | None:
         """Return a text."""
-        found: str | None = self._only(key, str, "a text")
-        return found
+        return self._only(key, str, "a text")
 
     def maybe_integer(self, key: str) -> int | None:
         """Return an integer."""
-        found: int | None = self._only(key, int, "an integer")
-        return found
+        return self._only(key, int, "an integer")
 
     def maybe_flag(self, key: str) -> bool | None:
         """Return true or false."""
-        found: bool | None = self._only(key, bool, "true or false")
-        return found
+        return self._only(key, bool, "true or false")
 
     def maybe_number(self, key: str) -> float | None:
         """Return a number."""
@@ -71,24 +66,15 @@ class Members:
 
     def text(self, key: str) -> str:
         """Return a text that must be there."""
-        found = self.maybe_text(key)
-        if found is None:
-            self._fail(key, None, "a text")
-        return found
+        return self._there(key, self.maybe_text(key), "a text")
 
     def number(self, key: str) -> float:
         """Return a number that must be there."""
-        found = self.maybe_number(key)
-        if found is None:
-            self._fail(key, None, "a number")
-        return found
+        return self._there(key, self.maybe_number(key), "a number")
 
     def integer(self, key: str) -> int:
         """Return an integer that must be there."""
-        found = self.maybe_integer(key)
-        if found is None:
-            self._fail(key, None, "an integer")
-        return found
+        return self._there(key, self.maybe_integer(key), "an integer")
 
     def whole(self, key: str, most: int) -> int:
         """Return a whole number from 0 to `most` that must be there."""
@@ -107,18 +93,17 @@ class Members:
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return an array of texts; empty if it is missing."""
-        values = self._only(key, list, "an array of texts") or []
-        for index, value in enumerate(values):
-            if type(value) is not str:
-                self._fail(f"{key}[{index}]", value, "a text")
-        return tuple(values)
+        return self._array(key, str, "an array of texts", "a text")
 
     def integers(self, key: str) -> tuple[int, ...]:
         """Return an array of integers; empty if it is missing."""
-        values = self._only(key, list, "an array of integers") or []
+        return self._array(key, int, "an array of integers", "an integer")
+
+    def _array(self, key: str, kind: type[T], expected: str, expected_one: str) -> tuple[T, ...]:
+        values = self._only(key, list, expected) or []
         for index, value in enumerate(values):
-            if type(value) is not int:
-                self._fail(f"{key}[{index}]", value, "an integer")
+            if type(value) is not kind:
+                self._fail(f"{key}[{index}]", value, expected_one)
         return tuple(values)
 
     def object(self, key: str) -> Members:
@@ -138,6 +123,11 @@ class Members:
     def rest(self, *known: str) -> dict[str, Any]:
         """Return all members but these, with the peer's spelling."""
         return {name: value for name, value in self._raw.items() if name not in known}
+
+    def _there(self, key: str, found: T | None, expected: str) -> T:
+        if found is None:
+            self._fail(key, None, expected)
+        return found
 
     def _fail(self, key: str, value: Any, expected: str) -> NoReturn:
         found = "nothing" if value is None else shown(value)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pybatsched.protocol.json_values import EXTRA
-from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of, full_name, short_name
+from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of, full_name, short_name, workload_of
 
 _EACH: Final = "DefinedAmountsUsedForEachValue"
 _SPREAD: Final = "DefinedAmountsSpreadUniformly"
@@ -44,9 +44,7 @@ _STORAGE: Final = (
 _FORMS: Final = (
     _Form("delay", "DelayProfile", (("delay", "delay", 0.0),)),
     _Form(
-        "parallel",
-        "ParallelTaskProfile",
-        (("cpu", "computation_vector", None), ("com", "communication_matrix", None)),
+        "parallel", "ParallelTaskProfile", (("cpu", "computation_vector", None), ("com", "communication_matrix", None))
     ),
     _Form(
         "parallel_homogeneous_total", "ParallelTaskHomogeneousProfile", _AMOUNTS, (("generation_strategy", _SPREAD),)
@@ -86,7 +84,7 @@ _DEFAULTS: Final = {"generation_strategy": _EACH, "trace_type": "SMPI"}
 def read_profile(given: Members) -> tuple[str, dict[str, Any]]:
     """Read ``{id, profile_type, profile, extra_data?}``: the id, and the profile by Batsim 4's names. O(size)."""
     identifier = given.text("id")
-    workload = identifier.partition("!")[0] if "!" in identifier else ""
+    workload = workload_of(identifier)
     kind, body = given.text("profile_type"), given.object("profile")
     text = given.maybe_text(EXTRA)
     extra = fields_of(text)
@@ -116,7 +114,7 @@ def is_known(kind: str) -> bool:
 
 def write_profile(identifier: str, profile: Mapping[str, Any]) -> dict[str, Any]:
     """Return the message form of a profile with Batsim 4's names. Unknown members go into `extra_data`. O(size)."""
-    workload = identifier.partition("!")[0] if "!" in identifier else ""
+    workload = workload_of(identifier)
     kind = str(profile.get("type"))
     form = _BY_HERE.get(kind)
     if form is None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.campaign.tune import Trial
-from pybatsched.errors import InputError, did_you_mean, quantity
+from pybatsched.errors import InputError, did_you_mean, quantity, setting
+from pybatsched.metrics.compare.paired import OTHER_JOBS
 from pybatsched.metrics.figure_names import name_and_unit, resolved
 from pybatsched.metrics.workload_fields import matches
 from pybatsched.report import durations, figure_style, figures
@@ -24,22 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class PlotKind(NamedTuple):
-    """The content of a chart: values or ratios to a baseline, as boxes or as means with their intervals."""
-
-    is_ratio: bool
-    is_mean: bool
-
-
-#: Charts of a campaign by name.
-KINDS: Final = {
-    "boxes": PlotKind(is_ratio=False, is_mean=False),
-    "ratios": PlotKind(is_ratio=True, is_mean=False),
-    "means": PlotKind(is_ratio=False, is_mean=True),
-    "mean-ratios": PlotKind(is_ratio=True, is_mean=True),
-    "sweep": PlotKind(is_ratio=False, is_mean=True),
-    "differences": PlotKind(is_ratio=False, is_mean=True),
-}
+#: Charts of a campaign by name, those of ratios to a baseline, and those of boxes. The others show means.
+KINDS: Final = ("boxes", "ratios", "means", "mean-ratios", "sweep", "differences")
+_OF_RATIOS: Final = ("ratios", "mean-ratios")
+_OF_BOXES: Final = ("boxes", "ratios")
 _MAX_BOXES: Final = 40  # side by side; more columns are placed below
 _SLOT: Final = 0.26
 _LETTER: Final = 0.075
@@ -72,19 +61,12 @@ class CampaignPlotOptions(NamedTuple):
 
 
 def figure_of(kind: str, points: Sequence[Point], options: CampaignPlotOptions | None = None) -> Figure:
-    """Return charts of a campaign as a matplotlib Figure: boxes, ratios, means, mean-ratios, sweep or differences.
-
-    Several charts are one below the other, with the same axis of values. Raises InputError for data that cannot be
-    drawn.
-    """
+    """Return charts of a campaign, one below the other with one axis of values. Raises InputError."""
     return _drawn(kind, points, options or CampaignPlotOptions())[0]
 
 
 def draw(kind: str, points: Sequence[Point], path: str | Path, options: CampaignPlotOptions) -> str:
-    """Draw charts of a campaign into a file, and return a short description.
-
-    Raises InputError for data that cannot be drawn and files that cannot be written.
-    """
+    """Draw charts of a campaign into a file, and return a short description. Raises InputError."""
     figure_style.check_path(path)
     figure, what = _drawn(kind, points, options)
     figure_style.write(figure, path)
@@ -95,14 +77,17 @@ def _drawn(kind: str, points: Sequence[Point], options: CampaignPlotOptions) -> 
     """Return charts as a matplotlib Figure, and their description."""
     if kind not in KINDS:
         raise InputError(f"chart {kind!r:.40}: expected one of {', '.join(KINDS)}")
-    is_mean = KINDS[kind].is_mean
+    is_mean = kind not in _OF_BOXES
     if kind == "differences":
         return _differences(points, options)
     charts = [_renamed(chart, options.labels) for chart in _charts(kind, points, options)]
     axis = scale_of(charts, with_dots=not is_mean, with_intervals=is_mean)
     if options.scale == "log" and not axis.is_log:
         what = f"{kind} of {charts[0].measure_title}"
-        raise InputError(f"--scale log: {what} are not all above 0; use --scale linear or --scale auto")
+        raise InputError(
+            f"{setting('scale', 'log')}: {what} are not all above 0; use {setting('scale', 'linear')} or "
+            f"{setting('scale', 'auto')}"
+        )
     if kind == "sweep":
         return _sweep(charts, axis, options.width or figure_style.TEXT_IN), _described(kind, charts, axis)
     width = options.width or max(_width(chart) for chart in charts)
@@ -132,7 +117,7 @@ def _charts(kind: str, all_points: Sequence[Point], options: CampaignPlotOptions
         raise InputError(f"each {each!r:.60}: expected {', '.join(kept) or 'a campaign with each = [...] in its file'}")
     name = _figure_name(points, options)
     baseline = baseline_of(points, options.baseline)
-    is_ratio = KINDS[kind].is_ratio
+    is_ratio = kind in _OF_RATIOS
     if is_ratio and not baseline:
         raise InputError(f"{kind}: expected a campaign with several policies or settings")
     if kind == "sweep":
@@ -171,7 +156,9 @@ def chosen(points: Sequence[Point], only: Sequence[str]) -> list[Point]:
     for name in only:
         if not any(matches(own, name) for point in points for own in (point.workload, point.family)):
             families = dict.fromkeys(point.family for point in points)
-            raise InputError(f"--only {name:.60}: expected a workload of the campaign: {', '.join(families)}")
+            raise InputError(
+                f"{setting('only', name[:60])}: expected a workload of the campaign: {', '.join(families)}"
+            )
     return [
         point
         for point in points
@@ -190,7 +177,7 @@ def _renamed(chart: Chart, labels: Mapping[str, str]) -> Chart:
     for names in (categories, rows):
         twice = next((name for name in names if names.count(name) > 1), "")
         if twice:
-            raise InputError(f"--label: found {twice!r:.60} for two names of one chart; expected different names")
+            raise InputError(f"label {twice!r:.60}: found for two names of one chart; expected different names")
     boxes = [
         replace(box, row=own.get(box.row, box.row), category=own.get(box.category, box.category)) for box in chart.boxes
     ]
@@ -220,7 +207,8 @@ def _why_no_ratio(points: Sequence[Point], figure: str, baseline: str, policy: s
         return f"no points to show of {policy or 'any policy'} {paired}"
     values = [value for partner in partners for value in partner.sample(figure, each).values()]
     what = "is 0" if values and not any(values) else "has no value"
-    return f"{figure} of the baseline {baseline} {what}, so there are no ratios; use another --baseline or --measure"
+    instead = f"use another {setting('baseline')} or {setting('measure')}"
+    return f"{figure} of the baseline {baseline} {what}, so there are no ratios; {instead}"
 
 
 def _figures(point: Point, each: str) -> set[str]:
@@ -399,14 +387,16 @@ def _differences(all_points: Sequence[Point], options: CampaignPlotOptions) -> t
     if not baseline:
         raise InputError("differences: expected a campaign with several policies or settings")
     kept = [point for point in points if point.setting == baseline or options.policy in {"", point.policy}]
-    found = differences_of(kept, figure_name, baseline)
+    found = differences_of(kept, [figure_name], baseline)
     families = list(dict.fromkeys(row["family"] for row in found))
     title, unit = name_and_unit(figure_name)
     width = options.width or figure_style.TEXT_IN
     with figure_style.style(width):
         figure: Any = figure_style.new_figure(width, 1.0)
         size = figure_style.font_size(figure)
-        names = [f"{plain(options.labels.get(row['policy'], row['policy']))} (n = {row['n']:,})" for row in found]
+        notes = [OTHER_JOBS if row["verdict"] == OTHER_JOBS else f"n = {row['n']:,}" for row in found]
+        names = [plain(options.labels.get(row["policy"], row["policy"])) for row in found]
+        names = [f"{name} ({note})" for name, note in zip(names, notes, strict=True)]
         names = [figure_style.wrapped(name, _NAMES_SHARE * width, size) for name in names]
         beside = width - max(figure_style.text_width(name, size) for name in names) - 0.4  # the width of the panels
         n_lines = [

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched.errors import InputError, printable
+from pybatsched.errors import InputError, printable, setting
 from pybatsched.results.atomic_files import whole
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def width_of(text: str) -> float:
         width = math.nan
     if not _LEAST_IN <= width <= _MOST_IN:
         names = ", ".join(WIDTHS)
-        raise InputError(f"--width {text:.40}: expected {names} or {_LEAST_IN:g} to {_MOST_IN:g} inches")
+        raise InputError(f"{setting('width', text[:40])}: expected {names} or {_LEAST_IN:g} to {_MOST_IN:g} inches")
     return width
 
 
@@ -79,7 +79,7 @@ def _matplotlib(module: str = "") -> Any:
     try:
         return importlib.import_module(f"matplotlib{module}")
     except ImportError:
-        raise InputError("charts need matplotlib; pip install 'pybatsched[plot]'") from None
+        raise InputError.not_installed("charts need matplotlib", "plot") from None
 
 
 @contextlib.contextmanager
@@ -137,10 +137,7 @@ def check_path(path: str | Path) -> None:
 
 
 def write(figure: Any, path: str | Path) -> None:
-    """Write a chart atomically to a file. Raises InputError.
-
-    The same drawing gives the same file: it contains no date, and ids come from a fixed salt.
-    """
+    """Write a chart atomically to a file: the same drawing gives the same bytes. Raises InputError."""
     check_path(path)
     ending = Path(path).suffix[1:]
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
@@ -159,9 +156,6 @@ def line(number: int) -> dict[str, Any]:
     """Return a colour and dashes: lines can be distinguished without colours."""
     n = len(COLORS)
     return {"color": COLORS[number % n], "linestyle": _DASHES[(number + number // n) % n]}
-
-
-# -------------------------------------------------------------------------------------------------------------- texts
 
 
 @cache
@@ -225,25 +219,15 @@ def add_title(axes: Any, text: str) -> None:
     axes.set_title(wrapped(plain(text), room, points), loc="left", fontsize=points)
 
 
-# ------------------------------------------------------------------------------------------------------------- legends
-
-
 def add_legend(figure: Any, handles: Sequence[tuple[str, Any]], loc: str) -> Any:
-    """Add a legend beside the axes, within the chart, and make the chart higher by its height.
-
-    `handles` are labels with their lines or patches. The legend has as many columns as fit into the width, at most 4. A
-    label that is wider than the chart has several lines.
-    """
+    """Add a legend of labelled `handles` beside the axes, in at most 4 columns, and make the chart higher by it."""
     size = font_size(figure) - (1.0 if is_narrow(figure) else 0.0)
     width, height = figure.get_size_inches()
     room = width - 2 * _BORDER * size / _INCH - 0.1
     before = (_HANDLE + _HANDLE_GAP) * size / _INCH
     labels = [wrapped(plain(label), room - before, size) for label, _ in handles]
     widths = [before + text_width(label, size) for label in labels]
-    n_columns = next(
-        (n for n in range(min(len(labels), 4), 1, -1) if _legend_width(widths, n, size) <= room),
-        1,
-    )
+    n_columns = next((n for n in range(min(len(labels), 4), 1, -1) if _legend_width(widths, n, size) <= room), 1)
     n_rows = -(-len(labels) // n_columns)
     n_lines = sum(max(label.count("\n") + 1 for label in labels[row::n_rows]) for row in range(n_rows))
     added = (n_lines * _LINE_HEIGHT + (n_rows - 1) * _ROW_GAP + 2 * _BORDER) * size / _INCH

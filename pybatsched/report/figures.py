@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, quantity, setting
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.figure_names import title_of
 from pybatsched.metrics.outcomes import JobRecord
@@ -17,20 +17,7 @@ from pybatsched.metrics.series import Steps
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 from pybatsched.report import durations, figure_style
 from pybatsched.report.figure_style import COLORS, plain
-from pybatsched.report.gantt.bars import (
-    BLOCKED,
-    DOWN,
-    HELD,
-    LOAD,
-    LOST,
-    PLAIN,
-    RESERVED,
-    SUSPENDED,
-    URGENT,
-    bars_of,
-    color_of,
-    legend_of,
-)
+from pybatsched.report.gantt import bars as gantt
 from pybatsched.report.gantt.cluster_rows import Rows, blocked_hosts, rows_of
 from pybatsched.report.scales import LOG_FROM, ScaleOption, axis_for, log_ticks
 
@@ -48,8 +35,8 @@ _MANY_BARS: Final = 2_000
 _MAX_COLORED_JOBS: Final = 300  # with more jobs, single jobs cannot be distinguished by colours
 #: The looks of hosts that are reserved or down.
 _BLOCKED: Final = {
-    RESERVED: {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5},
-    DOWN: {"facecolor": "#5a5a5a", "linewidth": 0},
+    gantt.RESERVED: {"facecolor": "#e4e4e4", "edgecolor": "#9a9a9a", "hatch": "///", "linewidth": 0.5},
+    gantt.DOWN: {"facecolor": "#5a5a5a", "linewidth": 0},
 }
 _FIXED_SCALE: Final = ("gantt", "utilisation")  # charts whose axis of values is always linear
 _OF_JOBS: Final = ("cdf", "boxes")  # charts of a measure of jobs
@@ -68,12 +55,7 @@ class PlotSummary(NamedTuple):
 
 
 class PlotOptions(NamedTuple):
-    """The options of a chart.
-
-    `measure` is a measure of jobs, `tau_s` the bound of slowdowns, `scale` the scale of the axis of values, and `width`
-    the width in inches. `begin_s` and `end_s` limit the axis of time; in charts of a measure, only jobs submitted in
-    that span count. `color` is how jobs of a Gantt chart are coloured; by default by wait if there are many jobs.
-    """
+    """The options of a chart. `begin_s` and `end_s` limit the axis of time, or jobs by their submission."""
 
     measure: str = "bounded_slowdown"
     tau_s: float = DEFAULT_TAU_S
@@ -95,18 +77,12 @@ class PlotOptions(NamedTuple):
 
 
 def figure_of(kind: str, runs: Sequence[Run], options: PlotOptions | None = None) -> Figure:
-    """Return a chart of runs: gantt, utilisation, queue, cdf or boxes.
-
-    Raises InputError for data that cannot be drawn.
-    """
+    """Return a chart of runs: gantt, utilisation, queue, cdf or boxes. Raises InputError."""
     return _drawn(kind, runs, options or PlotOptions())[0]
 
 
 def draw(kind: str, runs: Sequence[Run], path: str | Path, options: PlotOptions) -> str:
-    """Draw one chart of runs into a file, and return a short description.
-
-    Raises InputError for data that cannot be drawn and files that cannot be written.
-    """
+    """Draw one chart of runs into a file, and return a short description. Raises InputError."""
     figure_style.check_path(path)
     figure, summary = _drawn(kind, runs, options)
     figure_style.write(figure, path)
@@ -124,11 +100,10 @@ def _drawn(kind: str, runs: Sequence[Run], options: PlotOptions) -> tuple[Figure
     if kind == "gantt" and len(runs) != 1:
         raise InputError(f"gantt: expected one run, found {len(runs)}")
     if options.scale != "auto" and kind in _FIXED_SCALE:
-        raise InputError(
-            f"--scale: expected one of the charts {', '.join(name for name in KINDS if name not in _FIXED_SCALE)}"
-        )
+        kinds = ", ".join(name for name in KINDS if name not in _FIXED_SCALE)
+        raise InputError(f"{setting('scale')}: expected one of the charts {kinds}")
     if options.color != "auto" and kind != "gantt":
-        raise InputError(f"--color: works only with the chart gantt, not with {kind}")
+        raise InputError(f"{setting('color')}: works only with the chart gantt, not with {kind}")
     with figure_style.style(options.width):
         figure = figure_style.new_figure(options.width, _height(kind, len(runs), options.width))
         summary = KINDS[kind](figure, runs, options)
@@ -158,7 +133,7 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
     rows = rows_of(run)
     ran = [record for record in run.records if record.ran]
     begin, end = _span_of(runs, options)
-    bars = [bar for bar in bars_of(ran, rows) if bar.end >= begin and bar.begin <= end]
+    bars = [bar for bar in gantt.bars_of(ran, rows) if bar.end >= begin and bar.begin <= end]
     n_shown = len({bar.job for bar in bars})
     is_by_wait = options.color == "wait" or (options.color == "auto" and n_shown > _MAX_COLORED_JOBS)
     color_of_job = (
@@ -177,15 +152,15 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
     no_edges = {"linewidth": 0, "antialiased": False}
     crowded: dict[int, dict[str, Any]] = {}
     if len(bars) > _MANY_BARS:
-        crowded = {PLAIN: no_edges, LOST: no_edges, LOAD: no_edges | {"edgecolor": "black"}}
+        crowded = {gantt.PLAIN: no_edges, gantt.LOST: no_edges, gantt.LOAD: no_edges | {"edgecolor": "black"}}
     for look in sorted(corners):  # urgent jobs last, so that no other bar hides them
         style = _style(look, colors[look]) | crowded.get(look, {})
         axes.add_collection(collections.PolyCollection(corners[look], **style))
     handles = [
         (text, patches.Patch(**(_style(look, "#1f77b4") | crowded.get(look, {}))))
-        for look, text in legend_of(bars).items()
+        for look, text in gantt.legend_of({bar.look for bar in bars}).items()
     ]
-    for member, (look, text) in BLOCKED.items():
+    for member, (look, text) in gantt.BLOCKED.items():
         boxes = [
             [(one.begin, low), (one.end, low), (one.end, high), (one.begin, high)]
             for one in blocked_hosts(run, member, rows)
@@ -217,15 +192,12 @@ def _colors_by_job(records: Sequence[JobRecord], ran: Sequence[JobRecord]) -> li
     matplotlib: Any = importlib.import_module("matplotlib")
     palette = [color for number, color in enumerate(matplotlib.color_sequences["tab20"]) if number not in {14, 15}]
     by_submission = sorted(records, key=lambda record: (record.submitted_at, record.id))
-    numbers = {record.id: color_of(number, len(palette)) for number, record in enumerate(by_submission)}
+    numbers = {record.id: gantt.color_of(number, len(palette)) for number, record in enumerate(by_submission)}
     return [palette[numbers[record.id]] for record in ran]
 
 
 def _colors_by_wait(figure: Any, axes: Any, waits: Sequence[float]) -> list[Any]:
-    """Return the colours of jobs by wait, the darker the longer, and add a colour bar.
-
-    The scale is logarithmic above a minute, unless all waits are shorter.
-    """
+    """Return the colours of jobs by wait, on a logarithmic scale above a minute, and add a colour bar."""
     matplotlib: Any = importlib.import_module("matplotlib")
     maps: Any = importlib.import_module("matplotlib.colors")
     mappables: Any = importlib.import_module("matplotlib.cm")
@@ -265,25 +237,22 @@ def _draw_bands(axes: Any, rows: Rows) -> None:
 def _style(look: int, color: Any) -> dict[str, Any]:
     """Return the style of bars of a look, as on the page. `color` is one colour, or one per bar."""
     colors: Any = importlib.import_module("matplotlib.colors")
-    kind = look & ~URGENT
-    if kind == HELD:
+    kind = look & ~gantt.URGENT
+    if kind == gantt.HELD:
         return {"facecolor": "none", "edgecolor": "#505050", "linewidth": 0.5, "linestyle": (0, (3, 1.5))}
     style = {"facecolor": color, "edgecolor": "white", "linewidth": 0.2}
-    if kind == LOST:
+    if kind == gantt.LOST:
         style["facecolor"] = "#b0b0b0"
-    elif kind == LOAD:
+    elif kind == gantt.LOAD:
         style["hatch"] = "\\\\\\\\\\\\"
-    elif kind == SUSPENDED:
+    elif kind == gantt.SUSPENDED:
         pale = 1 - 0.4 * (1 - colors.to_rgba_array(color)[:, :3])
         style |= {"facecolor": pale if len(pale) > 1 else pale[0], "edgecolor": color, "hatch": "/////"}
-    return style | ({"edgecolor": "black", "linewidth": 1.0} if look & URGENT else {})
+    return style | ({"edgecolor": "black", "linewidth": 1.0} if look & gantt.URGENT else {})
 
 
 def _time_axis(axes: Any, begin: float, end: float, *, is_exact: bool = False) -> None:
-    """Set up a horizontal time axis in days, hours, minutes or seconds.
-
-    It starts at 0 if the begin is close to 0, unless it `is_exact`.
-    """
+    """Set up an axis of time in days to seconds; it starts at 0 if `begin` is close to 0 and not `is_exact`."""
     begin = 0.0 if 0 < begin < 0.1 * end and not is_exact else begin
     marks, unit = durations.labelled(begin, end, figure_style.n_ticks(axes.figure))
     axes.set_xlim(begin, end)
@@ -324,10 +293,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], options: PlotOptions) ->
 
 
 def _draw_queue(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotSummary:
-    """Draw lines in one chart, or a panel for each run if there are many: more lines would hide each other.
-
-    The axis is logarithmic if a line would otherwise be near 0 most of the time.
-    """
+    """Draw lines in one chart, or a panel for each of many runs; logarithmic if a line is near 0 most of the time."""
     are_panels = len(runs) > _MAX_LINES
     panels = figure.subplots(len(runs) if are_panels else 1, 1, squeeze=False, sharex=True, sharey=True)[:, 0]
     begin, end = _span_of(runs, options)
@@ -362,10 +328,7 @@ def _draw_queue(figure: Any, runs: Sequence[Run], options: PlotOptions) -> PlotS
 
 
 def _span_of(runs: Sequence[Run], options: PlotOptions) -> tuple[float, float]:
-    """Return the first submission and the last end of several runs, within the limits of the options.
-
-    This is the time axis of all their charts. Raises InputError if the limits exclude all of it.
-    """
+    """Return the time that all charts of some runs show, within the limits of the options. Raises InputError."""
     begins = [record.submitted_at for run in runs for record in run.records]
     ends = [record.ended_at for run in runs for record in run.records if record.ran]
     for run in runs:
@@ -378,7 +341,7 @@ def _span_of(runs: Sequence[Run], options: PlotOptions) -> tuple[float, float]:
     last = end if options.end_s is None else options.end_s
     if first >= end or last <= begin:
         found = f"{durations.duration_text(begin)} to {durations.duration_text(end)}"
-        raise InputError(f"no job is shown {options.span_text}: the runs last from {found}; use another --from or --to")
+        raise InputError(f"no job is shown {options.span_text}: the runs last from {found}; use another begin or end")
     return first, last
 
 
@@ -400,10 +363,7 @@ def _legend(figure: Any, axes: Any, runs: Sequence[Run]) -> None:
 def _value_axis(
     axes: Any, which: str, kind: str, ends: tuple[float, float], measure: str, *, is_low: bool = False
 ) -> None:
-    """Set up an axis of values and its label: ticks at round times for durations, else at round numbers.
-
-    On a logarithmic axis that `is_low`, only powers of ten are marked.
-    """
+    """Set up an axis of values with round ticks: only powers of ten on a logarithmic axis that `is_low`."""
     low, high = ends
     axis, name = getattr(axes, f"{which}axis"), title_of(measure)
     is_time = measure.endswith("_s")

@@ -1,8 +1,4 @@
-"""Write tables and Bokeh charts as HTML: the same charts give the same bytes.
-
-Bokeh numbers the parts of charts through all charts of a process, and gives each element of a page a random name. This
-module replaces both by fixed names.
-"""
+"""Write tables and Bokeh charts as HTML, with fixed names of their parts: the same charts give the same bytes."""
 
 from __future__ import annotations
 
@@ -25,10 +21,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") ->
 def grouped_table(
     groups: Sequence[str], members: Sequence[str], rows: Sequence[tuple[str, Sequence[Sequence[str]]]], name: str = ""
 ) -> str:
-    """Return an HTML table whose columns are in groups with the same members: figures of several runs side by side.
-
-    A row has a name, and for each group the values of its members.
-    """
+    """Return an HTML table with groups of equal columns; a row has a name, and values for each group."""
     above = "".join(f'<th class="group" colspan="{len(members)}">{html.escape(text)}</th>' for text in groups)
     cells = [f"<th{_first(k)}>{html.escape(text)}</th>" for _ in groups for k, text in enumerate(members)]
     head = f'<tr><th rowspan="2"></th>{above}</tr>\n<tr>{"".join(cells)}</tr>'
@@ -77,10 +70,7 @@ _DOCUMENT: Final = "charts"
 
 
 def embedded(charts: Mapping[str, Plot]) -> tuple[str, dict[str, str]]:
-    """Return the script that draws charts, and the element of each by its name. O(size of the charts).
-
-    The id of an element is ``chart-`` and the name. Data in a chart cannot end the script.
-    """
+    """Return the script that draws charts, and their elements (``chart-NAME``) by name. O(size of the charts)."""
     if not charts:
         return "", {}
     document = Document()

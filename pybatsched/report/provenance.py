@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, quantity, setting
 from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
 from pybatsched.report.durations import duration_text
 
@@ -28,13 +28,15 @@ def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
     if given:
         if len(given) != len(prefixes):
             found = f"{quantity(len(given), 'label')} for {quantity(len(prefixes), 'run')}"
-            raise InputError(f"--label: {found}; expected one label per run, or none")
+            raise InputError(f"{setting('label')}: {found}; expected one label per run, or none")
         for k, label in enumerate(given):
             if not label.strip():
-                raise InputError(f"--label: found an empty label for {prefixes[k]}; expected a name")
+                raise InputError(f"{setting('label')}: found an empty label for {prefixes[k]}; expected a name")
             if label in given[:k]:
                 first = prefixes[given.index(label)]
-                raise InputError(f"--label {label}: found for {first} and for {prefixes[k]}; expected different names")
+                raise InputError(
+                    f"{setting('label', label)}: found for {first} and for {prefixes[k]}; expected different names"
+                )
         return list(given)
     if len(prefixes) == 1:
         return [_name(prefixes[0])]
@@ -66,8 +68,8 @@ def relabelled(known: Sequence[str], given: Sequence[str], prefixes: Sequence[st
     for (old, equals, new), label in zip(pairs, given, strict=True):
         if not equals or old not in places:
             raise InputError(
-                f"--label {label:.60}: expected OLD=NEW, where OLD is one of {', '.join(known)}; or give one --label "
-                "for each"
+                f"{setting('label', label[:60])}: expected OLD=NEW, where OLD is one of {', '.join(known)}; or give "
+                f"one {setting('label')} for each"
             )
         labels[places[old]] = new
     return labels_of(known, labels)
@@ -85,10 +87,7 @@ _USUAL: Final = frozenset(("storage-sharing", "redis-hostname", "redis-port", "r
 
 
 def rows_of(runs: Sequence[Run], tau_s: float) -> list[tuple[str, list[str]]]:
-    """Return the rows of the table "What was run": a name, and the value for each run.
-
-    Rows without any value are left out. O(runs).
-    """
+    """Return the rows of "What was run": a name, and the value for each run; no empty rows. O(runs)."""
     columns = [_of_run(run, tau_s) for run in runs]
     names = dict.fromkeys(name for column in columns for name in column)
     rows = [(name, [column.get(name, _UNKNOWN) for column in columns]) for name in names]
@@ -170,7 +169,7 @@ def _read_options(summary: Mapping[str, Any]) -> dict[str, str]:
         "times in": _changed(how, "timezone"),
         "read as": _changed(how, "log_format"),
         "columns by": _changed(how, "mapping"),
-        "malformed lines": "left out (--lenient)" if how["lenient"] is True else _UNKNOWN,
+        "malformed lines": "left out" if how["lenient"] is True else _UNKNOWN,
         "memory in": _changed(how, "memory_unit"),
     }
 

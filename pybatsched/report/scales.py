@@ -48,11 +48,7 @@ class Whisker(NamedTuple):
 
 
 def scales_of(charts: Sequence[Chart]) -> list[Scale]:
-    """Return the axis of each chart: the same for the same measure over the same baseline.
-
-    If one chart requests a logarithmic or linear axis, it applies to all charts that do not request the opposite. A
-    chart with ``axis = "own"`` has a separate axis, the same for all of its parts.
-    """
+    """Return the axis of each chart: the same for the same measure over the same baseline."""
     requests: dict[tuple[str, ...], str] = {}
     for chart in charts:
         if chart.scale != "auto" and chart.axis == "same":

@@ -21,11 +21,7 @@ def temporary_files(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary name, and rename the file when the block succeeds; otherwise remove it.
-
-    An existing file is replaced only by the rename. Missing directories are created. The temporary name ends with the
-    name of the file. A pipe or a device is written directly. InputError names the file.
-    """
+    """Yield a temporary name, and rename the file when the block succeeds; otherwise remove it."""
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pybatsched import locks
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 
 FORMAT: Final = "pybatsched-state"
 FORMAT_VERSION: Final = 1
@@ -99,11 +99,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The files that belong to a prefix: their prefix, and whether they are those of a complete run.
-
-    `mark` is that of the last run. If the files are complete and the mark is that of an unfinished run, the files
-    belong to an earlier run.
-    """
+    """The files of a prefix, the mark of its last run, and whether the files are those of a complete run."""
 
     prefix: str
     mark: Mark | None
@@ -126,10 +122,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """The completeness of a run: `mark` is set if it is not finished, `newer` if a later run is not finished.
-
-    `cut` is set if the user stopped the simulation at a time. Such a run is valid, but its figures need this notice.
-    """
+    """The completeness of a run: the mark of an unfinished run, of a `newer` one, of one that the user has `cut`."""
 
     prefix: str = ""
     mark: Mark | None = None
@@ -154,7 +147,7 @@ class RunState(msgspec.Struct, frozen=True):
         """The remark about a later unfinished run with the same prefix; empty if there is none."""
         if self.newer is None:
             return ""
-        last = f"{self.newer.describe()} ({self.prefix}{PART}_*, shown by --partial)"
+        last = f"{self.newer.describe()} ({self.prefix}{PART}_*, shown by {setting('partial')})"
         return f"results of an earlier run; the last one: {last}"
 
 
@@ -163,11 +156,7 @@ WHOLE: Final = RunState()
 
 
 def find(prefix: str, *, newest: bool = False) -> Found:
-    """Find the files of a prefix: those of the last complete run, else those of an unfinished one.
-
-    With `newest`, find those of the last run, complete or not. A prefix that ends with ``.part`` selects the files of
-    an unfinished run directly. Raises InputError if the mark cannot be read.
-    """
+    """Find the files of the last complete run with a prefix (with `newest`: the last). Raises InputError."""
     if prefix.endswith(PART):
         mark = read(prefix.removesuffix(PART))
         if mark is not None and mark.state is not State.FINISHED:

@@ -119,10 +119,7 @@ class Results:
             raise InputError(f"-e {self.prefix}: cannot write {where}: {error.strerror}") from None
 
     def finish(self) -> None:
-        """Rename all files to their final names, and mark the run as finished. Raises InputError.
-
-        Meanwhile the mark lists the files that are being renamed, so that a reader finds each under either name.
-        """
+        """Rename all files, which the mark lists meanwhile, and mark the run as finished. Raises InputError."""
         files = tuple(suffix for suffix in SUFFIXES if Path(f"{self.part}{suffix}").exists())
         if run_state.JOBS not in files:
             raise InputError(f"-e {self.prefix}: {self.part}{run_state.JOBS} was removed during the run")
@@ -157,10 +154,7 @@ class Results:
         Path(f"{self.part}{MARK}").unlink(missing_ok=True)
 
     def _write(self, state: State, **members: Any) -> None:
-        """Overwrite the mark in place, which keeps its lock and its space on a full disk.
-
-        At any time the file has the old or the new mark; the shorter one is padded with blanks.
-        """
+        """Overwrite the mark at once, padded with blanks; it keeps its lock and its space on a full disk."""
         head = {"format": run_state.FORMAT, "format_version": run_state.FORMAT_VERSION, "state": state}
         text = json.dumps({**head, "n_jobs": self._n_jobs, **members}, indent=1).encode() + b"\n"
         size = os.fstat(self._fd).st_size

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pybatsched.core import decisions as d
+from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.errors import NOT_THE_PLUGINS, quantity
-
-if TYPE_CHECKING:
-    from pybatsched.core.engine import Engine
+from pybatsched.errors import NOT_THE_PLUGINS, quantity, setting
 
 _N_SHOWN = 10
 
@@ -45,7 +42,7 @@ def why_waiting_text(engine: Engine, job: Job, now: float) -> str:
     except NOT_THE_PLUGINS:
         raise
     except Exception as error:  # noqa: BLE001  a broken explanation must not hide the deadlock
-        return f"(why_waiting raised {type(error).__name__}: {error})"
+        return f"(why_waiting raised {type(error).__name__}: {error!s})"
 
 
 def _causes(engine: Engine, running: list[Job], waiting: list[Job]) -> list[str]:
@@ -62,7 +59,7 @@ def _causes(engine: Engine, running: list[Job], waiting: list[Job]) -> list[str]
         )
     if running:
         causes.append("a running job may never end (a recv profile without an answer, a very long delay)")
-    causes.append("Batsim crashed, was stopped, or computes for longer than --timeout; see its output")
+    causes.append(f"Batsim crashed, was stopped, or computes for longer than {setting('timeout')}; see its output")
     return causes
 
 

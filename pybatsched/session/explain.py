@@ -18,14 +18,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError, quantity
 from pybatsched.protocol.v5_handshake import is_greeting
-from pybatsched.session.job_history import (
-    JobHistory,
-    decision_text,
-    ids_in_decision,
-    ids_in_event,
-    parent_of_segment,
-    with_reason,
-)
+from pybatsched.session import job_history
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
@@ -36,10 +29,7 @@ _N_OFFERED: Final = 5
 
 
 class _Decoded(NamedTuple):
-    """An exchange, decoded: its time, its events, and its decisions, each with its time and reason.
-
-    None stands for a part that is missing or cannot be read.
-    """
+    """A decoded exchange: time, events, decisions with times and reasons; None for missing or unreadable parts."""
 
     now: float | None
     events: Sequence[e.Event] | None
@@ -68,7 +58,7 @@ def _decided(exchange: Exchange, transcript: Transcript) -> Sequence[tuple[d.Dec
 
 
 @dataclass(slots=True)
-class _PolicyReplay:
+class PolicyReplay:
     """The replayed policy. It can be asked why jobs wait as long as it gives the recorded answers."""
 
     session: Session | None
@@ -92,20 +82,20 @@ class _PolicyReplay:
 class _Histories:
     """The histories of some jobs, or of all jobs of the journal with `takes_all`. `read` adds an exchange."""
 
-    histories: dict[str, JobHistory] = field(default_factory=dict)
+    histories: dict[str, job_history.JobHistory] = field(default_factory=dict)
     takes_all: bool = False
     #: The job of each segment.
     owners: dict[str, str] = field(default_factory=dict)
     #: Jobs that may wait: all but running and finished ones.
-    waiting: dict[str, JobHistory] = field(default_factory=dict)
+    waiting: dict[str, job_history.JobHistory] = field(default_factory=dict)
     #: The first line of jobs that appear later.
     first_line: str = ""
 
-    def read(self, exchange: Exchange, decoded: _Decoded, replayed: _PolicyReplay, now: float) -> None:
+    def read(self, exchange: Exchange, decoded: _Decoded, replayed: PolicyReplay, now: float) -> None:
         """Add an exchange. O(its size + waiting jobs)."""
         for decision, _, _ in decoded.decisions or ():
-            if parent := parent_of_segment(decision):
-                self.owners |= dict.fromkeys(ids_in_decision(decision), parent)
+            if parent := job_history.parent_of_segment(decision):
+                self.owners |= dict.fromkeys(job_history.ids_in_decision(decision), parent)
         if decoded.events is None:
             self.add_to_all(now, f"(message {exchange.n} could not be read)")
         self._add_events(decoded, now)
@@ -127,13 +117,13 @@ class _Histories:
 
     def _add_events(self, decoded: _Decoded, now: float) -> None:
         for event in decoded.events or ():
-            for wire_id in ids_in_event(event):
+            for wire_id in job_history.ids_in_event(event):
                 if (history := self._history_of(wire_id, now)) is not None:
                     history.event(wire_id, event)
 
     def _add_decisions(self, decoded: _Decoded, now: float) -> None:
         for decision, at, why in decoded.decisions or ():
-            for wire_id in ids_in_decision(decision):
+            for wire_id in job_history.ids_in_decision(decision):
                 if (history := self._history_of(wire_id, now)) is not None:
                     history.decision(wire_id, decision, at, why)
 
@@ -148,11 +138,11 @@ class _Histories:
             history.flush()
         return {job_id: history.lines for job_id, history in self.histories.items()}
 
-    def _history_of(self, wire_id: str, now: float) -> JobHistory | None:
+    def _history_of(self, wire_id: str, now: float) -> job_history.JobHistory | None:
         own_id = self.owners.get(wire_id, wire_id)
         history = self.histories.get(own_id)
         if history is None and self.takes_all:
-            history = self.histories[own_id] = JobHistory(own_id)
+            history = self.histories[own_id] = job_history.JobHistory(own_id)
             if self.first_line:
                 history.add(now, self.first_line)
         if history is not None:
@@ -170,13 +160,10 @@ class _Histories:
 def explain(
     reader: JournalReader, job_id: str, policy: str | None = None, given: Mapping[str, Any] | None = None
 ) -> list[tuple[float, str]]:
-    """Return the history of a job, or of the job that it is a segment of, as (time, text) lines. O(journal).
-
-    The recorded policy is asked for reasons, if it is installed; `policy` and `given` are as in `replay`.
-    """
+    """Return the history of a job or segment as (time, text). `policy` and `given` are as in `replay`. O(journal)."""
     check_named(reader.path, job_id)
-    histories = _Histories({job_id: JobHistory(job_id)})
-    replayed = _PolicyReplay(None)
+    histories = _Histories({job_id: job_history.JobHistory(job_id)})
+    replayed = PolicyReplay(None)
     try:
         replayed.session = session_for(reader, policy, given)
     except InputError as error:
@@ -251,8 +238,8 @@ def _may_name(exchange: Exchange, decoded: _Decoded, job_id: str) -> bool:
     """Return whether an event or a decision is about a job, or cannot be read."""
     if decoded.events is None or (decoded.decisions is None and exchange.reply is not None):
         return True
-    return any(job_id in ids_in_event(event) for event in decoded.events) or any(
-        job_id in ids_in_decision(decision) for decision, _, _ in decoded.decisions or ()
+    return any(job_id in job_history.ids_in_event(event) for event in decoded.events) or any(
+        job_id in job_history.ids_in_decision(decision) for decision, _, _ in decoded.decisions or ()
     )
 
 
@@ -292,23 +279,19 @@ def job_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
     transcript = Transcript()
     for exchange in reader.exchanges():
         for decision, at, why in _decided(exchange, transcript) or ():
-            parent, what = parent_of_segment(decision), decision_text(decision)
-            for wire_id in ids_in_decision(decision) if parent or what else ():
+            parent, what = job_history.parent_of_segment(decision), job_history.decision_text(decision)
+            for wire_id in job_history.ids_in_decision(decision) if parent or what else ():
                 if parent:
                     owners[wire_id] = parent
                 else:
-                    found.setdefault(owners.get(wire_id, wire_id), []).append((at, with_reason(what, why)))
+                    found.setdefault(owners.get(wire_id, wire_id), []).append((at, job_history.with_reason(what, why)))
     return found
 
 
 def full_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
-    """Return the result of `explain` for all jobs at once. O(journal + waiting jobs at each exchange).
-
-    The recorded policy is asked why jobs wait. Raises InputError, before the journal is read, if it cannot be asked. If
-    it decides differently from the recording, all histories contain a line about it.
-    """
+    """Return `explain` for all jobs at once. O(journal + waiting jobs at each exchange). Raises InputError."""
     histories = _Histories(takes_all=True)
-    replayed = _PolicyReplay(session_for(reader))
+    replayed = PolicyReplay(session_for(reader))
     transcript = Transcript()
     now = 0.0
     for exchange in reader.exchanges():
@@ -325,5 +308,5 @@ def _difference(session: Session, exchange: Exchange) -> str:
     except PybatschedError as error:
         same = exchange.error is not None
         if isinstance(error, UntrustedFileError) and not same:
-            return f"why the job waited is unknown: {error}"
+            return f"why the job waited is unknown: {error!s}"
     return "" if same else "from here on the policy decides differently; why the job waited is unknown"

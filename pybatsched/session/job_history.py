@@ -110,7 +110,7 @@ class JobHistory:
             try:
                 reason = engine.why_waiting(job, now)
             except Exception as error:  # noqa: BLE001  a broken explanation must not hide the history
-                reason = f"(why_waiting raised {type(error).__name__}: {error})"
+                reason = f"(why_waiting raised {type(error).__name__}: {error!s})"
             self._not_started(now, reason)
         return job
 

@@ -22,7 +22,7 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Final, TypeAlias, TypeVar
 
 import msgpack
 import msgspec
@@ -30,11 +30,9 @@ import msgspec
 from pybatsched import locks
 from pybatsched.core.events import Resource, SimulationBegins
 from pybatsched.core.services.feedback import FEEDBACK_JOBS
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
+from pybatsched.policies.registry import PolicyPlan
 from pybatsched.version import __version__
-
-if TYPE_CHECKING:
-    from pybatsched.policies.registry import PolicyPlan
 
 #: Job metadata that was not sent: its index among the decisions, the job's id in Batsim, the text.
 Note: TypeAlias = tuple[int, str, str]
@@ -146,11 +144,7 @@ class JournalReader:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        progress: Callable[[float], None] | None = None,
-        *,
-        is_trusted: bool = False,
+        self, path: str | os.PathLike[str], progress: Callable[[float], None] | None = None, *, is_trusted: bool = False
     ) -> None:
         self.path = os.fspath(path)
         self.is_trusted = is_trusted
@@ -168,11 +162,15 @@ class JournalReader:
                 f"{self.path!r} contains no complete record ({what}): the run ended before its first message"
             )
         if header.get("record") != "header" or header.get("format") != FORMAT:
-            raise InputError(f"{self.path!r} is not a pybatsched journal; expected a file written with --journal")
+            raise InputError(
+                f"{self.path!r} is not a pybatsched journal; expected a file written with {setting('journal')}"
+            )
         if header.get("version") != VERSION:
             raise InputError(f"{self.path!r} is a journal of version {header.get('version')}; expected {VERSION}")
         if not all(isinstance(header.get(key), kind) for key, kind in _HEADER.items()):
-            raise InputError(f"{self.path!r} is damaged: its header is incomplete; record the run again with --journal")
+            raise InputError(
+                f"{self.path!r} is damaged: its header is incomplete; record the run again with {setting('journal')}"
+            )
         self.header: Mapping[str, Any] = header
 
     def exchanges(self) -> Iterator[Exchange]:
@@ -211,7 +209,9 @@ class JournalReader:
         with Path(self.path).open("rb") as file:
             head = file.peek(1 + len(_BEGIN))[: 1 + len(_BEGIN)]
             if head and not (head[0] in _MAPS and _BEGIN.startswith(head[1:])):
-                raise InputError(f"{self.path!r} is not a pybatsched journal; expected a file written with --journal")
+                raise InputError(
+                    f"{self.path!r} is not a pybatsched journal; expected a file written with {setting('journal')}"
+                )
             yield from self._unpack(file, os.fstat(file.fileno()).st_size)
 
     def _unpack(self, file: BinaryIO, size: int) -> Iterator[dict[str, Any]]:

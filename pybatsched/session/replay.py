@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pybatsched.core.services.feedback import FEEDBACK_JOBS
-from pybatsched.errors import InputError, PybatschedError, UntrustedFileError
+from pybatsched.errors import InputError, PybatschedError, UntrustedFileError, setting
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file
 from pybatsched.session.journal import Exchange, JournalReader
@@ -40,17 +40,13 @@ class ReplayResult:
 
 
 def session_for(reader: JournalReader, policy: str | None = None, given: Mapping[str, Any] | None = None) -> Session:
-    """Create a session from the journal's header, possibly with another policy or other options (`given`).
-
-    A Python file that only the journal names is not run, unless the user trusts the journal (`reader.is_trusted`).
-    `policy` and `given` are the user's own.
-    """
+    """Create a session from the journal's header, or with the user's own `policy` and options (`given`)."""
     header = reader.header
     recorded = header["policy"]
     if policy is None and names_file(recorded) and not reader.is_trusted:
         raise UntrustedFileError(
             f"{reader.path!r} was recorded with the policy {recorded!r}, a Python file, which is not run from a "
-            "journal: give it with --policy, or use --trust if the journal is your own"
+            f"journal: give it with {setting('policy')}, or use {setting('trust')} if the journal is your own"
         )
     source = registry.find(policy or recorded, trusted=policy is not None or reader.is_trusted)
     plan = registry.PolicyPlan(source, given or {}, trusted=True)
@@ -63,11 +59,7 @@ def session_for(reader: JournalReader, policy: str | None = None, given: Mapping
 
 
 def replay(reader: JournalReader, policy: str | None = None, given: Mapping[str, Any] | None = None) -> ReplayResult:
-    """Replay the recorded messages up to the first difference.
-
-    The rest of the journal is read to check that it is complete. Raises UntrustedFileError if the journal names a
-    Python file that neither `policy` nor `given` names, InputError if there is nothing to compare.
-    """
+    """Replay messages up to the first difference, and read the rest. Raises UntrustedFileError and InputError."""
     session = session_for(reader, policy, given)
     n_same = 0
     difference = None
@@ -106,7 +98,7 @@ def _compare(exchange: Exchange, session: Session) -> Difference | None:
         answer = session.handle(exchange.request)
         replayed = recorded if is_same(exchange, answer) else _shown(answer)
     except PybatschedError as error:
-        replayed = f"{type(error).__name__}: {error}"
+        replayed = f"{type(error).__name__}: {error!s}"
         if isinstance(error, UntrustedFileError) and replayed != recorded:
             raise  # the policy did not run, so there is no difference
     return None if recorded == replayed else Difference(exchange.n, recorded, replayed)

@@ -1,8 +1,4 @@
-"""A session: it turns the messages of one conversation into replies and writes a journal.
-
-A session is the scheduler without the socket: the server, the replay and the tests use it. The first message selects
-the codec, which hides the version of Batsim.
-"""
+"""A session: the scheduler without the socket. It turns messages into replies and writes a journal."""
 
 from __future__ import annotations
 
@@ -16,7 +12,15 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.core.services.feedback import FEEDBACK_JOBS
-from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import (
+    InputError,
+    Interrupted,
+    PolicyError,
+    PybatschedError,
+    RemoteProtocolError,
+    setting,
+    spelled,
+)
 from pybatsched.protocol import CannotEncodeError, Codec, Message, v4
 from pybatsched.version import __version__
 
@@ -77,7 +81,8 @@ class Session:
         """Return the reply to a message. Errors of the peer or of the policy are journalled and raised."""
         self.n_messages += 1
         if self.n_messages == 1:
-            self._codec = _codec_for(raw, self._needs())
+            registers = {BatsimFeature.DYNAMIC_JOBS} if self._feedback_jobs else set()
+            self._codec = _codec_for(raw, self.plan.needs() | registers)
         codec, journal = self._codec, self._journal
         try:
             message = self._receive_first(raw) if self.n_messages == 1 else self._receive(raw)
@@ -164,7 +169,7 @@ class Session:
 
     def error_reply(self, why: BaseException | str) -> bytes:
         """Return a reply that makes the peer stop: Batsim aborts on a message without `now`; else it would hang."""
-        text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
+        text = spelled(why if isinstance(why, str) else f"{type(why).__name__}: {why}")
         return msgspec.json.encode({"error": text.encode("utf-8", "replace").decode()})
 
     def _cannot_encode(self, error: Exception) -> PolicyError:
@@ -181,7 +186,9 @@ class Session:
 
     def _check_size(self, raw: bytes) -> None:
         if len(raw) > self._max_bytes:
-            raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes} (--max-message)")
+            raise RemoteProtocolError(
+                f"{len(raw)} bytes; expected at most {self._max_bytes} ({setting('max_message')})"
+            )
 
     def _receive(self, raw: bytes) -> Message[e.Event]:
         """Journal and read a message after the first one."""
@@ -192,10 +199,7 @@ class Session:
         return self._codec.decode_events(raw)
 
     def _receive_first(self, raw: bytes) -> Message[e.Event] | bytes:
-        """Journal and read the first message. Returns the answer instead if the message is a greeting.
-
-        The journal's header needs this message, so it is read before it is journalled.
-        """
+        """Journal and read the first message, which the header needs; return the answer to a greeting."""
         begins: e.SimulationBegins | None = None
         failure: RemoteProtocolError | None = None
         received: Message[e.Event] | bytes = b""
@@ -207,7 +211,7 @@ class Session:
                 received, config = greeting
             elif raw.lstrip().startswith(b"{"):
                 received = self._codec.decode_events(raw)
-                begins = _begins(received)
+                begins = next((item for item in received.items if isinstance(item, e.SimulationBegins)), None)
             else:
                 from pybatsched.protocol.v5_handshake import first_message_error  # noqa: PLC0415  see `_codec_for`
 
@@ -230,11 +234,6 @@ class Session:
                 self._say(text)
         return received
 
-    def _needs(self) -> frozenset[BatsimFeature]:
-        """Return the features of Batsim that the run needs."""
-        needs = self.plan.needs()
-        return needs | {BatsimFeature.DYNAMIC_JOBS} if self._feedback_jobs else needs
-
     def _with_feedback_jobs(self, event: e.Event) -> e.Event:
         """Add the jobs that follow others to SIMULATION_BEGINS; return all other events unchanged."""
         if not isinstance(event, e.SimulationBegins):
@@ -255,10 +254,3 @@ def _codec_for(raw: bytes, needs: frozenset[BatsimFeature]) -> Codec:
     from pybatsched.protocol.v5 import codec_for  # noqa: PLC0415
 
     return codec_for(raw, needs)
-
-
-def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:
-    for item in message.items:
-        if isinstance(item, e.SimulationBegins):
-            return item
-    return None

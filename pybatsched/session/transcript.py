@@ -10,10 +10,7 @@ from pybatsched.session.journal import Exchange
 
 
 class Transcript:
-    """Decodes the exchanges of one journal, starting with the first, which selects the protocol. O(size) each.
-
-    The greeting of Batsim 5 and its answer contain no events and no decisions.
-    """
+    """Decodes the exchanges of one journal, starting with the first, which selects the protocol. O(size) each."""
 
     def __init__(self) -> None:
         self._codec: Codec = v4
@@ -23,10 +20,7 @@ class Transcript:
         return Message(0.0, ()) if self._is_greeting(exchange) else self._codec.decode_events(exchange.request)
 
     def decisions(self, exchange: Exchange) -> Message[d.Decision] | None:
-        """Return the decisions of an exchange, with the job metadata that was not sent; None if there is no reply.
-
-        Raises RemoteProtocolError.
-        """
+        """Return the decisions, with unsent job metadata; None without a reply. Raises RemoteProtocolError."""
         if exchange.reply is None:
             return None
         if self._is_greeting(exchange):

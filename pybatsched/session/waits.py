@@ -16,20 +16,17 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.core.services.derive import parent_in_note
-from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
-from pybatsched.session.explain import check_named, no_such_job
-from pybatsched.session.journal import Exchange, JournalReader
+from pybatsched.errors import InputError, RemoteProtocolError
+from pybatsched.session.explain import PolicyReplay, check_named, no_such_job
+from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
-from pybatsched.session.transcript import Transcript, is_same
+from pybatsched.session.transcript import Transcript
 
 
 @dataclass(slots=True)
 class Holder:
-    """A job that used processors while another one waited; `ended_at` is infinite if it did not end.
-
-    `how` is the reason of its start, `submitted_at` its submission time.
-    """
+    """A job that used processors during a wait: why it started (`how`), and its end, infinite if there is none."""
 
     job_id: str
     procs: IntervalSet
@@ -106,40 +103,20 @@ class _QueueState(NamedTuple):
     n_kept: int
 
 
-class _PolicyReplay:
-    """The recorded policy, replayed as long as it gives the recorded answers."""
-
-    def __init__(self, session: Session | None) -> None:
-        self._session = session
-
-    @property
-    def is_available(self) -> bool:
-        return self._session is not None
-
-    def play(self, exchange: Exchange) -> None:
-        """Replay an exchange."""
-        if self._session is None or exchange.reply is None:
-            return
-        try:
-            if not is_same(exchange, self._session.handle(exchange.request)):
-                self._session = None
-        except PybatschedError:
-            self._session = None
-
-    def look(self, job_id: str) -> _QueueState | None:
-        """Return where a job waits; None if it is unknown. O(partitions)."""
-        job = None if self._session is None else self._session.engine.jobs.alive.get(job_id)
-        if self._session is None or job is None:
-            return None
-        partition = job.partition if job.state is JobState.HELD else job.queued_in
-        known = list(self._session.engine.cluster.partitions.values())
-        chosen = [one for one in known if one is partition] or known
-        procs = EMPTY
-        for one in chosen:
-            procs |= one.procs
-        name = chosen[0].name if len(chosen) == 1 < len(known) else ""
-        n_kept = len(job.procs) if job.state is JobState.HELD and job.procs is not None else 0
-        return _QueueState(name, procs, sum(one.n_free for one in chosen), n_kept)
+def _queue_state(session: Session | None, job_id: str) -> _QueueState | None:
+    """Return where a job waits in a replayed session; None if it is unknown. O(partitions)."""
+    job = None if session is None else session.engine.jobs.alive.get(job_id)
+    if session is None or job is None:
+        return None
+    partition = job.partition if job.state is JobState.HELD else job.queued_in
+    known = list(session.engine.cluster.partitions.values())
+    chosen = [one for one in known if one is partition] or known
+    procs = EMPTY
+    for one in chosen:
+        procs |= one.procs
+    name = chosen[0].name if len(chosen) == 1 < len(known) else ""
+    n_kept = len(job.procs) if job.state is JobState.HELD and job.procs is not None else 0
+    return _QueueState(name, procs, sum(one.n_free for one in chosen), n_kept)
 
 
 @dataclass(slots=True)
@@ -258,10 +235,10 @@ class _Machine:
             case _:
                 pass
 
-    def see(self, at: float, replayed: _PolicyReplay) -> None:
+    def see(self, at: float, session: Session | None) -> None:
         """Record how many processors are free from now on; a job may run on an absent one. O(intervals)."""
         if self.current is not None:
-            self.current.see(at, replayed.look(self.job_id), self.n_procs - len(self.away | self.busy))
+            self.current.see(at, _queue_state(session, self.job_id), self.n_procs - len(self.away | self.busy))
 
     def finish(self, now: float) -> None:
         """Add a wait that has not ended. A job that was killed and not requeued does not wait."""
@@ -305,23 +282,20 @@ class _Machine:
 def waits_of(
     reader: JournalReader, job_id: str, policy: str | None = None, given: Mapping[str, Any] | None = None
 ) -> list[Wait]:
-    """Return all waits of a job: the first, and one after each kill with requeue.
-
-    O(journal), and O(intervals of processors) for each message during a wait. Raises InputError for an unknown job.
-    `job_id` may be the id of a later segment. `policy` and `given` are as in `replay`.
-    """
+    """Return all waits of a job or segment. `policy` and `given` are as in `replay`. O(journal). Raises InputError."""
     check_named(reader.path, job_id)
     machine = _Machine(job_id)
+    replayed = PolicyReplay(None)
     try:
-        replayed = _PolicyReplay(session_for(reader, policy, given))
+        replayed.session = session_for(reader, policy, given)
     except InputError:
         if policy is not None or given:
             raise
-        replayed = _PolicyReplay(None)
     transcript = Transcript()
     now = 0.0
     for exchange in reader.exchanges():
-        replayed.play(exchange)
+        if exchange.reply is not None:
+            replayed.play(exchange)
         try:
             message, reply = transcript.events(exchange), transcript.decisions(exchange)
         except RemoteProtocolError:
@@ -335,7 +309,7 @@ def waits_of(
         for index, decision in enumerate(decisions):
             why = exchange.reasons[index] if index < len(exchange.reasons) else ""
             machine.decision(decision, decision.timestamp or now, why)
-        machine.see(now, replayed)
+        machine.see(now, replayed.session)
     machine.finish(now)
     if job_id in machine.own_ids:  # a segment: return the waits of its job
         again = JournalReader(reader.path, is_trusted=reader.is_trusted)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import InputError, NotSimulatedError
+from pybatsched.errors import InputError, NotSimulatedError, setting
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.machine.power import Power
 from pybatsched.simulator.machine.pstates import Switching
@@ -31,16 +31,11 @@ if TYPE_CHECKING:
 
 _OPTIONS: Final = ("mapping", "storage_mapping", "additional_io_job")
 #: Decisions that Batsim accepts only without additional members.
-_ALONE: Final = frozenset(
-    {d.RejectJob, d.KillJob, d.CallMeLater, d.SetResourceState, d.SetJobMetadata, d.Query},
-)
+_ALONE: Final = frozenset({d.RejectJob, d.KillJob, d.CallMeLater, d.SetResourceState, d.SetJobMetadata, d.Query})
 
 
 def check_members(decision: d.Decision) -> None:
-    """Raise Refusal if a received decision has members for which Batsim would abort.
-
-    `decision.extra` has the unknown members, and known ones in another spelling (`0 1` for `0-1`).
-    """
+    """Raise Refusal if a received decision has members for which Batsim would abort (`decision.extra`)."""
     kind = type(decision)
     if kind not in _ALONE:
         return
@@ -141,7 +136,9 @@ class DecisionEffects:
     def _io_job(self, job: SimJob, given: Mapping[str, Any]) -> j.JobIO:
         """Return the hosts and the profile of an additional I/O job. Its profile may be new."""
         if not self._world.has_network:
-            raise NotSimulatedError(f"job {job.id}: additional_io_job needs the network of --clock simgrid")
+            raise NotSimulatedError(
+                f"job {job.id}: additional_io_job needs the network of {setting('clock', 'simgrid')}"
+            )
         name, alloc = given.get("profile_name"), given.get("alloc")
         if type(name) is not str or type(alloc) is not str:
             raise Refusal(f"job {job.id}: additional_io_job: expected the texts profile_name and alloc")
@@ -273,7 +270,7 @@ class DecisionEffects:
 
     def _check_registration(self) -> None:
         if not self._world.options.dynamic_jobs:
-            raise Refusal("cannot register jobs or profiles: --enable-dynamic-jobs is off")
+            raise Refusal(f"cannot register jobs or profiles: {setting('dynamic_jobs')} is off")
         if self._world.registration_finished:
             raise Refusal("cannot register jobs or profiles after registration_finished")
 
@@ -294,7 +291,9 @@ class DecisionEffects:
         if refusal is not None:
             raise NotSimulatedError(f"registered {refusal}; run it with Batsim")
         if work.communicates and not self._world.has_network:
-            raise NotSimulatedError(f"registered profile {name} communicates; run it with --clock simgrid")
+            raise NotSimulatedError(
+                f"registered profile {name} communicates; run it with {setting('clock', 'simgrid')}"
+            )
 
     def prepare_register_job(self, decision: d.RegisterJob) -> None:
         """Register a job."""

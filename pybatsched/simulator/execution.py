@@ -1,8 +1,4 @@
-"""Execution of jobs: delays, parallel tasks, sequences and messages, and their effect on the machine.
-
-In ordinary runs, speeds are fixed and no processor is shared, so the length of a parallel task is known when it
-starts. With shared processors or pstates it is not; `pybatsched.simulator.work.tasks` handles these.
-"""
+"""Execution of jobs with fixed speeds; `pybatsched.simulator.work.tasks` runs tasks whose rates change."""
 
 from __future__ import annotations
 

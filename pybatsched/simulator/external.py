@@ -11,7 +11,7 @@ import msgspec
 import zmq
 
 from pybatsched.core import decisions as d, events as e
-from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError, printable
+from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError, printable, setting
 from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch, connect
 from pybatsched.live.keys import ClientKeys
 from pybatsched.protocol import Codec, Message, v4, v5
@@ -168,15 +168,17 @@ class ExternalScheduler:
             )
         if self._timeout_s and silent_s >= self._timeout_s:
             what = f"no reply to message {self.n_messages}" if self._watch.has_been_open else "no scheduler"
-            hint = "" if self._keys is None else "; its keys may differ from those of --curve"
-            return f"{what} at {self.endpoint} for {silent_s:.1f} s (--timeout {self._timeout_s:g}){hint}"
+            hint = "" if self._keys is None else f"; its keys may differ from those of {setting('curve')}"
+            return (
+                f"{what} at {self.endpoint} for {silent_s:.1f} s ({setting('timeout', f'{self._timeout_s:g}')}){hint}"
+            )
         return ""
 
 
 def _why_rejected(keys: ClientKeys | None) -> str:
     if keys is None:
-        return "it may need keys (--curve) or another client address (--allow)"
-    return "the client key is not in its DIR/clients, or it runs without --curve"
+        return f"it may need keys ({setting('curve')}) or another client address ({setting('allow')})"
+    return f"the client key is not in its DIR/clients, or it runs without {setting('curve')}"
 
 
 def _error_in(raw: bytes) -> str:

@@ -16,7 +16,7 @@ import msgspec
 
 from pybatsched.core.events import DRAIN, UNDRAIN
 from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 from pybatsched.protocol.json_values import object_in
 from pybatsched.workload.formats.checks import is_number
 
@@ -41,10 +41,7 @@ DATA: Final = "data"
 
 
 def read(path: str | Path, *, n_hosts: int | None, forward_unknown: bool = False) -> list[ExternalEvent]:
-    """Read a file of events and return them in order of time. O(n log n). InputError names file, line and field.
-
-    Processors are checked against a platform of `n_hosts` hosts; None skips this check.
-    """
+    """Read a file of events and return them in order of time. O(n log n). Raises InputError."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -111,7 +108,7 @@ def _event(line: str, n_hosts: int | None, *, forward_unknown: bool) -> External
         if not forward_unknown:
             raise ValueError(
                 f"field type: expected machine_available or machine_unavailable, found {kind!r}; "
-                "other types need --forward-unknown-events"
+                f"other types need {setting('forward_unknown_events')}"
             )
         if kind in {DRAIN, UNDRAIN}:
             _procs(content, n_hosts)

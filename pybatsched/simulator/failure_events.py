@@ -12,20 +12,20 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 from pybatsched.platform.groups import groups
 from pybatsched.platform.model import Platform
+from pybatsched.settings import INTEGER, TEXT, TIME, Checked, Kind, given, one_of, record, record_of_settings
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from pybatsched.workload.inject.checkpoints import Checkpointing, has_checkpoints, with_checkpoints
 from pybatsched.workload.model import Workload
-from pybatsched.workload.selection import seconds_of
 
 #: A failure from a log: the host, the time of the failure, and the time of the repair.
 Outage = tuple[int, float, float]
@@ -43,52 +43,71 @@ _DATES: Final = ("%m/%d/%Y %H:%M", "%m/%d/%y %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m
 _LEAST_UP: Final = 0.05
 
 
-@dataclass(frozen=True)
-class FailureModel:
-    """How machines fail: the mean time between failures of a unit or of the system, its law, and the repair.
+def _law_text(value: Any) -> str:
+    """Return a law of failures that `_law_of` reads. Raises InputError."""
+    _law_of(str(value))
+    return str(value)
 
-    `repair` is a text: see the option `--repair`.
-    """
 
-    mtbf_s: float
-    repair: str = "1h"
-    of: Literal["node", "system"] = "node"
-    law: str = "exponential"
-    together: str = ""
-    seed: int = 0
+def _repair_text(value: Any) -> str:
+    """Return a time of repairs that `_repair_of` reads. Raises InputError."""
+    _repair_of(str(value))
+    return str(value)
+
+
+def _repair_s(text: str) -> float:
+    seconds: float = TIME.of(text) if TIME.of(text) is not None else 0.0
+    return seconds
+
+
+@record_of_settings
+class FailureModel(Checked):
+    """How machines fail: the mean time between failures of a unit or of the system, its law, and the repair."""
+
+    prefix = "failures."
+
+    mtbf: float = given(
+        "simulate failures of machines, with this mean time between failures of a host (seconds, or 12h, 30d)",
+        Kind("a time above 0, such as 30d", lambda value: TIME.of(value) or None, "T", unit="s"),
+    )
+    of: Literal["node", "system"] = given(
+        "whether the time between failures is that of one host (node) or of all together (system)",
+        one_of("node", "system"),
+        "node",
+        "--mtbf-of",
+    )
+    law: str = given("exponential or weibull:SHAPE", record(_law_text, _LAWS, "LAW"), "exponential", "--failure-law")
+    repair: str = given(
+        "time of a repair: 4h, exponential:MEAN or lognormal:MEDIAN:SIGMA", record(_repair_text, _REPAIRS, "T"), "1h"
+    )
+    together: str = given(
+        "hosts with the same value of a platform property fail together",
+        TEXT,
+        "",
+        "--fail-together",
+        metavar="PROPERTY",
+    )
+    seed: int | None = given(
+        "seed of the failures (default: the seed of the run, else 0)", INTEGER, None, "--failure-seed"
+    )
 
     def __post_init__(self) -> None:
-        if not 0 < self.mtbf_s < math.inf:
-            raise InputError(f"mtbf: expected more than 0 seconds, found {self.mtbf_s:g}")
-        if self.of not in {"node", "system"}:
-            raise InputError(f"of: expected node or system, found {self.of!r:.40}")
-        _law_of(self.law)
-        _repair_of(self.repair)
+        super().__post_init__()
+        if self.mtbf is None:
+            raise InputError(f"{setting('failures.mtbf')}: is missing; expected a time such as 30d")
 
     @classmethod
-    def of_settings(cls, settings: Mapping[str, Any]) -> FailureModel:
-        """Read settings by name, as in a campaign: ``{"mtbf": "30d", "repair": "4h"}``. Raises InputError.
+    def of_settings(cls, settings: Any) -> FailureModel:
+        """Return the failures that settings by name describe: ``{"mtbf": "30d", "repair": "4h"}``. Raises InputError.
 
-        >>> FailureModel.of_settings({"mtbf": "30d", "of": "system"})
-        FailureModel(mtbf_s=2592000.0, repair='1h', of='system', law='exponential', together='', seed=0)
+        >>> FailureModel.of_settings({"mtbf": "30d", "of": "system"}).as_dict()["mtbf_s"]
+        2592000.0
         """
-        known = {"mtbf": str, "repair": str, "of": str, "law": str, "together": str, "seed": int}
+        if isinstance(settings, FailureModel):
+            return settings
         if not isinstance(settings, Mapping):
-            raise InputError(f"failures: expected settings such as {{'mtbf': '30d'}}, found {settings!r:.60}")
-        found: dict[str, Any] = {}
-        for name, value in settings.items():
-            if name not in known:
-                raise InputError(f"failures: unknown setting {name!r:.40}; expected one of {', '.join(known)}")
-            text = str(value) if known[name] is str and type(value) in {int, float} else value
-            if type(text) is not known[name]:
-                raise InputError(f"failures: {name}: expected {known[name].__name__}, found {value!r:.40}")
-            found[name] = text
-        if "mtbf" not in found:
-            raise InputError("failures: mtbf is missing; expected a time such as 30d")
-        try:
-            return cls(mtbf_s=seconds_of(found.pop("mtbf"), "mtbf"), **found)
-        except InputError as error:
-            raise InputError(f"failures: {error}") from None
+            raise InputError(field="failures", expected="settings such as {'mtbf': '30d'}", found=settings)
+        return cls.by_name(settings)
 
     @property
     def fixed_repair_s(self) -> float | None:
@@ -97,7 +116,8 @@ class FailureModel:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name, for summaries."""
-        return asdict(self)
+        found = asdict(self) | {"seed": self.seed or 0}
+        return {"mtbf_s": found.pop("mtbf"), **found}
 
     def on(self, platform: Platform) -> RandomFailures:
         """Return the failures of a platform. Raises InputError if nearly all machines would be away at any time."""
@@ -110,9 +130,9 @@ class FailureModel:
         else:
             by_value = groups(platform, self.together)
             if not by_value:
+                expected = f"a property of hosts of {platform.source}"
                 raise InputError(
-                    f"failures: together: expected a property of hosts of {platform.source}, "
-                    f"found {self.together!r:.60}, which no host has"
+                    ", which no host has", field="failures.together", expected=expected, found=self.together
                 )
             units = list(by_value.values())
             alone = hosts
@@ -121,17 +141,17 @@ class FailureModel:
             units += [IntervalSet.span(host, host + 1) for host in alone]
         mean_s = _repair_of(self.repair)[1]
         n = len(units)
-        n_up = n * self.mtbf_s / (self.mtbf_s + mean_s) if self.of == "node" else n - mean_s / self.mtbf_s
+        n_up = n * self.mtbf / (self.mtbf + mean_s) if self.of == "node" else n - mean_s / self.mtbf
         if n_up < max(0.5, _LEAST_UP * n):
             raise InputError(
-                f"failures: mtbf: {self.mtbf_s:g} s with repairs of {mean_s:g} s leaves hardly any machine: "
+                f"{setting('failures.mtbf')}: {self.mtbf:g} s with repairs of {mean_s:g} s leaves hardly any machine: "
                 f"{max(n_up, 0):.2g} of {n} would be available; expected a longer MTBF or shorter repairs"
             )
         return units
 
     def node_mtbf_s(self, platform: Platform) -> float:
         """Return the mean time between failures of one host."""
-        return self.mtbf_s if self.of == "node" else self.mtbf_s * len(self._units(platform))
+        return self.mtbf if self.of == "node" else self.mtbf * len(self._units(platform))
 
 
 class RandomFailures(Iterable[ExternalEvent]):
@@ -162,15 +182,15 @@ class FailureStream(Iterator[ExternalEvent]):
         self._repair_s = _repair_of(model.repair)[0]
         self._is_system = model.of == "system"
         self._up = list(range(len(units)))  # only for the system's process
-        self._random = random.Random(f"{model.seed}")  # noqa: S311
-        self._randoms = [random.Random(f"{model.seed}:{unit}") for unit in units if not self._is_system]  # noqa: S311
+        self._random = random.Random(f"{model.seed or 0}")  # noqa: S311
+        self._randoms = [random.Random(f"{model.seed or 0}:{unit}") for unit in units if not self._is_system]  # noqa: S311
         # The next events: time, 0 for a repair and 1 for a failure, and the unit (-1: any unit of the system).
         self._heap: list[tuple[float, int, int]] = []
         for nth in [-1] if self._is_system else range(len(units)):
             heapq.heappush(self._heap, (self._after(0.0, nth), 1, nth))
 
     def _after(self, at: float, nth: int) -> float:
-        drawn = self._next_s(self._random if nth < 0 else self._randoms[nth], self._model.mtbf_s)
+        drawn = self._next_s(self._random if nth < 0 else self._randoms[nth], self._model.mtbf)
         return max(round(at + drawn, 6), round(at + TICK, 6))
 
     def __next__(self) -> ExternalEvent:
@@ -208,7 +228,7 @@ def _law_of(text: str) -> Callable[[random.Random, float], float]:
         return lambda dice, mean_s: dice.expovariate(1 / mean_s)
     shape = _positive(shape_text) if name == "weibull" else None
     if shape is None or shape < 0.01:  # the gamma function of a smaller one is too large
-        raise InputError(f"law: expected {_LAWS}, found {text!r:.40}")
+        raise InputError(field="failures.law", expected=_LAWS, found=text)
     scale = 1 / math.gamma(1 + 1 / shape)
     return lambda dice, mean_s: dice.weibullvariate(mean_s * scale, shape)
 
@@ -217,19 +237,19 @@ def _repair_of(text: str) -> tuple[Callable[[random.Random], float], float]:
     """Return a function that draws the time of a repair, and its mean."""
     name, _, rest = text.partition(":")
     if name == "exponential":
-        mean_s = seconds_of(rest, "repair")
+        mean_s = _repair_s(rest)
         if mean_s > 0:
             return lambda dice: dice.expovariate(1 / mean_s), mean_s
     elif name == "lognormal":
         median, _, sigma_text = rest.partition(":")
-        median_s, sigma = seconds_of(median, "repair"), _positive(sigma_text)
+        median_s, sigma = _repair_s(median), _positive(sigma_text)
         if sigma is not None and sigma < 10 and median_s > 0:
             return lambda dice: median_s * math.exp(sigma * dice.gauss(0, 1)), median_s * math.exp(sigma * sigma / 2)
     elif not rest:
-        fixed_s = seconds_of(text, "repair")
+        fixed_s = _repair_s(text)
         if fixed_s > 0:
             return lambda _dice: fixed_s, fixed_s
-    raise InputError(f"repair: expected {_REPAIRS}, more than 0, found {text!r:.40}")
+    raise InputError(field="failures.repair", expected=f"{_REPAIRS}, more than 0", found=text)
 
 
 def _positive(text: str) -> float | None:
@@ -258,15 +278,8 @@ def checkpointed(
     }
 
 
-# ---------------------------------------------------------------------------------------------------------- from a log
-
-
 def read_log(path: str | Path, n_hosts: int) -> list[Outage]:
-    """Read failures from a table (CSV) with the columns node, down and up, or with LANL's names for these.
-
-    Times are seconds of the simulation, or dates, which are counted from midnight before the first failure. O(rows).
-    InputError names file and line.
-    """
+    """Read failures from a table (CSV): node, down and up, or LANL's names. O(rows). Raises InputError."""
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -359,10 +372,7 @@ def _outages(path: str | Path, rows: list[tuple[int, int, float | datetime, floa
 
 
 def events_of(outages: Iterable[Outage]) -> list[ExternalEvent]:
-    """Return the events of failures from a log, in order of time. O(n log n).
-
-    Hosts that fail and return at the same times are one event.
-    """
+    """Return the events of failures from a log, those of equal times as one, in order of time. O(n log n)."""
     by_times: dict[tuple[float, float], list[int]] = {}
     for node, down_at, up_at in outages:
         by_times.setdefault((down_at, up_at), []).append(node)

@@ -52,10 +52,7 @@ class _Halted(Exception):  # noqa: N818  not an error: it leaves the loop at no 
 
 
 class Loop:
-    """Runs processes until none waits and no notice is left. O(log waits) per sleep, O(1) per notice.
-
-    It stops before the first event after `ends_at`. The clock is then `ends_at`, and `is_cut` is True.
-    """
+    """Runs processes until none waits, or to `ends_at` (`is_cut`). O(log waits) per sleep, O(1) per notice."""
 
     __slots__ = ("_begin", "_held_up", "_look", "_mailbox", "_n_waits", "_waits", "ends_at", "is_cut", "now")
 
@@ -85,10 +82,7 @@ class Loop:
         self._mailbox.append(((handle, what), None))
 
     def wake_at(self, process: Process, at: float, seq: int) -> None:
-        """Start a process at an instant, in the position `seq` among the processes that wake then.
-
-        It cannot be cancelled. Each pair (at, seq) may be used only once.
-        """
+        """Start a process at an instant, in the unique position `seq` among the processes that wake then."""
         heappush(self._waits, (at, seq, process))
 
     def next_wait(self) -> int:

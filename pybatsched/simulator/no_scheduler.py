@@ -27,10 +27,7 @@ Launch: TypeAlias = Callable[[list[SimJob]], None]
 
 
 def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
-    """Run all jobs of a scenario at once and return the end of the last one.
-
-    External events are ignored. O(jobs that share processors) per start and end.
-    """
+    """Run all jobs of a scenario at once, without events; return the last end. O(jobs) per start and end."""
     check_no_feedback(scenario.workloads)
     shared = replace(scenario.options, compute_sharing=True)
     loop = Loop(_nothing, scenario.ends_at)

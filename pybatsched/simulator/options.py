@@ -63,10 +63,7 @@ class SimulationOptions:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All inputs of one run. The keys of `workloads` are Batsim's names w0, w1, …; `event_lists` has one list per file.
-
-    The simulation stops at `ends_at`. For a workload with feedback, dynamic jobs are on.
-    """
+    """All inputs of one run, which stops at `ends_at`. `workloads` have the names of Batsim."""
 
     platform: Platform
     workloads: Mapping[str, Workload]

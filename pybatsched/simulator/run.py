@@ -14,7 +14,7 @@ from pybatsched.core.field_check import FieldsLike
 from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.core.services.host_reservations import specs_of
-from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError
+from pybatsched.errors import InputError, PeerLostError, PolicyError, RemoteProtocolError, setting
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.summary import Result, Stuck, from_engine
 from pybatsched.metrics.truncated import UnfinishedJob
@@ -58,18 +58,15 @@ def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOption
     if option := plan.communicates_by(begins):
         if options.clock == EXACT:
             raise InputError(
-                f"policy {plan.source.name}: option {option} needs the network; expected --clock simgrid, found exact"
+                f"policy {plan.source.name}: option {option} needs the network; expected "
+                f"{setting('clock', 'simgrid')}, found exact"
             )
         needed["clock"] = SIMGRID
     return replace(options, **needed)
 
 
 def with_failure_rule(plan: PolicyPlan, options: SimulationOptions, failures: FailureModel) -> PolicyPlan:
-    """Return the plan for a run with random failures.
-
-    Its option `on_failure` is `requeue_first`, unless it is set. If repairs always take the same time, so is
-    `expected_repair_s`.
-    """
+    """Return the plan for a run with random failures: they requeue jobs, unless the options say otherwise."""
     begins = _begins_of(options)
     plan = plan.with_default("on_failure", "requeue_first", begins)
     repair_s = failures.fixed_repair_s
@@ -112,10 +109,7 @@ def run_policy(
     progress: Progress | None = None,
     tau_s: float = DEFAULT_TAU_S,
 ) -> Result:
-    """Run a policy in this process. Messages are encoded only for a journal or a `watch` function.
-
-    The policy then gets the events as decoded from the messages, as it does in a replay.
-    """
+    """Run a policy in this process. Messages are encoded only for a journal or a `watch` function."""
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     if journal is None and watch is None:
         engine = Engine(plan.make, plan.source.name)
@@ -217,10 +211,7 @@ def refused_by_batsim(error: RemoteProtocolError, engine: Engine) -> PolicyError
 
 
 def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -> Result:
-    """Return the result of a simulation that is over. Call it once for `outputs`.
-
-    If the simulation was truncated, the unfinished jobs are added to the tally of `outputs`.
-    """
+    """Return the result of a simulation that is over, with the rest of its jobs. Call it once for `outputs`."""
     scenario = simulation.world.scenario
     stuck = () if simulation.finished else tuple(_stuck(simulation, engine))
     if simulation.is_cut:

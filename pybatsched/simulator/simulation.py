@@ -1,8 +1,4 @@
-"""Batsim's side of a simulation: the messages to the scheduler, and when they are sent.
-
-`pybatsched.simulator.loop` orders the events of one instant. `pybatsched.simulator.decision_effects` executes
-decisions, and `pybatsched.simulator.job_processes` runs jobs, kills and calls. All share one `World`.
-"""
+"""Batsim's side of a simulation: the messages to the scheduler, and when they are sent."""
 
 from __future__ import annotations
 

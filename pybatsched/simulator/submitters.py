@@ -1,7 +1,4 @@
-"""Processes that submit jobs and external events: one for each workload and one for each list of events.
-
-Each posts a hello, then one notice for all items of one instant, and a goodbye after the last.
-"""
+"""Processes that submit jobs and external events: one for each workload and one for each list of events."""
 
 from __future__ import annotations
 

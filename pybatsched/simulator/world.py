@@ -1,7 +1,4 @@
-"""The state of a simulation that its parts share: jobs, machines, counters, and the events of the next message.
-
-The loop has the clock and the mailbox. The parts of the simulator depend on this module and not on each other.
-"""
+"""The state of a simulation that its parts share, so that they do not depend on each other."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 from pybatsched.core import events as e
 from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import on_tick
-from pybatsched.errors import InputError, NotSimulatedError, RemoteProtocolError
+from pybatsched.errors import InputError, NotSimulatedError, RemoteProtocolError, setting
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
@@ -113,7 +110,7 @@ class World:
                 self._by_workload[name] = [self.make_job(name, fields) for fields in workload.jobs]
         if self.has_network and (why := self._why_no_network()):
             raise NotSimulatedError(
-                f"the clock of SimGrid is not simulated {why}; expected --clock exact, or use Batsim"
+                f"the clock of SimGrid is not simulated {why}; expected {setting('clock', 'exact')}, or use Batsim"
             )
         self._check_platform()
 
@@ -157,7 +154,7 @@ class World:
             return work.refusal
         why = self._why_no_network()
         if not why and self.options.clock == EXACT:
-            why = "with --clock exact (use --clock simgrid)"
+            why = f"with {setting('clock', 'exact')} (use {setting('clock', 'simgrid')})"
         if not why and self.scenario.platform.network is None:
             why = f"on {self.scenario.platform.source}, without a network (use a platform file with links)"
         return f"profile {work.name} ({work.kind}) communicates, which is not simulated {why}" if why else None
@@ -190,10 +187,7 @@ class World:
         return job
 
     def has_seen(self, job_id: str) -> bool:
-        """Return whether a job with this id exists or existed.
-
-        O(log jobs) with dynamic jobs. Without them O(jobs), because only errors need it.
-        """
+        """Return whether a job with this id exists or existed. O(log jobs); O(jobs) without dynamic jobs."""
         if job_id in self.jobs or self._forgotten.has(job_id):
             return True
         workload, _, name = job_id.partition("!")

@@ -27,11 +27,7 @@ class Areas(NamedTuple):
 
 
 def planned_areas(workload: Workload, n_nodes: Mapping[float, int]) -> Areas:
-    """Return the areas of a workload; `n_nodes` is the number of nodes by memory. O(n log classes).
-
-    A job's class is the smallest memory that is large enough. Raises InputError for a job without a walltime (or with
-    one of 2^53 s or more), and for invalid memory.
-    """
+    """Return the areas by memory class, with `n_nodes` of each. O(n log classes). Raises InputError."""
     classes = sorted(n_nodes)
     requested: dict[float, list[float]] = {memory_gb: [] for memory_gb in classes}
     left_out = []

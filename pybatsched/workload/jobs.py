@@ -67,15 +67,9 @@ def name_in(workload: str, given: Any) -> str:
 
 
 def check_fields(
-    workloads: Iterable[Workload],
-    models: Mapping[str, FieldsLike],
-    context: Mapping[str, Any] = MappingProxyType({}),
+    workloads: Iterable[Workload], models: Mapping[str, FieldsLike], context: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
-    """Raise InputError for the first field that a model rejects. It names file, job and field. O(jobs * models).
-
-    `models` are by the names of the policies that read the fields. All workloads are checked as those of one run, and
-    `context` has known facts about that run.
-    """
+    """Raise InputError for the first field that a model rejects. O(jobs * models)."""
     loaded = [(workload, set[str]().union(*workload.jobs)) for workload in workloads]
     for reader, model in models.items():
         check = FieldCheck(model, reader, context)

@@ -1,8 +1,4 @@
-"""Merge several logs into one workload: the jobs of a grid, each with its cluster.
-
-All logs must start at the same time 0. Some of the jobs may be *external*: submitted directly to their cluster, not to
-the scheduler of the grid.
-"""
+"""Merge several logs that start at the same time 0 into one workload: a grid, each job with its cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A workload in memory, with the fields of Batsim's workload files.
-
-Jobs and profiles are plain dictionaries, because Batsim forwards unknown fields to the scheduler. A workload is checked
-once, when it is read (`formats.batsim4`, `formats.swf`).
-"""
+"""A workload in memory: plain dictionaries with the fields of Batsim's files, checked when it is read."""
 
 from __future__ import annotations
 

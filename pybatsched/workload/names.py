@@ -1,8 +1,4 @@
-"""Names of workloads that are made from another one: resamples, weeks, sequences, loads and shaken copies.
-
-A campaign makes several workloads of one entry of its file, its *family*. Their names are the family's name and an
-ending for each way in which they differ, in this order: ``curie-resample03-week07-load0.9-shake02``.
-"""
+"""Names of workloads made from a family's: ``curie-resample03-week07-load0.9-shake02``, in this order."""
 
 from __future__ import annotations
 

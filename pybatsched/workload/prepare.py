@@ -1,8 +1,4 @@
-"""Select jobs of a Batsim workload, and change its walltimes, sizes and profiles.
-
-Functions return a new workload and a new report. The report counts dropped and changed jobs.
-(Jobs of a log are selected during its conversion, by `formats.conversion`.)
-"""
+"""Select jobs of a Batsim workload, and change walltimes, sizes and profiles; return a new one and a report."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pybatsched.core.services.derive import delay_of
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, quantity, setting
 from pybatsched.workload.formats.checks import is_number, shown
 from pybatsched.workload.formats.conversion import LOOSE, OTHER_PARTITION, profile_of
 from pybatsched.workload.model import Workload
@@ -25,14 +21,11 @@ from pybatsched.workload.walltimes import Walltimes, plain, tidy
 _INSTANTS: Final = ("deadline", "history_start")
 #: Fields of a `recv` profile that name the next profile.
 RECEIVED: Final = ("success", "failure", "timeout")
+_MOST_LOAD: Final = 10  # a greater one is a percentage
 
 
 def select(workload: Workload, selection: Selection, report: Report | None = None) -> tuple[Workload, Report]:
-    """Return the jobs that a selection keeps, in order of submission, with their profiles. O(n log n).
-
-    The report continues the given one; a new one counts all jobs of the workload as read. Neither the workload nor its
-    jobs are changed. Raises InputError if no job is left, unless the selection `may_be_empty`.
-    """
+    """Return the jobs that a selection keeps, in order of submission. O(n log n). Raises InputError."""
     report = copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs))
     kept: list[dict[str, Any]] = []
     origin_at = selection.origin(job["subtime"] for job in workload.jobs)
@@ -110,10 +103,7 @@ def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> d
 
 
 def consecutive(workload: Workload, start: int, n_jobs: int) -> Workload:
-    """Return `n_jobs` consecutive jobs from index `start` on, at the same times, with their profiles. O(profiles).
-
-    Dependencies on other jobs are removed and counted in the report.
-    """
+    """Return `n_jobs` consecutive jobs from index `start` on, without dependencies. O(profiles)."""
     report = Report(n_read=len(workload.jobs))
     kept = workload.jobs[start : start + n_jobs]
     ids = {str(job["id"]) for job in kept}
@@ -124,10 +114,7 @@ def consecutive(workload: Workload, start: int, n_jobs: int) -> Workload:
 
 
 def scale_load(workload: Workload, factor: float) -> Workload:
-    """Divide all submission times by a factor, which multiplies the offered load. O(n). Raises InputError.
-
-    Deadlines and logged starts keep their distance from the submission.
-    """
+    """Divide all submission times by a factor; deadlines keep their distance. O(n). Raises InputError."""
     if not 0 < factor < math.inf:
         raise InputError(f"scale_load: expected a factor above 0, found {factor:g}")
     jobs = [resubmitted(job, tidy(job["subtime"] / factor)) for job in workload.jobs]
@@ -145,10 +132,7 @@ def resubmitted(job: Mapping[str, Any], at: float) -> dict[str, Any]:
 
 
 def offered_load(workloads: Iterable[Workload], n_procs: int) -> float:
-    """Return the work of all jobs over the capacity of `n_procs` from the first submission to the last. O(n).
-
-    Raises InputError if a run time is not known, and if all jobs are submitted at one time.
-    """
+    """Return the work over the capacity from the first submission to the last. O(n). Raises InputError."""
     work = 0.0
     times: list[float] = []
     source = ""
@@ -171,21 +155,27 @@ def offered_load(workloads: Iterable[Workload], n_procs: int) -> float:
     return work / (n_procs * span_s)
 
 
+def check_load(load: float, what: str = setting("load")) -> None:
+    """Raise InputError for an offered load that is not above 0, or that seems to be a percentage."""
+    if not 0 < load <= _MOST_LOAD:
+        hint = f"; did you mean {load / 100:g}?" if _MOST_LOAD < load <= 100 * _MOST_LOAD else ""
+        expected = f"expected an offered load above 0 and at most {_MOST_LOAD}, such as 0.8 for 80 %"
+        raise InputError(f"{what}: {expected}, found {load:g}{hint}")
+
+
 def load_factor(workloads: Sequence[Workload], load: float, n_procs: int) -> float:
     """Return the factor of `scale_load` for an offered load of `load` on `n_procs`. O(n). Raises InputError."""
-    if not 0 < load < math.inf:
-        raise InputError(f"load: expected an offered load above 0, such as 0.8, found {load:g}")
+    check_load(load)
     now = offered_load(workloads, n_procs)
     if not now:
-        raise InputError(f"{workloads[0].source}: load: expected jobs that need processors for some time, found none")
+        raise InputError(
+            f"{workloads[0].source}: {setting('load')}: expected jobs that need processors for some time, found none"
+        )
     return load / now
 
 
 def with_load(workload: Workload, load: float, n_procs: int | None = None) -> Workload:
-    """Scale submissions to an offered load of `load` on `n_procs`, by default those of the workload. O(n).
-
-    Raises InputError.
-    """
+    """Scale submissions to an offered load of `load` on `n_procs` processors. O(n). Raises InputError."""
     return scale_load(workload, load_factor([workload], load, n_procs or workload.n_procs))
 
 
@@ -238,10 +228,7 @@ def parts_of(profile: Mapping[str, Any]) -> list[str]:
 
 
 def with_walltimes(workload: Workload, walltimes: Walltimes) -> tuple[Workload, Report]:
-    """Set estimates and walltimes of a Batsim file by a rule; `requested` does not change them.
-
-    The run time is known only for profiles made of delays. Other profiles raise InputError if the rule needs it.
-    """
+    """Set estimates and walltimes of a Batsim file by a rule, if run times are known. Raises InputError."""
     report = Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
     if walltimes.rule in {"requested", "requested-strict"}:
         return workload, report
@@ -339,11 +326,7 @@ LOADED: Final = "a delay: now work that takes as long on processors of {:g} flop
 
 
 def with_cpu_load(workload: Workload, speed_flops: float, report: Report | None = None) -> tuple[Workload, Report]:
-    """Replace delays by `parallel_homogeneous` work of the same duration on processors of this speed. O(n).
-
-    Other profiles do not change, except for the parts of composed ones. The report counts jobs and continues the given
-    one.
-    """
+    """Replace delays by `parallel_homogeneous` work of the same duration on processors of this speed. O(n)."""
     report = copy.deepcopy(report) if report else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
     profiles = {name: _loaded(profile, speed_flops) for name, profile in workload.profiles.items()}
     delayed = users_of((name for name, one in workload.profiles.items() if one["type"] == "delay"), workload.profiles)

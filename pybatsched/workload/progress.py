@@ -1,8 +1,4 @@
-"""Report the progress of long work, such as reading a log, to a callback.
-
-A command sets the callback (`report_to`). Functions that read or convert jobs declare their part of the work (`part`)
-and report its progress (`report`, or `with_progress` for items). Without a callback this costs almost nothing.
-"""
+"""Report the progress of parts of long work, such as reading a log, to the callback of a command."""
 
 from __future__ import annotations
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pybatsched.errors import InputError
 from pybatsched.workload import prepare, progress
 from pybatsched.workload.formats import batsim4, files
-from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT, LogOptions, MemoryUnit, SizeIn
+from pybatsched.workload.formats.conversion import LogOptions, SizeIn
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
@@ -109,51 +109,32 @@ def read(
 def load(
     path: str | Path,
     *,
-    format: str | None = None,  # noqa: A002  as the option
-    mapping: str | None = None,
     walltimes: str = "requested",
-    size: swf.Size = "allocated",
-    run_times: swf.RunTimes = "logged",
-    min_runtime_s: float | None = None,
-    unknown_runtime_s: float | None = None,
-    n_procs: int | None = None,
-    n_procs_else: int | None = None,
-    with_waits: bool = False,
-    memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT,
-    size_in: SizeIn | None = None,
-    timezone: str | None = None,
     selection: Selection | None = None,
     lenient: bool = False,
+    **options: Any,
 ) -> Workload:
     """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, a table, Rackham). Up to 100 µs a job.
 
-    Files may be compressed by gzip or zstd. `format` and `mapping` are as in `read_file`. `walltimes` is a rule of
-    `pybatsched.workload.walltimes`. Walltimes of a Batsim file are its requested times. The other options are for logs,
-    as in `job_log.JobLogOptions`; `size` and `run_times` are for all but the Rackham format, `memory_unit`,
-    `unknown_runtime_s` and `with_waits` for SWF, `size_in` and `timezone` for Slurm and tables. `selection` keeps some
-    of the jobs. A `lenient` reading skips invalid lines of a log. `about["report"]` of the result counts dropped and
-    changed jobs. Raises InputError.
+    Files may be compressed by gzip or zstd. `walltimes` is a rule of `pybatsched.workload.walltimes`. Other options are
+    those of `job_log.JobLogOptions`; options that are not for the format are ignored, as in `read`. A `lenient` reading
+    skips invalid lines of a log. `about["report"]` of the result counts dropped and changed jobs. Raises InputError.
     """
     rule = Walltimes.parse(walltimes)
-    kind = files.format_of(path, format, mapping)
+    kind = files.format_of(path, options.get("format"), options.get("mapping"))
     if kind == "Batsim JSON":
         workload = prepare.with_walltimes(batsim4.read(path), rule)[0]
+        workload.n_procs = options.get("n_procs") or workload.n_procs
         return workload if selection is None else prepare.select(workload, selection)[0]
+    return read(path, options_for(kind, walltimes=rule, **options), selection or Selection(), lenient=lenient)[0]
+
+
+def options_for(
+    kind: files.Format, *, size_in: SizeIn | None = None, timezone: str | None = None, **options: Any
+) -> swf.SwfOptions:
+    """Return the options for the conversion of a log of this format. Raises InputError."""
     from pybatsched.workload.formats import job_log, swf  # noqa: PLC0415  see above
 
-    options = swf.SwfOptions(
-        rule,
-        size=size,
-        run_times=run_times,
-        min_runtime_s=min_runtime_s,
-        unknown_runtime_s=unknown_runtime_s,
-        n_procs=n_procs,
-        n_procs_else=n_procs_else,
-        with_waits=with_waits,
-        memory_unit=memory_unit,
-        format=format,
-        mapping=mapping,
-    )
     if kind in {"Slurm", "table"}:
-        options = job_log.JobLogOptions.of(options, size_in, timezone)
-    return read(path, options, selection or Selection(), lenient=lenient)[0]
+        return job_log.JobLogOptions(**options, size_in=size_in, timezone=timezone)
+    return swf.SwfOptions(**options)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pybatsched.errors import quantity
+from pybatsched.errors import plain_setting, quantity, setting, spelled
 from pybatsched.workload.formats.files import Format
 
 #: Number of places that are kept for each rule. The count has no limit.
@@ -101,7 +101,7 @@ class Report:
             "read": self.n_read,
             "kept": self.n_kept,
             "dropped": self.n_dropped,
-            "rules": {rule: tally.as_json() for rule, tally in self.tallies.items()},
+            "rules": {spelled(rule): tally.as_json() for rule, tally in self.tallies.items()},
         }
 
 
@@ -150,7 +150,9 @@ class LintReport:
     def add_bad_lines(self, bad: Mapping[str, Tally]) -> None:
         """Add the lines that a lenient reading has skipped."""
         for rule, tally in bad.items():
-            finding = Finding(f"bad {self.where}: {rule}", "an error, or dropped (--lenient)", "odd", tally.count)
+            finding = Finding(
+                f"bad {self.where}: {rule}", f"an error, or dropped ({setting('lenient')})", "odd", tally.count
+            )
             finding.places += tally.places
             self.findings[rule] = finding
 
@@ -159,8 +161,8 @@ class LintReport:
         """Whether there are problems other than notes."""
         return any(finding.level == "odd" for finding in self.findings.values())
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the findings as JSON."""
+    def as_json(self, spelling: Callable[[str, str], str] = plain_setting) -> dict[str, Any]:
+        """Return the findings as JSON, with settings in one spelling."""
         return {
             "version": 1,
             "file": self.source,
@@ -171,10 +173,10 @@ class LintReport:
             "findings": [
                 {
                     "level": finding.level,
-                    "what": finding.what,
+                    "what": spelled(finding.what, spelling),
                     "count": finding.count,
                     f"first_{self.where}s": finding.places,
-                    "remedy": finding.remedy,
+                    "remedy": spelled(finding.remedy, spelling),
                 }
                 for finding in self.findings.values()
             ],

@@ -94,24 +94,26 @@ class Selection:
         made |= {"partitions": list(self.partitions)} if self.partitions else {}
         return made if self.clock == "log" else made | {"clock": self.clock}
 
+    @staticmethod
+    def shift_of(n_workloads: int, clock: str) -> bool | None:
+        """Return `shift` for each workload of a run: several on the clocks of their logs stay synchronous."""
+        return None if n_workloads == 1 or clock == "first" else False
+
     @classmethod
     def from_json(cls, content: Any, n_workloads: int) -> Selection:
-        """Return the selection that `as_json` has written, for a run with `n_workloads`. Raises InputError.
-
-        A single workload is moved as `shift` says. Several keep their times, so that they stay synchronous.
-        """
+        """Return the selection that `as_json` has written, for a run with `n_workloads`. Raises InputError."""
         names = {"from": "from_at", "to": "to_at", "max_jobs": "max_jobs"}
         names |= {"warm_up": "warm_up_s", "cool_down": "cool_down_s"}
         numbers = dict(content) if isinstance(content, dict) else {"": content}
-        partitions = numbers.pop("partitions", [])
+        partitions, clock = numbers.pop("partitions", []), numbers.pop("clock", "log")
         are_numbers = all(key in names and isinstance(value, int | float) for key, value in numbers.items())
         are_names = isinstance(partitions, list) and all(isinstance(name, str) for name in partitions)
-        if not (are_numbers and are_names):
-            expected = f"numbers named {', '.join(names)}, and names of partitions"
+        if not (are_numbers and are_names and clock in ("log", "first")):
+            expected = f"numbers named {', '.join(names)}, names of partitions, and the clock log or first"
             raise InputError(f"selection: expected {expected}, found {content!r:.80}")
         chosen = {names[key]: value for key, value in numbers.items()}
-        shift = None if n_workloads == 1 else False
-        return cls(**chosen, partitions=tuple(partitions), shift=shift, may_be_empty=True)
+        shift = cls.shift_of(n_workloads, clock)
+        return cls(**chosen, partitions=tuple(partitions), clock=clock, shift=shift, may_be_empty=True)
 
     @property
     def filters_jobs(self) -> bool:
@@ -131,10 +133,7 @@ class Selection:
         return TOO_LARGE if self.max_size is not None and size > self.max_size else None
 
     def counted(self, source: str, times: Sequence[float], origin_at: float = 0) -> list[bool] | None:
-        """Return which of the kept jobs are in the window, by their submissions in order; None if all are. O(n).
-
-        Raises InputError if none is, unless the selection `may_be_empty`.
-        """
+        """Return which of the kept jobs are in the window, in order; None if all are. O(n). Raises InputError."""
         if not (self.warm_up_s or self.cool_down_s) or not times:
             return None
         begin_at = times[0] + self.warm_up_s if self.from_at is None else origin_at + self.from_at
@@ -151,7 +150,8 @@ class Selection:
 
     def no_jobs_error(self, source: str, times: Sequence[float]) -> InputError:
         """Return the error for a selection that keeps none of the jobs submitted at these times."""
-        chosen = ", ".join(f"{name.replace('_', ' ')} {_text_of(value)}" for name, value in self.as_json().items())
+        limits = {name: value for name, value in self.as_json().items() if name != "clock"}
+        chosen = ", ".join(f"{name.replace('_', ' ')} {_text_of(value)}" for name, value in limits.items())
         return NoJobsLeftError(
             f"{source}: no job is left: {quantity(len(times), 'job')} submitted from {seconds_text(min(times))} s to "
             f"{seconds_text(max(times))} s, and the selection is: {chosen}"

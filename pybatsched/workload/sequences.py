@@ -49,10 +49,7 @@ class SequenceStarts:
 
 
 def sequences_of(workload: Workload, number: int, length: int, seed: int) -> Iterator[Workload]:
-    """Yield `number` sequences of `length` consecutive jobs; jobs keep their times. O(profiles + length) each.
-
-    Raises InputError if the workload has too few jobs.
-    """
+    """Yield `number` sequences of `length` consecutive jobs. O(profiles + length) each. Raises InputError."""
     starts = SequenceStarts(len(workload.jobs), length, seed)
     for _ in range(number):
         start = starts.draw()

@@ -34,10 +34,7 @@ _MOST_WEEKS: Final = 100_000  # two thousand years: the log is wrong
 
 
 class Week(NamedTuple):
-    """One of the `n_weeks` of a log, counted from 1.
-
-    `utilisation` is the mean utilisation of the machine, None if the log has no waits and so no start times.
-    """
+    """One of the `n_weeks` of a log, counted from 1. `utilisation` is None if the log has no start times."""
 
     number: int
     starts_at: float
@@ -53,10 +50,7 @@ class Week(NamedTuple):
 
 
 def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Week]:
-    """Return the weeks of a log, up to the last submission. O(jobs + weeks in which jobs run).
-
-    Jobs without size or run time do not count. An unknown wait counts as 0, unless all are unknown.
-    """
+    """Return the weeks of a log, up to the last submission. O(jobs + weeks in which jobs run)."""
     jobs = [
         (submit, submit + max(wait, 0.0), run, n)
         for submit, wait, run, allocated, requested in zip(
@@ -69,10 +63,7 @@ def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Wee
 
 
 def weeks_of_workload(workload: Workload) -> list[Week]:
-    """Return the weeks of a workload of any format, up to the last submission. O(jobs + weeks in which jobs run).
-
-    Jobs of unknown run time do not count. The utilisation is known if jobs have the field `logged_wait_s`.
-    """
+    """Return the weeks of a workload of any format, up to the last submission. O(jobs + weeks)."""
     run_s = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
     waits = [job.get("logged_wait_s") for job in workload.jobs]
     jobs = [
@@ -85,12 +76,7 @@ def weeks_of_workload(workload: Workload) -> list[Week]:
 
 
 def _weeks(
-    source: str,
-    jobs: Sequence[tuple[float, float, float, int]],
-    first_at: float,
-    n_procs: int,
-    *,
-    knows_waits: bool,
+    source: str, jobs: Sequence[tuple[float, float, float, int]], first_at: float, n_procs: int, *, knows_waits: bool
 ) -> list[Week]:
     """Return the weeks of jobs, given by submission, start, run time and size."""
     if not jobs:
@@ -136,10 +122,7 @@ class WeekChoice:
     max_weeks: int | None = None
 
     def of(self, weeks: Sequence[Week], source: str) -> list[Week]:
-        """Return the chosen weeks in order of time. O(weeks). Raises InputError that names `source` if there is none.
-
-        Weeks without jobs are never chosen.
-        """
+        """Return the chosen weeks with jobs, in order of time. O(weeks). Raises InputError for none."""
         for number in self.numbers:
             if number > len(weeks):
                 raise InputError(f"week {number}: expected 1 to {len(weeks)}, the weeks of {source}")
@@ -185,11 +168,7 @@ class WeekChoice:
 def busy_weeks(
     weeks: Sequence[Week], least: float = 0.7, most: float = float("inf"), *, keep_ends: bool = False
 ) -> list[Week]:
-    """Return the weeks with a utilisation in a range, both ends included, without the first and last week.
-
-    In the first week the machine fills up, and the last one is incomplete. Raises InputError if the utilisation is
-    unknown.
-    """
+    """Return the weeks with a utilisation in a range, without the first and last one. Raises InputError."""
     if any(week.utilisation is None for week in weeks):
         raise InputError(
             "the log has no waits, so the utilisation of its weeks is unknown; choose weeks by their offered load, by "
@@ -249,10 +228,7 @@ def weekly(
     *,
     lenient: bool = False,
 ) -> Iterator[tuple[Week, Workload, Report]]:
-    """Yield a workload of each chosen week of a file of any format, with its report. Up to 100 µs per job.
-
-    `source` names the file in errors about the choice. Raises InputError.
-    """
+    """Yield a workload of each chosen week of a file of any format. Up to 100 µs per job. Raises InputError."""
     source = str(path) if source is None else source
     if format_of(path, options.format, options.mapping) == "SWF":
         trace = read_swf(path, lenient=lenient, names=FRONTIER if options.format == "frontier" else None)

@@ -25,8 +25,7 @@ class ConservativeOptions(QueueOptions):
     model_config = ConfigDict(defer_build=True)
 
     compression: bool = Field(
-        True,
-        description="move waiting jobs forward after an early end; without it they keep their reserved start",
+        True, description="move waiting jobs forward after an early end; without it they keep their reserved start"
     )
 
     @field_validator("order")

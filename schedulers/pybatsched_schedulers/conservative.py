@@ -174,10 +174,7 @@ class ConservativeScheduler(LocalScheduler):
         self._wakes = True
 
     def _retry_postponed(self, now: float) -> None:
-        """Move postponed jobs to the earliest possible start, after a job ended. O(profile) each.
-
-        `pick` may succeed now although the plan, which only counts processors, has not changed.
-        """
+        """Move postponed jobs to the earliest start: after an end, `pick` may succeed in the same plan."""
         for entry in sorted(self._entries[job_id] for job_id in self._postponed):
             job, (place, end_at) = entry[2], self._forget(entry)
             self._profile.give(job.n_procs, place, end_at)

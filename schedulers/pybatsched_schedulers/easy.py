@@ -2,9 +2,8 @@
 
 The *shadow time* of the head is the earliest time at which enough processors are expected to be free for it; the
 *extra* processors are those that are free then in addition. Another job may start now if it fits and either ends by the
-shadow time or needs no more than the extra processors. Only the number of processors counts. Both are computed in
-`pybatsched.policies.shadow_time`. Jobs are tried in the order of the queue, or in a backfill order; the head is always
-that of the queue.
+shadow time or needs no more than the extra processors. Only the number of processors counts. Jobs are tried in the
+order of the queue, or in a backfill order; the head is always that of the queue.
 """
 
 from __future__ import annotations
@@ -39,11 +38,7 @@ LONG_QUEUE: Final = 64
 
 
 class Backlog:
-    """An index of a long queue by job size, so that a plan skips jobs that cannot start.
-
-    For each size there are two sorted lists, one in backfill order and one by planned duration. `add` and `remove` are
-    O(log queue).
-    """
+    """An index of a long queue by size, in backfill order and by duration. `add` and `remove` are O(log queue)."""
 
     def __init__(self) -> None:
         self._by_size: dict[int, tuple[SortedList[Entry], SortedList[tuple[float, Entry]]]] = {}
@@ -139,24 +134,23 @@ class EasyScheduler(LocalScheduler):
 
     def withdraw(self, job: Job, now: float) -> None:
         """Remove a job from the queue. O(log queue)."""
-        if self._backlog is not None:
-            self._backlog.remove(self._tried[job.id])
-        if self._ranked is not None:
-            self._ranked.remove(self._entries[job.id].arrival)
+        self._drop(self._entries[job.id])
         super().withdraw(job, now)
-        if self._backfill_order is not None:
-            del self._tried[job.id]
         self._head = None
 
     def start(self, entry: Entry, reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
         """Remove a job from the queue and start it. O(k + log queue)."""
+        self._drop(entry)
+        return super().start(entry, reason, procs)
+
+    def _drop(self, entry: Entry) -> None:
+        """Remove a job of the queue from the indexes."""
         if self._backlog is not None:
             self._backlog.remove(self._tried[entry.job.id])
         if self._backfill_order is not None:
             del self._tried[entry.job.id]
         if self._ranked is not None:
             self._ranked.remove(entry.arrival)
-        return super().start(entry, reason, procs)
 
     def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Plan from scratch: processors were freed."""

@@ -13,14 +13,11 @@ They differ from FCFS and EASY in an order of the queue:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
 
-from pybatsched import Decision, ExecuteJob, LocalPolicy, LocalScheduler, Options, parse_order
-
-if TYPE_CHECKING:
-    from pybatsched import Job, Partition, Reason
+from pybatsched import Decision, ExecuteJob, Job, LocalPolicy, LocalScheduler, Options, Partition, Reason, parse_order
 
 #: The scores of the program.
 _SCORES: Final = {

@@ -1,7 +1,4 @@
-"""A trained agent as a policy: it gets the same observations as in training, and its choices are applied.
-
-`pybatsched.policies.choices` defines the choices and their effects; see also docs/learning.md.
-"""
+"""A trained agent as a policy, with the observations and choices of its training (docs/learning.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ class Rl(LocalPolicy):
         try:
             from pybatsched import ChoiceScheduler, observe  # noqa: PLC0415  numpy is optional
         except ModuleNotFoundError as error:
-            raise InputError(f"policy rl needs {error.name}; pip install 'pybatsched[rl]'") from None
+            raise InputError.not_installed(f"policy rl needs {error.name}", "rl") from None
         agent, n_running = agent_of(self.options.agent, self.trusted_files), self.options.running
         self.local = ChoiceScheduler(
             cluster.add_partition("all", cluster.procs),

@@ -48,6 +48,10 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
         "By policy",
         "What was run",
     ]
+    is_visible = (
+        'return ((one) => one.scrollWidth <= one.parentElement.clientWidth)(document.getElementById("differences"))'
+    )
+    assert browser.execute_script(is_visible)  # with p_adjusted
     first = browser.find_element(By.CSS_SELECTOR, "#means tbody tr").text
     assert re.match(r"conservative 3 seeds 30 [\d,.]+ ± [\d,.]+ ", first)
     means = browser.execute_script(MEANS)

@@ -15,23 +15,24 @@ import pybatsched as pb
 from pybatsched.campaign import table
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.report.campaign import means
 from pybatsched.report.campaign.layout import sweep_charts
 from pybatsched.report.campaign.points import Origin, points_of
+from pybatsched.runs.spec import WorkloadSpec
 
 GENERATED = {"model": "poisson", "procs": 8, "jobs": 40}
 
 
 def test_each_load_is_a_workload(tmp_path: Path) -> None:
-    spec = WorkloadSpec.model_validate({"name": "w", "generate": GENERATED, "load": [0.5, 1.0]})
+    spec = WorkloadTable.model_validate({"name": "w", "generate": GENERATED, "load": [0.5, 1.0]})
     found = Preparer(tmp_path, []).prepare(spec, 1)
     assert [one.name for one in found] == ["w-load0.5", "w-load1"]
     assert [one.family for one in found] == ["w", "w"]
     loads = [pb.read_workload(one.path).figures["offered_load"] for one in found]
     assert loads == pytest.approx([0.5, 1.0])
-    one = Preparer(tmp_path, []).prepare(spec.model_copy(update={"load": (), "scale_load": 2.0}), 1)
+    one = Preparer(tmp_path, []).prepare(spec.model_copy(update={"load": (), "jobs": WorkloadSpec(scale_load=2.0)}), 1)
     plain = Preparer(tmp_path, []).prepare(spec.model_copy(update={"load": ()}), 1)
     twice, times = ([job["subtime"] for job in json.loads(Path(w[0].path).read_text())["jobs"]] for w in (one, plain))
     assert twice == pytest.approx([at / 2 for at in times], abs=1e-6)
@@ -45,16 +46,22 @@ def test_each_load_is_a_workload(tmp_path: Path) -> None:
         ({"load": [0.5, 0.5]}, "load: 0.5 is given twice; expected different loads"),
         ({"load": 0.5, "scale_load": 2}, "load: cannot be used with scale_load"),
         ({"load": 0.5, "generate": {**GENERATED, "load": 0.7}}, "or with a load of generate"),
-        ({"scale_load": 0}, "greater than 0"),
+        ({"scale_load": 0}, "scale_load: expected a number above 0, found 0"),
     ],
 )
 def test_bad_loads_of_a_campaign(members: dict[str, Any], text: str | None) -> None:
     given = {"name": "w", "generate": GENERATED} | members
     if text is None:
-        assert not WorkloadSpec.model_validate(given).is_split
+        assert not WorkloadTable.model_validate(given).is_split
         return
     with pytest.raises(ValidationError, match=text):
-        WorkloadSpec.model_validate(given)
+        WorkloadTable.model_validate(given)
+
+
+def test_a_percentage_is_no_load(tmp_path: Path) -> None:
+    spec = WorkloadTable.model_validate({"name": "w", "generate": GENERATED, "load": 90})
+    with pytest.raises(InputError, match=r"^workload w: load: expected .*, found 90; did you mean 0\.9\?$"):
+        Preparer(tmp_path, []).prepare(spec, seed=1)
 
 
 SWEEP = """

@@ -13,12 +13,12 @@ from support.places import ROOT
 from support.rlscheduler_twin import draw_starts
 
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 
 
 def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
-    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json"})
+    spec = WorkloadTable.model_validate({"name": "w", "file": "workload.json"})
     before = Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
     (index,) = tmp_path.glob("*.index.json")
     index.write_text("[[")
@@ -39,7 +39,7 @@ def log(path: Path, n_weeks: int) -> Path:
 
 def test_weeks_of_a_log_are_workloads_of_their_own(tmp_path: Path) -> None:
     log(tmp_path / "log.swf", 5)
-    spec = WorkloadSpec.model_validate(
+    spec = WorkloadTable.model_validate(
         {"name": "log", "file": "log.swf", "weeks": {"max_weeks": 2}, "walltimes": "exact"}
     )
     preparer = Preparer(tmp_path, [tmp_path])
@@ -56,74 +56,21 @@ def test_weeks_of_a_log_are_workloads_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_log_that_changes_is_another_workload(tmp_path: Path) -> None:
-    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf"})
+    spec = WorkloadTable.model_validate({"name": "log", "file": "log.swf"})
     log(tmp_path / "log.swf", 2)
     before = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
     log(tmp_path / "log.swf", 3)
     assert Preparer(tmp_path, [tmp_path]).prepare(spec, 0)[0].digest != before[0].digest
 
 
-@pytest.mark.parametrize("weeks", [{}, {"weeks": {"utilisation": [0, 1], "keep_ends": True}}])
-def test_the_unit_of_memory_is_that_of_the_log(weeks: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 0 60 3 -1 -1 3 90 61500 1 1 1 1 1 1 -1 -1\n")
-    found = {}
-    for unit in (None, "KB", "MB", "GB"):
-        given = {"name": "log", "file": "log.swf"} | ({} if unit is None else {"memory_unit": unit}) | weeks
-        (one,) = Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 0)
-        made = json.loads(Path(one.path).read_text())
-        found[unit] = made["jobs"][0]["memory_gb"], made["conversion"]["memory_unit"]
-    assert found == {None: (0.0615, "KB"), "KB": (0.0615, "KB"), "MB": (61.5, "MB"), "GB": (61_500, "GB")}
-
-
-def test_sizes_and_run_times_of_a_log(tmp_path: Path) -> None:
-    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 0 60 1 -1 -1 3 30 -1 1 1 1 1 1 1 -1 -1\n")
-    for steps, expected in (({}, (1, "60")), ({"size": "requested", "run_times": "cut"}, (3, "30"))):
-        spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf"} | steps)
-        (one,) = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
-        (job,) = json.loads(Path(one.path).read_text())["jobs"]
-        assert (job["res"], job["profile"]) == expected
-
-
 def test_weeks_of_a_log_are_busy_by_the_sizes_that_are_wanted(tmp_path: Path) -> None:
     lines = [f"{number} {number * 604_800} 0 604800 1 -1 -1 4 604800 -1 1 1 1 1 1 1 -1 -1" for number in range(4)]
     (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n")
     given = {"name": "log", "file": "log.swf", "weeks": {"utilisation": [0.9, None]}}
-    wanted = WorkloadSpec.model_validate(given | {"size": "requested"})
+    wanted = WorkloadTable.model_validate(given | {"size": "requested"})
     assert Preparer(tmp_path, [tmp_path]).prepare(wanted, 0)
     with pytest.raises(InputError, match="log.swf: expected a week with a logged utilisation of 0.9 or more"):
-        Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 0)
-
-
-@pytest.mark.parametrize(("name", "value"), [("size", "requested"), ("run_times", "cut")])
-def test_a_batsim_file_has_its_own_sizes_and_run_times(name: str, value: str, tmp_path: Path) -> None:
-    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json", name: value})
-    with pytest.raises(InputError, match=rf"^workload w: {name}: expected a log in SWF, found a Batsim file"):
-        Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
-
-
-def test_a_batsim_file_has_no_unit_of_memory(tmp_path: Path) -> None:
-    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json", "memory_unit": "MB"})
-    with pytest.raises(InputError, match=r"^workload w: memory_unit: expected a log in SWF, found a Batsim file"):
-        Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
-
-
-def test_sizes_and_times_of_a_log_of_slurm(tmp_path: Path) -> None:
-    """Clocks in Paris go from 02:00 to 03:00: half an hour passes between the two submissions."""
-    first = sacct_line("1", Submit="2024-03-31T01:45:00", Start="2024-03-31T01:45:00", NNodes="3")
-    second = sacct_line("2", Submit="2024-03-31T03:15:00", Start="2024-03-31T03:15:00", NNodes="2")
-    sacct(tmp_path, first.replace("node=1", "node=3"), second.replace("node=1", "node=2"), name="log.txt")
-    found = []
-    for members in ({}, {"size_in": "nodes"}, {"size_in": "nodes", "timezone": "Europe/Paris"}):
-        spec = WorkloadSpec.model_validate({"name": "log", "file": "log.txt"} | members)
-        (one,) = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
-        made = json.loads(Path(one.path).read_text())
-        conversion = made["conversion"]["size_in"], made["conversion"]["timezone"]
-        found.append(([(job["subtime"], job["res"]) for job in made["jobs"]], *conversion))
-    assert found == [
-        ([(0, 2), (5400, 2)], "cores", "UTC"),
-        ([(0, 3), (5400, 2)], "nodes", "UTC"),
-        ([(0, 3), (1800, 2)], "nodes", "Europe/Paris"),
-    ]
+        Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(given), 0)
 
 
 def test_merged_logs_of_slurm_have_sizes_in_nodes(tmp_path: Path) -> None:
@@ -133,19 +80,23 @@ def test_merged_logs_of_slurm_have_sizes_in_nodes(tmp_path: Path) -> None:
     assert [job["res"] for job in json.loads(Path(one.path).read_text())["jobs"]] == [3, 3]
 
 
-@pytest.mark.parametrize(("name", "value"), [("size_in", "nodes"), ("timezone", "UTC")])
-def test_members_of_slurm_need_a_log_of_slurm(name: str, value: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "members", "message"),
+    [
+        ("workload.json", {"size": "requested"}, "a log in SWF, a log of Slurm or a table, found a Batsim file"),
+        ("workload.json", {"unknown_runtime": 10}, "a log in SWF, found a Batsim file"),
+        ("workload.json", {"timezone": "UTC"}, "a log of Slurm or a table, found a Batsim file"),
+        ("log.swf", {"size_in": "nodes"}, "a log of Slurm or a table, found a log in SWF"),
+        ("log.txt", {"memory_unit": "MB"}, "a log in SWF, found a log of Slurm"),
+    ],
+)
+def test_members_need_a_log_of_their_format(file: str, members: dict[str, Any], message: str, tmp_path: Path) -> None:
     log(tmp_path / "log.swf", 1)
-    for file, found in (("log.swf", "a log in SWF"), ("workload.json", "a Batsim file")):
-        spec = WorkloadSpec.model_validate({"name": "w", "file": file, name: value})
-        with pytest.raises(
-            InputError, match=rf"^workload w: {name}: expected a log of Slurm or a table, found {found}"
-        ):
-            Preparer(tmp_path, [tmp_path, ROOT / "examples"]).prepare(spec, 0)
     sacct(tmp_path, sacct_line(), name="log.txt")
-    spec = WorkloadSpec.model_validate({"name": "w", "file": "log.txt", "memory_unit": "MB"})
-    with pytest.raises(InputError, match=r"^workload w: memory_unit: expected a log in SWF, found a log of Slurm"):
-        Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
+    spec = WorkloadTable.model_validate({"name": "w", "file": file} | members)
+    ((name, value),) = members.items()
+    with pytest.raises(InputError, match=rf"^workload w: {name} {value}: expected {message}, .*{file}$"):
+        Preparer(tmp_path, [tmp_path, ROOT / "examples"]).prepare(spec, 0)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +109,7 @@ def test_deadlines(how: dict[str, Any], places: range, tmp_path: Path) -> None:
         "walltimes": "exact",
         "deadlines": how | {"least_s": 500, "factor": 2},
     }
-    (one,) = Preparer(tmp_path, [ROOT / "examples"]).prepare(WorkloadSpec.model_validate(given), 0)
+    (one,) = Preparer(tmp_path, [ROOT / "examples"]).prepare(WorkloadTable.model_validate(given), 0)
     jobs = json.loads(Path(one.path).read_text())["jobs"]
     assert [place for place, job in enumerate(jobs) if "max_stay" in job] == list(places)
     for job in jobs:
@@ -169,7 +120,7 @@ def test_deadlines(how: dict[str, Any], places: range, tmp_path: Path) -> None:
 def test_jobs_with_deadlines_are_chosen_by_the_seed(tmp_path: Path) -> None:
     given = {"name": "w", "file": "workload.json", "deadlines": {"share": 0.5}}
     preparer = Preparer(tmp_path, [ROOT / "examples"])
-    spec = WorkloadSpec.model_validate(given)
+    spec = WorkloadTable.model_validate(given)
     digests = [preparer.prepare(spec, seed)[0].digest for seed in (1, 2, 1)]
     assert digests[0] == digests[2] != digests[1]
 
@@ -193,7 +144,7 @@ def test_workloads_with_random_changes_are_prepared_once_per_seed(
     (tmp_path / "w.json").write_text(
         json.dumps({"nb_res": 8, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 5}}})
     )
-    spec = WorkloadSpec.model_validate({"name": "w", "file": "w.json"} | how)
+    spec = WorkloadTable.model_validate({"name": "w", "file": "w.json"} | how)
     preparer = Preparer(tmp_path / "prepared", [tmp_path])
     (tmp_path / "prepared").mkdir()
     first, second, again = (preparer.prepare(spec, seed)[0] for seed in (1, 2, 1))
@@ -209,7 +160,7 @@ def test_injections_come_one_after_the_other(tmp_path: Path) -> None:
         "urgent": {"probability": 1, "kinds": [[4, 60]]},
     }
     given = {"name": "d", "generate": {"procs": 16, "jobs": 20}} | steps
-    (one,) = Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
+    (one,) = Preparer(tmp_path, []).prepare(WorkloadTable.model_validate(given), 1)
     jobs = json.loads(Path(one.path).read_text())["jobs"]
     own, injected = ([job for job in jobs if ("urgent" in job) is is_urgent] for is_urgent in (False, True))
     assert (len(own), len(injected)) == (20, 20)
@@ -227,7 +178,7 @@ def test_urgent_jobs_by_name_are_those_of_each_week(tmp_path: Path) -> None:
         "weeks": {"max_weeks": 2},
         "urgent": {"jobs": [[4, "6.5m", "1h"], [2, 60, 30]]},
     }
-    for one in Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 1):
+    for one in Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(given), 1):
         made = json.loads(Path(one.path).read_text())
         rows = [(job["id"], job["subtime"], job["res"], job.get("urgent")) for job in made["jobs"]]
         assert rows[1:] == [("urgent2", 30, 2, True), (rows[2][0], 60, 1, None), ("urgent1", 3600, 4, True)]
@@ -238,22 +189,19 @@ def test_urgent_jobs_by_name_are_those_of_each_week(tmp_path: Path) -> None:
 def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
     given = {"name": "small", "generate": {"procs": 16, "jobs": 20}, "urgent": {"every_s": 60}}
     with pytest.raises(InputError, match=r"^workload small: urgent jobs of 128 processors: expected at most 16"):
-        Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
+        Preparer(tmp_path, []).prepare(WorkloadTable.model_validate(given), 1)
     given["urgent"] = {"jobs": [[16, 60, 0], [17, 60, 1]]}
     message = r"^workload small: urgent job 2 of 2, at 1 s, has 17 processors: expected at most 16, "
     with pytest.raises(InputError, match=f"{message}the size of the machine$"):
-        Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
+        Preparer(tmp_path, []).prepare(WorkloadTable.model_validate(given), 1)
 
 
 def test_a_missing_optional_workload_is_omitted(tmp_path: Path) -> None:
-    missing = WorkloadSpec(name="log", file="log.swf")
+    missing = WorkloadTable.model_validate({"name": "log", "file": "log.swf"})
     preparer = Preparer(tmp_path / "prepared", [tmp_path])
     with pytest.raises(InputError, match=r"workload file log\.swf: not found"):
         preparer.prepare(missing, 0)
     assert preparer.prepare(missing.model_copy(update={"optional": True}), 0) == []
-
-
-# --- windows, and several logs as one ---
 
 
 def small_log(path: Path, *submissions: int, n_procs: int = 4) -> None:
@@ -268,28 +216,9 @@ def jobs_of(path: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("window", "expected"),
-    [
-        ({}, [(1, 1000), (2, 1050), (3, 1100), (4, 90_000)]),
-        ({"from": 50, "to": 100.5}, [(2, 0), (3, 50)]),
-        ({"from": "60"}, [(3, 40), (4, 88_940)]),
-        ({"to": "1d", "max_jobs": 2}, [(1, 0), (2, 50)]),
-        ({"from": 0}, [(1, 0), (2, 50), (3, 100), (4, 89_000)]),
-    ],
-)
-def test_a_window_of_a_file_counts_from_its_first_submission(
-    window: dict[str, Any], expected: list[tuple[int, int]], tmp_path: Path
-) -> None:
-    small_log(tmp_path / "log.swf", 1000, 1050, 1100, 90_000)
-    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf"} | window)
-    (one,) = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
-    assert [(job["id"], job["subtime"]) for job in jobs_of(one.path)] == expected
-
-
-def merge_spec(**more: Any) -> WorkloadSpec:
+def merge_spec(**more: Any) -> WorkloadTable:
     logs = [{"name": "a", "file": "a.swf"}, {"name": "b", "file": "b.swf", "procs": 6}]
-    return WorkloadSpec.model_validate({"name": "grid", "merge": logs} | more)
+    return WorkloadTable.model_validate({"name": "grid", "merge": logs} | more)
 
 
 def test_merged_logs(tmp_path: Path) -> None:
@@ -341,12 +270,6 @@ def test_errors_of_merged_logs_name_workload_log_and_file(tmp_path: Path) -> Non
     (tmp_path / "b.swf").write_text("; MaxProcs: 4\n1 0 x\n")
     with pytest.raises(InputError, match=r"^workload grid: b: .*b\.swf: line 2: expected at least 18 fields, found 3"):
         preparer.prepare(merge_spec(), 0)
-    (tmp_path / "b.swf").write_text(json.dumps({"nb_res": 4, "jobs": [], "profiles": {}}))
-    with pytest.raises(InputError, match=r"^workload grid: b: memory_unit: expected a log in SWF, found a Batsim file"):
-        preparer.prepare(merge_spec(memory_unit="MB"), 0)
-
-
-# --- sequences ----------------------------------------------------------------------------------------------------
 
 
 def numbered_log(path: Path, n_jobs: int) -> Path:
@@ -360,7 +283,7 @@ def test_sequences_are_workloads_of_their_own(tmp_path: Path) -> None:
     """They are those of numpy's generator, of the first 100 jobs. Jobs keep their times and lose outer dependencies."""
     numbered_log(tmp_path / "log.swf", 150)
     sequences = {"number": 3, "jobs": 16}
-    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "max_jobs": 100, "sequences": sequences})
+    spec = WorkloadTable.model_validate({"name": "log", "file": "log.swf", "max_jobs": 100, "sequences": sequences})
     found = Preparer(tmp_path, [tmp_path]).prepare(spec, seed=7)
     assert [(one.name, one.family) for one in found] == [(f"log-seq0{k}", "log") for k in (1, 2, 3)]
     for one, start in zip(found, draw_starts(100, 16, 3, 7), strict=True):
@@ -380,7 +303,7 @@ def test_sequences_of_a_random_workload_come_before_injections(tmp_path: Path) -
         "sequences": {"number": 2, "jobs": 10},
         "deadlines": {"every": 5, "least_s": 60, "factor": 2},
     }
-    found = Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(content), seed=1)
+    found = Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(content), seed=1)
     assert [one.name for one in found] == ["drawn-seq01", "drawn-seq02"]
     for one in found:
         jobs = json.loads(Path(one.path).read_text())["jobs"]
@@ -389,7 +312,7 @@ def test_sequences_of_a_random_workload_come_before_injections(tmp_path: Path) -
 
 def test_a_log_with_too_few_jobs_for_its_sequences(tmp_path: Path) -> None:
     numbered_log(tmp_path / "log.swf", 21)
-    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "sequences": {"jobs": 10}})
+    spec = WorkloadTable.model_validate({"name": "log", "file": "log.swf", "sequences": {"jobs": 10}})
     expected = "workload log: sequences of 10 jobs: expected at least 22 jobs to draw them from, found 21"
     with pytest.raises(InputError, match=expected):
         Preparer(tmp_path, [tmp_path]).prepare(spec, seed=1)
@@ -397,10 +320,4 @@ def test_a_log_with_too_few_jobs_for_its_sequences(tmp_path: Path) -> None:
 
 def test_a_workload_has_weeks_or_sequences() -> None:
     with pytest.raises(ValidationError, match="sequences: cannot be used with weeks"):
-        WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "weeks": {}, "sequences": {}})
-
-
-def test_an_unknown_run_time_is_for_swf(tmp_path: Path) -> None:
-    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json", "unknown_runtime": 10})
-    with pytest.raises(InputError, match="unknown_runtime: expected a log in SWF, found a Batsim file"):
-        Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
+        WorkloadTable.model_validate({"name": "log", "file": "log.swf", "weeks": {}, "sequences": {}})

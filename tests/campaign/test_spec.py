@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from support.places import ROOT
 
+from pybatsched.campaign import cells
 from pybatsched.campaign.cells import Cell, cells_of, effective_seed
 from pybatsched.campaign.prepare import Prepared, Preparer
 from pybatsched.campaign.running import points_of
-from pybatsched.campaign.spec import PolicySpec, Spec, read_spec, spec_of
+from pybatsched.campaign.spec import PolicyTable, Spec, read_spec, spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
+
+MINE = "from pybatsched import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
 
 
 def content(**changes: Any) -> dict[str, Any]:
@@ -30,179 +33,111 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
         return points_of(spec, store, [ROOT / "examples"])
 
 
-FIRST = "a letter or digit first, at most 80 characters"
+def of_file(**more: Any) -> dict[str, Any]:
+    return {"workload": [{"name": "w", "file": "f", **more}]}
+
+
+def drawn(**more: Any) -> dict[str, Any]:
+    return {"workload": [{"name": "w", "generate": {"procs": 8, "jobs": 9}, **more}]}
+
+
+def merged(*logs: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f", **log} for log in logs or ({},)], **more}]}
+
+
+def machine(**members: Any) -> dict[str, Any]:
+    return {"platform": [{"name": "p", **members}]}
+
+
+def easy(**members: Any) -> dict[str, Any]:
+    return {"policy": [{"name": "easy", **members}]}
+
+
+def chart(**members: Any) -> dict[str, Any]:
+    return {"chart": [{"figure": "f", **members}]}
+
+
+NAME = "name: expected letters, digits and . _ + -, a letter or digit first"
+TIME = "expected seconds, or a number with m, h, d or w"
+TWICE = "two entries have this label and the same options on"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         *(
-            ({"name": name}, f"name: expected letters, digits and . _ + -, {FIRST}, found {shown}")
+            ({"name": name}, f"{NAME}, at most 80 characters, found {shown}")
             for name, shown in (("a/b", "'a/b'"), ("my study", "'my study'"), ("-a", "'-a'"), ("", "''"), ("a\n", "'a"))
         ),
-        (
-            {"platform": [{"name": "a b", "procs": 4}]},
-            "platform 1: name: expected letters, digits and . _ + -, a letter or digit first",
-        ),
+        (machine(name="a b", procs=4), f"platform 1: {NAME}"),
         ({"colour": "red"}, "unknown key 'colour'; expected one of format, name,"),
         ({"workload": []}, "workload: expected a list of at least 1 value, found []"),
         ({"workload": [{"name": "w"}]}, "workload 1: expected one of file, merge and generate"),
-        (
-            {"workload": [{"name": "w", "file": "f", "walltimes": "long"}]},
-            "workload 1: walltimes: expected one of exact",
-        ),
-        ({"workload": [{"name": "w", "generate": {"procs": 8, "model": "x"}}]}, "model: expected one of lublin"),
-        ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: works only with file"),
-        ({"workload": [{"name": "w", "file": "f", "deadlines": {}}]}, "deadlines: expected either every or share"),
-        ({"workload": [{"name": "w", "file": "f"}] * 2}, "workload: the name 'w' is used twice; expected unique names"),
-        (
-            {"platform": [{"name": "p"}]},
-            "platform 1: expected one of procs, platform and of_workload = true, found none of them",
-        ),
-        ({"platform": [{"name": "p", "procs": 0}]}, "platform 1: procs: expected more than 0"),
-        (
-            {"platform": [{"name": "p", "of_workload": "yes"}]},
-            "platform 1: of_workload: expected true or false, found 'yes'",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "feedback": 1}]},
-            "workload 1: feedback: expected true or false, found 1",
-        ),
-        (
-            {"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]},
-            "alpha: works only with procs or of_workload",
-        ),
-        (
-            {"policy": [{"name": "easy", "options": {"order": []}}]},
-            "order: expected a value, or a list of at least one value",
-        ),
-        ({"policy": [{"name": "easy", "platforms": ["nowhere"]}]}, "policy easy: no platform is named 'nowhere'"),
-        ({"policy": [{"name": "easy", "workloads": ["none"]}]}, "policy easy: no workload is named 'none'"),
-        (
-            {"policy": [{"name": "r", "options": {"t": [1, 2]}}, {"name": "r", "options": {"t": 2}}]},
-            "policy r: two entries have this label and the same options on",
-        ),
-        ({"policy": [{"name": "r", "options": {"t": float("nan")}}]}, "t: expected a number, found nan"),
-        (
-            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "max_jobs": 5}]},
-            "max_jobs: cannot be used with generate",
-        ),
+        (of_file(walltimes="long"), "workload 1: walltimes: expected one of exact"),
+        (drawn(generate={"procs": 8, "model": "x"}), "model: expected one of lublin"),
+        (drawn(generate={"procs": 8}, weeks={}), "weeks: works only with file"),
+        (of_file(deadlines={}), "deadlines: expected either every or share"),
+        ({"workload": of_file()["workload"] * 2}, "workload: the name 'w' is used twice; expected unique names"),
+        (machine(), "platform 1: expected one of procs, platform and of_workload = true, found none of them"),
+        (machine(procs=0), "platform 1: procs: expected a whole number from 1 to 10,000,000, found 0"),
+        (machine(procs=10**11), "platform 1: procs: expected a whole number from 1 to 10,000,000, found 100000000000"),
+        (machine(of_workload="yes"), "platform 1: of_workload: expected true or false, found 'yes'"),
+        (machine(of_workload=True, alpha=0.999), "platform 1: alpha: expected at most 0.99"),
+        (machine(platform="curie", alpha=0.1), "alpha: works only with procs or of_workload"),
+        (of_file(feedback=1), "workload 1: feedback: expected true or false, found 1"),
+        (easy(options={"order": []}), "order: expected a value, or a list of at least one value"),
+        (easy(platforms=["nowhere"]), "policy easy: no platform is named 'nowhere'"),
+        (easy(workloads=["none"]), "policy easy: no workload is named 'none'"),
+        ({"policy": [{"name": "r", "options": {"t": t}} for t in ([1, 2], 2)]}, f"policy r: {TWICE}"),
+        ({"policy": easy()["policy"] * 2}, f"policy easy: {TWICE}"),
+        (easy(options={"t": float("nan")}), "t: expected a number, found nan"),
         ({"chart": [{"by": "policy"}]}, "chart 1: figure is missing; expected a text"),
-        ({"chart": [{"figure": "f", "scale": "root"}]}, "chart 1: scale: expected one of auto, log, linear"),
+        (chart(scale="root"), "chart 1: scale: expected one of auto, log, linear"),
+        (chart(by="colour"), "chart 1: by: no policy has an option 'colour'; expected one of policy, platform"),
         (
-            {"chart": [{"figure": "f"}, {"figure": "f", "by": "colour"}]},
-            "chart 2: by: no policy has an option 'colour'; expected one of policy, platform",
+            {"chart": chart()["chart"] + chart(where={"colour": 1})["chart"]},
+            "chart 2: where: no policy has an option 'colour'; expected one of platform, policy, workload",
         ),
+        (chart(where={"policy": ["e*", "fcfs"]}), "chart 1: where: no policy is named 'fcfs'; expected one of easy"),
+        (chart(where={"workload": "v"}), "where: no workload is named 'v'; expected one of w"),
+        (chart(each="user"), "each: the campaign has no figures by 'user'; expected a member each in the campaign"),
         (
-            {"chart": [{"figure": "f", "where": {"colour": 1}}]},
-            "chart 1: where: no policy has an option 'colour'; expected one of platform, policy, workload",
-        ),
-        (
-            {"chart": [{"figure": "f", "where": {"policy": ["e*", "fcfs"]}}]},
-            "chart 1: where: no policy is named 'fcfs'; expected one of easy",
-        ),
-        (
-            {"chart": [{"figure": "f", "where": {"workload": "v"}}]},
-            "where: no workload is named 'v'; expected one of w",
-        ),
-        (
-            {"chart": [{"figure": "f", "each": "user"}]},
-            "chart 1: each: the campaign has no figures by 'user'; expected a member each in the campaign",
-        ),
-        (
-            {"each": ["queue", "size"], "chart": [{"figure": "f", "each": "user"}]},
+            {"each": ["queue", "size"], **chart(each="user")},
             "chart 1: each: the campaign has no figures by 'user'; expected one of queue, size",
         ),
         ({"each": [""]}, "each 1: expected a text that is not empty, found ''"),
+        (chart(over="fcfs"), "chart 1: over: no policy is named 'fcfs'; expected one of easy"),
+        (drawn(memory_unit="MB"), "workload 1: memory_unit: cannot be used with generate"),
+        (drawn(run_times="cut"), "workload 1: run_times: cannot be used with generate"),
+        (drawn(timezone="UTC"), "workload 1: timezone: cannot be used with generate"),
+        (drawn(**{"from": 0}), "workload 1: from: cannot be used with generate"),
+        (of_file(size="largest"), "workload 1: size: expected one of allocated, requested"),
+        (of_file(memory_unit="mb"), "workload 1: memory_unit: expected one of KB, MB, GB"),
+        (of_file(size_in="sockets"), "workload 1: size_in: expected one of cores, nodes, gpus"),
+        (of_file(timezone="Mars"), "timezone: expected a name of the time zone database, such as Europe/Paris or UTC"),
         (
-            {"chart": [{"figure": "f", "over": "fcfs"}]},
-            "chart 1: over: no policy is named 'fcfs'; expected one of easy",
+            of_file(urgent={"jobs": [[4, 60, 0], [4, 60]]}),
+            "workload 1: urgent.jobs 2: expected [processors, seconds, instant], such as [256, 390, 86400], found [4, ",
         ),
+        (of_file(urgent={"jobs": [[4, 60, "soon"]]}), f"workload 1: urgent.jobs 1: instant: {TIME}"),
+        (merged(file="f"), "workload 1: expected one of file, merge and generate"),
+        (merged({}, {"file": "g"}), "workload 1: merge: the name 'a' is used twice; expected unique names"),
         (
-            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "memory_unit": "MB"}]},
-            "workload 1: memory_unit: cannot be used with generate",
-        ),
-        (
-            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "run_times": "cut"}]},
-            "workload 1: run_times: cannot be used with generate",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "size": "largest"}]},
-            "workload 1: size: expected one of allocated, requested",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "memory_unit": "mb"}]},
-            "workload 1: memory_unit: expected one of KB, MB, GB",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "size_in": "sockets"}]},
-            "workload 1: size_in: expected one of cores, nodes, gpus",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "timezone": "Mars"}]},
-            "workload 1: timezone: time zone 'Mars': expected a name of the time zone database",
-        ),
-        (
-            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "timezone": "UTC"}]},
-            "workload 1: timezone: cannot be used with generate",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, 0], [4, 60]]}}]},
-            (
-                "workload 1: urgent.jobs 2: expected [processors, seconds, instant], such as [256, 390, 86400], "
-                "found [4, 60]"
-            ),
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, "soon"]]}}]},
-            "workload 1: urgent.jobs 1: instant: expected seconds, or a number with m, h, d or w",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "merge": [{"name": "a", "file": "f"}]}]},
-            "workload 1: expected one of file, merge and generate",
-        ),
-        (
-            {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}, {"name": "a", "file": "g"}]}]},
-            "workload 1: merge: the name 'a' is used twice; expected unique names",
-        ),
-        (
-            {"workload": [{"name": "w", "merge": [{"name": "w1", "file": "f"}]}]},
+            merged({"name": "w1"}),
             'workload 1: merge 1: name: name "w1": expected a name without w1, which is a workload\'s name in Batsim',
         ),
-        (
-            {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f", "size": 3}]}]},
-            "workload 1: merge 1: unknown key 'size'; expected one of name, file, procs",
-        ),
-        (
-            {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}], "procs": 3}]},
-            "workload 1: procs: expected in each log of merge, not in the workload",
-        ),
-        (
-            {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}], "external": 1.1}]},
-            "workload 1: external: expected at most 1",
-        ),
-        ({"workload": [{"name": "w", "file": "f", "external": 0.5}]}, "workload 1: external: works only with merge"),
-        (
-            {"workload": [{"name": "w", "file": "f", "from": "soon"}]},
-            "workload 1: from: time: expected seconds, or a number with m, h, d or w",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "from": "2d", "to": 7}]},
-            "workload 1: window: expected an end after 172800 s, found 7 s",
-        ),
-        ({"workload": [{"name": "w", "file": "f", "to": -1}]}, "workload 1: to: expected 0 or more, found -1"),
-        (
-            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "from": 0}]},
-            "workload 1: from: cannot be used with generate",
-        ),
-        (
-            {"workload": [{"name": "w", "file": "f", "weeks": {}, "to": "2w"}]},
-            "workload 1: weeks: works only with file, and without from and to",
-        ),
+        (merged({"size": 3}), "workload 1: merge 1: unknown key 'size'; expected one of name, file, procs"),
+        (merged(procs=3), "workload 1: procs: expected in each log of merge, not in the workload"),
+        (merged(external=1.1), "workload 1: external: expected at most 1"),
+        (of_file(external=0.5), "workload 1: external: works only with merge"),
+        (of_file(**{"from": "soon"}), f"workload 1: from: {TIME} as in 12h, found 'soon'"),
+        (of_file(**{"from": "2d", "to": 7}), "workload 1: to 7: expected a time after from 172800"),
+        (of_file(to=-1), f"workload 1: to: {TIME} as in 12h, found -1"),
+        (of_file(weeks={}, to="2w"), "workload 1: weeks: works only with file, and without from and to"),
         ({"where": {"external": False}}, "where: works only with baseline (where selects the compared jobs)"),
         ({"baseline": "fcfs"}, "baseline: no policy is named 'fcfs'; expected one of easy"),
         (
-            {"baseline": "easy", "policy": [{"name": "easy", "options": {"order": ["fcfs", "sjf"]}}]},
+            {"baseline": "easy", **easy(options={"order": ["fcfs", "sjf"]})},
             "baseline: 'easy' has several settings; expected one",
         ),
         (
@@ -214,24 +149,9 @@ FIRST = "a letter or digit first, at most 80 characters"
         ),
         ({"baseline": "easy", "where": {"size": float("nan")}}, "where: size: expected a number, found nan"),
         ({"repeats": 10**9}, "the campaign has up to 1,000,000,000 points; expected at most 1,000,000"),
-        (
-            {"platform": [{"name": "p", "procs": 10**11}]},
-            "platform 1: procs: expected at most 10,000,000",
-        ),
-        (
-            {"platform": [{"name": "p", "of_workload": True, "alpha": 0.999}]},
-            "platform 1: alpha: expected at most 0.99",
-        ),
-        ({"tau_s": float("inf")}, "tau_s: expected a finite number"),
-        (
-            {"policy": [{"name": "easy"}, {"name": "easy"}]},
-            "policy easy: two entries have this label and the same options on",
-        ),
+        ({"tau_s": float("inf")}, "tau_s: expected seconds, 0 or more, found inf"),
         ({"seeds": [1, 1]}, "seeds: 1 is given twice; expected different seeds"),
-        (
-            {"workload": [{"name": "w", "file": "w.json", "seeds": [0, 7]}]},
-            "workload w, seeds: 7 is not a seed of the campaign",
-        ),
+        (of_file(seeds=[0, 7]), "workload w, seeds: 7 is not a seed of the campaign"),
         ({"seeds": [-1]}, "seeds 1: expected 0 or more"),
         ({"repeats": 0}, "repeats: expected more than 0"),
         ({"format": 2}, "format: expected 1"),
@@ -258,7 +178,7 @@ def test_invalid_toml_is_an_input_error(text: str, message: str, tmp_path: Path)
 
 
 def test_options_are_a_grid() -> None:
-    policy = PolicySpec(name="x", options={"a": [1, 2], "b": "y", "c": [[3, 4]]})
+    policy = PolicyTable(name="x", options={"a": [1, 2], "b": "y", "c": [[3, 4]]})
     assert list(policy.settings()) == [{"a": 1, "b": "y", "c": [3, 4]}, {"a": 2, "b": "y", "c": [3, 4]}]
 
 
@@ -267,9 +187,9 @@ def test_a_list_of_reservations_is_one_value() -> None:
         {"name": "a", "start": 0, "duration": 5, "hosts": 1},
         {"name": "b", "start": 9, "duration": 5, "hosts": 1},
     ]
-    one = PolicySpec(name="x", options={"host_reservations": tables, "b": [1, 2]})
+    one = PolicyTable(name="x", options={"host_reservations": tables, "b": [1, 2]})
     assert list(one.settings()) == [{"host_reservations": tables, "b": 1}, {"host_reservations": tables, "b": 2}]
-    several = PolicySpec(name="x", options={"host_reservations": [tables, tables[:1]]})
+    several = PolicyTable(name="x", options={"host_reservations": [tables, tables[:1]]})
     assert list(several.settings()) == [{"host_reservations": tables}, {"host_reservations": tables[:1]}]
 
 
@@ -293,7 +213,7 @@ def test_points_come_in_the_order_of_the_file(tmp_path: Path) -> None:
         "s",
     )
     found = points(spec, tmp_path)
-    rows = [(point["platform"], point["policy"], point["options"], cell.procs) for point, cell in found]
+    rows = [(point["platform"], point["policy"], point["options"], cell.machine["n_procs"]) for point, cell in found]
     assert rows == [
         ("small", "easy", {"order": "fcfs"}, 32),
         ("small", "easy", {"order": "sjf"}, 32),
@@ -357,8 +277,6 @@ def test_the_cell_address_does_not_depend_on_names(tmp_path: Path) -> None:
 
 
 def test_the_cell_address_depends_on_the_code_of_the_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pybatsched.campaign import cells
-
     def address(text: str) -> str:
         path = tmp_path / "mine.py"
         path.write_text(text)
@@ -366,19 +284,13 @@ def test_the_cell_address_depends_on_the_code_of_the_policy(tmp_path: Path, monk
         ((_, cell),) = points(spec_of(content(policy=[{"name": f"{path}:Mine"}]), "s"), tmp_path / "c")
         return cell.address
 
-    code = "from pybatsched import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
-    assert address(code) != address(code + "# another\n")
-    assert address(code) == address(code)
-
-
-MINE = "from pybatsched import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
+    assert address(MINE) != address(MINE + "# another\n")
+    assert address(MINE) == address(MINE)
 
 
 def test_files_are_looked_for_beside_the_campaign_and_then_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pybatsched.campaign import cells
-
     beside, here = tmp_path / "study", tmp_path / "here"
     xml = (ROOT / "platforms" / "cluster32.xml").read_text()
     for folder in (beside, here):
@@ -404,11 +316,11 @@ def test_files_are_looked_for_beside_the_campaign_and_then_here(
     assert str(error.value) == f"policy 1: policy parts/mine.py:Mine: no such file in {beside}, {here}"
     (here / "parts" / "mine.py").write_text(MINE)
     first = cell()
-    assert (first.platform, first.policy) == (f"{here}/parts/machine.xml", f"{here}/parts/mine.py:Mine")
+    assert (first.machine["platform"], first.policy) == (f"{here}/parts/machine.xml", f"{here}/parts/mine.py:Mine")
     (beside / "parts" / "machine.xml").write_text(xml)
     (beside / "parts" / "mine.py").write_text(MINE)
     same = cell()
-    assert (same.platform, same.policy) == (f"{beside}/parts/machine.xml", f"{beside}/parts/mine.py:Mine")
+    assert (same.machine["platform"], same.policy) == (f"{beside}/parts/machine.xml", f"{beside}/parts/mine.py:Mine")
     assert same.address == first.address  # what is in them counts, not where they lie
     (beside / "parts" / "machine.xml").write_text(xml + "<!-- another -->\n")
     other_machine = cell().address
@@ -417,8 +329,6 @@ def test_files_are_looked_for_beside_the_campaign_and_then_here(
 
 
 def test_policies_with_the_same_file_name_differ(tmp_path: Path) -> None:
-    from pybatsched.campaign import cells
-
     found = []
     for text in (MINE, MINE + "# another\n"):
         for folder in ("a", "b"):
@@ -438,11 +348,7 @@ def test_options_that_a_policy_does_not_have(tmp_path: Path) -> None:
 
 
 def test_the_cell_address_depends_on_files_beside_the_policy(tmp_path: Path) -> None:
-    from pybatsched.campaign import cells
-
-    (tmp_path / "mine.py").write_text(
-        "from pybatsched import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
-    )
+    (tmp_path / "mine.py").write_text(MINE)
     found = []
     for text in ("A = 1\n", "A = 2\n"):
         (tmp_path / "neighbour.py").write_text(text)
@@ -458,7 +364,7 @@ def test_a_missing_log_says_where_it_was_looked_for(tmp_path: Path) -> None:
 
 
 def test_infinity_is_stored_as_a_string_in_json() -> None:
-    policy = PolicySpec(name="redirection", options={"theta": [1, float("inf")]})
+    policy = PolicyTable(name="redirection", options={"theta": [1, float("inf")]})
     assert list(policy.settings()) == [{"theta": 1}, {"theta": "inf"}]
 
 
@@ -470,7 +376,8 @@ def test_a_policy_may_be_tried_on_some_platforms_only() -> None:
         ),
         "s.toml",
     )
-    prepared = {seed: [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
+    ready = [Prepared("w", "w.json", "digest", 4)]
+    prepared = {(seed, name): ready for seed in spec.seeds for name in ("small", "large")}
     found = [(platform.name, cell.policy) for platform, cell in cells_of(spec, prepared)]
     assert found == [("small", "easy"), ("large", "easy"), ("large", "fcfs")] * len(spec.seeds)
 
@@ -487,7 +394,7 @@ def test_a_policy_limited_to_a_workload_runs_on_all_its_weeks() -> None:
         "s.toml",
     )
     ready = [Prepared("log-week01", "1.json", "1", 4, "log"), Prepared("drawn", "d.json", "d", 4, "drawn")]
-    found = [(cell.workload, cell.file_options["order"]) for _, cell in cells_of(spec, {0: ready})]
+    found = [(cell.workload, cell.file_options["order"]) for _, cell in cells_of(spec, {(0, "p"): ready})]
     assert found == [("log-week01", "fcfs"), ("log-week01", "sjf"), ("drawn", "sjf")]
 
 
@@ -521,7 +428,7 @@ def test_all_mistakes_are_listed_up_to_five() -> None:
         "s.toml: workload 1: name is missing; expected a text",
         "s.toml: seeds: expected a list of whole numbers such as [1, 2, 3], found 'three'",
         "s.toml: repeats: expected more than 0, found 0",
-        "s.toml: tau_s: expected a number, found 'x'",
+        "s.toml: tau_s: expected seconds, 0 or more, found 'x'",
         "s.toml: keep: expected one of figures, jobs, files, found 'all'",
         "s.toml: and 1 more",
     ]
@@ -531,7 +438,7 @@ def test_all_mistakes_are_listed_up_to_five() -> None:
 
 def test_errors_of_policy_options_name_the_campaign(tmp_path: Path) -> None:
     spec = spec_of(content(policy=[{"name": "easy", "options": {"zz": 1}}]), "s.toml")
-    prepared = {seed: [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
+    prepared = {(seed, "p"): [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
     with pytest.raises(InputError, match=r"^policy 1: policy easy: unknown option 'zz' \(from the campaign\)"):
         list(cells_of(spec, prepared))
 
@@ -539,5 +446,6 @@ def test_errors_of_policy_options_name_the_campaign(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.stem)
 def test_the_example_campaigns_are_valid(path: Path) -> None:
     spec = read_spec(path)
-    prepared = {seed: [Prepared("w", "w.json", "digest", 93_312)] for seed in spec.seeds}
+    ready = [Prepared("w", "w.json", "digest", 93_312)]
+    prepared = {(seed, platform.name): ready for seed in spec.seeds for platform in spec.platform}
     assert list(cells_of(spec, prepared))  # options checked, too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 import shutil
 import subprocess
 import sys
@@ -76,31 +77,28 @@ def test_policies() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "esay"], "unknown policy 'esay'; did you mean 'easy'? Installed: conservative, dbf, easy, fcfs,"),
-        (["--policy", "easy", "-o", "order"], "-o 'order': expected KEY=VALUE"),
-        (["--policy", "easy", "-o", "order=random"], "option order (from -o)"),
-        (
-            ["--policy", "easy", "-o", "ordre=sjf"],
-            "unknown option 'ordre' (from -o); did you mean 'order'? Expected one of: ",
-        ),
-        (["--policy", "easy", "--config", "gone.toml"], "--config gone.toml: cannot be read: No such file"),
-        (["--policy", "easy", "--timeout", "-1"], "expected a number of seconds, 0 or more"),
-        (["--policy", "easy", "--timeout", "soon"], "--timeout"),
-        (["--policy", "easy", "--max-message", "0"], "expected a size in MiB"),
-        (["--policy", "easy", "--journal", "no/such/dir/x"], "cannot be written"),
-        (["--policy"], "expected one argument"),
-        (["--endpoint", "tcp://127.0.0.1:1"], "--policy"),
-        (["policies", "nope"], "unknown policy 'nope'"),
-        (["replay", "gone.pbj"], "cannot be read: No such file"),
-        (["explain", "gone.pbj", "w0!1"], "cannot be read: No such file"),
-        (["replay", "n\0"], "argument 'n\\x00': expected text without NUL characters"),
-        (["keys", "n\0"], "argument 'n\\x00': expected text without NUL characters"),
-        (["dance"], "invalid choice"),
-        ([], "required: COMMAND"),
+        ("--policy esay", "unknown policy 'esay'; did you mean 'easy'? Installed: conservative, dbf, easy, fcfs,"),
+        ("--policy easy -o order", "-o 'order': expected KEY=VALUE"),
+        ("--policy easy -o order=random", "option order (from -o)"),
+        ("--policy easy -o ordre=sjf", "unknown option 'ordre' (from -o); did you mean 'order'? Expected one of: "),
+        ("--policy easy --config gone.toml", "--config gone.toml: cannot be read: No such file"),
+        ("--policy easy --timeout -1", "expected a number of seconds, 0 or more"),
+        ("--policy easy --timeout soon", "--timeout"),
+        ("--policy easy --max-message 0", "expected a size in MiB"),
+        ("--policy easy --journal no/such/dir/x", "cannot be written"),
+        ("--policy", "expected one argument"),
+        ("--endpoint tcp://127.0.0.1:1", "--policy"),
+        ("policies nope", "unknown policy 'nope'"),
+        ("replay gone.pbj", "cannot be read: No such file"),
+        ("explain gone.pbj w0!1", "cannot be read: No such file"),
+        ("replay n\0", "argument 'n\\x00': expected text without NUL characters"),
+        ("keys n\0", "argument 'n\\x00': expected text without NUL characters"),
+        ("dance", "invalid choice"),
+        ("", "required: COMMAND"),
     ],
 )
-def test_usage_errors_give_code_2_and_one_message(arguments: list[str], message: str, tmp_path: Path) -> None:
-    done = run_cli(*arguments, cwd=tmp_path)
+def test_usage_errors_give_code_2_and_one_message(arguments: str, message: str, tmp_path: Path) -> None:
+    done = run_cli(*arguments.split(), cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -127,36 +125,27 @@ def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, args: t
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        ("--policy easy --order sjf", "--order sjf; order is an option of the policy easy: use -o order=sjf"),
         (
-            ("--policy", "easy", "--order", "sjf"),
-            "--order sjf; order is an option of the policy easy: use -o order=sjf",
-        ),
-        (
-            ("simulate", "--policy", "easy", "--order=a b", "--assume-walltime", "60"),
+            "simulate --policy easy '--order=a b' --assume-walltime 60",
             (
                 "--order=a b --assume-walltime 60; order is an option of the policy easy: use -o 'order=a b'; "
                 "assume_walltime is an option of the policy easy: use -o assume_walltime=60"
             ),
         ),
         (
-            ("simulate", "--policy", "easy", "--order", "--no-such"),
+            "simulate --policy easy --order --no-such",
             "--order --no-such; order is an option of the policy easy: use -o order=VALUE",
         ),
-        (
-            ("simulate", "--theta", "3"),
-            "--theta 3; theta is an option of the policy redirection: use -o theta=3",
-        ),
-        (
-            ("replay", "run.pbj", "--theta", "-1"),
-            "--theta -1; theta is an option of the policy redirection: use -o theta=-1",
-        ),
-        (("simulate", "--policy", "fcfs", "--compression", "false"), "--compression false"),
-        (("simulate", "--policy", "no-such", "--order", "sjf"), "--order sjf"),
-        (("metrics", "out", "--order", "sjf"), "--order sjf"),
+        ("simulate --theta 3", "--theta 3; theta is an option of the policy redirection: use -o theta=3"),
+        ("replay run.pbj --theta -1", "--theta -1; theta is an option of the policy redirection: use -o theta=-1"),
+        ("simulate --policy fcfs --compression false", "--compression false"),
+        ("simulate --policy no-such --order sjf", "--order sjf"),
+        ("metrics out --order sjf", "--order sjf"),
     ],
 )
-def test_a_policy_option_given_as_a_flag_has_a_hint(args: tuple[str, ...], message: str) -> None:
-    done = run_cli(*args)
+def test_a_policy_option_given_as_a_flag_has_a_hint(args: str, message: str) -> None:
+    done = run_cli(*shlex.split(args))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(f"error: unrecognized arguments: {message}\n")
 
@@ -253,15 +242,15 @@ def test_an_internal_error_gives_code_1_and_asks_for_a_report(
 @pytest.mark.parametrize(
     "args",
     [
-        ("serve", "--policy", "easy", "--pol", "fcfs"),
-        ("simulate", "--procs", "4", "--policy", "easy", "--pol", "fcfs"),
-        ("workload", "stats", "w.json", "--js"),
-        ("workload", "inject", "w.json", "deadlines", "--every", "3", "--output", "d.json", "--le", "1h"),
-        ("campaign", "table", "study", "--form", "csv"),
+        "serve --policy easy --pol fcfs",
+        "simulate --procs 4 --policy easy --pol fcfs",
+        "workload stats w.json --js",
+        "workload inject w.json deadlines --every 3 --output d.json --le 1h",
+        "campaign table study --form csv",
     ],
 )
-def test_options_cannot_be_abbreviated(args: tuple[str, ...], tmp_path: Path) -> None:
-    done = run_cli(*args, cwd=tmp_path)
+def test_options_cannot_be_abbreviated(args: str, tmp_path: Path) -> None:
+    done = run_cli(*args.split(), cwd=tmp_path)
     assert done.returncode == 2
     assert "unrecognized arguments: --" in done.stderr
 

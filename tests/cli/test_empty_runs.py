@@ -10,7 +10,7 @@ from support.process import run_cli
 from support.simulated import rows
 
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 
 NONE_RAN = "; MaxProcs: 4\n" + "".join(
@@ -31,7 +31,7 @@ def place(tmp_path: Path) -> Path:
 
 EXPECTED = "expected a workload with jobs, or --allow-empty"
 CASES = {
-    "no workload": ((), "no -w"),
+    "no workload": ((), "no --workload"),
     "an empty one": (("-w", "none.json"), "none.json: the file has no jobs"),
     "all dropped": (("-w", "none.swf"), "none.swf: 3 jobs: run time of 0 or unknown: dropped"),
     "two of them": (
@@ -72,12 +72,11 @@ def test_an_empty_run_with_batsim_is_rejected(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "why"),
-    [("none.json", "the file has no jobs"), ("none.swf", "3 jobs: run time of 0 or unknown: dropped")],
+    ("file", "why"), [("none.json", "the file has no jobs"), ("none.swf", "3 jobs: run time of 0 or unknown: dropped")]
 )
 def test_a_campaign_with_an_empty_workload_is_an_error(file: str, why: str, place: Path) -> None:
     with pytest.raises(InputError) as error:
-        Preparer(place, [place]).prepare(WorkloadSpec(name="idle", file=file), 0)
+        Preparer(place, [place]).prepare(WorkloadTable.model_validate({"name": "idle", "file": file}), 0)
     assert str(error.value) == f"workload idle: there is no job to run ({why})"
 
 

@@ -32,16 +32,7 @@ RUN = ("--procs", "32", "-w", WORKLOAD, "--policy", "easy", "-e", "another")
 SPEAKING: dict[str, tuple[str, ...] | None] = {
     "serve": None,
     "simulate": RUN,
-    "run": (
-        "-p",
-        str(ROOT / "platforms" / "cluster32.xml"),
-        "-w",
-        WORKLOAD,
-        "--policy",
-        "easy",
-        "--batsim",
-        "./batsim",
-    ),
+    "run": ("-p", str(ROOT / "platforms" / "cluster32.xml"), *RUN[2:6], "--batsim", "./batsim"),
     "batsim": ("--version",),
     "keys": ("keys",),
     "relay": None,

@@ -34,16 +34,8 @@ def found(names: tuple[str, ...], modules: set[str]) -> list[str]:
 
 
 def simulating(tmp_path: Path, *more: str) -> set[str]:
-    words = [
-        "simulate",
-        "-w",
-        str(ROOT / "examples" / "workload.json"),
-        "--policy",
-        "easy",
-        "-e",
-        str(tmp_path / "o"),
-        *more,
-    ]
+    given = ("-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "-e", str(tmp_path / "o"))
+    words = ["simulate", *given, *more]
     return imported(f"from pybatsched import cli; assert cli.main({words!r}) == 0")
 
 

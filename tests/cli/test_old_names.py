@@ -41,25 +41,10 @@ def test_old_names_of_simulate_make_the_same_run(place: Path, old: str, new: str
 
 
 @pytest.mark.parametrize("option", ["--to", "--until"])
-def test_old_names_of_convert_write_the_same_file(place: Path, option: str) -> None:
+@pytest.mark.parametrize("command", ["convert log.swf", "merge a=log.swf --output"])
+def test_old_names_of_workload_commands_write_the_same_file(place: Path, command: str, option: str) -> None:
     for name, given in (("old.json", option), ("new.json", "--submitted-before")):
-        done = run_cli("workload", "convert", "log.swf", name, given, "300", cwd=place)
-        assert done.returncode == 0, done.stderr
-    assert (place / "old.json").read_bytes() == (place / "new.json").read_bytes()
-
-
-@pytest.mark.parametrize("words", [("log.swf", "w.json", "--load"), ("log.swf", "--load", "w.json")])
-def test_the_former_meaning_of_load_is_an_error_that_names_the_new_option(place: Path, words: tuple[str, ...]) -> None:
-    done = run_cli("workload", "convert", *words, "--platform", "rackham-core", cwd=place)
-    assert done.returncode == 2
-    assert "expected an offered load such as 0.9" in done.stderr
-    assert "--cpu-load" in done.stderr
-    assert not (place / "w.json").exists()
-
-
-def test_merge_takes_old_names(place: Path) -> None:
-    for name, option in (("old.json", "--until"), ("new.json", "--submitted-before")):
-        done = run_cli("workload", "merge", "a=log.swf", option, "300", "--output", name, cwd=place)
+        done = run_cli("workload", *command.split(), name, given, "300", cwd=place)
         assert done.returncode == 0, done.stderr
     assert (place / "old.json").read_bytes() == (place / "new.json").read_bytes()
 

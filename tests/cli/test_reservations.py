@@ -14,6 +14,7 @@ from pybatsched.errors import InputError
 
 TABLE = '[[reservation]]\nname = "m"\nstart = "20s"\nduration = 10\nhosts = 2\n'
 OTHER = TABLE.replace('"m"', '"n"')
+M = "r.toml: line 1: reservation m"
 
 
 @pytest.fixture
@@ -65,22 +66,16 @@ def test_a_run(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            TABLE + 'users = ["carol"]\n',
-            "r.toml: line 1: reservation m: users: expected users of jobs, found 'carol', which no job has",
-        ),
+        (TABLE + 'users = ["carol"]\n', f"{M}: users: expected users of jobs, found 'carol', which no job has"),
         (TABLE.replace("10", "-1"), "r.toml: line 4: reservation: duration"),
         (TABLE + 'source = "x"\n', "r.toml: line 1: reservation: source: unknown member; expected name, start,"),
         (TABLE.replace('"m"', '"n"'), "w.json: job b, field reservation: expected one of ['n'], found 'm'"),
-        (TABLE.replace("hosts = 2", 'hosts = ["h9"]'), "r.toml: line 1: reservation m: hosts: unknown host 'h9'"),
-        (
-            TABLE.replace("hosts = 2", 'hosts = "1-2"'),
-            "r.toml: line 1: reservation m: hosts: processors 2 do not exist",
-        ),
+        (TABLE.replace("hosts = 2", 'hosts = ["h9"]'), f"{M}: hosts: unknown host 'h9'"),
+        (TABLE.replace("hosts = 2", 'hosts = "1-2"'), f"{M}: hosts: processors 2 do not exist"),
         (TABLE + OTHER, "r.toml: line 6: reservation n: hosts: expected at most 0, found 2"),
         (
             TABLE + "\n" + OTHER.replace("hosts = 2", 'hosts = "1"'),
-            "r.toml: line 7: reservation n: processors 1 are reserved by r.toml: line 1: reservation m in the same",
+            f"r.toml: line 7: reservation n: processors 1 are reserved by {M} in the same",
         ),
         ("name = 1\n", "expected tables [[reservation]] only"),
         (
@@ -98,10 +93,7 @@ def test_wrong_files(folder: Path, text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("hosts", "expected"),
-    [
-        (["h9"], "hosts: unknown host 'h9'; expected names of compute hosts"),
-        (3, "hosts: expected at most 2, found 3"),
-    ],
+    [(["h9"], "hosts: unknown host 'h9'; expected names of compute hosts"), (3, "hosts: expected at most 2, found 3")],
 )
 def test_reservations_of_missing_hosts_are_found_before_the_run(folder: Path, hosts: object, expected: str) -> None:
     table = {"name": "m", "start": 20, "duration": 10, "hosts": hosts, "users": ["alice"]}

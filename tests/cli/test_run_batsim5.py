@@ -114,11 +114,7 @@ def test_a_batsim_5_that_crashes_after_the_hello_has_not_started(place: Path, mo
             {"type": "parallel_homogeneous", "cpu": 0, "com": 0},
             "has no work; expected computation or communication",
         ),
-        (
-            "my-w0",
-            {"type": "delay", "delay": 3},
-            "expected a name that does not contain 'w0', the name of",
-        ),
+        ("my-w0", {"type": "delay", "delay": 3}, "expected a name that does not contain 'w0', the name of"),
     ],
 )
 def test_profiles_that_crash_batsim_5_are_reported(place: Path, name: str, profile: Any, message: str) -> None:

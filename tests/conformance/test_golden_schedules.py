@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 from support.places import GOLDEN
+from support.simulated import rows
 
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 
@@ -18,11 +18,6 @@ pytestmark = pytest.mark.skipif(not DIRECTORIES, reason=f"no schedules in {GOLDE
 def simulate(policy: str, directory: Path) -> FakeBatsim:
     content = json.loads((directory / "workload.json").read_text())
     return run_policy(policy, Workload.from_json(content), content["nb_res"])
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda d: d.name)

@@ -17,7 +17,7 @@ import pybatsched as pb
 from pybatsched.cli import main
 from pybatsched.core import events as e
 from pybatsched.core.policy import Policy
-from pybatsched.core.services.checkpoints import Checkpoints
+from pybatsched.core.services.checkpoints import Checkpoints, checkpoints_of
 from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import Outcome, joined
 from pybatsched.platform import model
@@ -210,9 +210,6 @@ def test_a_suspended_job_keeps_its_place_and_its_checkpoints(mode: str) -> None:
     assert runtime_s(run)["w0!a"] == 215
 
 
-# --- a slow twin --------------------------------------------------------------------------------------------------
-
-
 def simulated(checkpoints: Checkpoints, kills: list[float]) -> tuple[list[float], float]:
     """Run a job second by second: return how long each segment runs, and the lost seconds. All times are whole."""
     segments, saved, lost = [], 0, 0
@@ -269,9 +266,6 @@ def test_the_times_are_those_of_a_run_second_by_second(
     assert [ran for _, ran in found] == expected
     assert figures["lost_work_s"] == lost
     assert runtime_s(run)["w0!a"] == Checkpoints(interval, dump, read, work).total_s
-
-
-# --- preparing workloads ------------------------------------------------------------------------------------------
 
 
 def test_daly() -> None:
@@ -407,7 +401,7 @@ def test_wrong_settings(settings: Any, text: str) -> None:
 
 def test_a_job_that_was_not_lengthened_is_an_error() -> None:
     with pytest.raises(InputError, match="workload inject FILE checkpoints"):
-        failing(one(), [])
+        checkpoints_of("w0!a", one().jobs[0])
 
 
 def test_commands_and_python(tmp_path: Path) -> None:

@@ -69,10 +69,7 @@ def test_a_resubmitted_job_has_waited_for_nothing() -> None:
         run = run_policy("easy", jobs, 2, machine_events=outage(5, 6, "0"), order="-wait", on_failure=rule)
         found = sorted((job.started_at or 0.0, job.id) for job in run.jobs.values() if job.id != "w0!a")
         orders[rule] = [job_id for _, job_id in found]
-    assert orders == {
-        "requeue_last": ["dyn!w0.a.1", "w0!c", "w0!d"],
-        "resubmit": ["w0!c", "w0!d", "dyn!w0.a.1"],
-    }
+    assert orders == {"requeue_last": ["dyn!w0.a.1", "w0!c", "w0!d"], "resubmit": ["w0!c", "w0!d", "dyn!w0.a.1"]}
 
 
 def recorded(policy: str, jobs: Workload, events: Events, **options: Any) -> tuple[FakeBatsim, list[d.Decision]]:
@@ -112,38 +109,31 @@ def test_several_jobs_keep_their_order_in_front() -> None:
     assert times(run)["d"] == (15, 16)
 
 
-def test_a_job_that_ends_with_the_failure_is_not_killed() -> None:
-    jobs = Workload().job("a", n=2, s=4, walltime=9).job("b", n=2, s=3, at=4, walltime=5)
-    run = run_policy("fcfs", jobs, 2, machine_events=outage(4, 6, "0"), on_failure="requeue_first")
-    assert times(run) == {"a": (0, 4), "b": (6, 9)}
-
-
-def test_machines_without_jobs_fail_without_effect() -> None:
-    run = run_policy(
-        "fcfs", Workload().job("a", n=2, s=9, walltime=10), 4, machine_events=outage(4, 6, "2-3"), on_failure="kill"
-    )
-    assert times(run) == {"a": (0, 9)}
-
-
-def test_a_job_that_fails_twice() -> None:
-    events = [*outage(4, 5, "0"), *outage(9, 10, "1")]
-    run = run_policy(
-        "conservative", Workload().job("a", n=2, s=9, walltime=10), 2, machine_events=events, on_failure="requeue_first"
-    )
-    assert times(run) == {"a": (0, 4), "dyn!w0.a.1": (5, 9), "dyn!w0.a.2": (10, 19)}
+@pytest.mark.parametrize(
+    ("jobs", "n_procs", "events", "expected"),
+    [
+        # A job that ends with the failure is not killed.
+        (Workload().job("a", n=2, s=4, walltime=9).job("b", n=2, s=3, at=4, walltime=5), 2, outage(4, 6, "0"),
+         {"a": (0, 4), "b": (6, 9)}),
+        # Machines without jobs fail without effect.
+        (Workload().job("a", n=2, s=9, walltime=10), 4, outage(4, 6, "2-3"), {"a": (0, 9)}),
+        # A job that fails twice.
+        (Workload().job("a", n=2, s=9, walltime=10), 2, [*outage(4, 5, "0"), *outage(9, 10, "1")],
+         {"a": (0, 4), "dyn!w0.a.1": (5, 9), "dyn!w0.a.2": (10, 19)}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("policy", ["fcfs", "conservative"])
+def test_jobs_that_are_requeued_first(
+    policy: str, jobs: Workload, n_procs: int, events: Events, expected: dict[str, Any]
+) -> None:
+    run = run_policy(policy, jobs, n_procs, machine_events=events, on_failure="requeue_first")
+    assert times(run) == expected
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "ujf", "published_predictsim"])
 def test_the_head_starts_when_its_processors_are_back(policy: str) -> None:
     run = run_policy(policy, FOUR, 4, machine_events=outage(4, 6, "0-1"), on_failure="requeue_first")
     assert times(run)["dyn!w0.a.1"] == (6, 16)
-
-
-@pytest.mark.parametrize("policy", ["conservative", "dbf", "ujfb"])
-def test_a_plan_keeps_its_reservations(policy: str) -> None:
-    """At 4 a is planned at 10, when b ends. It keeps this at 6, when c (at 20) and d (at 6) are planned again."""
-    run = run_policy(policy, FOUR, 4, machine_events=outage(4, 6, "0-1"), on_failure="requeue_first")
-    assert times(run) == {"a": (0, 4), "b": (0, 10), "d": (6, 12), "dyn!w0.a.1": (10, 20), "c": (20, 25)}
 
 
 def test_figures_count_failures_and_lost_work() -> None:
@@ -250,9 +240,6 @@ def test_a_replaced_policy_continues_the_counts() -> None:
     assert engine.figures["n_failures"] == 1
 
 
-# --- draining -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "dbf", "ujfb"])
 def test_draining(policy: str) -> None:
     """0-1 are drained from 4 to 12: a runs on until 10, and b starts on 2-3 only; c waits for all four."""
@@ -286,9 +273,6 @@ def test_wrong_drains(procs: str) -> None:
         engine.step(1.0, [e.Notify(e.DRAIN, timestamp=1.0, extra={"resources": procs})])
 
 
-# --- records of outages ---------------------------------------------------------------------------------------------
-
-
 def outages(*machine_events: tuple[float, str, str]) -> list[dict[str, Any]]:
     """Return what the engine has recorded at the end of a run of 40 s on four processors."""
     session = Session(plan_for("fcfs"), checked=True)
@@ -298,10 +282,7 @@ def outages(*machine_events: tuple[float, str, str]) -> list[dict[str, Any]]:
 
 def test_an_outage_is_split_if_processors_return_at_different_times() -> None:
     two = [(10, e.MACHINES_UNAVAILABLE, "1-2"), (20, e.MACHINES_AVAILABLE, "2"), (30, e.MACHINES_AVAILABLE, "1")]
-    assert outages(*two) == [
-        {"start": 10, "end": 20, "procs": "2"},
-        {"start": 10, "end": 30, "procs": "1"},
-    ]
+    assert outages(*two) == [{"start": 10, "end": 20, "procs": "2"}, {"start": 10, "end": 30, "procs": "1"}]
 
 
 def test_an_outage_has_no_end_while_processors_are_down() -> None:
@@ -324,16 +305,23 @@ def test_one_event_can_end_several_outages() -> None:
     ) == [{"start": 5, "end": 8, "procs": "1"}, {"start": 6, "end": 8, "procs": "3"}]
 
 
-# --- known repairs ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("policy", ["conservative", "dbf", "ujfb"])
-def test_plans_use_known_repairs(policy: str) -> None:
-    """At 4 a is planned at 6, when 0-1 are back; d beside it at 10; c at 16. Else a starts at 10, as above."""
-    run = run_policy(
-        policy, FOUR, 4, machine_events=outage(4, 6, "0-1"), on_failure="requeue_first", expected_repair_s=2
-    )
-    assert times(run) == {"a": (0, 4), "b": (0, 10), "dyn!w0.a.1": (6, 16), "d": (10, 16), "c": (16, 21)}
+@pytest.mark.parametrize(
+    ("repair_s", "a", "d_at", "c_at"),
+    [
+        # At 4 a is planned at 10, when b ends. It keeps this at 6, when c (at 20) and d (at 6) are planned again.
+        (None, (10, 20), 6, 20),
+        # At 4 a is planned at 6, when 0-1 are back; d beside it at 10; c at 16.
+        (2, (6, 16), 10, 16),
+    ],
+)
+def test_a_plan_keeps_its_reservations_and_uses_known_repairs(
+    policy: str, repair_s: float | None, a: tuple[float, float], d_at: float, c_at: float
+) -> None:
+    options: dict[str, Any] = {"on_failure": "requeue_first", "expected_repair_s": repair_s}
+    run = run_policy(policy, FOUR, 4, machine_events=outage(4, 6, "0-1"), **options)
+    expected = {"a": (0, 4), "b": (0, 10), "dyn!w0.a.1": a, "d": (d_at, d_at + 6), "c": (c_at, c_at + 5)}
+    assert times(run) == expected
 
 
 def test_easy_reserves_for_the_repair() -> None:

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from pybatsched import FieldError, FieldModel, JobFields, Policy
 from pybatsched.core.field_check import FieldCheck
-from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, field_descriptions
+from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, field_descriptions, memory_class, memory_need_gb
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.testing import Workload, run_policy
 
@@ -54,19 +54,14 @@ class Fields(JobFields):
         ({"estimate": None}, [Fault("estimate", "expected more than 0 seconds", None)]),
         ({"notice": None}, [Fault("notice", "expected a value", None)]),
         ({"project": "p", "account": {}}, [Fault("account.name", "expected a name", NOTHING)]),
-        (
-            {"project": "p", "account": {"name": "", "share": 2}},
-            [
-                Fault("account.name", "expected a name", ""),
-                Fault("account.share", "expected at most 1", 2),
-            ],
-        ),
+        ({"project": "p", "account": {"name": "", "share": 2}},
+         [Fault("account.name", "expected a name", ""), Fault("account.share", "expected at most 1", 2)]),
         ({"node-hours": -1}, [Fault("node-hours", "expected hours from 0", -1)]),
         ({"node_hours": -1}, []),
         ({"account": {"name": "a"}}, [Fault("", "account without project")]),
         ({"notice": 1.5}, [Fault("notice", "expected a whole number", 1.5)]),
     ],
-)
+)  # fmt: skip
 def test_faults_of_invalid_fields(fields: dict[str, Any], faults: list[Fault]) -> None:
     assert list(FieldCheck(Fields).faults(fields)) == faults
 
@@ -144,3 +139,34 @@ def test_fields_that_are_not_a_model_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(InputError, match="Mine.JobFields: expected a subclass of pybatsched.JobFields"):
         run_policy(f"{tmp_path}/mine.py:Mine", Workload().job("a", n=1, s=1), n_procs=1)
+
+
+@given(need=st.floats(0, 2000), classes=st.lists(st.integers(1, 1024), unique=True).map(sorted))
+def test_the_least_memory_that_holds_it(need: float, classes: list[int]) -> None:
+    assert memory_class(need, classes) == min((memory for memory in classes if memory >= need), default=None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "need"),
+    [
+        ({}, 0),
+        ({"input_size_gb": 0}, 0),
+        ({"input_file": "a", "input_size_gb": 6.4}, 6.4),
+        ({"node_memory_gb": 0.5, "input_size_gb": 6.4}, 0.5),
+        ({"node_memory_gb": None, "input_size_gb": None}, 0),
+    ],
+)
+def test_what_a_job_needs(fields: dict[str, Any], need: float) -> None:
+    assert memory_need_gb(fields) == need
+
+
+@pytest.mark.parametrize("field", ["node_memory_gb", "input_size_gb"])
+@pytest.mark.parametrize("value", [-1, -1e-9, math.nan, math.inf, True, "12", [1]])
+def test_invalid_memory_needs_are_rejected(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^field {field}: expected"):
+        memory_need_gb({field: value})
+
+
+def test_a_memory_need_of_zero_is_rejected() -> None:
+    with pytest.raises(ValueError, match="^field node_memory_gb: expected more than 0 GB, found 0$"):
+        memory_need_gb({"node_memory_gb": 0})

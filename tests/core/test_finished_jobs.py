@@ -86,9 +86,6 @@ def test_every_second_number_takes_a_bit() -> None:
     assert {number for number in range(-1, 100_001) if found.has(f"dyn!w0.{number}.1")} == members
 
 
-# --- jobs that are over ---
-
-
 def test_outcomes_are_kept_for_recent_jobs_only() -> None:
     over = FinishedJobs()
     n = 3 * finished_jobs.N_RECENT
@@ -109,10 +106,7 @@ def test_a_continued_job_that_ended_was_not_stopped() -> None:
         finished_jobs.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
     assert (finished_jobs.outcome("w!1"), finished_jobs.was_stopped("w!1")) == ("killed long ago", True)
     finished_jobs.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
-    assert (finished_jobs.outcome("w!1"), finished_jobs.was_stopped("w!1")) == (
-        "COMPLETED_SUCCESSFULLY at 2.0",
-        False,
-    )
+    assert (finished_jobs.outcome("w!1"), finished_jobs.was_stopped("w!1")) == ("COMPLETED_SUCCESSFULLY at 2.0", False)
     for number in range(N_RECENT + 1):
         finished_jobs.add(f"b!{number}", "COMPLETED_SUCCESSFULLY", 3.0)
     assert (finished_jobs.outcome("w!1"), finished_jobs.was_stopped("w!1"), finished_jobs.has("w!1")) == (

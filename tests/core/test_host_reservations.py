@@ -42,17 +42,16 @@ JOBS = (
 )
 
 
-def test_fcfs_waits() -> None:
-    """b would overlap from 10 on, and c does not overtake it."""
-    run = run_policy("fcfs", JOBS, 2, host_reservations=[reserved(20, 10, 2)])
-    assert starts(run) == {"a": 0, "b": 30, "c": 45}
-
-
-@pytest.mark.parametrize("policy", ["easy", "conservative", "dbf", "ujfb"])
-def test_backfilling_before_a_reservation(policy: str) -> None:
-    """b is planned at 30, and c, which ends at 18, is backfilled."""
+@pytest.mark.parametrize(
+    ("policy", "b_at", "c_at"),
+    [
+        ("fcfs", 30, 45),  # b would overlap from 10 on, and c does not overtake it
+        *((policy, 30, 10) for policy in ("easy", "conservative", "dbf", "ujfb")),  # c ends at 18, and is backfilled
+    ],
+)
+def test_jobs_before_a_reservation(policy: str, b_at: float, c_at: float) -> None:
     run = run_policy(policy, JOBS, 2, host_reservations=[reserved(20, 10, 2)])
-    assert starts(run) == {"a": 0, "b": 30, "c": 10}
+    assert starts(run) == {"a": 0, "b": b_at, "c": c_at}
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "published_predictsim", "ujf", "ujfb", "dbf"])
@@ -62,13 +61,6 @@ def test_jobs_beside_a_reservation(policy: str) -> None:
     found = times(run_policy(policy, jobs, 4, host_reservations=[reserved(20, 10, "0-1")]))
     assert found["long"] == (0, 50, "2-3")
     assert found["short"][:2] == (0, 15)
-
-
-def test_a_job_may_end_when_the_reservation_begins() -> None:
-    jobs = Workload().job("a", n=2, s=20, walltime=21, estimate=20)
-    assert starts(run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, 2)])) == {"a": 0}
-    jobs = Workload().job("a", n=2, s=20.5, walltime=21, estimate=20.5)
-    assert starts(run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, 2)])) == {"a": 30}
 
 
 @pytest.mark.parametrize(
@@ -120,27 +112,27 @@ def test_a_reservation_that_begins_when_another_ends(conflict: str) -> None:
     assert times(run) == {"a": (0, 20, "0-1"), **rest}
 
 
-def test_two_reservations_of_the_same_time() -> None:
-    tables = [reserved(20, 10, "2-3"), reserved(20, 10, "0-1") | {"name": "other"}]
-    jobs = Workload().job("a", n=4, s=15, at=10, walltime=16, estimate=15)
-    assert starts(run_policy("easy", jobs, 4, host_reservations=tables)) == {"a": 30}
-
-
-def test_a_late_announcement() -> None:
-    """At 0 the reservation is not known, and a starts; b comes when it is."""
-    jobs = Workload().job("a", n=1, s=50, walltime=51).job("b", n=1, s=50, at=5, walltime=51)
-    run = run_policy("easy", jobs, 2, host_reservations=[reserved(20, 10, 2, notice=15)])
-    assert starts(run) == {"a": 0, "b": 30}
-
-
-def test_a_reservation_that_is_repeated() -> None:
-    """Every 20 s for 10 s: a job of 10 s fits between two; one of 12 s waits for the end of all."""
-    jobs = Workload().job("a", n=1, s=12, walltime=13, estimate=12).job("b", n=1, s=10, walltime=11, estimate=10)
-    run = run_policy("easy", jobs, 1, host_reservations=[reserved(0, 10, 1, every=20, count=3)])
-    assert starts(run) == {"b": 10, "a": 50}
-
-
-# --- jobs of reservations -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("n_procs", "jobs", "tables", "expected"),
+    [
+        # A job may end when the reservation begins, and not later.
+        (2, [("a", 2, 20, 0)], [reserved(20, 10, 2)], {"a": 0}),
+        (2, [("a", 2, 20.5, 0)], [reserved(20, 10, 2)], {"a": 30}),
+        # Two reservations of the same time.
+        (4, [("a", 4, 15, 10)], [reserved(20, 10, "2-3"), reserved(20, 10, "0-1") | {"name": "other"}], {"a": 30}),
+        # At 0 the reservation is not known, and a starts; b comes when it is.
+        (2, [("a", 1, 50, 0), ("b", 1, 50, 5)], [reserved(20, 10, 2, notice=15)], {"a": 0, "b": 30}),
+        # Every 20 s for 10 s: a job of 10 s fits between two; one of 12 s waits for the end of all.
+        (1, [("a", 1, 12, 0), ("b", 1, 10, 0)], [reserved(0, 10, 1, every=20, count=3)], {"b": 10, "a": 50}),
+    ],
+)
+def test_jobs_around_reservations(
+    n_procs: int, jobs: list[tuple[str, int, float, float]], tables: list[Any], expected: dict[str, float]
+) -> None:
+    workload = Workload()
+    for name, n, s, at in jobs:
+        workload.job(name, n=n, s=s, at=at, walltime=s + 1, estimate=s)
+    assert starts(run_policy("easy", workload, n_procs, host_reservations=tables)) == expected
 
 
 def test_jobs_that_ask_for_a_reservation() -> None:
@@ -224,9 +216,6 @@ def test_a_host_that_fails_in_a_reservation_is_not_back_at_its_end() -> None:
     outage = [(12, e.MACHINES_UNAVAILABLE, "0"), (112, e.MACHINES_AVAILABLE, "0")]
     run = run_policy("easy", jobs, 3, machine_events=outage, host_reservations=[reserved(10, 10, "0-1")])
     assert starts(run) == {"a": 13, "b": 20, "c": 25}
-
-
-# --- policies that know nothing -----------------------------------------------------------------------------------
 
 
 class Ignorant(Policy):
@@ -321,9 +310,6 @@ def test_why_a_job_waits() -> None:
 
     FakeBatsim(Workload().job("a", n=2, s=50, walltime=51), 2).run(handle)
     assert seen[0] == "would overlap reservation r from 20.0 to 30.0"
-
-
-# --- wrong input --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,16 @@ def test_requeue_from_scratch(stage: Stage) -> None:
         ("d10", {"walltime": 15}, {"work": "rest"}, 4.0, 0.4, {"type": "delay", "delay": 6.0}, 11.0, 11.0),
         ("d10", {"walltime": 15, "estimate": 12}, {"work": "rest"}, 4.0, 0.4, {"delay": 6.0}, 11.0, 8.0),
         ("d10", {"walltime": 15, "estimate": 3}, {"work": "rest"}, 4.0, 0.4, {"delay": 6.0}, 11.0, 11.0),
+        (
+            "d10",
+            {"walltime": 15, "estimate": 3},
+            {"work": "rest", "extra_s": 2.5},
+            4.0,
+            0.4,
+            {"delay": 8.5},
+            13.5,
+            13.5,
+        ),
         ("d10", {"walltime": 15}, {"work": "rest", "extra_s": 2.5}, 4.0, 0.4, {"delay": 8.5}, 13.5, 13.5),
         ("d10", {"walltime": 15}, {"work": "all", "extra_s": 2.5}, 4.0, 0.4, {"delay": 12.5}, 17.5, 17.5),
         ("d10", {}, {"work": "rest"}, 4.0, 0.4, {"delay": 6.0}, None, None),
@@ -174,13 +184,6 @@ def test_a_restart_from_scratch_repeats_the_whole_job(stage: Stage) -> None:
     assert (job.profile, job.walltime, job.estimate) == ({"type": "delay", "delay": 12.0}, 17.0, 14.0)
 
 
-def test_a_job_past_its_estimate_resumes_with_the_rest_of_its_walltime(stage: Stage) -> None:
-    job = stage.run("a", "0", walltime=15, estimate=3)
-    stage.do(d.Requeue(job.id, work="rest", extra_s=2.5), at=4.0)
-    stage.step(*stage.killed(job))
-    assert (job.walltime, job.estimate) == (13.5, 13.5)
-
-
 def test_the_policy_can_see_where_a_requeued_job_ran(stage: Stage) -> None:
     job = stage.run("a", "0-1")
     stage.do(d.Requeue(job.id), at=4.0)
@@ -231,10 +234,10 @@ def test_a_profile_deleted_by_batsim_cannot_be_used_again(stage: Stage) -> None:
     first = stage.run("first", "3", profile="mixed")
     job = stage.run("a", "0", profile="mixed", walltime=99)
     stage.step(stage.completed(first))
-    with pytest.raises(PolicyError, match="--enable-profile-reuse"):
+    with pytest.raises(PolicyError, match="profile_reuse"):
         stage.do(d.Requeue(job.id))
     for profile in ("mixed", "d10", "ph"):  # the parts of a composed profile go with it
-        with pytest.raises(PolicyError, match="--enable-profile-reuse"):
+        with pytest.raises(PolicyError, match="profile_reuse"):
             stage.do(d.RegisterJob("w0!new", {"subtime": 0, "res": 1, "profile": profile}))
 
 
@@ -380,11 +383,19 @@ def test_bad_replacements(stage: Stage, replace: dict[Any, Any], rule: str) -> N
     assert caught.value.rule == rule
 
 
-def test_replace_needs_dynamic_jobs_only_when_something_changes() -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        d.Replace("w0!a", IntervalSet.parse("0"), n=1),
+        d.Replace("w0!a", IntervalSet.parse("0-1"), extra_s=1.0),
+        d.Reshape("w0!a", 1, 1.0),
+    ],
+)
+def test_a_change_of_a_job_needs_dynamic_jobs(change: d.Decision) -> None:
     stage = Stage()
-    job = stage.submit("a", n=2)
-    with pytest.raises(PolicyError, match="--enable-dynamic-jobs"):
-        stage.do(d.Replace(job.id, IntervalSet.parse("0"), n=1))
+    stage.submit("a", n=2)
+    with pytest.raises(PolicyError, match="dynamic_jobs"):
+        stage.do(change)
 
 
 def test_metadata_of_a_derived_job_keeps_its_lineage(stage: Stage) -> None:
@@ -392,9 +403,6 @@ def test_metadata_of_a_derived_job_keeps_its_lineage(stage: Stage) -> None:
     stage.do(d.Requeue(job.id))
     reply = stage.do(d.SetJobMetadata(job.id, "mood=good"), events=stage.killed(job))
     assert on_wire(reply)[-1] == ("note", "dyn!w0.a.1", "parent=w0!a;segment=1;kind=requeue;mood=good")
-
-
-# --- registration -------------------------------------------------------------------------------------------------
 
 
 def test_registration_is_finished_at_once_by_policies_that_never_register() -> None:
@@ -461,7 +469,7 @@ def test_profiles_registered_by_the_policy_keep_only_their_names(stage: Stage, w
     assert "nap" not in stage.engine.cluster.profiles[workload]
     with pytest.raises(PolicyError, match=f"the profile name {workload}!nap was used before"):
         stage.do(profile)
-    with pytest.raises(PolicyError, match="--enable-profile-reuse"):
+    with pytest.raises(PolicyError, match="profile_reuse"):
         stage.do(d.RegisterJob(f"{workload}!2", {"subtime": 0.0, "res": 1, "profile": "nap"}))
 
 
@@ -470,9 +478,6 @@ def test_registering_late_first_continues_registration() -> None:
     reply = stage.do(d.RegisterProfile("mine", "nap", {"type": "delay", "delay": 3}))
     assert on_wire(reply)[0] == ("continue_registration",)
     assert on_wire(reply)[-1] == ("registration_finished",)
-
-
-# --- a whole run --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", [Ruthless, Gentle])

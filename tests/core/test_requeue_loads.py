@@ -34,25 +34,15 @@ def test_a_load_in_one_reply(stage: Stage) -> None:
     job = stage.submit("a", n=2, walltime=15, estimate=12, at=3.0, user="pat")
     reply = stage.do(replace(job, "1-2", extra_s=30.5, reason="loads its file"), at=7.0)
     assert [type(x).__name__ for x in reply.decisions] == [
-        "SetJobMetadata",
-        "RejectJob",
-        "RegisterProfile",
-        "RegisterJob",
-        "SetJobMetadata",
-        "ExecuteJob",
-    ]
+        "SetJobMetadata", "RejectJob", "RegisterProfile", "RegisterJob", "SetJobMetadata", "ExecuteJob",
+    ]  # fmt: skip
     assert reply.decisions[0].metadata == "replaced_by=dyn!w0.a.1;kind=replace"  # type: ignore[attr-defined]
     profile, fields, note = registered(reply)
     assert profile == {"type": "delay", "delay": 40.5}
     assert fields == {
-        "id": "dyn!w0.a.1",
-        "subtime": 3.0,
-        "res": 2,
-        "profile": "w0.a.1",
-        "walltime": 45.5,
-        "estimate": 42.5,
+        "id": "dyn!w0.a.1", "subtime": 3.0, "res": 2, "profile": "w0.a.1", "walltime": 45.5, "estimate": 42.5,
         "user": "pat",
-    }
+    }  # fmt: skip
     assert note == "parent=w0!a;segment=1;kind=replace;extra_s=30.5"
     assert (job.load_s, job.walltime, job.estimate, job.expected_end_at) == (30.5, 45.5, 42.5, 49.5)
     assert "started at 7.0 on 1-2, with 30.5 s before its work (loads its file)" in job.history()
@@ -154,13 +144,6 @@ def test_invalid_loads_are_rejected(stage: Stage, how: dict[str, Any], rule: str
     assert caught.value.rule == rule
 
 
-def test_a_load_needs_dynamic_jobs() -> None:
-    stage = Stage()
-    job = stage.submit("a")
-    with pytest.raises(PolicyError, match="--enable-dynamic-jobs"):
-        stage.do(replace(job, "0", extra_s=1.0))
-
-
 # --- requeue ------------------------------------------------------------------------------------------------------
 
 REQUEUES = [
@@ -225,9 +208,6 @@ def test_loaded_again_after_a_requeue(stage: Stage) -> None:
     assert (job.profile, job.walltime) == ({"type": "delay", "delay": 10}, 15.0), "the whole job, as ever"
 
 
-# --- metadata of the policy -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("first", [True, False])
 def test_metadata_of_the_policy_is_set_on_the_replacing_job(stage: Stage, first: bool) -> None:
     job = stage.submit("a")
@@ -246,9 +226,6 @@ def test_earlier_metadata_moves_to_the_replacement_but_not_to_a_requeue(stage: S
     assert registered(stage.do(replace(job, "0", extra_s=3), at=5.0))[2].endswith(";extra_s=3;mood=1")
     stage.do(d.Requeue(job.id), at=6.0)
     assert registered(stage.step(*stage.killed(job)))[2] == "parent=w0!a;segment=2;kind=requeue"
-
-
-# --- what metrics make of it --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

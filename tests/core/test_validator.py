@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -219,6 +220,33 @@ def test_a_single_decision_instead_of_a_list_is_an_error(given: Any) -> None:
     )
     with pytest.raises(PolicyError, match=expected):
         stage.submit("a")
+
+
+def test_no_decisions_for_a_waiting_job_are_an_error_only_if_no_job_runs() -> None:
+    stage = Stage(type("Silent", (Puppet,), {"decide": lambda self, now: self.next(now) if self.jobs else None}))
+    stage.puppet.next = lambda _now: [start("w0!a", "0")]
+    job = stage.submit("a")
+    stage.puppet.next = lambda _now: None
+    stage.submit("b")
+    text = (
+        "policy puppet broke the rule 'well-formed': decide returned None although job w0!b waits and no job runs; "
+        "expected decisions: write `yield ExecuteJob(…)`, or return a list (`[]` for no decision)"
+    )
+    with pytest.raises(PolicyError) as caught:
+        stage.step(stage.completed(job))
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("user", "write job.fields['user']"), ("users", "the job's fields are id, subtime, res, profile, user")],
+)
+def test_a_field_read_as_an_attribute_is_explained(name: str, expected: str) -> None:
+    stage = Stage(type("Reading", (Puppet,), {"on_job_submitted": lambda _self, job, _now: getattr(job, name)}))
+    with pytest.raises(
+        PolicyError, match=f"on_job_submitted raised AttributeError: .* line .*; {re.escape(expected)}$"
+    ):
+        stage.submit("a", user="ada")
 
 
 class Text(str):

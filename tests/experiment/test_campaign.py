@@ -67,7 +67,10 @@ def test_figures_are_those_of_the_command(kind: str, folder: Path, tmp_path: Pat
     ("call", "expected"),
     [
         (lambda found: found.plot.boxes("nothing"), "measure 'nothing': expected one of "),
-        (lambda found: found.plot.boxes(only="elsewhere"), "^only elsewhere: expected a workload of the campaign: two"),
+        (
+            lambda found: found.plot.boxes(only="elsewhere"),
+            "^only='elsewhere': expected a workload of the campaign: two",
+        ),
         (lambda found: found.plot.boxes(labels={"x": "y"}), "labels: 'x': expected one of fcfs"),
         (lambda found: found.plot.boxes(color="job"), "color: unknown argument; expected one of baseline, policy"),
         (lambda found: found.plot.means(scale=3), "scale: expected one of auto, log, linear, found 3"),

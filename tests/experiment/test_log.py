@@ -52,7 +52,7 @@ def test_window_moves_the_first_job_to_zero(log: pb.Log) -> None:
     assert chosen.jobs["id"].to_list() == ["w0!b", "w0!c"]
     assert chosen.jobs["submitted_at"].to_list() == [0.0, DAY]
     assert chosen.jobs["deadline"].to_list() == [100, None]
-    assert chosen.how_read == {"walltimes": "requested", "selection": {"from": DAY, "to": 3 * DAY}}
+    assert chosen.how_read == {"walltimes": "requested", "selection": {"from": DAY, "to": 3 * DAY, "clock": "first"}}
 
 
 def test_jobs_of_a_warm_up_do_not_count(log: pb.Log) -> None:
@@ -62,7 +62,7 @@ def test_jobs_of_a_warm_up_do_not_count(log: pb.Log) -> None:
         ("w0!c", DAY, True),
         ("w0!d", 2 * DAY, True),
     ]
-    selection = {"from": 2 * DAY, "to": 4 * DAY, "warm_up": DAY}
+    selection = {"from": 2 * DAY, "to": 4 * DAY, "warm_up": DAY, "clock": "first"}
     assert chosen.how_read == {"walltimes": "requested", "selection": selection}
     run = pb.simulate(chosen, "fcfs", progress=False)
     assert (run.figures["n_jobs"], run.figures["n_left_out"]) == (2, 1)
@@ -95,26 +95,56 @@ def test_the_same_seed_generates_the_same_jobs() -> None:
     assert not first.jobs.equals(other.jobs)
 
 
-def test_findings_are_those_of_lint(tmp_path: Path) -> None:
-    path = tmp_path / "log.swf"
-    path.write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 5 -1 1 1 -1 -1 -1 -1 -1 -1\n")
-    found = pb.read_workload(path).findings
-    assert "ran longer than requested" in found["what"].to_list()
+_SWF = "1 0 0 10 2 -1 -1 2 5 -1 1 1 -1 -1 -1 -1 -1 -1\n"
+_SACCT = "JobID|Submit|Start|End|NCPUS|Timelimit\n1|10|10|400|2|00:05:00\n"
+_TABLE = "at,run,n,most\n10,390,2,300\n"
+_ESTIMATE = "the size of the machine is an estimate: the "
+
+
+@pytest.mark.parametrize(
+    ("text", "mapped", "of_file", "note"),
+    [
+        (f"; MaxProcs: 4\n{_SWF}", False, 4, None),
+        (_SWF, False, 2, "header: no MaxProcs or MaxNodes"),
+        (_SACCT, False, 2, f"{_ESTIMATE}most cores in use at one time"),
+        (_TABLE, True, 2, f"{_ESTIMATE}cores of the largest job, because no job has a start"),
+    ],
+)
+def test_findings_are_those_of_lint_for_the_machine_of_the_log(
+    tmp_path: Path, text: str, mapped: bool, of_file: int, note: str | None
+) -> None:
+    path, mapping = tmp_path / "log", tmp_path / "m.toml"
+    path.write_text(text)
+    mapping.write_text('[columns]\nsubmit = "at"\nrun_time = "run"\ncores = "n"\nlimit = "most"\n')
+    for n_procs in (None, 1, 8):
+        log = pb.read_workload(path, mapping=mapping if mapped else None, n_procs=n_procs)
+        assert log.n_procs == (n_procs or of_file)
+        for one in (log, log.where(lambda _: True).named("changed")):
+            found = one.findings["what"].to_list()
+            assert any(what.startswith("ran longer than") for what in found)
+            assert ("larger than the machine of 1" in found) == (n_procs == 1)
+            sizes = [what for what in found if "MaxProcs" in what or "estimate" in what]
+            assert sizes == ([] if n_procs or note is None else [note])
+
+
+def test_the_given_size_of_the_machine_overrides_that_of_a_batsim_file(tmp_path: Path) -> None:
+    file = write_workload(tmp_path / "w.json", [{"id": "a", "subtime": 0}])
+    log = pb.read_workload(file, n_procs=200)
+    assert log.n_procs == 200
+    assert pb.simulate(log, "fcfs", progress=False).figures["utilisation"] == 1 / 200
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         (lambda log: log.window("10d"), "no job is left"),
-        (lambda log: log.window("a while"), "begin: expected seconds, or a number with m, h, d or w"),
-        (
-            lambda log: log.window("3.5d", "4d", warm_up="1d"),
-            "left in the window from 302400 s to 345600 s: 1 job",
-        ),
+        (lambda log: log.window("a while"), "begin=: expected seconds, or a number with m, h, d or w"),
+        (lambda log: log.window("3.5d", "4d", warm_up="1d"), "left in the window from 302400 s to 345600 s: 1 job"),
         (lambda log: log.scale_load(0), "scale_load: expected a factor above 0, found 0"),
         (lambda log: log.scale_load(float("nan")), "factor: expected a number, found nan"),
         (lambda log: log.where(lambda _job: False), "expected a condition that some job meets"),
         (lambda log: log.head(0), "n: expected a whole number, 1 or more, found 0"),
+        (lambda _log: pb.read_workload("x.swf", n_procs=0), "n_procs=: expected a whole number, 1 or more, found 0"),
         (lambda _log: pb.read_workload("missing.swf"), "missing.swf: cannot be read"),
         (lambda _log: pb.generate_workload("lublim", n_jobs=1, n_procs=1), "model: expected one of lublin"),
     ],

@@ -39,7 +39,7 @@ def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     scope: dict[str, Any] = {"__name__": "__main__"}
     for number, cell in enumerate(cells_of(path)):
         value = run_cell("".join(cell["source"]), scope, f"{path.name}, cell {number}")
-        if isinstance(value, pb.Log | pb.Run | pb.Runs | pb.PolicyChoice):
+        if isinstance(value, pb.Log | pb.Run | pb.Runs | pb.PolicySpec):
             assert "<table>" in value._repr_html_()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 import os
@@ -16,6 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.places import ROOT
+from support.simulated import rows
 
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
@@ -106,11 +106,6 @@ def outages(seed: int) -> list[list[ExternalEvent]]:
     return [found] if found else []
 
 
-def rows(prefix: Path) -> list[dict[str, str]]:
-    with Path(f"{prefix}_jobs.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def whole_run(inputs: Scenario, which: PolicyPlan, prefix: Path) -> str:
     options = with_needs(inputs.options, which)
     inputs = Scenario(inputs.platform, inputs.workloads, options, inputs.event_lists, inputs.ends_at)
@@ -123,9 +118,6 @@ class Idle(Policy):
 
     def decide(self, now: float) -> list[d.Decision]:
         return []
-
-
-# --- worked examples ---
 
 
 def four_jobs() -> Workload:
@@ -241,9 +233,6 @@ def test_jobs_that_never_start_are_in_the_result() -> None:
     assert sim.copy().result() == sim.result()
 
 
-# --- equal to a whole run ---
-
-
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_steps_write_the_same_rows_as_a_run(name: str, tmp_path: Path) -> None:
     inputs = scenario(crowd(7), event_lists=outages(7))
@@ -285,9 +274,6 @@ def test_a_copy_and_its_original_continue_as_the_uninterrupted_run(
     assert (folder / "copy_jobs.csv").read_text() == expected
     assert sim.result() == copy.result() == silent.result()
     assert {path.name.partition("_")[0] for path in folder.iterdir()} <= {"whole", "sim", "copy"}
-
-
-# --- mistakes and interrupts ---
 
 
 class Dice(Policy):
@@ -398,9 +384,6 @@ def test_an_interrupt_leaves_the_simulation_usable(method: str, n_interrupts: in
     assert sim.result().finished
 
 
-# --- another policy takes over ---
-
-
 def replaced(sim: Simulation, which: PolicyPlan) -> None:
     """Replace the policy, after the answer to a pending kill if there is one."""
     try:
@@ -453,7 +436,7 @@ def test_every_policy_can_take_over_from_every_other_at_any_step(
     sim.run()
     copy.run()
     assert copy.result() == sim.result()
-    valid(rows(prefix))
+    valid(rows(Path(f"{prefix}_jobs.csv")))
     result = sim.result()
     assert result.finished, result.stuck
     assert result.figures.n_jobs == n_jobs
@@ -768,9 +751,6 @@ def test_jobs_registered_by_a_policy_continue_under_another() -> None:
     sim.replace_policy(plan("easy"))
     sim.run()
     assert (sim.result().finished, sim.result().figures.n_jobs) == (True, 2)
-
-
-# --- what is in the way ---
 
 
 def test_a_policy_that_needs_a_disabled_feature_cannot_take_over() -> None:

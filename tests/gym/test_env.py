@@ -26,7 +26,6 @@ from support.rlscheduler_twin import draw_starts
 
 from pybatsched.errors import InputError
 from pybatsched.gym import REWARDS, SchedulingEnv, Since, in_queue_order
-from pybatsched.platform.model import uniform
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import Recipe, generate
@@ -34,8 +33,8 @@ from pybatsched.workload.generate.models import Recipe, generate
 EXAMPLE = ROOT / "examples" / "workload.json"
 
 
-def drawn(n_jobs: int = 200) -> Any:
-    return generate(Recipe("lublin", 64, seed=3, n_jobs=n_jobs, load=1.1))
+def drawn(n_jobs: int = 200, n_procs: int = 64) -> Any:
+    return generate(Recipe("lublin", n_procs, seed=3, n_jobs=n_jobs, load=1.1))
 
 
 @pytest.mark.parametrize("reward", [*REWARDS, lambda since: float(len(since.started))])
@@ -113,9 +112,6 @@ def test_jobs_that_are_not_evaluated_have_no_reward() -> None:
         assert found.figures["n_jobs"] == 2
 
 
-# --- episodes -----------------------------------------------------------------------------------------------------
-
-
 def numbers(env: SchedulingEnv) -> list[int]:
     assert env.workload is not None
     return [int(job["id"]) for job in env.workload.jobs]
@@ -184,9 +180,6 @@ def test_an_episode_can_be_written_to_files(tmp_path: Path) -> None:
     assert found.starts == {name: job.started_at for name, job in expected.jobs.items()}
 
 
-# --- vectors ------------------------------------------------------------------------------------------------------
-
-
 def make() -> SchedulingEnv:
     return SchedulingEnv(EXAMPLE, 32, n_jobs=6, window=4)
 
@@ -212,18 +205,15 @@ def test_environments_in_a_vector_are_independent(kind: Any) -> None:
     assert [(one.actions, one.rewards) for one in found] == [(one.actions, one.rewards) for one in alone]
 
 
-# --- copies -------------------------------------------------------------------------------------------------------
-
-
 def pickled(env: Any) -> Any:
     return pickle.loads(pickle.dumps(env))
 
 
 @pytest.mark.parametrize("copied", [pickled, copy.deepcopy])
-@pytest.mark.parametrize("platform", [64, ROOT / "platforms" / "cluster32.xml"])
+@pytest.mark.parametrize("platform", [32, ROOT / "platforms" / "cluster32.xml"])
 def test_a_copy_continues_from_the_same_state(copied: Any, platform: Any) -> None:
     """At the start, in the middle, and at the end; the two do not influence each other."""
-    env = SchedulingEnv(drawn(), platform, n_jobs=20, window=8)
+    env = SchedulingEnv(drawn(n_procs=32), platform, n_jobs=20, window=8)
     assert played(copied(env), by_numbers, seed=3) == played(env, by_numbers, seed=3)
     with pytest.raises(gymnasium.error.ResetNeeded):
         copied(env).step(0)
@@ -249,16 +239,13 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert numbers(env) == [int(job["id"]) for job in drawn().jobs[3:23]]
 
 
-# --- inputs -------------------------------------------------------------------------------------------------------
-
-
 def test_any_platform_and_workload(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     rows = (f"{n} {n * 10} 0 30 {n} -1 -1 {n} 60 -1 1 1 1 -1 1 -1 -1 -1\n" for n in range(1, 7))
     log.write_text("; MaxProcs: 6\n" + "".join(rows))
     cluster = ROOT / "platforms" / "cluster32.xml"
-    found = [played(SchedulingEnv(log, platform), in_queue_order) for platform in (None, 6, uniform(6))]
-    assert found[0] == found[1] == found[2]
+    found = [played(SchedulingEnv(log, platform), in_queue_order) for platform in (None, 6)]
+    assert found[0] == found[1]
     for platform in (cluster, str(cluster), "sx-aurora", 32):
         starts = played(SchedulingEnv(log, platform), in_queue_order).starts
         assert starts == {f"w0!{n}": n * 10 for n in range(1, 7)}
@@ -276,9 +263,9 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"span_s": -1.0}, "span_s: expected seconds above 0, found -1.0"),
         ({"span_s": "7d"}, "span_s: expected seconds above 0, found '7d'"),
         ({"span_s": float("nan")}, "span_s: expected seconds above 0, found nan"),
-        ({"tau_s": -1}, "tau_s: expected seconds, 0 or more, found -1"),
-        ({"tau_s": float("nan")}, "tau_s: expected seconds, 0 or more, found nan"),
-        ({"tau_s": "a minute"}, "tau_s: expected seconds, 0 or more, found 'a minute'"),
+        ({"tau_s": -1}, "tau_s=: expected seconds, 0 or more, found -1"),
+        ({"tau_s": float("nan")}, "tau_s=: expected seconds, 0 or more, found nan"),
+        ({"tau_s": "a minute"}, "tau_s=: expected seconds, 0 or more, found 'a minute'"),
         ({"reward": ["wait"]}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found ['w"),
         ({"platform": 2.5}, "platform: expected a whole number from 1, found 2.5"),
         ({"platform": True}, "platform: expected a whole number from 1, found True"),
@@ -286,11 +273,7 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"order": "odd"}, "option order: expected one of fcfs, sjf"),
         (
             {"windows": 3},
-            (
-                "unknown argument 'windows'; expected one of workload, platform, n_jobs, span_s, episodes, reward, "
-                "tau_s, walltimes, predict, correct, on_failure, expected_repair_s, host_reservations, order, "
-                "assume_walltime, window, running, reservations"
-            ),
+            "unknown argument 'windows'; did you mean 'window'? Expected one of workload, platform, n_jobs, span_s, ",
         ),
         ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),
     ],
@@ -320,6 +303,8 @@ def test_wrong_workloads_and_resets_are_named(tmp_path: Path) -> None:
         env.reset(options="start")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="workload: expected a file or a Workload, found {}"):
         SchedulingEnv({})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="walltimes=: works only with a file, not with a Workload"):
+        SchedulingEnv(drawn(), walltimes="exact")
     played(env, in_queue_order)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
@@ -333,7 +318,9 @@ def test_without_the_extra_the_error_says_what_to_install(tmp_path: Path) -> Non
     )
     command = without(needed_for("rl") - needed_for("report") | {"gymnasium"}, program)  # type: ignore[arg-type]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_OF_WORK_S)
-    assert done.stdout == "Policy\npybatsched.gym needs gymnasium; pip install 'pybatsched[rl]'\n", done.stderr
+    assert (
+        done.stdout == "Policy\npybatsched.gym needs gymnasium; run pip install '.[rl]' in a clone of pybatsched\n"
+    ), done.stderr
 
 
 def test_other_packages_do_not_import_numpy() -> None:
@@ -344,9 +331,6 @@ def test_other_packages_do_not_import_numpy() -> None:
         "assert 'rl' in registry.available() and not {'numpy', 'gymnasium'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_OF_WORK_S)
-
-
-# --- episodes of RLScheduler --------------------------------------------------------------------------------------
 
 
 def first_jobs(env: SchedulingEnv, seed: int, n: int) -> list[Any]:

@@ -75,7 +75,7 @@ def test_only_the_figure_needs_matplotlib(log: Path, tmp_path: Path) -> None:
         f"runpy.run_path({str(LEARN)!r}, run_name='__main__')\n"
     )
     done = learn(command=without(lacking - needed_for("report"), program), cwd=tmp_path)
-    assert "no chart: it needs matplotlib, pip install 'pybatsched[plot]'" in done
+    assert "no chart: it needs matplotlib, pip install '.[plot]'" in done
     assert (tmp_path / "out" / "learn" / "agent.py").exists()
 
 
@@ -102,17 +102,14 @@ def test_on_sdsc_sp2(tmp_path: Path) -> None:
 
 NO_LOG = (
     "the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs "
-    "--mapping FILE, which `pybatsched workload describe-table` proposes"
+    "mapping, which `pybatsched workload describe-table` proposes"
 )
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (
-            "notes.txt",
-            f"notes.txt: line 1: expected at least 18 fields, found 3; {NO_LOG}\n",
-        ),
+        ("notes.txt", f"notes.txt: line 1: expected at least 18 fields, found 3; {NO_LOG}\n"),
         ("log.swf --output notes.txt", "File exists: 'notes.txt'"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 from pathlib import Path
@@ -13,7 +12,7 @@ from support.patience import PATIENCE_S
 from support.places import GOLDEN, PUSHY
 from support.process import Server
 from support.recordings import Recording, recordings
-from support.simulated import embed, same_jobs
+from support.simulated import embed, rows, same_jobs
 
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
@@ -58,11 +57,6 @@ def simulate(policy: str, directory: Path, args: list[str], out: Path, *options:
         code = server.finish()
     assert replay(JournalReader(journal), policy).difference is None
     return simulator.returncode, code, server.errors
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def static_jobs(recording: Recording) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:

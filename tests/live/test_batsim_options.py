@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from pybatsched.errors import InputError
+from pybatsched.live import batsim
 from pybatsched.live.batsim_options import DEFAULTS, OPTIONS, USAGE, Given, Option, UsageError, read
 
 
@@ -91,18 +94,8 @@ def test_help_is_printed_with_any_other_options(args: str) -> None:
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("4", 4),
-        (" +4", 4),
-        ("-4", -4),
-        ("4.5", 4),
-        ("4x", 4),
-        ("2147483647", 2**31 - 1),
-        ("2147483648", None),
-        ("9" * 5000, None),
-        ("-+4", None),
-        ("", None),
-        ("x4", None),
-        ("٣", None),
+        *(("4", 4), (" +4", 4), ("-4", -4), ("4.5", 4), ("4x", 4), ("2147483647", 2**31 - 1)),
+        *((text, None) for text in ("2147483648", "9" * 5000, "-+4", "", "x4", "٣")),
     ],
 )
 def test_numbers_are_read_as_batsim_reads_them(text: str, number: int | None) -> None:
@@ -127,3 +120,27 @@ def test_every_option_is_read_and_in_the_help(option: Option) -> None:
 
 def test_defaults_without_arguments() -> None:
     assert (Given().one("--export"), Given().one("--sched-cfg"), Given().has("--energy")) == ("out", "", False)
+
+
+@pytest.fixture
+def docker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pybatsched.live.batsim.shutil.which", lambda name: f"/usr/bin/{name}")
+
+
+@pytest.mark.usefixtures("docker")
+@pytest.mark.parametrize("image", ["--privileged", "-v/:/host", "", "a b", "a;reboot", "$(x)", "a\nb", "../x"])
+def test_invalid_image_names_are_rejected(image: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected the name of an image, such as oarteam/batsim:4.0.0"):
+        batsim.in_docker(image, (), tmp_path)
+
+
+@pytest.mark.usefixtures("docker")
+@pytest.mark.parametrize("image", ["batsim", "oarteam/batsim:4.0.0", "localhost:5000/a_b/c-d:1@sha256:0ab"])
+def test_valid_image_names_are_accepted(image: str, tmp_path: Path) -> None:
+    assert batsim.in_docker(image, (), tmp_path).command[-1] == image
+
+
+@pytest.mark.usefixtures("docker")
+def test_a_directory_with_a_colon_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected directories without a colon"):
+        batsim.in_docker("batsim", [tmp_path / "x:" / "etc:rw" / "w.json"], tmp_path)

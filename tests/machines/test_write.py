@@ -135,8 +135,8 @@ def test_a_real_network_costs_time_and_says_so() -> None:
         (CURIE, Variant(scale=1e6), "gives too many hosts"),
         (CURIE, Variant(scale=1e300), "gives too many hosts"),
         (RICC, Variant(energy=True), "ricc: the power of its nodes is unknown"),
-        (CURIE, Variant("core", real_network=True), "known per node, not per core; expected --unit node"),
-        (INTREPID, Variant("pset", real_network=True), "known per node, not per pset; expected --unit node"),
+        (CURIE, Variant("core", real_network=True), "known per node, not per core; expected the unit node"),
+        (INTREPID, Variant("pset", real_network=True), "known per node, not per pset; expected the unit node"),
         (CURIE, Variant(batsim="6.0"), "unknown Batsim version 6.0; expected one of 3.1, 4.0, 4.1, 4.2, 5.0"),
     ],
 )

@@ -144,9 +144,6 @@ def test_what_cannot_be_compared() -> None:
         compare([])
 
 
-# --------------------------------------------------------------------------------- campaigns and commands
-
-
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     """A campaign of three weeks: sjf waits 1, 2 and 6 seconds less than easy, fcfs waits longer."""

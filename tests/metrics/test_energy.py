@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import given, strategies as st
 from support.logs import line, log
 from support.places import RECORDED, ROOT
 from support.process import run_cli
+from support.simulated import rows
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
@@ -43,10 +43,7 @@ def place(tmp_path: Path) -> Path:
 #: Job 3 waits for the end of job 1; the last end is that of job 2.
 _ALL_IDLE = 20 * 4.5 * 343.5
 _HELD_S = 2 * 100 + 10 * 333.5 + 9 * 60
-PARTS = {
-    "delays": Energy(_ALL_IDLE, 4.5 * _HELD_S),
-    "work": Energy(_ALL_IDLE + 8 * _HELD_S, 12.5 * _HELD_S),
-}
+PARTS = {"delays": Energy(_ALL_IDLE, 4.5 * _HELD_S), "work": Energy(_ALL_IDLE + 8 * _HELD_S, 12.5 * _HELD_S)}
 
 
 @pytest.mark.parametrize("name", list(PARTS))
@@ -103,9 +100,6 @@ def test_a_damaged_table_is_an_error(tmp_path: Path) -> None:
     assert energy.read(tmp_path / "none.csv", tmp_path / "none.csv") is None
 
 
-# --------------------------------------------------------------------------------------------------- convert --cpu-load
-
-
 def test_convert_reports_how_delays_are_changed(place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", "--cpu-load", "--platform", "p.xml", cwd=place)
     assert done.stdout.splitlines() == [
@@ -131,7 +125,7 @@ def test_hosts_of_several_speeds_and_cores_are_noted(place: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--cpu-load",), "--cpu-load: expected --platform FILE|NAME, which has the speed of hosts"),
+        (("--cpu-load",), "--cpu-load: expected --platform, which has the speed of hosts"),
         (("--cpu-load", "--platform", "p.xml", "--profile", "delay"), "--cpu-load: cannot be used with --profile"),
     ],
 )
@@ -180,7 +174,7 @@ def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, w
     assert run_cli(*convert, cwd=tmp_path).returncode == 0
     simulate = ("simulate", "-p", f"{platform}-energy", "-w", "w.json", "--policy", "fcfs", "-E", "-q")
     assert run_cli(*simulate, cwd=tmp_path).returncode == 0
-    (row,) = csv.DictReader((tmp_path / "out_jobs.csv").read_text().splitlines())
+    (row,) = rows(tmp_path / "out_jobs.csv")
     assert (len(IntervalSet.parse(row["allocated_resources"])), float(row["execution_time"])) == (n_hosts, 100)
     assert float(row["consumed_energy"]) == pytest.approx(100 * watts)
     page = (ROOT / "docs" / "platforms.md").read_text()

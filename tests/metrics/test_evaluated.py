@@ -13,13 +13,10 @@ from hypothesis import given, strategies as st
 from support.places import PUSHY
 from support.process import run_cli
 
-from pybatsched.campaign import table
-from pybatsched.campaign.execute import figures_of
-from pybatsched.campaign.measures import evaluate
-from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.metrics.compare.comparison import read_summary
+from pybatsched.metrics.figures import figures_of
 from pybatsched.metrics.job_table import STRETCH_BOUND_S, JobTable
 from pybatsched.metrics.runs import read_run
 from pybatsched.metrics.workload_fields import evaluated_ids, fields_of
@@ -129,9 +126,6 @@ def test_without_alone_s_there_are_no_stretches() -> None:
 def test_stretches_are_figures_of_campaigns() -> None:
     row = figures_of(FLOWS, 4, 60.0)
     assert (row["mean_stretch"], row["max_stretch"], row["mean_bounded_stretch"]) == (1.75, 3, 1.25)
-
-
-# --- the whole way --------------------------------------------------------------------------------------------------
 
 
 def write(path: Path, counts: str) -> None:
@@ -246,42 +240,6 @@ def test_the_page(place: Path) -> None:
     assert rows["utilisation"] == ["1", "1"]
     assert rows["regular"][:2] == ["4", "2"], "classes, of both runs"
     assert rows["some, flow (s)"][0] == "2", "jobs in both"
-
-
-def test_a_campaign(place: Path) -> None:
-    (place / "s.toml").write_text(
-        """
-        name = "counted"
-        keep = "jobs"
-        [[workload]]
-        name = "some"
-        file = "some.json"
-        [[workload]]
-        name = "none"
-        file = "none.json"
-        [[workload]]
-        name = "all"
-        file = "all.json"
-        [[platform]]
-        name = "own"
-        of_workload = true
-        [[policy]]
-        name = "fcfs"
-        """
-    )
-    done = run_cli("campaign", "run", "s.toml", "--output", "out", "--workers", "1", cwd=place)
-    assert done.returncode == 0, done.stderr
-    rows = table.frame(Store(place / "out"))
-    assert rows["n_jobs"].to_list() == [2, 0, 4]
-    assert rows["n_left_out"].to_list() == [2, 4, 0]
-    assert rows["mean_wait_s"].to_list() == [22.5, None, 13.5]
-    assert rows["max_stretch"].to_list() == [7.4, None, 7.4]
-    assert rows["makespan_s"].to_list() == [40, 40, 40]
-    assert evaluate("greatest(max_bounded_stretch, workload = 'some')", rows) == pytest.approx(37 / 300)
-    shown = run_cli("campaign", "table", "out", cwd=place).stdout.splitlines()
-    assert shown[0].split()[6:9] == ["n_jobs", "n_left_out", "mean_wait_s"]
-    assert run_cli("report", "out", "--output", "study.html", cwd=place).returncode == 0
-    assert "n left out</th>" in (place / "study.html").read_text()
 
 
 def test_figures_of_a_failed_run_use_evaluated_jobs(

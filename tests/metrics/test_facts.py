@@ -13,12 +13,12 @@ from support.places import PUSHY
 from support.process import run_cli
 
 from pybatsched.campaign import table
-from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.compare.paired import paired
+from pybatsched.metrics.figures import figures_of
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import facts_of
 from pybatsched.metrics.runs import read_run
@@ -117,9 +117,6 @@ def test_a_fact_never_replaces_a_figure() -> None:
     before, after = (figures_of(JobTable.of_outcomes(rows), 4, 60.0) for rows in (plain, loud))
     assert {name: after[name] for name in before} == before
     assert (after["total_n"], after["max_makespan"], after["total_wait"]) == (4, 3, 8)
-
-
-# --- the whole way --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.campaign import table
-from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, figure_names
 from pybatsched.metrics.compare.comparison import broken, read_condition, read_summary
+from pybatsched.metrics.figures import figures_of
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.report.campaign.points import points_of
 

@@ -242,5 +242,5 @@ def test_without_polars(tmp_path: Path) -> None:
     assert run("compare", "x", "x").returncode == 0
     for command in (("metrics", "x"), ("plot", "cdf", "x", "--output", "x.svg")):
         done = run(*command)
-        message = "pybatsched: figures of jobs need polars; pip install 'pybatsched[metrics]'\n"
+        message = "pybatsched: figures of jobs need polars; run pip install '.[metrics]' in a clone of pybatsched\n"
         assert (done.returncode, done.stdout, done.stderr) == (2, "", message)

@@ -12,10 +12,11 @@ from support.platforms import DEFECTS, GOOD, HARMLESS, read_platform, text_of
 from support.process import run_cli
 
 from pybatsched.platform import xml
-from pybatsched.platform.check import Finding, check
+from pybatsched.platform.check import check
+from pybatsched.platform.notes import Remark
 
 
-def refused(text: str) -> list[Finding]:
+def refused(text: str) -> list[Remark]:
     return [finding for finding in check(text.encode(), "p.xml") if finding.is_refused]
 
 

@@ -39,17 +39,8 @@ def begins() -> Iterator[Callable[..., dict[str, Any] | None]]:
             endpoint = f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
             # Dynamic jobs, because Batsim ends at once where there are neither jobs nor a chance of any.
             command = [
-                "batsim",
-                "-p",
-                "platform.xml",
-                "--enable-dynamic-jobs",
-                "-s",
-                endpoint,
-                "-e",
-                "out",
-                "-q",
-                *args,
-            ]
+                "batsim", "-p", "platform.xml", "--enable-dynamic-jobs", "-s", endpoint, "-e", "out", "-q", *args,
+            ]  # fmt: skip
             process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 wait_until(lambda: socket.poll(LOOK_MS) or process.poll() is not None)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pybatsched.errors import InputError
+from pybatsched.machines import names
 from pybatsched.platform import xml
 from pybatsched.platform.energy import SleepPstate, Wattage
+from pybatsched.platform.groups import host_size
 from pybatsched.platform.model import MAX_HOSTS, Host, Platform, check_energy, limit, uniform
 
 
@@ -31,16 +34,18 @@ def test_ids_of_equal_processors_are_their_numbers(n_procs: int) -> None:
     assert (platform.network_note, platform.storage) == ("", ())
 
 
-@pytest.mark.parametrize("n_procs", [0, -1, MAX_HOSTS + 1, 10**18])
-def test_invalid_numbers_of_processors_are_rejected(n_procs: int) -> None:
-    with pytest.raises(InputError, match="expected 1 to"):
-        uniform(n_procs)
-
-
-@pytest.mark.parametrize("speed", [0.0, -1.0, math.inf, math.nan])
-def test_invalid_speeds_are_rejected(speed: float) -> None:
-    with pytest.raises(InputError, match="expected a processor speed above 0 flop/s"):
-        uniform(4, speed)
+@pytest.mark.parametrize(
+    ("make", "wrong", "message"),
+    [
+        (uniform, (0, -1, MAX_HOSTS + 1, 10**18), "expected 1 to"),
+        (lambda speed: uniform(4, speed), (0.0, -1.0, math.inf, math.nan), "expected a processor speed above 0 flop/s"),
+        (lambda n: limit(uniform(8), n), (-1, 9), "8 equal processors: cannot keep {} compute hosts; expected 1 to 8"),
+    ],
+)
+def test_impossible_machines_are_rejected(make: Any, wrong: tuple[float, ...], message: str) -> None:
+    for value in wrong:
+        with pytest.raises(InputError, match=message.format(value)):
+            make(value)
 
 
 def test_hosts_are_immutable() -> None:
@@ -60,12 +65,6 @@ def test_the_first_hosts_are_kept() -> None:
     assert limit(platform, 8) == platform
 
 
-@pytest.mark.parametrize("n_procs", [-1, 9])
-def test_keeping_more_hosts_than_exist_is_an_error(n_procs: int) -> None:
-    with pytest.raises(InputError, match=f"8 equal processors: cannot keep {n_procs} compute hosts; expected 1 to 8"):
-        limit(uniform(8), n_procs)
-
-
 def test_wattages() -> None:
     both = host((2.0, 1.0), wattage_per_state="50:60:150,40:45.5:9e1")
     assert both.wattages() == (Wattage(50, 60, 150), Wattage(40, 45.5, 90))
@@ -81,36 +80,6 @@ def test_wattages() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1:2:3,1:2:3", "one idle:epsilon:full for each of 1 pstates, found 2: '1:2:3,1:2:3'"),
-        ("1", "idle:epsilon:full in watts for pstate 0, found '1'"),
-        ("1:2:3:4", "found '1:2:3:4'"),
-        ("1:x:3", "found '1:x:3'"),
-        ("1::3", "found '1::3'"),
-        ("1:nan:3", "found '1:nan:3'"),
-        ("1:inf", "found '1:inf'"),
-        ("-1:2", "found '-1:2'"),
-        ("1_0:2", "found '1_0:2'"),
-        ("", "found ''"),
-    ],
-)
-def test_wrong_wattages(text: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        host(wattage_per_state=text).wattages()
-    assert str(error.value).startswith("host 'n7' (line 12), property wattage_per_state: expected ")
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1", "inf", "1:2"])
-def test_wrong_wattage_off(text: str) -> None:
-    with pytest.raises(
-        InputError, match=r"host 'n7' \(line 12\), property wattage_off: expected a power in watts, found"
-    ):
-        host(wattage_off=text).wattage_off()
-
-
 def test_sleep_pstates() -> None:
     speeds = (4.0, 3.0, 1.0, 0.2, 0.05, 1.0)
     one = host(speeds, sleep_pstates="2:3:4")
@@ -124,23 +93,35 @@ def test_sleep_pstates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("name", "text", "message"),
     [
-        ("2:3", "the three pstates sleep:switch_off:switch_on, found '2:3'"),
-        ("2:3:4,", "the three pstates sleep:switch_off:switch_on, found ''"),
-        ("2:-3:4", "found '2:-3:4'"),
-        ("2:3:²", "found '2:3:²'"),
-        ("2:3:6", "pstates below 6, the number of speeds, found '2:3:6'"),
-        ("2:3:99999999999999999999", "pstates below 6"),
-        ("2:3:4,2:3:4", "found pstate 2 twice"),
-        ("2:2:4", "found pstate 2 twice"),
-        ("2:3:4,3:0:4", "found pstate 3 twice"),
+        *(("wattage_per_state", text, message) for text, message in (
+            ("1:2:3,1:2:3", "one idle:epsilon:full for each of 1 pstates, found 2: '1:2:3,1:2:3'"),
+            ("1", "idle:epsilon:full in watts for pstate 0, found '1'"),
+            *((text, f"found '{text}'") for text in (
+                "1:2:3:4", "1:x:3", "1::3", "1:nan:3", "1:inf", "-1:2", "1_0:2", ""
+            )),
+        )),
+        *(("wattage_off", text, "expected a power in watts, found") for text in ("", "x", "-1", "inf", "1:2")),
+        *(("sleep_pstates", text, message) for text, message in (
+            ("2:3", "the three pstates sleep:switch_off:switch_on, found '2:3'"),
+            ("2:3:4,", "the three pstates sleep:switch_off:switch_on, found ''"),
+            ("2:-3:4", "found '2:-3:4'"),
+            ("2:3:²", "found '2:3:²'"),
+            ("2:3:6", "pstates below 6, the number of speeds, found '2:3:6'"),
+            ("2:3:99999999999999999999", "pstates below 6"),
+            ("2:3:4,2:3:4", "found pstate 2 twice"),
+            ("2:2:4", "found pstate 2 twice"),
+            ("2:3:4,3:0:4", "found pstate 3 twice"),
+        )),
     ],
-)
-def test_wrong_sleep_pstates(text: str, message: str) -> None:
+)  # fmt: skip
+def test_wrong_power_and_pstates(name: str, text: str, message: str) -> None:
+    one = host((1.0,) * (6 if name == "sleep_pstates" else 1), **{name: text})
+    read = {"wattage_per_state": "wattages"}.get(name, name)
     with pytest.raises(InputError) as error:
-        host((1.0,) * 6, sleep_pstates=text).sleep_pstates()
-    assert str(error.value).startswith("host 'n7' (line 12), property sleep_pstates: expected ")
+        getattr(one, read)()
+    assert str(error.value).startswith(f"host 'n7' (line 12), property {name}: expected ")
     assert message in str(error.value)
 
 
@@ -173,3 +154,17 @@ def test_energy_of_a_file() -> None:
     platform = xml.parse(text.encode(), "p.xml")  # wrong, but energy is off
     with pytest.raises(InputError, match=r"^p.xml: host 'a' \(line 2\), property wattage_per_state: expected one"):
         check_energy(platform)
+
+
+PLATFORM = """<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">
+<zone id="z" routing="Full"><host id="master_host" speed="1Gf"/>
+<host id="x" speed="1Gf"><prop id="cores" value="{}"/></host></zone></platform>
+"""
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "2147483648", "9" * 6000])
+def test_invalid_numbers_of_cores_are_rejected(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.xml"
+    path.write_text(PLATFORM.format(text))
+    with pytest.raises(InputError, match="property cores: expected a whole number from 1, found"):
+        host_size(names.find(str(path), energy=False).read())

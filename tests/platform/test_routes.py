@@ -79,15 +79,6 @@ def test_searched_routes_have_the_fewest_links(routing: str) -> None:
     assert routes.between("q", "q").links[0].name == "__loopback__"
 
 
-@pytest.mark.parametrize("routing", ["Floyd", "Dijkstra"])
-def test_hosts_without_a_route_are_both_named(routing: str) -> None:
-    routes = routes_of(zone(routing, route("p", "q", "a") + route("r", "s", "b")))
-    with pytest.raises(
-        NoPathError, match=r"no route from 'p' to 's': zone 'z' \(line 4\) has no route from 'p' to 's'"
-    ):
-        routes.between("p", "s")
-
-
 CLUSTER = '<cluster id="c" prefix="n" suffix="" radical="0-3" speed="1Gf" bw="125MBps" lat="50us" {}/>'
 
 
@@ -212,17 +203,24 @@ def test_dragonfly() -> None:
     assert routes.between("n1", "n2").links[1].bandwidth == 3 * 125e6
 
 
-def test_links_without_bandwidth_are_named() -> None:
-    routes = routes_of(zone("Full", '<link id="n" bandwidth="0Bps" latency="0"/>' + route("p", "q", "n")))
-    with pytest.raises(NoPathError, match=r"line 4: link 'n' has no bandwidth; expected more than 0 Bps"):
-        routes.between("p", "q")
-
-
-def test_a_link_that_does_not_exist_is_an_error_only_on_its_own_routes() -> None:
-    routes = routes_of(zone("Full", route("p", "q", "a") + route("p", "r", "typo")))
+@pytest.mark.parametrize(
+    ("routing", "ways", "message"),
+    [
+        ("Floyd", route("p", "q", "a") + route("r", "s", "b"),
+         r"no route from 'p' to 's': zone 'z' \(line 4\) has no route from 'p' to 's'"),
+        ("Dijkstra", route("p", "q", "a") + route("r", "s", "b"),
+         r"no route from 'p' to 's': zone 'z' \(line 4\) has no route from 'p' to 's'"),
+        ("Full", '<link id="n" bandwidth="0Bps" latency="0"/>' + route("p", "q", "a") + route("p", "s", "n"),
+         r"line 4: link 'n' has no bandwidth; expected more than 0 Bps"),
+        ("Full", route("p", "q", "a") + route("p", "s", "typo"),
+         r"^link 'typo' does not exist or is created by a cluster"),
+    ],
+)  # fmt: skip
+def test_a_missing_route_or_link_is_an_error_only_on_its_own_routes(routing: str, ways: str, message: str) -> None:
+    routes = routes_of(zone(routing, ways))
     assert names(routes, "p", "q") == ["a"]
-    with pytest.raises(NoPathError, match=r"^link 'typo' does not exist or is created by a cluster"):
-        routes.between("p", "r")
+    with pytest.raises(NoPathError, match=message):
+        routes.between("p", "s")
 
 
 @given(st.data())

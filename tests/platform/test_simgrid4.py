@@ -13,14 +13,15 @@ from support.platforms import DEFECTS, GOOD, HARMLESS, MASTER, ONLY_BATSIM_4, te
 from support.process import run_cli
 
 from pybatsched.machines import names
-from pybatsched.platform.check import Finding, check
+from pybatsched.platform.check import check
+from pybatsched.platform.notes import Remark
 
 
-def found(text: str, *, batsim5: bool = True) -> list[Finding]:
+def found(text: str, *, batsim5: bool = True) -> list[Remark]:
     return check(text.encode(), "p.xml", batsim5=batsim5, master=MASTER)
 
 
-def refused(text: str, *, batsim5: bool = True) -> list[Finding]:
+def refused(text: str, *, batsim5: bool = True) -> list[Remark]:
     return [finding for finding in found(text, batsim5=batsim5) if finding.is_refused]
 
 
@@ -49,7 +50,7 @@ def test_properties_of_clusters_are_noted_once() -> None:
     nodes = GOOD[0].replace("/>", '><prop id="memory" value="64"/></cluster>')
     text = text_of((nodes, *GOOD[1:]))
     assert [one for one in found(text) if one.line] == [
-        Finding(
+        Remark(
             5,
             "p.xml: line 5: <cluster id=nodes>: in Batsim 5 its properties belong only to its hosts and are not in "
             "their zone_properties",

@@ -44,8 +44,7 @@ operations = st.one_of(
     st.tuples(st.just("earliest"), st.tuples(n_procs, span, at) | st.tuples(n_procs, span, at, at)),
     st.tuples(st.just("better"), st.tuples(n_procs, span, at | st.just(math.inf), at, at)),
     st.tuples(
-        st.just("sooner"),
-        st.tuples(n_procs, span, at | st.just(math.inf), at, st.tuples(at, at | st.just(math.inf))),
+        st.just("sooner"), st.tuples(n_procs, span, at | st.just(math.inf), at, st.tuples(at, at | st.just(math.inf)))
     ),
     st.tuples(st.sampled_from(["most_free", "least_free"]), st.tuples(at, at | st.just(math.inf))),
     st.tuples(
@@ -149,9 +148,6 @@ def test_reading_forgotten_freed_intervals_is_an_error(compiled: Any) -> None:
         gains.forget(1)
         with pytest.raises(IndexError):
             gains.hull_since(0)
-
-
-# --- pass by pass ---
 
 
 class Plans:
@@ -314,9 +310,6 @@ def test_passes_over_long_plans_are_equal(compiled: Any, seed: int) -> None:
         moved = [plan.profile.compress(float(now), plan.rows, plan.gains) for plan in (plain, fast)]
         assert moved[0] == moved[1]
         assert plain.state() == fast.state()
-
-
-# --- what must not spoil a plan, on both twins ---
 
 
 class Twin(NamedTuple):
@@ -537,9 +530,6 @@ def test_a_subclass_may_have_another_constructor(twin: Twin) -> None:
     assert (gains.name, gains.n, type(gains.copy())) == ("night", 1, Counted)
     with pytest.raises(TypeError):
         twin.profile("night", n=4)
-
-
-# --- schedule by schedule ---
 
 
 @st.composite

@@ -151,12 +151,7 @@ def check_no_look_ahead(workload: Workload, n: int, predict: str) -> None:
 
 
 @examples(60)
-@given(
-    st.integers(0, 10**6),
-    st.integers(2, 40),
-    st.data(),
-    st.sampled_from(sorted(PREDICTORS.keys() - {"boosted"})),
-)
+@given(st.integers(0, 10**6), st.integers(2, 40), st.data(), st.sampled_from(sorted(PREDICTORS.keys() - {"boosted"})))
 def test_predictions_do_not_depend_on_later_jobs(seed: int, n: int, data: st.DataObject, predict: str) -> None:
     check_no_look_ahead(random_jobs(seed, n), data.draw(st.integers(0, n - 1)), predict)
 
@@ -186,5 +181,7 @@ def test_boosted_without_scikit_learn_says_what_to_install(monkeypatch: pytest.M
         return real(name)
 
     monkeypatch.setattr("pybatsched.policies.learning.importlib.import_module", missing)
-    with pytest.raises(InputError, match=r"predict=boosted needs sklearn; pip install 'pybatsched\[predict\]'"):
+    with pytest.raises(
+        InputError, match=r"predict=boosted needs sklearn; run pip install '\.\[predict\]' in a clone of pybatsched"
+    ):
         predictor_of("boosted")

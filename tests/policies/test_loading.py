@@ -88,9 +88,6 @@ def play(plan: PolicyPlan, peer_options: Mapping[str, Any] | None = None, journa
         return FakeBatsim(WORKLOAD, 4, config=config).run(session.handle)
 
 
-# --- from the wire ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("option", ["principal", "redirected"])
 def test_a_file_may_be_named_by_the_owner_but_not_by_the_peer(option: str, file: File) -> None:
     with pytest.raises(UntrustedFileError) as caught:
@@ -253,9 +250,6 @@ def test_a_file_is_trusted_only_if_the_user_alone_names_it(
     assert not PolicyPlan(source, own, own_file).trusted_files(None).names
 
 
-# --- commands -----------------------------------------------------------------------------------------------------
-
-
 def begin(peer_options: str) -> bytes:
     """Write the first message of a Batsim that was started with --sched-cfg."""
     resources = [{"id": i, "name": f"n{i}", "state": "idle", "properties": {}} for i in range(4)]
@@ -269,10 +263,7 @@ def begin(peer_options: str) -> bytes:
 def test_a_file_named_by_the_peer_over_a_socket_is_rejected(option: str, file: File, tmp_path: Path) -> None:
     options = json.dumps({option: file.name, "alpha": 0.5})
     journal = str(tmp_path / "run.pbj")
-    with (
-        Server("--policy", "redirection", "--journal", journal) as server,
-        Peer(server.wait_ready()) as peer,
-    ):
+    with Server("--policy", "redirection", "--journal", journal) as server, Peer(server.wait_ready()) as peer:
         error_reply = json.loads(peer.ask(begin(options)))
         assert server.finish() == 2
     expected = refused(option, "Batsim's --sched-cfg", file.name)
@@ -347,9 +338,6 @@ def test_workloads_and_summaries_run_nothing(file: File, place: Path) -> None:
         done = run_cli(*command, cwd=place)
         assert done.returncode == 0, done.stderr
     assert not file.was_run()
-
-
-# --- journals -----------------------------------------------------------------------------------------------------
 
 
 def test_a_journal_does_not_run_the_policy_it_was_recorded_with(file: File, tmp_path: Path) -> None:

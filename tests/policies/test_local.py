@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, strategies as st
@@ -15,14 +15,14 @@ from pybatsched.core.decisions import Decision
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, PolicyError
 from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.local_scheduler import LocalPolicy
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler
 from pybatsched_schedulers.dbf.policy import Dbf
 from pybatsched_schedulers.easy import Easy
-from pybatsched_schedulers.fcfs import Fcfs
+from pybatsched_schedulers.fcfs import Fcfs, FcfsScheduler
 from pybatsched_schedulers.ujfb.policy import Ujf
 
 ALL: list[type[LocalPolicy]] = [Fcfs, Easy, Conservative, Dbf]
@@ -34,9 +34,6 @@ def started(run: FakeBatsim) -> dict[str, tuple[float | None, str]]:
 
 def starts(run: FakeBatsim) -> dict[str, float | None]:
     return {name: at for name, (at, _) in started(run).items()}
-
-
-# --- urgent first ---
 
 
 @pytest.mark.parametrize("policy", [*ALL, Ujf])
@@ -54,7 +51,16 @@ def test_an_invalid_urgent_field_is_an_error() -> None:
         run_policy(Ujf, jobs, 8)
 
 
-# --- in front of all ---
+def test_a_plan_without_yield_is_an_error() -> None:
+    class Lazy(LocalPolicy):
+        scheduler: ClassVar[Any] = type("LazyScheduler", (FcfsScheduler,), {"plan": lambda _self, _now: None})
+
+    with pytest.raises(PolicyError) as caught:
+        run_policy(Lazy, Workload().job("a", n=1, s=5), 8)
+    assert str(caught.value) == (
+        "policy LazyScheduler broke the rule 'well-formed': plan returned None; expected decisions: "
+        "write `yield self.start(entry, reason)`, or return a list"
+    )
 
 
 class VipFirst:
@@ -85,26 +91,22 @@ def behind_a(*others: tuple[str, float, int, float]) -> Workload:
 
 
 @pytest.mark.parametrize("compression", [True, False])
-def test_other_jobs_keep_their_places_if_possible(compression: bool) -> None:
-    """b and c were to start at 10, side by side; there is room for vip and c, so only b moves back."""
-    jobs = behind_a(("b", 1, 2, 10), ("c", 2, 1, 30), ("vip", 3, 2, 5))
-    assert in_front(Conservative, jobs, 4, compression=compression) == {"a": 0, "vip": 10, "b": 10, "c": 10} | (
-        {"c": 15}
-    )
-
-
-def test_other_jobs_move_back_in_queue_order() -> None:
-    """All places were 10 (b, c) and 20 (d, e); vip takes the first ten seconds, and all others move by as much."""
-    jobs = behind_a(("b", 1, 2, 10), ("c", 2, 2, 10), ("d", 3, 4, 5), ("e", 4, 1, 5), ("vip", 5, 4, 10))
-    assert in_front(Conservative, jobs, 4) == {"a": 0, "vip": 10, "b": 20, "c": 20, "d": 30, "e": 35}
-
-
-def test_a_job_that_fits_beside_all_others_moves_no_job() -> None:
-    jobs = behind_a(("b", 1, 3, 10), ("c", 2, 4, 5), ("vip", 3, 1, 10))
-    assert in_front(Conservative, jobs, 4) == {"a": 0, "b": 10, "vip": 10, "c": 20}
-
-
-# --- pick ---
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        # b and c were to start at 10, side by side; there is room for vip and b, so only c moves back.
+        ([("b", 1, 2, 10), ("c", 2, 1, 30), ("vip", 3, 2, 5)], {"vip": 10, "b": 10, "c": 15}),
+        # All places were 10 (b, c) and 20 (d, e); vip takes the first ten seconds, and all others move by as much.
+        ([("b", 1, 2, 10), ("c", 2, 2, 10), ("d", 3, 4, 5), ("e", 4, 1, 5), ("vip", 5, 4, 10)],
+         {"vip": 10, "b": 20, "c": 20, "d": 30, "e": 35}),
+        # It fits beside all others, and no job moves.
+        ([("b", 1, 3, 10), ("c", 2, 4, 5), ("vip", 3, 1, 10)], {"b": 10, "vip": 10, "c": 20}),
+    ],
+)  # fmt: skip
+def test_a_job_in_front_moves_other_jobs_only_if_needed(
+    others: list[Any], expected: dict[str, float], compression: bool
+) -> None:
+    assert in_front(Conservative, behind_a(*others), 4, compression=compression) == {"a": 0, **expected}
 
 
 class Fussy:
@@ -158,9 +160,6 @@ def test_every_job_starts(policy: type[LocalPolicy], data: st.DataObject) -> Non
     found = fussy(policy, jobs)
     assert all(at is not None for at, _ in found.values())
     assert all(IntervalSet.parse(procs).lowest >= 2 for name, (_, procs) in found.items() if "fussy" in name)
-
-
-# --- new plans ---
 
 
 def slow_replan(free: AvailabilityProfile, planned: list[tuple[int, float, float]], now: float) -> list[float]:

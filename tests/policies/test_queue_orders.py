@@ -43,9 +43,6 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
     return {job.id.removeprefix("w0!"): job.started_at for job in run.jobs.values()}
 
 
-# --- names --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -102,9 +99,6 @@ def test_jobs_without_an_estimate_are_infinitely_long() -> None:
     assert [value(name, endless) for name in ("sjf", "saf", "f1", "f2", "f3", "f4")] == [math.inf] * 6
     assert [value(name, endless) for name in ("wfp3", "unicep", "xfactor")] == [0, 0, -1]  # behind all that have waited
     assert value("ljf", endless) == value("laf", endless) == LOWEST > FRONT
-
-
-# --- expressions --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -263,9 +257,6 @@ def test_a_job_without_a_user_has_no_rank_by_user() -> None:
         value("2 * user", Job("a", 1))
 
 
-# --- the queue ----------------------------------------------------------------------------------------------------
-
-
 class SlowOptions(Options):
     order: Order = "fcfs"
     backfill_order: Order | None = None
@@ -325,25 +316,16 @@ def test_fcfs_as_by_sorting_everything_in_each_pass(workload: Workload, order: s
 
 
 @pytest.mark.parametrize("long_queue", [2, 64])
-@examples(300)
-@given(workloads(), st.sampled_from(VARYING), st.sampled_from([None, "fcfs", *VARYING]))
+@examples(600)
+@given(
+    workloads(),
+    st.tuples(st.sampled_from(VARYING), st.sampled_from([None, "fcfs", *VARYING]))
+    | st.tuples(st.sampled_from(FIXED), st.sampled_from(FIXED + VARYING)),
+)
 def test_easy_as_by_sorting_everything_in_each_pass(
-    long_queue: int, workload: Workload, order: str, backfill_order: str | None
+    long_queue: int, workload: Workload, orders: tuple[str, str | None]
 ) -> None:
-    options: dict[str, Any] = {"order": order, "backfill_order": backfill_order}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pybatsched_schedulers.easy.LONG_QUEUE", long_queue)
-        fast = run_policy("easy", workload, N_PROCS, **options)
-    assert starts(fast) == starts(run_policy(SortedEasy, workload, N_PROCS, **options))
-
-
-@pytest.mark.parametrize("long_queue", [2, 64])
-@examples(300)
-@given(workloads(), st.sampled_from(FIXED), st.sampled_from(FIXED + VARYING))
-def test_backfill_orders_as_by_sorting_everything_in_each_pass(
-    long_queue: int, workload: Workload, order: str, backfill_order: str
-) -> None:
-    options: dict[str, Any] = {"order": order, "backfill_order": backfill_order}
+    options: dict[str, Any] = dict(zip(("order", "backfill_order"), orders, strict=True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pybatsched_schedulers.easy.LONG_QUEUE", long_queue)
         fast = run_policy("easy", workload, N_PROCS, **options)
@@ -371,16 +353,10 @@ def test_another_name_or_the_expression_gives_the_same_schedule(policy: str, ali
 
 
 EXPRESSIONS = [
-    *VARYING,
-    "wait / (procs - 3)",
-    "sqrt(wait - 20) * 2",
-    "-(wait * 1e200) ** 3",
-    "(wait - 5) ** -1",
-    "log10(wait) + log2(now) / estimate",
-    "max(wait, estimate, procs) - min(now, 7)",
-    "max(sqrt(5 - wait), 1)",
+    *VARYING, "wait / (procs - 3)", "sqrt(wait - 20) * 2", "-(wait * 1e200) ** 3", "(wait - 5) ** -1",
+    "log10(wait) + log2(now) / estimate", "max(wait, estimate, procs) - min(now, 7)", "max(sqrt(5 - wait), 1)",
     "1e308 * now - 1e308 * wait",
-]
+]  # fmt: skip
 
 
 @examples(300)
@@ -514,18 +490,12 @@ REFUSED = "the order changes while jobs wait (it uses wait or now), but reservat
         ("conservative", {"order": "wfp3"}, "policy conservative: option order (from -o): "),
         ("dbf", {"order": "-wait"}, "policy dbf: option order (from -o): "),
         ("ujfb", {"order": "now * procs"}, "policy ujfb: option order (from -o): "),
-        (
-            "reallocation",
-            {"local_options": {"order": "xfactor"}},
-            "policy reallocation, option local: policy conservative: option order (from its options): ",
-        ),
-        (
-            "redirection",
-            {"principal": "conservative", "principal_options": {"order": "unicep"}},
-            "policy redirection, option principal: policy conservative: option order (from its options): ",
-        ),
+        ("reallocation", {"local_options": {"order": "xfactor"}},
+         "policy reallocation, option local: policy conservative: option order (from its options): "),
+        ("redirection", {"principal": "conservative", "principal_options": {"order": "unicep"}},
+         "policy redirection, option principal: policy conservative: option order (from its options): "),
     ],
-)
+)  # fmt: skip
 def test_rules_with_reservations_reject_orders_that_vary(policy: str, options: dict[str, Any], where: str) -> None:
     with pytest.raises(InputError) as caught:
         run_policy(policy, Workload().job("a", n=1, s=1, walltime=2), 8, **options)
@@ -567,9 +537,6 @@ def test_other_policies_accept_orders(policy: str, options: dict[str, Any]) -> N
     assert (
         None not in starts(run_policy(policy, jobs, N_PROCS, config={"dynamic-jobs-enabled": True}, **options)).values()
     )
-
-
-# --- over the wire ------------------------------------------------------------------------------------------------
 
 
 def crowd() -> Workload:

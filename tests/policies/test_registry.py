@@ -112,9 +112,6 @@ def test_a_broken_installed_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
         registry.find("bad")
 
 
-# --- options ------------------------------------------------------------------------------------------------------
-
-
 def begins(sched_config: str) -> e.SimulationBegins:
     return e.SimulationBegins(config={"sched-config": sched_config}, timestamp=0.0)
 
@@ -143,7 +140,7 @@ def test_precedence_of_option_sources(write: Writer) -> None:
         ),
         ({}, {}, "size=3", "--sched-cfg is not a JSON object"),
         ({}, {}, "[1]", "--sched-cfg: expected a JSON object"),
-        ({}, {}, '{"policy": "easy"}', "requests policy 'easy', but --policy is"),
+        ({}, {}, '{"policy": "easy"}', "requests policy 'easy', but policy is"),
     ],
 )
 def test_bad_options_name_their_source(

@@ -181,12 +181,7 @@ def test_the_plan_is_consistent_after_every_message(
 
 
 @examples(200)
-@given(
-    workloads(),
-    outages(N_PROCS, 3),
-    st.lists(st.integers(1, 30), min_size=16, max_size=16),
-    option_sets(),
-)
+@given(workloads(), outages(N_PROCS, 3), st.lists(st.integers(1, 30), min_size=16, max_size=16), option_sets())
 def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
     workload: Workload, events: list[tuple[float, str, str]], runs: list[int], options: dict[str, Any]
 ) -> None:

@@ -185,9 +185,6 @@ def test_redirection(workload: Workload, options: dict[str, Any], events: Events
     stays_within_bounds("redirection", workload, options, events)
 
 
-# --- by hand ------------------------------------------------------------------------------------------------------
-
-
 def starts(run: FakeBatsim) -> dict[str, float | None]:
     assert {job.final_state for job in run.jobs.values()} == {e.COMPLETED_SUCCESSFULLY}
     return {job.id.removeprefix("w0!"): job.started_at for job in run.jobs.values()}

@@ -242,11 +242,7 @@ def test_repeated_runs_give_identical_bytes(workload: Workload, options: dict[st
     option_sets(),
 )
 def test_all_jobs_end_with_machine_failures_and_wrong_estimates(
-    workload: Workload,
-    events: list[tuple[float, str, str]],
-    runs: list[int],
-    principal: str,
-    options: dict[str, Any],
+    workload: Workload, events: list[tuple[float, str, str]], runs: list[int], principal: str, options: dict[str, Any]
 ) -> None:
     """Overruns, early ends and outages in both groups: nothing hangs, and every job that fits is done once."""
     for job, run in zip(workload.jobs, runs, strict=False):

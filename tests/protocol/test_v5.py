@@ -1,4 +1,4 @@
-"""The codec of Batsim 5: events and decisions one by one, and invalid messages."""
+"""Messages of Batsim 5: the handshake, events, decisions, profiles, and invalid ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import CannotEncodeError, Message
 from pybatsched.protocol.v5 import Codec
 from pybatsched.protocol.v5_decisions import milliseconds
-from pybatsched.protocol.v5_handshake import Features
+from pybatsched.protocol.v5_handshake import (
+    Features,
+    Hello,
+    is_greeting,
+    read_greeting,
+    read_hello,
+    write_greeting,
+    write_hello,
+)
+from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of
+from pybatsched.protocol.v5_profiles import read_profile, write_profile
 
 
 def encoded(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str, Any]]:
@@ -30,9 +40,6 @@ def decoded(*events: tuple[str, dict[str, Any]], codec: Codec | None = None) -> 
     """Return the decoded events at 3 s."""
     wire = [{"timestamp": 3.0, "event_type": name, "event": data} for name, data in events]
     return (codec or Codec()).decode_events(json.dumps({"now": 3.0, "events": wire}).encode() + b"\0").items
-
-
-# --- decisions ----------------------------------------------------------------------------------------------------
 
 
 def test_a_job_is_executed() -> None:
@@ -154,9 +161,6 @@ def test_decisions_that_batsim_5_lacks_are_errors(decision: d.Decision, name: st
         encoded(decision)
 
 
-# --- events -------------------------------------------------------------------------------------------------------
-
-
 def test_simulation_begins_has_the_agreed_features_and_options() -> None:
     codec = Codec(Features(dynamic_registration=True, profile_reuse=True), '{"seed": 3}')
     profiles = [{"id": "w0!d", "profile_type": "DelayProfile", "profile": {"delay": 5.0}}]
@@ -221,14 +225,9 @@ def test_machine_events_come_as_the_text_of_generic_ones() -> None:
     line = {"timestamp": 3, "type": "machine_unavailable", "resources": "0-1"}
     event = {"id": "ee0!0", "external_event_type": "GenericExternalEvent", "external_event": {"data": json.dumps(line)}}
     assert decoded(("ExternalEventOccurredEvent", event)) == (
-        e.Notify(
-            e.MACHINES_UNAVAILABLE,
-            IntervalSet.parse("0-1"),
-            timestamp=3.0,
-            extra={"id": "ee0!0"},
-            beside={"event_type": "ExternalEventOccurredEvent", "event": event},
-        ),
-    )
+        e.Notify(e.MACHINES_UNAVAILABLE, IntervalSet.parse("0-1"), timestamp=3.0, extra={"id": "ee0!0"},
+         beside={"event_type": "ExternalEventOccurredEvent", "event": event}),
+    )  # fmt: skip
     other = {**event, "external_event": {"data": "anything"}}
     (notice,) = decoded(("ExternalEventOccurredEvent", other))
     assert isinstance(notice, e.Notify)
@@ -352,3 +351,229 @@ def test_very_large_host_ranges_are_encoded_quickly() -> None:
     """The engine rejects such a decision of a policy earlier; other callers must not wait."""
     (event,) = encoded(d.SetResourceState(IntervalSet.parse("0-99999999999"), "1"))
     assert event == {"ChangeHostsPStateEvent": {"host_ids": "0-99999999999", "pstate": 1}}
+
+
+HOSTS = {"resources_type": "HostResources", "resources": {"host_ids": "0-3"}}
+FROM_BATSIM: dict[str, Any] = {
+    "BatsimHelloEvent": {"batprotocol_version": "1.0.0", "batsim_version": "5.0.0", "batsim_commit": ""},
+    "SimulationBeginsEvent": {
+        "host_number": 1,
+        "computation_host_number": 1,
+        "computation_hosts": [
+            {"id": 0, "name": "n", "pstate": 0, "pstate_count": 2, "state": "IDLE",
+             "properties": [{"key": "sleep_pstates", "value": "1:0:0"}], "zone_properties": [], "core_count": 4,
+             "computation_speed": [1e9, 1.0]},
+        ],
+        "workloads": [{"name": "w0", "filename": "w.json"}],
+        "anything": {"new": [1, None]},
+    },
+    "SimulationEndsEvent": {},
+    "JobSubmittedEvent": {
+        "job_id": "w0!a",
+        "job": {"resource_request": 2, "walltime": 3.5, "profile_id": "w0!p", "extra_data": '{"urgent": true}'},
+        "submission_time": 1.0,
+    },
+    "JobCompletedEvent": {"job_id": "w0!a", "state": "COMPLETED_FAILED", "return_code": 7},
+    "JobsKilledEvent": {
+        "job_ids": ["w0!a", "w0!b"],
+        "progresses": [
+            {
+                "job_id": "w0!a",
+                "wrapper": {
+                    "kill_progress_type": "KillProgressForkJoinProfile",
+                    "kill_progress": {
+                        "profile_id": "w0!f",
+                        "tasks_progress": [
+                            {"kill_progress_type": "KillProgressAtomicProfile",
+                             "kill_progress": {"profile_id": "w0!p", "progress": 0.25}},
+                        ],
+                    },
+                },
+            }
+        ],
+    },
+    "RequestedCallEvent": {"call_me_later_id": "x", "last_periodic_call": True},
+    "AllStaticJobsHaveBeenSubmittedEvent": {},
+    "AllStaticExternalEventsHaveBeenInjectedEvent": {},
+    "ExternalEventOccurredEvent": {
+        "id": "ee0!3",
+        "external_event_type": "GenericExternalEvent",
+        "external_event": {"data": "any text"},
+    },
+    "HostsPStateChangedEvent": {"host_ids": "0-1", "pstate": 1},
+    "HostsTurnedOnOffEvent": {"host_ids": "0-1", "state": 1},
+    "ProbeDataEmittedEvent": {
+        "probe_id": "p",
+        **HOSTS,
+        "metrics": "Power",
+        "data_type": "AggregatedProbeData",
+        "data": {"data": 3.5},
+        "manually_triggered": False,
+        "nb_emitted": 1,
+        "nb_triggered": 1,
+    },
+}  # fmt: skip
+PERIODIC = {
+    "period": 2,
+    "offset": 0,
+    "time_unit": "Second",
+    "mode_type": "FinitePeriodNumber",
+    "mode": {"nb_periods": 3},
+}
+FROM_SCHEDULER: dict[str, Any] = {
+    "ExecuteJobEvent": {
+        "job_id": "w0!a",
+        "allocation": {
+            "host_allocation": "0-1",
+            "executor_placement_type": "CustomExecutorToHostMapping",
+            "executor_placement": {"mapping": [1, 0]},
+        },
+        "profile_allocation_override": [
+            {
+                "profile_id": "w0!p",
+                "host_allocation": "0",
+                "executor_placement_type": "PredefinedExecutorPlacementStrategyWrapper",
+                "executor_placement": {"strategy": "FillOneHostCoresFirst"},
+            }
+        ],
+        "storage_placement": [{"storage_name": "pfs", "host_id": 9}],
+    },
+    "RejectJobEvent": {"job_id": "w0!a"},
+    "KillJobsEvent": {"job_ids": ["w0!a"]},
+    "RegisterProfileEvent": {
+        "profile": {"id": "dyn!p", "profile_type": "DelayProfile", "profile": {"delay": 3.0}, "extra_data": "x"}
+    },
+    "RegisterJobEvent": {"job_id": "dyn!a", "job": {"resource_request": 1, "walltime": None, "profile_id": "dyn!p"}},
+    "FinishRegistrationEvent": {},
+    "ForceSimulationStopEvent": {},
+    "CallMeLaterEvent": {"call_me_later_id": "x", "when_type": "OneShot", "when": {"time": 3, "time_unit": "Second"}},
+    "CallMeLaterEvent ": {"call_me_later_id": "y", "when_type": "Periodic", "when": PERIODIC},
+    "StopCallMeLaterEvent": {"call_me_later_id": "y"},
+    "CreateProbeEvent": {
+        "probe_id": "p",
+        "metrics": "Power",
+        **HOSTS,
+        "measurement_triggering_policy_type": "TemporalTriggerWrapper",
+        "measurement_triggering_policy": {"temporal_trigger_type": "Periodic", "temporal_trigger": PERIODIC},
+        "data_accumulation_strategy_type": "NoProbeDataAccumulation",
+        "data_accumulation_strategy": {},
+    },
+    "StopProbeEvent": {"probe_id": "p"},
+    "TriggerProbeEvent": {"probe_id": "p", "force_data_emission": True},
+    "ResetProbeEvent": {"probe_id": "p", "new_value": 0.0},
+    "ChangeHostsPStateEvent": {"host_ids": "0-1", "pstate": 2},
+    "TurnOnOffHostsEvent": {"host_ids": "0-1", "state": 2},
+}
+#: Events without a class: kept unchanged.
+KEPT = {
+    "BatsimHelloEvent", "ProbeDataEmittedEvent", "ForceSimulationStopEvent", "CallMeLaterEvent ",
+    "StopCallMeLaterEvent", "CreateProbeEvent", "StopProbeEvent", "TriggerProbeEvent", "ResetProbeEvent",
+}  # fmt: skip
+
+
+def message(name: str, data: Any) -> bytes:
+    event = {"timestamp": 2.5, "event_type": name.strip(), "event": data}
+    return json.dumps({"now": 3.0, "events": [event]}).encode()
+
+
+@pytest.mark.parametrize("name", FROM_BATSIM)
+def test_events(name: str) -> None:
+    codec, raw = Codec(), message(name, FROM_BATSIM[name])
+    decoded = codec.decode_events(raw)
+    assert isinstance(decoded.items[0], e.UnknownEvent) == (name in KEPT)
+    assert json.loads(codec.encode_events(decoded).rstrip(b"\0")) == json.loads(raw)
+
+
+@pytest.mark.parametrize("name", FROM_SCHEDULER)
+def test_decisions(name: str) -> None:
+    codec, raw = Codec(), message(name, FROM_SCHEDULER[name])
+    decoded = codec.decode_decisions(raw)
+    assert isinstance(decoded.items[0], d.UnknownDecision) == (name in KEPT)
+    assert json.loads(codec.encode_decisions(decoded)) == json.loads(raw)
+
+
+def test_a_greeting_is_a_length_and_a_string() -> None:
+    assert write_greeting('{"seed": 1}') == b'\x0b\x00\x00\x00{"seed": 1}'
+    assert read_greeting(write_greeting("é")) == "é"
+    assert is_greeting(b"\0\0\0\0")  # no text at all
+    assert not is_greeting(b'{"now": 0.0, "events": []}')
+    assert not is_greeting(b"\x01")
+
+
+def test_a_hello_names_json_and_the_requested_features() -> None:
+    hello = Hello("pybatsched", "1.2", Features(dynamic_registration=True))
+    raw = write_hello(hello)
+    assert raw[:4] == b"\x02\0\0\0"
+    (event,) = json.loads(raw[4:])["events"]
+    assert event["event_type"] == "EDCHelloEvent"
+    assert event["event"]["decision_component_commit"] == ""
+    assert event["event"]["requested_simulation_features"]["dynamic_registration"] is True
+    assert read_hello(raw) == hello
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"", "four bytes"),
+        (b"\x01\0\0\0abc", "FlatBuffers"),
+        (b"\x02\0\0\0{", "not JSON"),
+        (b'{"now":0.0,"events":[]}', "its answer to the greeting is only JSON"),
+        (b'\x02\0\0\0{"now": 0.0, "events": []}', "one EDCHelloEvent"),
+        (
+            b'\x02\0\0\0{"now": 0, "events": [{"timestamp": 0, "event_type": "RejectJobEvent", "event": {}}]}',
+            "EDCHello",
+        ),
+    ],
+)
+def test_invalid_hello_messages_are_rejected(raw: bytes, text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=text):
+        read_hello(raw)
+
+
+NAMES = st.text("abcxyz_0", min_size=1, max_size=6)
+AMOUNT = st.floats(0, 1e12)
+OWN = st.dictionaries(st.sampled_from(["np", "app", "é"]), st.one_of(st.integers(), NAMES, st.booleans()), max_size=2)
+PROFILES = st.one_of(
+    st.fixed_dictionaries({"type": st.just("delay"), "delay": AMOUNT}),
+    st.fixed_dictionaries({"type": st.just("parallel_homogeneous"), "cpu": AMOUNT, "com": AMOUNT}),
+    st.fixed_dictionaries({"type": st.just("parallel_homogeneous_total"), "cpu": AMOUNT, "com": AMOUNT}),
+    st.fixed_dictionaries({"type": st.just("parallel"), "cpu": st.lists(AMOUNT), "com": st.lists(AMOUNT)}),
+    st.fixed_dictionaries({"type": st.just("composed"), "repeat": st.integers(1, 9), "seq": st.lists(NAMES)}),
+    st.fixed_dictionaries({"type": st.just("usage_trace"), "trace": NAMES}),
+    st.fixed_dictionaries({"type": st.just("smpi"), "trace": NAMES}),
+    st.fixed_dictionaries({"type": st.just("data_staging"), "nb_bytes": AMOUNT, "from": NAMES, "to": NAMES}),
+    st.fixed_dictionaries(
+        {
+            "type": st.just("parallel_homogeneous_pfs"),
+            "bytes_to_read": AMOUNT,
+            "bytes_to_write": AMOUNT,
+            "storage": NAMES,
+        }
+    ),
+)
+
+
+@given(PROFILES, OWN)
+def test_profiles_are_unchanged_after_encoding_and_decoding(profile: dict[str, Any], own: dict[str, Any]) -> None:
+    whole = {**profile, **own}
+    assert read_profile(Members(write_profile("w0!p", whole), "profile")) == ("w0!p", whole)
+
+
+def test_fields_of_a_profile_of_batsim_5_alone_are_not_among_its_members() -> None:
+    """Convert makes such profiles of bytes that are read and written in other amounts; Batsim refuses a member more."""
+    said_of_it = {"storage_name": "pfs", "bytes_to_read": 1, "generation_strategy": "DefinedAmountsSpreadUniformly"}
+    written: dict[str, Any] = {"id": "w0!s", "profile_type": "ParallelTaskOnStorageHomogeneousProfile"}
+    written |= {"profile": said_of_it, "extra_data": '{"app": "x"}'}
+    assert write_profile(*read_profile(Members(written, "profile"))) == written
+
+
+def test_a_type_of_batsim_5_alone_is_kept() -> None:
+    written = {"id": "w0!f", "profile_type": "ForkJoinCompositionProfile", "profile": {"profile_ids": ["w0!a"]}}
+    identifier, profile = read_profile(Members(written, "profile"))
+    assert profile == {"type": "ForkJoinCompositionProfile", "profile_ids": ["w0!a"]}
+    assert write_profile(identifier, profile) == written
+
+
+@given(st.dictionaries(st.one_of(NAMES, st.just("extra_data")), st.one_of(st.integers(-9, 9), st.text(), st.none())))
+def test_fields_are_unchanged_after_encoding_and_decoding(fields: dict[str, Any]) -> None:
+    assert fields_of(extra_data_of(fields)) == fields

@@ -69,9 +69,6 @@ def test_one_version_everywhere() -> None:
         assert f"pybatsched=={version} " in (ROOT / "examples" / "ci" / name).read_text()
 
 
-# --- licences and the bill of materials ---
-
-
 def test_all_pins_have_a_listed_licence() -> None:
     rows = re.findall(
         r"^\| (\S+) \| (\S+) \| (.+?) \| (.+?) \|$", (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE
@@ -140,9 +137,6 @@ def test_the_licence_is_read_from_package_metadata(
     bill: Any, about: dict[str, str], classifiers: list[str], licence: str
 ) -> None:
     assert bill.licence_of(about, classifiers) == licence
-
-
-# --- archives ---
 
 
 def sdist_of(names: list[str], *, mtime: int, mode: int, owner: str) -> bytes:
@@ -220,9 +214,6 @@ def test_a_release_is_the_same_bytes_twice(tmp_path: Path) -> None:
         "pybatsched/core/_fixed6.h",
         "schedulers/pybatsched_schedulers/easy.py",
     } <= names
-
-
-# --- what is known against pins ---
 
 
 CLEAN = {"name": "a", "version": "1", "vulns": []}

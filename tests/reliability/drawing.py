@@ -15,17 +15,8 @@ from pybatsched.policies.orders import ALIASES, NAMED_ORDERS, parse_order
 from reliability.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
 
 POLICIES: Final = (
-    "fcfs",
-    "easy",
-    "conservative",
-    "redirection",
-    "dbf",
-    "ujf",
-    "ujfb",
-    "locality",
-    "reallocation",
-    "rl",
-)
+    "fcfs", "easy", "conservative", "redirection", "dbf", "ujf", "ujfb", "locality", "reallocation", "rl",
+)  # fmt: skip
 #: Policies that register jobs, and so need dynamic jobs.
 REGISTERING: Final = frozenset(("redirection", "ujfb", "locality", "reallocation"))
 ORDERS: Final = (*NAMED_ORDERS, *ALIASES, "estimate / procs", "-max(wait, 60) * procs / estimate")
@@ -104,9 +95,6 @@ def drawn(policy: str, seed: int) -> Scene:
     )
 
 
-# --- machines -----------------------------------------------------------------------------------------------------
-
-
 def _ground(policy: str, dice: Dice) -> _Ground:
     unit = dice.choice([1.0] * 8 + [0.1, 1 / 3, 1e-6, 1e-6, 1e-3, 1000.0])
     # At 1e9 s a double has no more than seven decimals: too few for spans of microseconds.
@@ -137,9 +125,6 @@ def _ground(policy: str, dice: Dice) -> _Ground:
             for nth in range(n_procs)
         )
     return _Ground(n_procs, hosts, n_procs, unit, begin)
-
-
-# --- jobs ---------------------------------------------------------------------------------------------------------
 
 
 def _jobs(policy: str, ground: _Ground, dice: Dice, *, others: bool) -> tuple[Job, ...]:
@@ -262,17 +247,9 @@ def _grid_fields(ground: _Ground, _run: int, dice: Dice) -> Drawn:
 
 
 FIELDS: Final = {
-    "dbf": _deadlines,
-    "redirection": _deadlines,
-    "ujf": _urgency,
-    "ujfb": _urgency,
-    "easy": _urgency,
-    "locality": _files,
-    "reallocation": _grid_fields,
-}
-
-
-# --- options ------------------------------------------------------------------------------------------------------
+    "dbf": _deadlines, "redirection": _deadlines, "ujf": _urgency, "ujfb": _urgency, "easy": _urgency,
+    "locality": _files, "reallocation": _grid_fields,
+}  # fmt: skip
 
 
 def _predictions(dice: Dice) -> Drawn:
@@ -432,20 +409,9 @@ def _rl(ground: _Ground, dice: Dice) -> Drawn:
 
 
 OPTIONS: Final = {
-    "fcfs": _queue,
-    "easy": _easy,
-    "conservative": _planned,
-    "redirection": _redirection,
-    "dbf": _dbf,
-    "ujf": _queue,
-    "ujfb": _ujfb,
-    "locality": _locality,
-    "reallocation": _reallocation,
-    "rl": _rl,
-}
-
-
-# --- faults -------------------------------------------------------------------------------------------------------
+    "fcfs": _queue, "easy": _easy, "conservative": _planned, "redirection": _redirection, "dbf": _dbf, "ujf": _queue,
+    "ujfb": _ujfb, "locality": _locality, "reallocation": _reallocation, "rl": _rl,
+}  # fmt: skip
 
 
 def _outages(ground: _Ground, last: float, dice: Dice, *, offset: float) -> tuple[Outage, ...]:

@@ -22,8 +22,8 @@ from support.process import run_cli
 from support.tables import FRAMES, HEADER, MAPPING, PHILLY, ROWS, TEXTS, mapping, text_table
 
 from pybatsched.campaign.spec import read_spec
-from pybatsched.cli.common.arguments import policy_plan
 from pybatsched.metrics.runs import read_latest
+from pybatsched.runs.policies import PolicySpec
 from pybatsched.session.explain import job_histories
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.session import Session
@@ -241,9 +241,6 @@ def read_events(path: Path) -> None:
     external_events.read(path, n_hosts=8)
 
 
-# --- journals --------------------------------------------------------------------------------------------------------
-
-
 @functools.cache
 def journals() -> list[bytes]:
     """Journals of short runs, of either Batsim."""
@@ -287,9 +284,6 @@ def _packed(record: Any) -> bytes:
 def read_histories(path: Path) -> None:
     """Read all stories, as `report` does."""
     job_histories(JournalReader(path))
-
-
-# --- campaigns and options -------------------------------------------------------------------------------------------
 
 
 def campaigns() -> list[bytes]:
@@ -345,10 +339,7 @@ def configs() -> list[bytes]:
 
 def read_config(path: Path) -> None:
     """Read options of a policy from a file."""
-    policy_plan("easy", [], str(path)).check_early()
-
-
-# --- runs ------------------------------------------------------------------------------------------------------------
+    PolicySpec("easy", config=str(path)).plan()
 
 
 @functools.cache

@@ -113,16 +113,8 @@ _WORKLOADS: Final[dict[str, Reading]] = {
     "convert": ("workload", "convert", "FILE", "OUT/w.json"),
     "exact": ("workload", "convert", "FILE", "OUT/w.json", "--walltimes", "exact", "--for", "batsim5"),
     "deadlines": (
-        "workload",
-        "inject",
-        "FILE",
-        "deadlines",
-        "--every",
-        "3",
-        "--least",
-        "24h",
-        "--output",
-        "OUT/w.json",
+        *("workload", "inject", "FILE", "deadlines", "--every", "3", "--least", "24h"),
+        *("--output", "OUT/w.json"),
     ),
 }
 _LOGS: Final[dict[str, Reading]] = {

@@ -51,9 +51,6 @@ class Talk:
     words: tuple[str, ...] = ()  # the same session as options of `pybatsched serve`
 
 
-# --- where conversations come from -----------------------------------------------------------------------------------
-
-
 @functools.cache
 def talks(policy: str, batsim: int) -> tuple[Talk, ...]:
     """Run a policy on small workloads, and record the messages."""
@@ -155,9 +152,6 @@ def _echoed(name: str, requests: Sequence[bytes], replies: Sequence[bytes], code
     return Talk(tuple(requests), tuple(replies), lambda: Session(plan_for(echo)))
 
 
-# --- codecs ----------------------------------------------------------------------------------------------------------
-
-
 def _all_of(batsim: int, side: str) -> tuple[bytes, ...]:
     both = (*all_talks(batsim), *recorded(batsim))
     return tuple(dict.fromkeys(raw for talk in both for raw in getattr(talk, side)))
@@ -194,9 +188,6 @@ def _handshake(pieces: Iterable[bytes]) -> None:
 def _greetings() -> tuple[bytes, ...]:
     both = [*talks("easy", 5), *talks("ujfb", 5), *recorded(5)]
     return tuple(dict.fromkeys(raw for talk in both for raw in (talk.requests[0], talk.replies[0])))
-
-
-# --- sessions --------------------------------------------------------------------------------------------------------
 
 
 def lead_and_mutated(
@@ -240,9 +231,6 @@ def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
             session.close("fuzzed")
 
     return pieces, feed
-
-
-# --- the simulator, which gets replies of schedulers -- ---------------------------------------------------------------
 
 
 def _in_simulator(batsim: int) -> tuple[Any, Any]:

@@ -129,15 +129,10 @@ class Tally:
         """Return a row of the table."""
         refused = ", ".join(f"{name} {n:,}" for name, n in sorted(self.outcomes.items()) if name != ACCEPTED)
         return (
-            self.target,
-            f"{self.n_mutations:,}",
-            f"{self.n_cases:,}",
-            f"{self.outcomes[ACCEPTED]:,}",
-            refused or "none",
-            f"{1000 * self.slowest_s:,.0f} ms (case {self.slowest:,})",
-            f"{self.peak_mib:,} MiB",
+            self.target, f"{self.n_mutations:,}", f"{self.n_cases:,}", f"{self.outcomes[ACCEPTED]:,}",
+            refused or "none", f"{1000 * self.slowest_s:,.0f} ms (case {self.slowest:,})", f"{self.peak_mib:,} MiB",
             f"{len(self.findings)}",
-        )
+        )  # fmt: skip
 
 
 HEAD: Final = ("target", "mutations", "cases", "accepted", "refused", "slowest case", "peak memory", "findings")

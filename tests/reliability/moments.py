@@ -29,26 +29,10 @@ STAGES: Final = (BEFORE, RUNNING, MOVING, AFTER)
 
 #: Names of functions of C that touch files, if they are of these modules or of a file.
 _FILE_CALLS: Final = frozenset(
-    [
-        "open",
-        "read",
-        "pread",
-        "write",
-        "writelines",
-        "pwrite",
-        "flush",
-        "truncate",
-        "ftruncate",
-        "close",
-        "__exit__",
-        "flock",
-        "replace",
-        "rename",
-        "unlink",
-        "remove",
-        "mkdir",
-        "rmdir",
-    ]
+    (
+        *("open", "read", "pread", "write", "writelines", "pwrite", "flush", "truncate", "ftruncate", "close"),
+        *("__exit__", "flock", "replace", "rename", "unlink", "remove", "mkdir", "rmdir"),
+    )
 )
 _FILE_MODULES: Final = frozenset(("posix", "io", "_io", "fcntl"))
 _MOVES: Final = frozenset(("replace", "rename"))

@@ -27,21 +27,8 @@ NUMBERS: Final = (
 
 #: What may be written in place of a name, without its quotes.
 TEXTS: Final = (
-    *(
-        b"",
-        b" ",
-        b"!",
-        b"w0!",
-        b"!1",
-        b"w0!1!2",
-        b"w1!0",
-        b"dyn!w0.1.1",
-        b"dyn!1",
-        b"no-such-job",
-        b"0",
-        b"-1",
-        b"0-3 5",
-    ),
+    *(b"", b" ", b"!", b"w0!", b"!1", b"w0!1!2", b"w1!0", b"dyn!w0.1.1", b"dyn!1", b"no-such-job", b"0", b"-1"),
+    b"0-3 5",
     *(b"3-0", b"0-99999999", b"0 0 0", b"-", b"\\u0000", b"\\ud800", b"\\n", b"\\u001b[2J", b"\\u202e", b"%s%n", b"{}"),
     *(
         b"../../../etc/passwd",
@@ -57,18 +44,8 @@ TEXTS: Final = (
 )
 #: JSON values in place of others.
 VALUES: Final = (
-    b"null",
-    b"true",
-    b"false",
-    b"[]",
-    b"{}",
-    b'""',
-    b'"0"',
-    b"[[]]",
-    b"[null]",
-    b'{"":null}',
-    b"[1,2]",
-    b'{"id":1}',
+    *(b"null", b"true", b"false", b"[]", b"{}", b'""', b'"0"'),
+    *(b"[[]]", b"[null]", b'{"":null}', b"[1,2]", b'{"id":1}'),
 )
 DEEP: Final = (40, 600, 1200, 20000)
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
@@ -97,9 +74,6 @@ def _span(dice: Dice, pattern: re.Pattern[bytes], raw: bytes) -> tuple[int, int]
     edges = _edges(pattern, raw[:_MAX_BYTES])
     at = 2 * int(dice.random() * (len(edges) // 2))
     return (edges[at], edges[at + 1]) if edges else (0, 0)
-
-
-# --- bytes -----------------------------------------------------------------------------------------------------------
 
 
 def _flip(dice: Dice, raw: bytes, _: bytes) -> bytes:
@@ -146,9 +120,6 @@ def _splice(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 
 BYTES: Final[tuple[Mutator, ...]] = (_flip, _cut, _behead, _drop, _double, _insert, _splice)
-
-
-# --- tokens of a text ------------------------------------------------------------------------------------------------
 
 
 def _put(raw: bytes, span: tuple[int, int], token: bytes) -> bytes:
@@ -234,9 +205,6 @@ def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
         case _:
             return b"\r\n".join(lines)
     return b"\n".join(lines)
-
-
-# --- values ----------------------------------------------------------------------------------------------------------
 
 
 def _places(value: Any) -> Iterator[Any]:

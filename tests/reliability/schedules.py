@@ -298,9 +298,6 @@ def _room(scene: Scene, job: Job) -> int:
     return scene.n_procs
 
 
-# --- guarantees of each policy ------------------------------------------------------------------------------------
-
-
 def _nothing_more(_scene: Scene, _rows: Rows) -> Iterator[str]:
     return iter(())
 
@@ -341,7 +338,7 @@ def _redirected(scene: Scene, rows: Rows) -> Iterator[str]:
     stays = scene.options.get("on_failure", "requeue_first") == "requeue_first"
     for job in scene.jobs:
         ran = [IntervalSet.parse(fate.procs) for fate in rows[job.id] if fate.start >= 0]
-        if _requeues(scene, rows[job.id]) > (1 if stays else 1 + _failures(rows[job.id])):
+        if _requeues(scene, rows[job.id]) > 1:
             yield f"{job.id} is redirected more than once"
         n_first = _room(scene, job)
         groups = [min(procs) >= n_first for procs in ran]

@@ -31,17 +31,10 @@ SOCKET_EVERY: Final = 500
 _CHUNK: Final = 25
 _SHOWN: Final = 5
 COLUMNS: Final = {
-    "policy": "policy",
-    "runs": "runs",
-    "jobs": "jobs",
-    "outages": "outages",
-    "kills": "kills by others",
-    "registered": "jobs registered by others",
-    "segments": "jobs registered by the policy",
-    "messages": "messages",
-    "ratio": "most messages an event",
-    "failures": "failures",
-}
+    "policy": "policy", "runs": "runs", "jobs": "jobs", "outages": "outages", "kills": "kills by others",
+    "registered": "jobs registered by others", "segments": "jobs registered by the policy", "messages": "messages",
+    "ratio": "most messages an event", "failures": "failures",
+}  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -69,9 +69,6 @@ def test_an_incomplete_series_of_crashes_fails() -> None:
     assert done.stderr.endswith("crashes: a process that tries has broken down, and not all was tried\n")
 
 
-# --- what looks at it would see it ---
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A directory with a complete run and its journal."""

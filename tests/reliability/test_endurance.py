@@ -15,6 +15,7 @@ from pybatsched.cli.common import arguments
 from pybatsched.core import finished_jobs
 from pybatsched.core.finished_jobs import N_RECENT
 from pybatsched.errors import RemoteProtocolError, quantity
+from pybatsched.runs.policies import PolicySpec
 from pybatsched.session.session import Session
 from reliability.endurance import REGISTERING, Reading, judge_journal, judge_memory, judge_peaks, read, shares
 from reliability.long_talk import LongTalk
@@ -33,7 +34,7 @@ def n_held_by(root: object) -> int:
 
 
 def test_nothing_grows_with_jobs_that_are_over() -> None:
-    session = Session(arguments.policy_plan("easy", [], None))
+    session = Session(PolicySpec("easy").plan())
     talk = LongTalk(session.handle)
     talk.begin()
     talk.go_on(N_RECENT + 1_500)
@@ -58,7 +59,7 @@ def little_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("policy", REGISTERING)
 @pytest.mark.parametrize("reuses_profiles", [False, True])
 def test_nothing_grows_with_jobs_that_were_registered(policy: str, reuses_profiles: bool) -> None:
-    session = Session(arguments.policy_plan(policy, REGISTERING[policy], None))
+    session = Session(PolicySpec(policy, arguments.options_given(REGISTERING[policy])).plan())
     talk = LongTalk(session.handle, dynamic=True, reuses_profiles=reuses_profiles, n_alive=10, n_procs=8)
     talk.begin()
     talk.go_on(500)
@@ -73,7 +74,7 @@ def test_nothing_grows_with_jobs_that_were_registered(policy: str, reuses_profil
 
 @pytest.mark.usefixtures("little_kept")
 def test_nothing_grows_with_jobs_that_cannot_be_restarted() -> None:
-    session = Session(arguments.policy_plan("redirection", REGISTERING["redirection"], None))
+    session = Session(PolicySpec("redirection", arguments.options_given(REGISTERING["redirection"])).plan())
     talk = LongTalk(session.handle, dynamic=True, profile={"type": "smpi"}, n_alive=10, n_procs=16)
     talk.begin()
     talk.go_on(500)

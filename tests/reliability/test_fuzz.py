@@ -48,9 +48,6 @@ def test_every_target_gets_mutations() -> None:
         assert all(name.startswith(begins) for name in made())
 
 
-# --- the fuzzer itself -----------------------------------------------------------------------------------------------
-
-
 def _target(feed: object, seed: bytes = b'{"now": 1, "events": []}') -> Target:
     def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
         return (b"lead",), iter([mutated(dice, seed, seed)])

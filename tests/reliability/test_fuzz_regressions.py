@@ -57,9 +57,6 @@ def test_config_files(tmp_path: Path, text: str) -> None:
     assert done.stderr.startswith("pybatsched: --config c.toml: ")
 
 
-# --- journals --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def records(tmp_path: Path) -> list[dict[str, Any]]:
     journal = JournalWriter(tmp_path / "run.pbj")
@@ -122,9 +119,6 @@ def test_a_journal_that_has_lost_a_submission(tmp_path: Path, records: list[dict
     (tmp_path / "run.pbj").write_bytes(b"".join(map(msgpack.packb, kept)))
     done = run_cli("explain", "run.pbj", "w0!a", "--why-not-earlier", cwd=tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-
-
-# --- campaigns -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

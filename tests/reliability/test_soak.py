@@ -102,9 +102,6 @@ def choices(annotation: Any) -> set[str]:
     return set().union(*map(choices, inner)) if get_origin(annotation) in {Union, UnionType} else set()
 
 
-# --- it can fail --------------------------------------------------------------------------------------------------
-
-
 #: Where the search begins for what few scenes show, so that it is short.
 FIRST_SEEDS: dict[type[Policy], int] = {broken.Starves: 228}
 
@@ -166,10 +163,7 @@ def test_a_server_that_omits_decisions_is_found(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("lost", "message"),
-    [
-        (["request", "reply"], "the journal has 2 of "),
-        (["reply"], "the journal does not say what came of message 3"),
-    ],
+    [(["request", "reply"], "the journal has 2 of "), (["reply"], "the journal does not say what came of message 3")],
 )
 def test_a_journal_that_omits_records_is_found(monkeypatch: pytest.MonkeyPatch, lost: list[str], message: str) -> None:
     def write(journal: JournalWriter, *, record: str, n: int = 0, **members: Any) -> None:
@@ -201,16 +195,11 @@ def test_illegal_decisions_are_detected_without_the_engine() -> None:
         [d.RejectJob("a"), d.KillJob(("nobody",)), d.RegisterJob("a", {"res": 1}), d.RegisterJob("new", {"res": 1})]
     )
     assert ledger.problems == [
-        "b is started on processors of a",
-        "c asks for 1 processors and is started on 2",
-        "c is started on processors that are away",
-        "c is started on drained processors",
-        "a is started and does not wait",
-        "d is started on processors that do not exist",
-        "a is rejected and does not wait",
-        "nobody is killed and does not run",
-        "a is registered and was there before",
-    ]
+        "b is started on processors of a", "c asks for 1 processors and is started on 2",
+        "c is started on processors that are away", "c is started on drained processors",
+        "a is started and does not wait", "d is started on processors that do not exist",
+        "a is rejected and does not wait", "nobody is killed and does not run", "a is registered and was there before",
+    ]  # fmt: skip
 
 
 DONE, KILLED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"
@@ -289,20 +278,13 @@ def test_a_schedule_with_faults_is_checked(change: dict[str, Any], fates: dict[s
     ("policy", "options", "chains", "message"),
     [
         ("fcfs", {}, {"a": [("", 7, 12, "0")], "b": [("", 2, 7, "1")]}, "w0!b starts at 2, before w0!a"),
-        (
-            "redirection",
-            {},
-            {"a": [("KILLED", 0, 3, "1"), ("", 3, 8, "0")], "b": [("", 8, 13, "1")]},
-            "w0!a is redirected from 1 to 0",
-        ),
-        (
-            "ujfb",
-            {"mode": "suspend", "resume_same_resources": True},
-            {"a": [("KILLED", 0, 3, "1"), ("", 3, 5, "0")], "b": [("", 8, 13, "1")]},
-            "w0!a resumes on other processors: 1 and 0",
-        ),
+        ("redirection", {}, {"a": [("KILLED", 0, 3, "1"), ("", 3, 8, "0")], "b": [("", 8, 13, "1")]},
+         "w0!a is redirected from 1 to 0"),
+        ("ujfb", {"mode": "suspend", "resume_same_resources": True},
+         {"a": [("KILLED", 0, 3, "1"), ("", 3, 5, "0")], "b": [("", 8, 13, "1")]},
+         "w0!a resumes on other processors: 1 and 0"),
     ],
-)
+)  # fmt: skip
 def test_guarantees_of_each_policy_are_checked(
     policy: str, options: dict[str, Any], chains: dict[str, list[tuple[str, float, float, str]]], message: str
 ) -> None:
@@ -347,9 +329,6 @@ def test_a_needless_rejection_is_found(
     scene = Scene(policy, 4, (Job("w0!a", at=0.0, n=n, s=5.0, fields=fields),), options, hosts)
     problems = schedule_problems(scene, {"w0!a": Fate("REJECTED", -1, -1, "", "")})
     assert problems == (["w0!a is rejected without need"] if is_needless else [])
-
-
-# --- what is printed ----------------------------------------------------------------------------------------------
 
 
 def test_a_failing_seed_is_printed_as_a_test(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -342,10 +342,7 @@ def test_each_rectangle_has_the_look_and_the_note_of_its_bar(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("options", "explained"),
-    [
-        (preempted.SWAPS, {bars.SUSPENDED, bars.HELD, bars.URGENT}),
-        (("mode=kill_restart",), {bars.LOST, bars.URGENT}),
-    ],
+    [(preempted.SWAPS, {bars.SUSPENDED, bars.HELD, bars.URGENT}), (("mode=kill_restart",), {bars.LOST, bars.URGENT})],
 )
 def test_the_figure_of_a_gantt_chart_explains_what_it_shows(
     options: tuple[str, ...], explained: set[int], tmp_path: Path
@@ -433,5 +430,5 @@ def test_more_journals_than_runs_are_rejected(place: Path) -> None:
 def test_a_journal_of_another_run_is_rejected(place: Path) -> None:
     done = run_cli("report", "easy", "--journal", "pushy.pbj", "--output", "wrong.html", cwd=place)
     assert done.returncode == 2
-    assert "--journal pushy.pbj: policy" in done.stderr
+    assert "pushy.pbj: policy" in done.stderr
     assert not (place / "wrong.html").exists()

@@ -45,16 +45,16 @@ def test_all_differ_and_none_is_empty(prefixes: list[str]) -> None:
 
 def test_one_label_is_required_for_each_run() -> None:
     assert labels_of(["a", "b"], ["the first", "other"]) == ["the first", "other"]
-    with pytest.raises(InputError, match="--label: 1 label for 2 runs; expected one label per run, or none"):
+    with pytest.raises(InputError, match="label: 1 label for 2 runs; expected one label per run, or none"):
         labels_of(["a", "b"], ["the first"])
 
 
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["x", "x"], "--label x: found for a and for b; expected different names"),
-        (["x", ""], "--label: found an empty label for b; expected a name"),
-        (["  ", "x"], "--label: found an empty label for a; expected a name"),
+        (["x", "x"], "label x: found for a and for b; expected different names"),
+        (["x", ""], "label: found an empty label for b; expected a name"),
+        (["  ", "x"], "label: found an empty label for a; expected a name"),
     ],
 )
 def test_given_labels_must_differ(labels: list[str], message: str) -> None:

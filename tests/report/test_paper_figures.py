@@ -235,9 +235,9 @@ def test_labels_are_by_position_or_by_name(given: tuple[str, ...], labels: list[
     ("given", "message"),
     [
         (("One",), "--label One: expected OLD=NEW, where OLD is one of few, many; or give one --label for each"),
-        (("few=One", "joy=Two"), "--label joy=Two: expected OLD=NEW, where OLD is one of few, many; or give one"),
-        (("few=many",), "--label many: found for few and for many; expected different names"),
-        (("few=",), "--label: found an empty label for few; expected a name"),
+        (("few=One", "joy=Two"), "label joy=Two: expected OLD=NEW, where OLD is one of few, many; or give one"),
+        (("few=many",), "label many: found for few and for many; expected different names"),
+        (("few=",), "label: found an empty label for few; expected a name"),
     ],
 )
 def test_invalid_labels_are_rejected(given: tuple[str, ...], message: str, place: Path) -> None:
@@ -306,9 +306,6 @@ def test_invalid_options_are_rejected(args: tuple[str, ...], message: str, place
     assert not (place / "none.svg").exists()
 
 
-# ----------------------------------------------------------------------------------------------------------- campaigns
-
-
 def kept(folder: Path, ending: str = "") -> Path:
     """Write a campaign of two weeks of two logs; `ending` is that of the names of its workloads."""
     rows = [
@@ -365,7 +362,7 @@ def test_settings_are_renamed_by_their_names(tmp_path: Path) -> None:
             ("--label", "joy=x"),
             "--label joy=x: expected OLD=NEW, where OLD is one of FCFS (first come, first served), ",
         ),
-        (("--label", "kth=sdsc"), "--label: found 'sdsc' for two names of one chart; expected different names"),
+        (("--label", "kth=sdsc"), "label 'sdsc': found for two names of one chart; expected different names"),
         (("--from", "1h"), "--from: works only with runs, not with a campaign"),
         (("--color", "job"), "--color: works only with runs, not with a campaign"),
         (("--width", "x"), "--width x: expected column, text or 2 to 40 inches"),

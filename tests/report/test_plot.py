@@ -109,14 +109,8 @@ def test_long_times_are_in_days(place: Path) -> None:
 def test_durations_have_units(place: Path) -> None:
     _, texts = plot(place, "cdf", "days", "--measure", "wait_s")
     assert [text for text in texts if text in {"0", "1 s", "10 s", "1 min", "10 min", "1 h", "1 d"}] == [
-        "0",
-        "1 s",
-        "10 s",
-        "1 min",
-        "10 min",
-        "1 h",
-        "1 d",
-    ]
+        "0", "1 s", "10 s", "1 min", "10 min", "1 h", "1 d",
+    ]  # fmt: skip
     assert "wait" in texts
     _, texts = plot(place, "boxes", "days", "--measure", "wait_s", "--scale", "linear")
     assert "wait (hours)" in texts
@@ -215,13 +209,8 @@ def test_means_are_over_round_spans_of_time() -> None:
     assert [
         durations.duration_text(durations.span_for(days * DAY_S, 400)) for days in (0.1, 7, 30, 365, 730, 4000)
     ] == [
-        "1 min",
-        "30 min",
-        "2 h",
-        "1 d",
-        "2 d",
-        "14 d",
-    ]
+        "1 min", "30 min", "2 h", "1 d", "2 d", "14 d",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("figure", "marks"), [("cdf", {"6 h", "1 d"}), ("boxes", {"1 d"})])

@@ -44,8 +44,8 @@ def test_the_reading_options_of_a_workload_are_shown(place: Path) -> None:
     whole = ran(place, "plain", "--procs", "128")
     part = ran(place, "part", "--procs", "128", "--from", "15", "--max-jobs", "2", "--lenient", "--memory-unit", "MB")
     rows = shown_rows(whole, part)
-    assert rows["jobs chosen"] == ["-", "from=15\nmax_jobs=2"]
-    assert rows["malformed lines"] == ["-", "left out (--lenient)"]
+    assert rows["jobs chosen"] == ["-", "from=15\nmax_jobs=2\nclock=first"]
+    assert rows["malformed lines"] == ["-", "left out"]
     assert rows["memory in"] == ["-", "MB"]
     assert '<tr class="differs"><td>jobs chosen</td>' in page.of_runs([whole, part])
 

@@ -100,9 +100,6 @@ def run_command(*args: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, st
     return code, *capsys.readouterr()
 
 
-# --- processes ---
-
-
 @pytest.mark.parametrize(
     ("signum", "message"),
     [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGKILL, "broke off")],
@@ -255,12 +252,7 @@ def test_a_full_disk_leaves_a_failed_run(is_first: bool, place: Path, capsys: py
     # -B: no bytecode, of which Python would write a part only, without an error.
     command = [sys.executable, "-B", "-m", "pybatsched", *simulate(policy="fcfs")]
     done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-        preexec_fn=lambda: limit_files(20_000),
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE_S, preexec_fn=lambda: limit_files(20_000)
     )
     assert done.returncode == 2, done.stderr
     assert "cannot write the outputs out/a.part_*: File too large" in done.stderr
@@ -303,9 +295,6 @@ def test_a_signal_during_the_final_rename_does_not_stop_it(
     assert n_moved == len(WHOLE) - 1
     assert names() == WHOLE
     assert "jobs completed" not in capsys.readouterr().err
-
-
-# --- readers ---
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, spelled
 from pybatsched.results import run_state
 from pybatsched.results.run_state import Found, Mark, RunState, State, find, read, read_stable
 from pybatsched.results.writing import Results
@@ -44,8 +44,8 @@ def test_complete_runs_have_no_notice() -> None:
     newer = Found("a", broken, is_whole=True).standing("a", 3)
     assert (newer.notice, newer.reason) == ("", "")
     assert (
-        newer.remark
-        == "results of an earlier run; the last one: failed after 1 of 3 jobs (a.part_*, shown by --partial)"
+        spelled(newer.remark)
+        == "results of an earlier run; the last one: failed after 1 of 3 jobs (a.part_*, shown by partial)"
     )
     partial = Found("a.part", broken, is_whole=False).standing("a", 2)
     assert (partial.notice, partial.reason, partial.remark) == ("failed after 2 of 3 jobs", "a reason", "")

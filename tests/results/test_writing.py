@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from hypothesis import given, strategies as st
 
 from pybatsched.errors import InputError, Interrupted, PolicyError
 from pybatsched.results import run_state
+from pybatsched.results.atomic_files import whole
 from pybatsched.results.run_state import JOBS, LOG, SUFFIXES, State, find
 from pybatsched.results.writing import Results
 
@@ -331,3 +333,36 @@ def test_the_log_of_batsim_is_kept_until_the_next_run_with_batsim(tmp_path: Path
     with Results(prefix) as results:
         write(results, "three", frozenset({JOBS, LOG}))
     assert (tmp_path / "a_batsim.log").read_text() == "three"
+
+
+def test_symbolic_links_are_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".part-{os.getpid()}.table.csv").symlink_to(victim)
+    with whole(tmp_path / "table.csv") as half:
+        half.write_text("new")
+    assert victim.read_text() == "precious"
+    assert (tmp_path / "table.csv").read_text() == "new"
+    assert not (tmp_path / "table.csv").is_symlink()
+
+
+def test_a_symbolic_link_at_the_target_is_replaced(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "table.csv").symlink_to(victim)
+    with whole(tmp_path / "table.csv") as half:
+        half.write_text("new")
+    assert (victim.read_text(), (tmp_path / "table.csv").read_text()) == ("precious", "new")
+
+
+def test_rights_are_those_of_the_umask_and_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with whole(tmp_path / "a") as half:
+            half.write_text("x")
+        with pytest.raises(InputError, match="b: cannot be written: gone"), whole(tmp_path / "b"):
+            raise OSError("gone")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

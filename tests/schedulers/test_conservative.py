@@ -151,13 +151,7 @@ ORDERS = st.sampled_from(["fcfs", "sjf", "widest"])
 
 @pytest.mark.parametrize("policy", [CuriousFcfs, CuriousConservative])
 @examples(120)
-@given(
-    jobs=workloads(),
-    order=ORDERS,
-    away=outages(N_PROCS, 3),
-    seed=st.integers(0, 10**6),
-    unruly=st.booleans(),
-)
+@given(jobs=workloads(), order=ORDERS, away=outages(N_PROCS, 3), seed=st.integers(0, 10**6), unruly=st.booleans())
 def test_estimates_equal_those_of_a_new_plan(
     policy: type[Curious], jobs: Workload, order: str, away: list[Any], seed: int, unruly: bool
 ) -> None:
@@ -240,9 +234,6 @@ def test_asking_for_estimates_during_kills_changes_no_schedule(
         for kind in (policy, type("Curious", (policy,), {"is_curious": True}))
     )
     assert asked.jobs == plain.jobs
-
-
-# --- what is kept -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -39,55 +39,29 @@ def starts(policy: Any, jobs: Workload, n_procs: int, **options: Any) -> dict[st
     return {job.id: job.started_at for job in run_policy(policy, jobs, n_procs, **options).jobs.values()}
 
 
-def test_a_job_that_ends_by_the_shadow_time_is_backfilled() -> None:
-    """4 processors: job 2 must wait for job 1 until 10; job 3 ends at 10, job 4 would end at 11."""
-    jobs = (
-        Workload()
-        .job("1", n=3, s=10, estimate=10)
-        .job("2", n=4, s=5, estimate=5, at=1)
-        .job("4", n=1, s=10, estimate=10, at=1)
-        .job("3", n=1, s=9, estimate=9, at=1)
-    )
-    assert starts("easy", jobs, 4) == {"w0!1": 0, "w0!2": 10, "w0!3": 1, "w0!4": 15}
-
-
-def test_a_job_on_extra_processors_may_run_past_the_shadow_time() -> None:
-    """4 processors: at 10 job 2 takes 3 of 4, so one is extra; job 3 uses it for as long as it likes."""
-    jobs = (
-        Workload()
-        .job("1", n=3, s=10, estimate=10)
-        .job("2", n=3, s=5, estimate=5, at=1)
-        .job("3", n=1, s=100, estimate=100, at=1)
-    )
-    assert starts("easy", jobs, 4) == {"w0!1": 0, "w0!2": 10, "w0!3": 1}
-
-
 @pytest.mark.parametrize(
-    ("policy", "expected"), [("easy", {"w0!3": 1, "w0!4": 15}), (EasySjbf, {"w0!3": 15, "w0!4": 1})]
+    ("policy", "order", "jobs", "expected"),
+    [
+        # Job 2 must wait for job 1 until 10; job 3 ends at 10, job 4 would end at 11.
+        ("easy", "fcfs", [("2", 4, 5, 1), ("4", 1, 10, 1), ("3", 1, 9, 1)], {"2": 10, "3": 1, "4": 15}),
+        # At 10 job 2 takes 3 of 4 processors, so one is extra; job 3 uses it for as long as it likes.
+        ("easy", "fcfs", [("2", 3, 5, 1), ("3", 1, 100, 1)], {"2": 10, "3": 1}),
+        # One processor is free until 10: in queue order the job of 8 s gets it, in order of length the one of 4 s.
+        ("easy", "fcfs", [("2", 4, 5, 1), ("3", 1, 8, 1), ("4", 1, 4, 1)], {"2": 10, "3": 1, "4": 15}),
+        (EasySjbf, "fcfs", [("2", 4, 5, 1), ("3", 1, 8, 1), ("4", 1, 4, 1)], {"2": 10, "3": 15, "4": 1}),
+        # The queue is sorted by length: the shorter of two jobs that arrive together at 2 gets the processor.
+        ("easy", "sjf", [("2", 4, 3, 1), ("3", 1, 8, 2), ("4", 1, 4, 2)], {"2": 10, "3": 13, "4": 2}),
+    ],
 )
-def test_a_backfill_order_is_three_lines(policy: Any, expected: dict[str, float]) -> None:
-    """One processor is free until 10: in queue order the job of 8 s gets it, in order of length the one of 4 s."""
-    jobs = (
-        Workload()
-        .job("1", n=3, s=10, estimate=10)
-        .job("2", n=4, s=5, estimate=5, at=1)
-        .job("3", n=1, s=8, estimate=8, at=1)
-        .job("4", n=1, s=4, estimate=4, at=1)
-    )
-    found = starts(policy, jobs, 4)
-    assert {name: found[name] for name in expected} == expected
-
-
-def test_jobs_that_arrive_together_are_tried_in_queue_order() -> None:
-    """One processor is free until the shortest job starts at 10: the shorter of two jobs that arrive at 2 gets it."""
-    jobs = (
-        Workload()
-        .job("1", n=3, s=10, estimate=10)
-        .job("2", n=4, s=3, estimate=3, at=1)
-        .job("3", n=1, s=8, estimate=8, at=2)
-        .job("4", n=1, s=4, estimate=4, at=2)
-    )
-    assert starts("easy", jobs, 4, order="sjf") == {"w0!1": 0, "w0!2": 10, "w0!3": 13, "w0!4": 2}
+def test_jobs_that_are_backfilled(
+    policy: Any, order: str, jobs: list[tuple[str, int, int, int]], expected: dict[str, float]
+) -> None:
+    """Job 1 has three of four processors until 10."""
+    workload = Workload().job("1", n=3, s=10, estimate=10)
+    for name, n, s, at in jobs:
+        workload.job(name, n=n, s=s, at=at, estimate=s)
+    options = {} if policy is EasySjbf else {"order": order}
+    assert starts(policy, workload, 4, **options) == {f"w0!{name}": at for name, at in ({"1": 0} | expected).items()}
 
 
 @given(

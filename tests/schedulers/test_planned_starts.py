@@ -127,9 +127,6 @@ def test_a_promise_for_the_next_tick_is_kept() -> None:
     }
 
 
-# --- versions -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
 def test_a_version_stays_while_nothing_happens(name: str) -> None:
     stage = Stage()
@@ -176,9 +173,6 @@ def test_changes_in_another_partition_keep_the_version() -> None:
     assert high.n_changes == 1
     cluster.change_machines(back=IntervalSet.parse("1 5"))
     assert (low.n_changes, high.n_changes, high.n_free) == (0, 2, 4)
-
-
-# --- bounds -------------------------------------------------------------------------------------------------------
 
 
 class Counting(ConservativeScheduler):

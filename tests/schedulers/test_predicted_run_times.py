@@ -136,9 +136,6 @@ def test_corrections_need_no_predictor() -> None:
     assert starts(run_policy("easy", jobs, 4, correct="requested")) == starts(run_policy("easy", jobs, 4))
 
 
-# --- the slow twin ------------------------------------------------------------------------------------------------
-
-
 @st.composite
 def twin_jobs(draw: st.DrawFn) -> list[TwinJob]:
     n = draw(st.integers(1, 25))
@@ -346,9 +343,6 @@ def test_a_reshaped_job_has_a_scaled_prediction() -> None:
         "share_underestimated": 1.0,
         "n_corrections": 0,  # no other job waits for its end
     }
-
-
-# --- Python -------------------------------------------------------------------------------------------------------
 
 
 def a_log() -> pb.Log:

@@ -144,9 +144,6 @@ def test_invalid_options_are_rejected() -> None:
             starts(Workload().job("a", n=1, s=1, walltime=2), 4, **options)
 
 
-# --- the twin ------------------------------------------------------------------------------------------------------
-
-
 @st.composite
 def jobs_of_users(draw: st.DrawFn) -> list[TwinJob]:
     """Make small workloads with many coincidences."""

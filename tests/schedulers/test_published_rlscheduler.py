@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from support.places import TRACES
-from support.rlscheduler_twin import (
-    TwinJob,
-    draw_starts,
-    mean_bounded_slowdown,
-    program_starts,
-    read_log,
-)
+from support.rlscheduler_twin import TwinJob, draw_starts, mean_bounded_slowdown, program_starts, read_log
 
 from pybatsched.errors import InputError
 from pybatsched.policies import registry
@@ -68,17 +62,23 @@ def test_backfilling_is_strict_and_has_no_extra_processors() -> None:
     assert starts(jobs, 4) == {1: 0, 2: 10, 3: 10, 4: 15, 5: 15}
 
 
-def test_the_shadow_time_is_computed_once() -> None:
-    """Job 1 ends at 4 s instead of 10 s, so job 2 waits for job 3, until 8 s. The shadow time stays 12 s, as planned at
-    1 s: job 4 starts at 4 s, although it delays job 2."""
-    jobs = [TwinJob(1, 0, 4, 2, 10), TwinJob(3, 0, 8, 1, 12), TwinJob(2, 1, 5, 4, 5), TwinJob(4, 2, 7, 2, 7)]
-    assert starts(jobs, 4, backfilling=True) == {1: 0, 3: 0, 2: 11, 4: 4}
-
-
-def test_submissions_come_before_the_ends_of_an_instant() -> None:
-    """At 10 s job 3 comes while job 1 still runs there: job 2 waits, and job 3 is backfilled on the last processor."""
-    jobs = [TwinJob(1, 0, 10, 3, 30), TwinJob(2, 1, 5, 4, 5), TwinJob(3, 10, 5, 1, 5)]
-    assert starts(jobs, 4, backfilling=True) == {1: 0, 2: 15, 3: 10}
+@pytest.mark.parametrize(
+    ("options", "jobs", "expected"),
+    [
+        # The shadow time is computed once. Job 1 ends at 4 s instead of 10 s, so job 2 waits for job 3, until 8 s. The
+        # shadow time stays 12 s, as planned at 1 s: job 4 starts at 4 s, although it delays job 2.
+        ({"backfilling": True}, [(1, 0, 4, 2, 10), (3, 0, 8, 1, 12), (2, 1, 5, 4, 5), (4, 2, 7, 2, 7)],
+         {1: 0, 3: 0, 2: 11, 4: 4}),
+        # Submissions come before the ends of an instant: at 10 s job 3 comes while job 1 still runs there. Job 2 waits,
+        # and job 3 is backfilled on the last processor.
+        ({"backfilling": True}, [(1, 0, 10, 3, 30), (2, 1, 5, 4, 5), (3, 10, 5, 1, 5)], {1: 0, 2: 15, 3: 10}),
+        # A job without an estimate has a requested time of -1.
+        ({"order": "sjf"}, [(1, 0, 10, 4, 10), (2, 1, 5, 4, 1), (3, 2, 5, 4, 3), (4, 3, 10, 4, -1)],
+         {1: 0, 2: 10, 4: 15, 3: 25}),
+    ],
+)  # fmt: skip
+def test_starts_worked_out_by_hand(options: dict[str, Any], jobs: list[Any], expected: dict[int, float]) -> None:
+    assert starts([TwinJob(*job) for job in jobs], 4, **options) == expected
 
 
 def test_waits_of_the_program() -> None:
@@ -89,11 +89,6 @@ def test_waits_of_the_program() -> None:
     jobs = [TwinJob(1, 0, 100, 4, 100), TwinJob(5, 1, 1, 4, 1), TwinJob(2, 20, 50, 4, 50), TwinJob(3, 90, 300, 4, 300)]
     assert starts(jobs, 4, order="wfp3", waits="real") == {1: 0, 5: 100, 2: 101, 3: 151}
     assert starts(jobs, 4, order="wfp3") == {1: 0, 5: 100, 3: 101, 2: 401}
-
-
-def test_a_job_without_an_estimate_has_a_requested_time_of_minus_one() -> None:
-    jobs = [TwinJob(1, 0, 10, 4, 10), TwinJob(2, 1, 5, 4, 1), TwinJob(3, 2, 5, 4, 3), TwinJob(4, 3, 10, 4, -1)]
-    assert starts(jobs, 4, order="sjf") == {1: 0, 2: 10, 4: 15, 3: 25}
 
 
 @st.composite

@@ -103,14 +103,8 @@ def test_in_a_campaign(week: tuple[Path, Played], tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
 
     def waits() -> list[float]:
-        arguments = (
-            "../study.toml",
-            "--output",
-            "../study",
-            "--workers",
-            "1",
-            "--resume",
-        )  # the agent is in the same directory
+        # The agent is in the same directory.
+        arguments = ("../study.toml", "--output", "../study", "--workers", "1", "--resume")
         done = run_cli("campaign", "run", *arguments, cwd=tmp_path / "elsewhere")
         assert done.returncode == 0, done.stderr
         cells = (tmp_path / "study" / "cells").glob("*.json")
@@ -230,4 +224,6 @@ def test_without_numpy_the_error_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE_OF_WORK_S
     )
-    assert done.stdout == "False\npolicy rl needs numpy; pip install 'pybatsched[rl]'\n", done.stderr
+    assert done.stdout == "False\npolicy rl needs numpy; run pip install '.[rl]' in a clone of pybatsched\n", (
+        done.stderr
+    )

@@ -100,22 +100,16 @@ def test_runs_over_a_socket_equal_embedded_runs(policy: str, options: dict[str, 
         ("redirection", ["filter=p"], "option filter (from -o): expected one of q, w, none, w_paper"),
         ("redirection", ["conflict=x"], "expected one of greatest_walltime, greatest_count, latest_start, widest"),
         ("redirection", ["principal=fifo"], "option principal: unknown policy 'fifo'; installed: conservative,"),
-        (
-            "redirection",
-            ["principal=redirection"],
-            "'redirection' cannot be used as a local scheduler: it has no single queue",
-        ),
+        ("redirection", ["principal=redirection"],
+         "'redirection' cannot be used as a local scheduler: it has no single queue"),
         ("redirection", ['redirected_options={"x": 1}'], "option redirected: policy easy: unknown option 'x'"),
         ("redirection", ["alpha=0.2", "group_size=2"], "alpha and group_size were both given; expected only one"),
-        (
-            "redirection",
-            ["redirected=dbf", 'redirected_options={"infeasible": "reject"}'],
-            "option redirected: dbf with these options may reject a redirected job after its kill",
-        ),
+        ("redirection", ["redirected=dbf", 'redirected_options={"infeasible": "reject"}'],
+         "option redirected: dbf with these options may reject a redirected job after its kill"),
         ("dbf", ["promote=all"], "option promote (from -o): expected one of max, each"),
         ("dbf", ["infeasible=kill"], "option infeasible (from -o): expected one of regular, reject"),
     ],
-)
+)  # fmt: skip
 def test_bad_options(policy: str, given: list[str], message: str, tmp_path: Path) -> None:
     done = simulate(Workload().job("a", n=1, s=1, walltime=2), tmp_path, policy, *given)
     assert done.returncode == 2
@@ -190,7 +184,7 @@ def test_infeasible_jobs_are_rejected_on_request(tmp_path: Path) -> None:
     assert simulate(jobs, tmp_path, "dbf").returncode == 0
     done = simulate(jobs, tmp_path, "dbf", "infeasible=reject")
     assert done.returncode == 0
-    assert "1 rejected, first reason: cannot meet its deadline 12.0" in done.stdout
+    assert "1 job rejected, first reason: cannot meet its deadline 12.0" in done.stdout
 
 
 def test_late_jobs_without_a_promise_are_no_broken_promises(tmp_path: Path) -> None:

@@ -53,9 +53,6 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path / "run.pbj"
 
 
-# --- the reservation of EASY's head ---
-
-
 def test_the_first_waiting_job_of_easy_shows_its_reservation(journal: Path) -> None:
     """It comes at 1, when a is expected to end at 10; a ends at 8."""
     assert explained(journal, "w0!b") == [
@@ -80,9 +77,6 @@ def test_there_is_no_reservation_after_a_job_without_an_estimate(tmp_path: Path)
     record(tmp_path / "run.pbj", Workload().job("a", n=4, s=8).job("b", n=3, s=5, at=1, walltime=5), 4)
     expected = "needs 3 processors, 0 are free; no reservation: no known end gives it enough"
     assert explained(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
-
-
-# --- the id that was meant ---
 
 
 @pytest.mark.parametrize("more", [(), ("--why-not-earlier",)])
@@ -159,9 +153,6 @@ def test_a_journal_in_a_pipe_is_read_once(journal: Path) -> None:
         assert (done.returncode, done.stdout) == (code, told_of)
 
 
-# --- jobs that held the processors ---
-
-
 def test_jobs_that_held_the_processors_are_listed(journal: Path) -> None:
     done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier")
     assert (done.returncode, done.stderr) == (0, "")
@@ -229,21 +220,22 @@ def test_a_truncated_journal_has_a_note(journal: Path) -> None:
     assert [(one.job_id, one.ended_at) for one in wait.holders] == [("w0!a", math.inf), ("w0!c", math.inf)]
 
 
-def test_unavailable_processors_are_not_free(tmp_path: Path) -> None:
-    jobs = Workload().job("a", n=1, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
-    away = [(1, e.MACHINES_UNAVAILABLE, "2-3"), (9, e.MACHINES_AVAILABLE, "2-3")]
+@pytest.mark.parametrize(
+    ("n", "procs", "back_at", "free", "started_at"),
+    [
+        (1, "2-3", 9, [(2, 1)], 9),
+        # One of the two that a has goes away with another one: of four, one is free until a ends, and then two.
+        (2, "1-2", 25, [(2, 1), (20, 2)], 25),
+    ],
+)
+def test_unavailable_processors_are_not_free_and_count_once(
+    n: int, procs: str, back_at: int, free: list[tuple[int, int]], started_at: int, tmp_path: Path
+) -> None:
+    jobs = Workload().job("a", n=n, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
+    away = [(1, e.MACHINES_UNAVAILABLE, procs), (back_at, e.MACHINES_AVAILABLE, procs)]
     record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
     wait = waits_of(JournalReader(tmp_path / "run.pbj"), "w0!b")[0]
-    assert (wait.free, wait.ended_at) == ([(2, 1)], 9)
-
-
-def test_unavailable_processors_of_a_running_job_are_not_counted_twice(tmp_path: Path) -> None:
-    """One of the two that a has goes away with another one: of four, one is free until a ends, and then two."""
-    jobs = Workload().job("a", n=2, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
-    away = [(1, e.MACHINES_UNAVAILABLE, "1-2"), (25, e.MACHINES_AVAILABLE, "1-2")]
-    record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
-    wait = waits_of(JournalReader(tmp_path / "run.pbj"), "w0!b")[0]
-    assert (wait.free, wait.ended_at) == ([(2, 1), (20, 2)], 25)
+    assert (wait.free, wait.ended_at) == (free, started_at)
 
 
 def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: Path) -> None:
@@ -306,9 +298,6 @@ def test_reasons_end_where_the_replayed_policy_differs(journal: Path) -> None:
         "(the policy cannot be run: free processors are those of the whole machine, including reserved ones)",
         "fewer than 4 were free meanwhile: 0 to 1",
     ]
-
-
-# --- where it could have run, what was kept for it, and all of its waits ---
 
 
 def recorded(path: Path, workload: Workload, n_procs: int, policy: str, **options: object) -> Path:

@@ -40,7 +40,7 @@ def test_random_schedulers_get_the_same_messages_from_both(kind: str, seed: int,
     code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
     my_code = play([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
-    assert (my_code == 0) == (code == 0)
+    assert (my_code in {0, 8}) == (code == 0)  # 8: no job completed
     if code == 0:
         same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
 
@@ -78,7 +78,7 @@ def test_speeds_and_energy(kind: str, seed: int, tmp_path: Path) -> None:
     code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
     my_code = play([*SIMULATE, *args, "--clock", "simgrid", "-e", "mine"], tmp_path, mine)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
-    assert (my_code == 0) == (code == 0)
+    assert (my_code in {0, 8}) == (code == 0)  # 8: no job completed
     if code == 0:
         same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
 
@@ -122,7 +122,7 @@ def test_everything_together(seed: int, tmp_path: Path) -> None:
         pytest.skip("SimGrid 3.34 has fewer rounds")
     code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
-    assert (my_code == 0) == (code == 0)
+    assert (my_code in {0, 8}) == (code == 0)  # 8: no job completed
     if code == 0:
         same_but_for_halves(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
         states = [(tmp_path / f"{prefix}_machine_states.csv").read_text() for prefix in ("mine", "theirs")]

@@ -54,7 +54,7 @@ def test_random_schedulers_get_the_same_messages_from_both(mode: str, seed: int,
     code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
     my_code = play([*SIMULATE, *args, "--clock", clock, "-e", "mine"], tmp_path, mine)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
-    assert (my_code == 0) == (code == 0)
+    assert (my_code in {0, 8}) == (code == 0)  # 8: no job completed
     if code == 0:
         killed_at_zero = any(
             row["final_state"] == "COMPLETED_KILLED" and row["starting_time"] == row["finish_time"] == "0.000000"

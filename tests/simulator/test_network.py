@@ -16,12 +16,14 @@ from support.platforms import read_platform
 from support.simulated import rows
 
 from pybatsched.cli import batsim, build_parser, main
-from pybatsched.cli.simulate import read_scenario
+from pybatsched.cli.simulate import spec_of
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError, NotSimulatedError
 from pybatsched.live import batsim_options
+from pybatsched.runs.build import build
 from pybatsched.simulator.no_scheduler import run_all_at_once
+from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.kernel import SimgridLoop
 from pybatsched.simulator.simgrid.meters import Meters
@@ -66,6 +68,24 @@ def write(folder: Path, *jobs: tuple[int, dict[str, Any]], platform: str = PLATF
     (folder / "w.json").write_text(json.dumps(content))
 
 
+def given(folder: Path, *options: str) -> Scenario:
+    """Read the written platform and workload."""
+    args = ["simulate", "-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--external", "--quiet"]
+    return build(spec_of(build_parser().parse_args([*args, *options]))).scenario
+
+
+def drop_in(folder: Path, *options: str) -> Simulation:
+    """Return the simulation of `pybatsched batsim`."""
+    read = batsim_options.read(["-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), *options, "-q"])
+    return Simulation(batsim._scenario(read, batsim._Log(read)), None)
+
+
+def simulated(folder: Path, *options: str) -> int:
+    """Run the command, with the results in the folder."""
+    files = ["-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "-e", str(folder / "out")]
+    return main(["simulate", *files, *options])
+
+
 Decide = Callable[[float, Sequence[e.Event]], list[d.Decision]]
 
 
@@ -77,9 +97,7 @@ def run(folder: Path, decide: Decide, *options: str) -> tuple[dict[str, dict[str
         seen.extend(events)
         return now, [msgspec.structs.replace(decision, timestamp=now) for decision in decide(now, events)]
 
-    args = ["simulate", "-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--external", "--quiet"]
-    scenario = read_scenario(build_parser().parse_args([*args, *options]))
-    assert Simulation(scenario, scheduler, Outputs(str(folder / "out"))).run()
+    assert Simulation(given(folder, *options), scheduler, Outputs(str(folder / "out"))).run()
     return {row["job_id"]: row for row in rows(folder / "out_jobs.csv")}, seen
 
 
@@ -103,23 +121,16 @@ HOMOGENEOUS = "parallel_homogeneous"
 @pytest.mark.parametrize(
     ("profile", "n", "expected_s"),
     [
-        # 2 hosts send 50 MB to each other over 2 links, 100 MB on each at 100 MB/s, after 2 ms of latency. The rate is
-        # also bounded by the latency: 4 MiB / (2 x 2 ms x 50 MB) = 20.97 per s.
         ({"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}, 2, 1.002),
-        # 3 hosts: each link carries 2 pairs in both directions.
         ({"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}, 3, 2.002),
-        # The flops take longer than the bytes.
         ({"type": HOMOGENEOUS, "cpu": 5e9, "com": 50e6}, 2, 5.002),
-        # 30 MB for each pair.
         ({"type": "parallel_homogeneous_total", "cpu": 0, "com": 60e6}, 2, 0.602),
-        # Only from the first to the second. On a single host nothing is sent.
         ({"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}, 2, 1.002),
         ({"type": HOMOGENEOUS, "cpu": 1e9, "com": 50e6}, 1, 1.0),
-        # The latency bounds the rate: 4194304 / (2 x 0.002 x 1.2e9) = 0.8738 per s; the link would allow 1 / 12 s.
         ({"type": "parallel", "cpu": [0, 0], "com": [0, 1.2e9, 0, 0]}, 2, 12.002),
         ({"type": "composed", "repeat": 2, "seq": ["delay", "com"]}, 2, 2 * (3 + 1.002)),
     ],
-)
+)  # fmt: skip
 def test_durations_of_communicating_jobs(profile: dict[str, Any], n: int, expected_s: float, tmp_path: Path) -> None:
     parts = {"delay": {"type": "delay", "delay": 3}, "com": {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}}
     write(tmp_path, (n, profile), profiles=parts)
@@ -190,8 +201,7 @@ def test_an_additional_io_job_is_merged(tmp_path: Path) -> None:
     """The job sends 50 MB each way; its I/O 100 MB to a disk of 50 MB/s at the same rate."""
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 50e6}))
     io = {"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}
-    given = {"alloc": "0 4", "profile_name": "io", "profile": io}
-    jobs, _ = run(tmp_path, starting("0-1", additional_io_job=given))
+    jobs, _ = run(tmp_path, starting("0-1", additional_io_job={"alloc": "0 4", "profile_name": "io", "profile": io}))
     assert length(jobs["0"]) == pytest.approx(2.002, abs=2e-6)
 
 
@@ -265,16 +275,11 @@ def test_messages_of_batsim_travel_over_the_platform(tmp_path: Path) -> None:
 def test_which_clock_a_run_has(tmp_path: Path) -> None:
     """Without communication nothing changes; with it, the exact clock is refused."""
     write(tmp_path, (1, {"type": "delay", "delay": 5}))
-    args = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
-    made = {}
-    for clock in ("auto", "exact", "simgrid"):
-        scenario = read_scenario(build_parser().parse_args([*args, "--clock", clock]))
-        made[clock] = type(Simulation(scenario, None).world.loop).__name__
-    assert made == {"auto": "Loop", "exact": "Loop", "simgrid": "SimgridLoop"}
+    for clock, expected in (("auto", "Loop"), ("exact", "Loop"), ("simgrid", "SimgridLoop")):
+        assert type(Simulation(given(tmp_path, "--clock", clock), None).world.loop).__name__ == expected
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}))
-    scenario = read_scenario(build_parser().parse_args(args))
-    assert type(Simulation(scenario, None).world.loop).__name__ == "SimgridLoop"
-    assert main([*args[:5], "--policy", "fcfs", "--clock", "exact", "-e", str(tmp_path / "x"), "--quiet"]) == 2
+    assert type(Simulation(given(tmp_path), None).world.loop).__name__ == "SimgridLoop"
+    assert simulated(tmp_path, "--policy", "fcfs", "--clock", "exact", "--quiet") == 2
 
 
 @pytest.mark.parametrize(
@@ -292,10 +297,7 @@ def test_which_clock_the_drop_in_has(latency: str, profile: dict[str, Any], expe
     write(tmp_path, (1, profile), platform=f"{HEAD}{cluster}</platform>")
     (tmp_path / "usage.txt").write_text("rank0.txt\n")
     (tmp_path / "rank0.txt").write_text("0 m_usage 1.0 1e9\n")
-    words = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-m", "n4", "-q"]
-    given = batsim_options.read(words)
-    scenario = batsim._scenario(given, batsim._Log(given))
-    assert type(Simulation(scenario, None).world.loop).__name__ == expected
+    assert type(drop_in(tmp_path, "-m", "n4").world.loop).__name__ == expected
 
 
 def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
@@ -304,16 +306,14 @@ def test_processors_without_a_platform_have_no_network(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"job 0: profile p0 .* on 4 equal processors, without a network \(use a platform"
     ):
-        Simulation(read_scenario(build_parser().parse_args(args)), None)
+        Simulation(build(spec_of(build_parser().parse_args(args))).scenario, None)
 
 
 def test_without_a_scheduler_jobs_communicate_too(tmp_path: Path) -> None:
     """Both jobs send 100 MB over the same two links, so both take 2 s after the latency."""
     com = {"type": "parallel", "cpu": [0, 0], "com": [0, 100e6, 0, 0]}
     write(tmp_path, (2, com), (2, com))
-    args = ["simulate", "-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--external", "--quiet"]
-    scenario = read_scenario(build_parser().parse_args(args))
-    assert run_all_at_once(scenario, Outputs(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)
+    assert run_all_at_once(given(tmp_path), Outputs(str(tmp_path / "out"))) == pytest.approx(2.002, abs=1e-9)
 
 
 @pytest.mark.parametrize("sharing_policy", ["SHARED", "FATPIPE"])
@@ -349,8 +349,7 @@ def test_missing_routes_of_a_full_zone_are_named(
         )
         text = re.sub(removed, "", PLATFORM)
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 1e9, "com": com}), platform=text)
-    files = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-e", str(tmp_path / "x")]
-    assert main(["simulate", *files, "--policy", "fcfs"]) == 0
+    assert simulated(tmp_path, "--policy", "fcfs") == 0
     said = capsys.readouterr().err
     pair = "'n2' to 'n3'" if n_missing == 2 else "'n0' to 'n1'"
     expected = f"zone 'z' (line 4): {n_missing} routes missing, such as {pair}: as in Batsim"
@@ -361,43 +360,42 @@ def never_called(*_: Any) -> Any:
     raise AssertionError("the run has started")
 
 
-def test_clusters_without_bandwidth_are_named_before_the_run(tmp_path: Path) -> None:
-    cluster = '<cluster id="c" prefix="n" suffix="" radical="0-4" speed="1Gf" bw="0Bps" lat="1us"/>'
-    write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 0, "com": 1}), platform=f"{HEAD}{cluster}</platform>")
-    with pytest.raises(InputError, match=r"platform\.xml: line 4: the links of cluster 'c' have no bandwidth"):
-        run(tmp_path, never_called, "-m", "n4")
+CLUSTER = '<cluster id="c" prefix="n" suffix="" radical="0-3" speed="1Gf" lat="50us" {}/>'
+UNEVEN: dict[str, Any] = {"type": "parallel", "cpu": [1e8, 1e8], "com": [0, 50e6, 30e6, 0]}
 
 
-CLUSTER = '<cluster id="c" prefix="n" suffix="" radical="0-3" speed="1Gf" bw="125MBps" lat="50us" {}/>'
-UNEVEN = {"type": "parallel", "cpu": [1e8, 1e8], "com": [0, 50e6, 30e6, 0]}
+def cluster_with(attributes: str, config: str = "") -> str:
+    speed = "" if attributes.startswith("bw=") else 'bw="125MBps" '
+    return f"{HEAD}{config}{CLUSTER.format(speed + attributes)}</platform>"
 
 
 @pytest.mark.parametrize(
-    "given", ['bb_bw="0" bb_lat="0"', 'bb_bw="" bb_lat=""', 'loopback_bw="0" loopback_lat="0"', 'limiter_link="0"']
+    "attributes", ['bb_bw="0" bb_lat="0"', 'bb_bw="" bb_lat=""', 'loopback_bw="0" loopback_lat="0"', 'limiter_link="0"']
 )
-def test_links_of_clusters_that_do_not_exist(given: str, tmp_path: Path) -> None:
+def test_links_of_clusters_that_do_not_exist(attributes: str, tmp_path: Path) -> None:
     """As in SimGrid, a cluster has a backbone and loopbacks only if their bandwidth or their latency is above 0."""
-    write(tmp_path, (2, UNEVEN), platform=f"{HEAD}{CLUSTER.format(given)}</platform>")
+    write(tmp_path, (2, UNEVEN), platform=cluster_with(attributes))
     jobs, _ = run(tmp_path, starting("0-1"), "-m", "n3")
     assert (jobs["0"]["starting_time"], jobs["0"]["execution_time"]) == ("0.000500", "0.400100")  # those of Batsim
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("attributes", "said"),
     [
+        ('bw="0Bps"', r"line 4: the links of cluster 'c' have no bandwidth"),
         ('bb_lat="1ms"', r"line 4: the backbone of cluster 'c' has no bandwidth; expected bb_bw above 0"),
         ('loopback_lat="1ms"', r"link 'c n3 loopback' has no bandwidth; expected more than 0 Bps"),
     ],
 )
-def test_links_of_clusters_with_only_a_latency_are_named(given: str, said: str, tmp_path: Path) -> None:
-    """They have the bandwidth 0. In Batsim, the first message never arrives."""
-    write(tmp_path, (2, UNEVEN), platform=f"{HEAD}{CLUSTER.format(given)}</platform>")
+def test_links_of_clusters_without_bandwidth_are_named(attributes: str, said: str, tmp_path: Path) -> None:
+    """In Batsim, the first message never arrives."""
+    write(tmp_path, (2, UNEVEN), platform=cluster_with(attributes))
     with pytest.raises(InputError, match=rf"platform\.xml: {said}"):
         run(tmp_path, starting("0-1"), "-m", "n3")
 
 
 def with_setting(key: str, value: str) -> str:
-    return f'{HEAD}<config>\n<prop id="{key}" value="{value}"/></config>{CLUSTER.format("")}</platform>'
+    return cluster_with("", f'<config>\n<prop id="{key}" value="{value}"/></config>')
 
 
 NOT_SIMULATED = {
@@ -427,10 +425,8 @@ def test_settings_and_traces_that_change_times_are_named(platform: str, tmp_path
     write(tmp_path, (1, {"type": "delay", "delay": 1}), platform=platform)
     jobs, _ = run(tmp_path, starting("0"), *master)  # exact times: ignored with a remark
     assert length(jobs["0"]) == 1.0
-    words = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), *master, "-q"]
-    given = batsim_options.read(words)
     with pytest.raises(NotSimulatedError, match=said):
-        Simulation(batsim._scenario(given, batsim._Log(given)), None)
+        drop_in(tmp_path, *master)
 
 
 @pytest.mark.parametrize(
@@ -489,8 +485,7 @@ def test_missing_routes_between_zones_are_named_before_the_run(
     link = '<link id="l" bandwidth="1GBps" latency="0"/>'
     zones = f'{HEAD}<zone id="site" routing="{routing}">{clusters}{link}{ways}</zone></platform>'
     write(tmp_path, (2, {"type": HOMOGENEOUS, "cpu": 1e9, "com": 1}), platform=zones)
-    files = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "-e", str(tmp_path / "x")]
-    assert main(["simulate", *files, "-m", "m0", "--policy", "fcfs"]) == 0
+    assert simulated(tmp_path, "-m", "m0", "--policy", "fcfs") == 0
     missing = ": 3 routes missing, such as" if routing == "Full" else " has no route from"
     said = f"zone 'site' (line 4){missing} 'a' to 'b': as in Batsim, a run fails when a job or a message needs it"
     assert said in capsys.readouterr().err
@@ -595,8 +590,7 @@ def with_energy(folder: Path, n_hosts: int, n_jobs: int, subtime: float, delay_s
     job = {"subtime": subtime, "res": 2, "walltime": 10, "profile": "d"}
     content = {"nb_res": 4, "jobs": [{"id": str(i), **job} for i in range(n_jobs)]}
     (folder / "w.json").write_text(json.dumps({**content, "profiles": {"d": {"type": "delay", "delay": delay_s}}}))
-    files = ["-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "-e", str(folder / "out"), "-m", "n4"]
-    assert main(["simulate", *files, "-E", "--clock", "simgrid", "--policy", "easy", "--quiet"]) == 0
+    assert simulated(folder, "-m", "n4", "-E", "--clock", "simgrid", "--policy", "easy", "--quiet") == 0
     return rows(folder / "out_schedule.csv")[0]
 
 
@@ -630,3 +624,24 @@ def test_platforms_that_batsim_rejects(routing: str, tmp_path: Path) -> None:
     write(tmp_path, (2, {"type": "delay", "delay": 1}), platform=text)
     jobs, _ = run(tmp_path, starting("0-1"), "-m", "n2", "--clock", "exact")
     assert length(jobs["0"]) == 1.0
+
+
+def test_calls_are_in_time_where_decisions_have_a_latency(tmp_path: Path) -> None:
+    """Each decision takes 60 ms, so that the swap-out of 20 ms is over before the call for it could be requested."""
+    hosts = "".join(f'<host id="n{i}" speed="1Gf" coordinates="{10 * i} 0 5"/>' for i in range(2))
+    master = '<host id="boss" speed="1Gf" coordinates="0 0 30"><prop id="role" value="master"/></host>'
+    jobs = [(0, 2, False), (5, 1, True)]
+    content = {
+        "nb_res": 2,
+        "jobs": [
+            {"id": str(i), "subtime": at, "res": n, "walltime": 30, "profile": "d", "urgent": urgent}
+            for i, (at, n, urgent) in enumerate(jobs)
+        ],
+        "profiles": {"d": {"type": "delay", "delay": 20}},
+    }
+    (tmp_path / "platform.xml").write_text(f'{HEAD}<zone id="z" routing="Vivaldi">{hosts}{master}</zone></platform>')
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    swaps = ["-o", "swap=fixed", "-o", "swap_out=0.02", "-o", "swap_in=0.02"]
+    assert simulated(tmp_path, "--clock", "simgrid", "--policy", "ujfb", *swaps, "--quiet") == 0
+    states = {row["job_id"]: row["final_state"] for row in rows(tmp_path / "out_jobs.csv")}
+    assert states == {"0": "COMPLETED_KILLED", "1": "COMPLETED_SUCCESSFULLY", "w0.0.1": "COMPLETED_SUCCESSFULLY"}

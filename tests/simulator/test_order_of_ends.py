@@ -20,10 +20,7 @@ PROFILES = {
 CASES = {
     "the first part is cut": (["A p50 5 0", "B d5 100 0", "C p50 5 0", "D p5 100 0"], "ABCD"),
     "a later part is cut": (["A p2,p50 7 0", "B p2,d5 100 0", "C d2,p50 7 0", "D d2,d5 100 0"], "BDAC"),
-    "a later part ends as a delay does": (
-        ["0 p2,d2,d2,p1 100 0", "1 d3 2 0", "2 d3,p1,d2 5 2", "3 p3 100 2"],
-        "1320",
-    ),
+    "a later part ends as a delay does": (["0 p2,d2,d2,p1 100 0", "1 d3 2 0", "2 d3,p1,d2 5 2", "3 p3 100 2"], "1320"),
     "a later part takes all that is left": (
         ["0 p1,d2 3 2", "1 p2,p2,d1 4 1", "2 p1,d1,p3 6 0", "3 p2,p2,d2 5 0", "4 p2 3 2", "5 d2,p1 4 0", "6 p3 6 0"],
         "6542013",

@@ -16,10 +16,11 @@ from support.replying import DROP_IN, Scheduler
 import pybatsched
 from pybatsched import BatsimFeature, Cluster, Job, Policy
 from pybatsched.cli import build_parser
-from pybatsched.cli.simulate import read_scenario
+from pybatsched.cli.simulate import spec_of
 from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import NotSimulatedError
 from pybatsched.protocol import v4
+from pybatsched.runs.build import build
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.simulator.world import Refusal
@@ -43,45 +44,30 @@ ODD: list[tuple[list[Decided], str]] = [
     ([start(mapping=None)], "EXECUTE_JOB of w0!a: mapping is null; expected an object, or no such member"),
     ([start(mapping={})], "EXECUTE_JOB of w0!a: the mapping is empty"),
     ([start(storage_mapping={"pfs": 2})], ""),
-    (
-        [start(storage_mapping={"pfs": "2"})],
-        "expected a storage_mapping from names to host numbers, found {'pfs': '2",
-    ),
+    ([start(storage_mapping={"pfs": "2"})], "expected a storage_mapping from names to host numbers, found {'pfs': '2"),
     ([start(storage_mapping={})], "expected a storage_mapping from names to host numbers, found {}"),
     ([("REJECT_JOB", {"job_id": "w0!a", "why": "x"})], "REJECT_JOB: expected only job_id, found the member 'why'"),
     ([start(), ("KILL_JOB", {"job_ids": []})], "KILL_JOB has no jobs"),
-    (
-        [start(), ("KILL_JOB", {"job_ids": ["w0!a"], "why": None})],
-        "KILL_JOB: expected only job_ids, found the member 'why'",
-    ),
-    (
-        [start(), ("CALL_ME_LATER", {"timestamp": 9, "id": 1})],
-        "CALL_ME_LATER: expected only timestamp, found the member 'id'",
-    ),
+    ([start(), ("KILL_JOB", {"job_ids": ["w0!a"], "why": None})],
+     "KILL_JOB: expected only job_ids, found the member 'why'"),
+    ([start(), ("CALL_ME_LATER", {"timestamp": 9, "id": 1})],
+     "CALL_ME_LATER: expected only timestamp, found the member 'id'"),
     ([start(), ("CALL_ME_LATER", {"timestamp": 9})], ""),
-    (
-        [start(), ("SET_RESOURCE_STATE", {"resources": "2", "state": "0", "x": 1})],
-        "SET_RESOURCE_STATE: expected only resources and state, found the member 'x'",
-    ),
-    (
-        [start(), ("SET_RESOURCE_STATE", {"resources": "2", "state": 0})],
-        "expected a pstate (a number as text), found 0",
-    ),
+    ([start(), ("SET_RESOURCE_STATE", {"resources": "2", "state": "0", "x": 1})],
+     "SET_RESOURCE_STATE: expected only resources and state, found the member 'x'"),
+    ([start(), ("SET_RESOURCE_STATE", {"resources": "2", "state": 0})],
+     "expected a pstate (a number as text), found 0"),
     ([start(), ("SET_RESOURCE_STATE", {"resources": "2-2", "state": "0"})], ""),
-    (
-        [start(), ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": "m", "x": 1})],
-        "SET_JOB_METADATA: expected only job_id and metadata, found the member 'x'",
-    ),
-    (
-        [start(), ("QUERY", {"requests": {"consumed_energy": {}}, "x": 1})],
-        "QUERY: expected only requests, found the member 'x'",
-    ),
+    ([start(), ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": "m", "x": 1})],
+     "SET_JOB_METADATA: expected only job_id and metadata, found the member 'x'"),
+    ([start(), ("QUERY", {"requests": {"consumed_energy": {}}, "x": 1})],
+     "QUERY: expected only requests, found the member 'x'"),
     ([start(), ("ANSWER", {})], "Batsim accepts only the answer estimate_waiting_time"),
     ([start(), ("ANSWER", {"other": {}})], "Batsim accepts only the answer estimate_waiting_time"),
     ([start(), ("ANSWER", {"estimate_waiting_time": {"job_id": "a"}})], "answer estimate_waiting_time: expected a"),
     ([start(), ("ANSWER", {"estimate_waiting_time": {"job_id": "a", "estimated_waiting_time": 5}})], ""),
     ([start(), ("NOTIFY", {"type": "registration_finished", "x": 1})], ""),
-]
+]  # fmt: skip
 
 
 def reply_to(request: dict[str, Any], decided: Sequence[Decided]) -> bytes:
@@ -111,7 +97,7 @@ def simulated(decided: Sequence[Decided], folder: Path, *options: str, called: S
         message = v4.decode_decisions(reply_to(reply, called if e.RequestedCall in kinds else decided))
         return message.now, message.items
 
-    return Simulation(read_scenario(args), scheduler, Outputs(None, energy=True)).run()
+    return Simulation(build(spec_of(args)).scenario, scheduler, Outputs(None, energy=True)).run()
 
 
 @pytest.mark.parametrize(("decided", "message"), ODD)
@@ -149,7 +135,7 @@ PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "paral
     [
         (
             [start(additional_io_job={"alloc": "2", "profile_name": "d"})],
-            "additional_io_job needs the network of --clock simgrid",
+            "additional_io_job needs the network of clock simgrid",
         ),
         ([start(), ("REGISTER_PROFILE", PROFILE)], "registered profile p .*communicates"),
     ],

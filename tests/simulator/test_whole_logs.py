@@ -45,8 +45,7 @@ def test_easy_and_its_slow_twin_agree_on_a_whole_log(name: str, n_procs: int, wa
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("name", "n_procs", "n_jobs", "hours"),
-    [(DS, 1664, 84_893, 1.43), (HPC2N, 240, 202_871, 3.33)],
+    ("name", "n_procs", "n_jobs", "hours"), [(DS, 1664, 84_893, 1.43), (HPC2N, 240, 202_871, 3.33)]
 )
 def test_conservative_waits_are_the_recomputed_ones(
     name: str, n_procs: int, n_jobs: int, hours: float, tmp_path: Path

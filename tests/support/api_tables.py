@@ -1,19 +1,20 @@
-"""Write the tables of docs/api.md that follow from the code: hooks, decisions and services, as `make api` does.
+"""Write the tables of docs/api.md and docs/settings.md that follow from the code, as `make api` does.
 
     PYTHONPATH=tests python -m support.api_tables
 
-A row is a signature (names, types and defaults of the parameters) and the first line of a docstring, read from
-the source.
+A row of docs/api.md (hooks, decisions and services) is a signature (names, types and defaults of the parameters) and
+the first line of a docstring, read from the source. Those of docs/settings.md are in `support.setting_tables`.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 
+from support import setting_tables
 from support.places import ROOT
 
-PAGE = ROOT / "docs" / "api.md"
 SERVICES = ("Requeue", "StartAt", "Release", "Replace", "Reshape")
 NOT_FOR_POLICIES = ("Decision", "UnknownDecision")
 _TABLE = re.compile(r"(<!-- make api: (\w+) -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
@@ -39,9 +40,8 @@ def tables() -> dict[str, str]:
     }
 
 
-def with_tables(page: str) -> str:
-    """Return the page with these tables between its markers."""
-    made = tables()
+def with_tables(page: str, made: Mapping[str, str]) -> str:
+    """Return the page with tables between its markers."""
     return _TABLE.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", page)
 
 
@@ -77,4 +77,6 @@ def _table(name: str, message: str, rows: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for name, made in {"api.md": tables(), "settings.md": setting_tables.tables()}.items():
+        page = ROOT / "docs" / name
+        page.write_text(with_tables(page.read_text(encoding="utf-8"), made), encoding="utf-8")

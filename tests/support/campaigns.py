@@ -22,6 +22,7 @@ class Row(NamedTuple):
     address: str = ""
     error: str = ""
     each: Mapping[str, Any] = {}
+    warnings: Any = ()
 
 
 def keep(
@@ -38,6 +39,7 @@ def keep(
             address = row.address or f"{number:064x}"
             if row.figures is not None:
                 more = {"each": row.each} if row.each else {}
+                more |= {"warnings": row.warnings} if row.warnings else {}
                 store.save({"address": address, "figures": dict(row.figures), **more})
             elif row.error:
                 store.save({"address": address, "error": row.error})

@@ -22,17 +22,9 @@ from support.located import BIG, DYNAMIC, SLOW, SMALL, Machine, crowd
 
 N_PROCS: Final = 8
 POLICIES: Final = (
-    "fcfs",
-    "easy",
-    "conservative",
-    "redirection",
-    "dbf",
-    "ujf",
-    "ujfb",
-    "locality",
-    "reallocation",
+    "fcfs", "easy", "conservative", "redirection", "dbf", "ujf", "ujfb", "locality", "reallocation",
     "published_predictsim",
-)
+)  # fmt: skip
 NODES: Final = (Machine((SMALL,) * 3), Machine((SLOW, SMALL, BIG)))
 #: Sites of a grid, by their hosts.
 CLUSTERS: Final = [{"cluster": name} for name in ("a", "a", "a", "b", "b", "c", "c", "c")]

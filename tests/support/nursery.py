@@ -114,9 +114,6 @@ def close() -> None:
         _nursery.cache_clear()
 
 
-# ------------------------------------------------------------------------------------------------ in the nursery itself
-
-
 def _tend(channel: socket.socket) -> int:
     """Fork for every request until the channel is closed. In a fork: run the command and give its exit code."""
     from pybatsched import __main__, cli

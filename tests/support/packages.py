@@ -31,7 +31,7 @@ def pins_in(path: Path = ROOT / "constraints.txt") -> dict[str, str]:
 
 
 def needed_for(extra: str) -> set[NormalizedName]:
-    """Return all packages that ``pip install 'pybatsched[extra]'`` brings here, ourselves included."""
+    """Return all packages that ``pip install '.[extra]'`` brings here, ourselves included."""
     found: set[tuple[NormalizedName, str]] = set()
     pending = [(canonicalize_name("pybatsched"), ""), (canonicalize_name("pybatsched"), extra)]
     while pending:

@@ -239,7 +239,7 @@ HARMLESS = {
         (
             *(f'<host id="n{i}" speed="1Gf"/>' for i in range(4)),
             '<host id="boss" speed="1Gf"><prop id="role" value="master"/></host>',
-        ),
+        )
     ),
     "a route to itself": text_of(
         (*_LINE, '<route src="n0" dst="n0" symmetrical="NO"><link_ctn id="trunk"/></route>'), "Floyd"

@@ -81,9 +81,7 @@ def twin_starts(
     """Simulate, and return the starts by job number. Jobs are in the order of their submissions."""
     to_come, waiting, running, past = list(jobs), list[TwinJob](), list[TwinJob](), Past()
     while to_come or running:
-        now = min(
-            [job.submit for job in to_come[:1]] + [job.start + min(job.run, job.estimate) for job in running],
-        )
+        now = min([job.submit for job in to_come[:1]] + [job.start + min(job.run, job.estimate) for job in running])
         for job in [job for job in running if job.start + job.run == now]:
             running.remove(job)
             past.of(job).append(job.run)

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from pybatsched.cli import build_parser, main
-from pybatsched.cli.simulate import read_scenario
+from pybatsched.cli.simulate import spec_of
 from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
+from pybatsched.runs.build import build
 from pybatsched.simulator.options import AUTO, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.outputs.paje import ScheduleTrace
@@ -45,7 +46,7 @@ def scenario_of(recording: Recording) -> Scenario:
     before = Path.cwd()
     os.chdir(recording.directory)
     try:
-        scenario = read_scenario(args)
+        scenario = build(spec_of(args)).scenario
     finally:
         os.chdir(before)
     for workload in scenario.workloads.values():

@@ -358,12 +358,9 @@ class SlowRedirection(Policy):
 
     def counts_against(self, job: Job, running: Job) -> bool:
         mine, his = job.estimate or math.inf, running.estimate or math.inf
-        return {
-            "q": running.n_procs >= job.n_procs,
-            "w": his >= mine,
-            "none": True,
-            "w_paper": mine >= his,
-        }[self.options.filter]
+        return {"q": running.n_procs >= job.n_procs, "w": his >= mine, "none": True, "w_paper": mine >= his}[
+            self.options.filter
+        ]
 
     def redirect(self, now: float) -> Iterator[Decision]:
         found = [

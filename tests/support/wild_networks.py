@@ -11,26 +11,14 @@ STORING = ("parallel_homogeneous_pfs", "data_staging")
 SEARCHED = ("Floyd", "Dijkstra", "DijkstraCache")
 TOPOLOGIES = {
     2: ('topology="TORUS" topo_parameters="2"',),
-    4: (
-        'topology="TORUS" topo_parameters="2,2"',
-        'topology="FAT_TREE" topo_parameters="2;2,2;1,2;1,1"',
-        'topology="FAT_TREE" topo_parameters="2;2,2;1,1;1,3"',
-        'topology="DRAGONFLY" topo_parameters="2,1;1,2;2,1;1"',
-    ),
-    6: (
-        'topology="TORUS" topo_parameters="3,2"',
-        'topology="TORUS" topo_parameters="6"',
-        'topology="FAT_TREE" topo_parameters="1;6;1;1"',
-        'topology="FAT_TREE" topo_parameters="2;3,2;1,3;1,2"',
-        'topology="DRAGONFLY" topo_parameters="2,1;1,1;3,2;1"',
-    ),
-    8: (
-        'topology="TORUS" topo_parameters="2,2,2"',
-        'topology="FAT_TREE" topo_parameters="3;2,2,2;1,2,1;1,1,2"',
-        'topology="DRAGONFLY" topo_parameters="2,2;2,1;2,2;1"',
-        'topology="DRAGONFLY" topo_parameters="2,3;2,1;2,2;1"',
-    ),
-}
+    4: ('topology="TORUS" topo_parameters="2,2"', 'topology="FAT_TREE" topo_parameters="2;2,2;1,2;1,1"',
+     'topology="FAT_TREE" topo_parameters="2;2,2;1,1;1,3"', 'topology="DRAGONFLY" topo_parameters="2,1;1,2;2,1;1"'),
+    6: ('topology="TORUS" topo_parameters="3,2"', 'topology="TORUS" topo_parameters="6"',
+     'topology="FAT_TREE" topo_parameters="1;6;1;1"', 'topology="FAT_TREE" topo_parameters="2;3,2;1,3;1,2"',
+     'topology="DRAGONFLY" topo_parameters="2,1;1,1;3,2;1"'),
+    8: ('topology="TORUS" topo_parameters="2,2,2"', 'topology="FAT_TREE" topo_parameters="3;2,2,2;1,2,1;1,1,2"',
+     'topology="DRAGONFLY" topo_parameters="2,2;2,1;2,2;1"', 'topology="DRAGONFLY" topo_parameters="2,3;2,1;2,2;1"'),
+}  # fmt: skip
 FLAT = (
     "",
     'bb_bw="{bw}" bb_lat="{lat}"',

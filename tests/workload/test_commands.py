@@ -42,9 +42,6 @@ def jobs(path: Path) -> list[Any]:
     return batsim4.read(path).jobs
 
 
-# ------------------------------------------------------------------------------------------------------------- convert
-
-
 def test_convert_reports_what_it_did(run: Run, tmp_path: Path) -> None:
     file, out = log(tmp_path, line(1, 5), line(2, run=0), line(3, 9, requested_s=10)), tmp_path / "w.json"
     code, output = run("convert", file, out, "--walltimes", "exact")
@@ -93,12 +90,9 @@ def test_windows_sizes_and_counts(
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ([], [(2, 0, 2), (3, 86_300, 4), (4, 89_900, 8)]),
         (["--submitted-before", "1d"], [(2, 0, 2), (3, 86_300, 4)]),
-        (
-            ["--from", "86299", "--submitted-before", "25h"],
-            [(3, 1, 4), (4, 3601, 8)],
-        ),  # the window begins at 0, not the first job
+        # The window begins at 0, not the first job.
+        (["--from", "86299", "--submitted-before", "25h"], [(3, 1, 4), (4, 3601, 8)]),
         (["--from", "86299", "--shift-to-zero"], [(3, 0, 4), (4, 3600, 8)]),
         (["--from", "86300", "--submitted-before", "86301", "--no-shift"], [(3, 86_400, 4)]),
     ],
@@ -142,14 +136,9 @@ def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
     assert "bad line, expected at least 18 fields, found 1: dropped (line 4)" in output
     assert "job number given before: renumbered (line 5)" in output
     assert workload.about["conversion"] == {
-        "walltimes": "factor:3",
-        "size": "requested",
-        "duplicates": "renumber",
-        "memory_unit": "GB",
-        "min_runtime": 2,
-        "profile": "parallel",
-        "speed": 1e6,
-    }
+        "walltimes": "factor:3", "size": "requested", "duplicates": "renumber", "memory_unit": "GB", "min_runtime": 2,
+        "profile": "parallel", "speed": 1e6,
+    }  # fmt: skip
     with pytest.raises(InputError, match="found 1, which is also on line 3"):
         run("convert", file, out, "--lenient", "--min-runtime", 1, "--duplicates", "error")
 
@@ -195,27 +184,17 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--week", 5], "week 5: expected 1 to 4"),
-        (
-            ["--weeks", "--utilisation", "0.1:0.2"],
-            (
-                r"expected a week with a logged utilisation of 0.1 to 0.2, which is neither the first nor the last, "
-                "found 100%, 75%, 25%, 100%"
-            ),
-        ),
+        (["--weeks", "--utilisation", "0.1:0.2"], "utilisation of 0.1 to 0.2, .* found 100%, 75%, 25%, 100%"),
         (["--utilisation", "0.7:"], "work only with --weeks"),
         (["--weeks", "--from", "3d"], "cannot be used with --weeks"),
-        (
-            ["--week", 1, "--clock", "first"],
-            "^--from, --submitted-before and --clock: cannot be used with --weeks or --week",
-        ),
+        (["--week", 1, "--clock", "first"], "^--from, .* and --window-clock: cannot be used with --weeks or --week"),
         (["--weeks", "--utilisation", "x"], "expected a range"),
-        (["--walltimes", "exakt"], "^--walltimes: expected one of exact, requested"),
-        (["--from", "yesterday"], "^--from: expected seconds"),
+        (["--walltimes", "factor:1e300"], "^walltimes: expected one of exact, requested"),
+        (["--from", "yesterday"], "^begin: expected seconds"),
         (["--from", "9w"], "no job is left"),
         (["--speed", "1e9"], "--speed: works only with --profile parallel"),
         (["--speed", "0", "--profile", "parallel"], "speed: expected more than 0"),
-        (["--walltimes", "factor:1e300"], "at most 1e.06"),
-        (["--min-runtime", "-3"], "minimum run time: expected more than 0 seconds"),
+        (["--min-runtime", "-3"], "min_runtime: expected a number above 0"),
     ],
 )
 def test_invalid_arguments_of_convert_are_rejected(
@@ -260,14 +239,12 @@ def test_convert_rejects_other_names_and_options_of_logs_for_batsim_files(run: R
         run("convert", file, tmp_path / "w.swf")
     run("convert", file, tmp_path / "w.json")
     for option, expected in (
-        (["--size", "requested"], "a log in SWF"),
-        (["--memory-unit", "KB"], "a log in SWF"),
-        (["--min-runtime", 0], "a log"),
-        (["--speed", 0], "a log"),
-        (["--lenient"], "a log"),
+        ("--size requested", "size requested: expected a log in SWF, a log of Slurm or a table"),
+        ("--speed 0", "--speed: expected a log"),
+        ("--lenient", "lenient.*: expected a log"),
     ):
-        with pytest.raises(InputError, match=f"^{option[0]}: expected {expected}, found a Batsim file"):
-            run("convert", tmp_path / "w.json", tmp_path / "v.json", *option)
+        with pytest.raises(InputError, match=f"^{expected}, found a Batsim file"):
+            run("convert", tmp_path / "w.json", tmp_path / "v.json", *option.split())
 
 
 def test_a_batsim_file_with_other_walltimes_and_machine(run: Run, tmp_path: Path) -> None:
@@ -279,9 +256,6 @@ def test_a_batsim_file_with_other_walltimes_and_machine(run: Run, tmp_path: Path
     assert jobs(tmp_path / "same.json") == jobs(tmp_path / "w.json")
 
 
-# ---------------------------------------------------------------------------------------------------------------- lint
-
-
 def test_lint(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, *(line(k, run=0) for k in range(1, 8)))
     code, output = run("lint", file)
@@ -291,7 +265,7 @@ def test_lint(run: Run, tmp_path: Path) -> None:
         "odd:",
         "        7  run time 0",
         "           lines 3, 4, 5, 6, 7, ...",
-        "           convert: dropped (or --min-runtime S)",
+        "           convert: dropped (or --min-runtime)",
     ]
     assert run("lint", file, "--strict")[0] == 7
     found = json.loads(run("lint", file, "--json", "--procs", "1")[1])
@@ -301,7 +275,7 @@ def test_lint(run: Run, tmp_path: Path) -> None:
         "what": "run time 0",
         "count": 7,
         "first_lines": [3, 4, 5, 6, 7],
-        "remedy": "dropped (or --min-runtime S)",
+        "remedy": "dropped (or --min-runtime)",
     }
 
 
@@ -323,9 +297,6 @@ def test_convert_lints_what_it_has_read(run: Run, tmp_path: Path, monkeypatch: p
     assert output == findings + converted.replace("a.json", "b.json").replace("8 processors", "6 processors")
     with pytest.raises(InputError, match="--lint: cannot be used with --weeks or --week; use"):
         run("convert", file, tmp_path / "c.json", "--lint", "--week", 1)
-
-
-# ------------------------------------------------------------------------------------------------------ generate, stats
 
 
 def test_generate(run: Run, tmp_path: Path) -> None:
@@ -367,9 +338,7 @@ def test_stats(run: Run, tmp_path: Path) -> None:
     [
         [],
         ["lint"],
-        ["lint", "x", "--procs", "0"],
         ["convert", "x"],
-        ["convert", "x", "y.json", "--max-jobs", "many"],
         ["convert", "x", "y.json", "--weeks", "--week", "1"],
         ["generate", "lublin", "--procs", "4", "--output", "x.json"],
         ["generate", "lublin", "--jobs", "4", "--days", "2", "--procs", "4", "--output", "x.json"],
@@ -405,9 +374,6 @@ def test_importing_the_package_loads_no_large_library() -> None:
     code = "import sys, pybatsched.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stdout == "[]\n"
-
-
-# ----------------------------------------------------------------------------------------------------------- real logs
 
 
 @pytest.mark.parametrize(

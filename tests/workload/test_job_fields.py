@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from support.process import run_cli
 
-from pybatsched.campaign.execute import run_cell
 from pybatsched.errors import InputError
 from pybatsched.policies import registry
+from pybatsched.workload import jobs as ids
+from pybatsched.workload.model import Workload
 
 
 def workload(path: Path, **fields: Any) -> Path:
@@ -156,8 +157,44 @@ def test_metrics_reject_invalid_class_fields(tmp_path: Path) -> None:
         assert f'{file.name}: job "b", field urgent: expected true or false, found "yes"' in done.stderr
 
 
-def test_campaigns_check_before_they_run(tmp_path: Path) -> None:
-    file = workload(tmp_path, memory_gb=-1)
-    cell = {"workload_file": str(file), "procs": 2, "policy": "ujfb", "options": {}}
-    with pytest.raises(InputError, match=f'^{file}: job "b", field memory_gb: expected gigabytes'):
-        run_cell(cell)
+NONE = "expected an id without '!', commas, quotes, backslashes, line ends or NUL characters, which Batsim rejects"
+INSIDE = "contains the workload's name, so Batsim reads it as WORKLOAD!JOB"
+
+
+def named(*names: int | str) -> Workload:
+    jobs = [{"id": name, "subtime": 0, "res": 1, "walltime": 9, "profile": "d"} for name in names]
+    return Workload(jobs, {"d": {"type": "delay", "delay": 5}}, 2, "w.json")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("a", "b!c"), f"""job "b!c", field id: as the workload w0 of a run, job id 'b!c': {NONE}"""),
+        (("a,b",), f"""job "a,b", field id: as the workload w0 of a run, job id 'a,b': {NONE}"""),
+        (("a\0b",), f"""job "a\\u0000b", field id: as the workload w0 of a run, job id 'a\\x00b': {NONE}"""),
+        ((1, "w0"), f"""job "w0", field id: as the workload w0 of a run, job id 'w0' {INSIDE}"""),
+        (("a", "w0!a"), 'job "w0!a", field id: it means the same as "a" in the workload w0'),
+        (("w0!a", "a"), 'job "a", field id: it means the same as "w0!a" in the workload w0'),
+    ],
+)
+@pytest.mark.parametrize("command", [["simulate", "--procs", "2"], ["run", "-p", "curie", "--batsim", "true"]], ids=str)
+def test_an_id_that_batsim_rejects_is_an_error(
+    command: list[str], names: tuple[int | str, ...], message: str, tmp_path: Path
+) -> None:
+    one = named(*names)
+    content = {"nb_res": 2, "jobs": one.jobs, "profiles": one.profiles}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ("-w", "w.json", "--policy", "fcfs", "-e", "out", "--journal", "run.pbj")
+    done = run_cli(*command, *args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"pybatsched: w.json: {message}" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["w.json"]
+
+
+def test_valid_ids_are_accepted() -> None:
+    ids.check_ids({"w0": named(1, "a", "w0!b", "x w1"), "w1": named(1, "w1!a", "w0")})
+
+
+def test_an_id_is_checked_against_the_name_of_its_own_workload() -> None:
+    with pytest.raises(InputError, match='^w.json: job "x w1", field id: as the workload w1'):
+        ids.check_ids({"w0": named("x w1"), "w1": named("x w1")})

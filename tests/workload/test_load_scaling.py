@@ -13,6 +13,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.errors import InputError
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.model import Workload
 from pybatsched.workload.names import ending, parsed
 from pybatsched.workload.prepare import load_factor, offered_load, scale_load, with_load
@@ -57,12 +58,16 @@ def test_the_load_is_the_wanted_one_and_that_of_the_statistics(jobs: list[tuple[
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize("load", [0, -0.5, float("inf"), float("nan")])
-def test_a_load_is_a_number_above_0(load: float) -> None:
-    with pytest.raises(InputError, match=r"^load: expected an offered load above 0, such as 0\.8, found "):
+@pytest.mark.parametrize("load", [0, -0.5, float("inf"), float("nan"), 10.5, 90])
+def test_a_load_is_a_number_above_0_and_no_percentage(load: float) -> None:
+    with pytest.raises(InputError) as error:
         load_factor([workload((0, 1, 1), (5, 1, 1))], load, 4)
-    with pytest.raises(InputError, match=r"^scale_load: expected a factor above 0, found "):
-        scale_load(workload((0, 1, 1)), load)
+    hint = {10.5: "; did you mean 0.105?", 90: "; did you mean 0.9?"}.get(load, "")
+    expected = f"load: expected an offered load above 0 and at most 10, such as 0.8 for 80 %, found {load:g}{hint}"
+    assert str(error.value) == expected
+    if not hint:
+        with pytest.raises(InputError, match=r"^scale_load: expected a factor above 0, found "):
+            scale_load(workload((0, 1, 1)), load)
 
 
 def test_a_load_needs_known_run_times_and_different_submissions() -> None:
@@ -72,9 +77,6 @@ def test_a_load_needs_known_run_times_and_different_submissions() -> None:
     computing.profiles["2"] = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}
     with pytest.raises(InputError, match=r"^w\.json: job 2: load: expected a profile made of delays"):
         with_load(computing, 0.5)
-
-
-# ------------------------------------------------------------------------------------------------------------- commands
 
 
 @pytest.fixture
@@ -104,32 +106,12 @@ def test_convert_writes_the_wanted_load(place: Path) -> None:
 
 
 def test_simulate_scales_to_the_load_of_its_machine_and_metrics_read_the_run_again(place: Path) -> None:
-    (place / "late.json").write_text(
-        json.dumps(
-            {
-                "nb_res": 8,
-                "jobs": [
-                    {"id": 1, "subtime": 0, "res": 8, "profile": "p"},
-                    {"id": 2, "subtime": 100, "res": 8, "profile": "p", "deadline": 150},
-                ],
-                "profiles": {"p": {"type": "delay", "delay": 45}},
-            }
-        )
-    )
+    late = workload((0, 8, 45), (100, 8, 45), n_procs=8)
+    late.jobs[1]["deadline"] = 150
+    batsim4.write(late, place / "late.json")
     # 90 s of work in 100 s; at 1.8 job 2 comes at 50 s, still has 50 s, and needs 45 s.
-    args = (
-        "simulate",
-        "--procs",
-        "8",
-        "-w",
-        str(place / "late.json"),
-        "--policy",
-        "fcfs",
-        "-e",
-        "out",
-        "--load",
-        "1.8",
-    )
+    file = str(place / "late.json")
+    args = ("simulate", "--procs", "8", "-w", file, "--policy", "fcfs", "-e", "out", "--load", "1.8")
     done = run_cli(*args, cwd=place)
     assert done.returncode == 0, done.stderr
     assert "submission times are divided by 2" in done.stderr
@@ -148,13 +130,11 @@ def test_bad_loads_of_commands_write_nothing(place: Path) -> None:
     convert = ("workload", "convert", "log.swf", "w.json")
     simulate = ("simulate", "-w", "log.swf", "--policy", "fcfs", "-e", "out")
     for command in (convert, simulate):
-        assert "--load -1: load: expected an offered load above 0" in failure(place, *command, "--load=-1")
-        assert "--scale-load 0: expected a factor above 0" in failure(place, *command, "--scale-load", "0")
+        assert "--load: expected a number above 0, found -1" in failure(place, *command, "--load=-1")
+        assert "--load: expected an offered load above 0 and at most 10" in failure(place, *command, "--load", "90")
+        assert "--scale-load: expected a number above 0, found 0" in failure(place, *command, "--scale-load", "0")
         both = failure(place, *command, "--scale-load", "2", "--load", "1")
-        assert "--load and --scale-load were both given; expected only one" in both
-
-
-# --------------------------------------------------------------------------------------------------------------- names
+        assert "--load and --scale-load: expected only one of them, found both" in both
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.swf import to_workload
 from pybatsched.workload.formats.swf_reader import read_swf
@@ -106,9 +106,6 @@ def test_a_window_without_jobs_to_count_is_an_error() -> None:
         Selection(warm_up_s=-1)
 
 
-# --------------------------------------------------------------------------------------------- commands and campaigns
-
-
 def log(path: Path, n_weeks: int) -> Path:
     """Write a log with a job at the start of each week, that runs for all of it and a day longer, on the machine."""
     lines = [logs.line(k + 1, k * WEEK_S, run=WEEK_S + 86_400, allocated=8, wait=0) for k in range(n_weeks)]
@@ -132,7 +129,7 @@ def test_a_week_with_the_week_before_is_not_a_cold_start(tmp_path: Path) -> None
 def test_weeks_of_a_campaign_have_a_warm_up(tmp_path: Path) -> None:
     log(tmp_path / "log.swf", 4)
     given = {"name": "log", "file": "log.swf", "weeks": {}, "warm_up": "7d", "cool_down": "7d"}
-    found = Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 0)
+    found = Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(given), 0)
     assert [one.name for one in found] == ["log-week02", "log-week03"]
     for one in found:
         jobs = json.loads(Path(one.path).read_text())["jobs"]
@@ -141,21 +138,21 @@ def test_weeks_of_a_campaign_have_a_warm_up(tmp_path: Path) -> None:
 
 def test_random_workloads_have_a_warm_up(tmp_path: Path) -> None:
     given: dict[str, Any] = {"name": "w", "generate": {"model": "poisson", "procs": 8, "jobs": 40}, "warm_up": "1h"}
-    (one,) = Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
+    (one,) = Preparer(tmp_path, []).prepare(WorkloadTable.model_validate(given), 1)
     jobs = json.loads(Path(one.path).read_text())["jobs"]
     first_at = jobs[0]["subtime"]
     assert [job["evaluated"] for job in jobs] == [job["subtime"] >= first_at + 3600 for job in jobs]
     with pytest.raises(ValidationError, match="sequences: cannot be used with warm_up or cool_down"):
-        WorkloadSpec.model_validate(given | {"sequences": {}})
+        WorkloadTable.model_validate(given | {"sequences": {}})
     with pytest.raises(ValidationError, match="warm_up"):
-        WorkloadSpec.model_validate(given | {"warm_up": -5})
+        WorkloadTable.model_validate(given | {"warm_up": -5})
 
 
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (("--warm-up", "soon"), "--warm-up: expected seconds, or a number with m, h, d or w as in 12h, found soon"),
-        (("--cool-down", "-3"), "--cool-down: expected seconds, or a number with m, h, d or w as in 12h, found -3"),
+        (("--warm-up", "soon"), "--warm-up: expected seconds, or a number with m, h, d or w as in 12h, found 'soon'"),
+        (("--cool-down", "-3"), "--cool-down: expected seconds, or a number with m, h, d or w as in 12h, found '-3'"),
         (("--from", "1d", "--submitted-before", "2d", "--warm-up", "2d"), "no job is left in the window"),
     ],
 )

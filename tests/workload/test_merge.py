@@ -42,9 +42,6 @@ def rows_of(whole: Workload, *fields: str) -> list[tuple[Any, ...]]:
     return [tuple(job.get(field) for field in fields) for job in whole.jobs]
 
 
-# --- on the command line ---
-
-
 def test_three_logs_by_hand(tmp_path: Path) -> None:
     """Each counts from its own first submission; the window is [100 s, 200 s), and begins at 0."""
     a = made(tmp_path, "a", line(1, 1000), line(2, 1100, requested_s=90), line(3, 1200), line(4, 1199.5))
@@ -58,28 +55,17 @@ def test_three_logs_by_hand(tmp_path: Path) -> None:
     done = run_cli("workload", "merge", f"a={a}", f"b={b}", f"c={c}", *window, "--procs", "c=32")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "a:",
-        "4 jobs read, 2 kept, 2 dropped",
-        "dropped:",
-        "        2  submitted outside of the window: dropped (lines 2, 4)",
-        "changed:",
-        "        1  no requested time: estimate is the run time, walltime the run time + 1 (line 5)",
-        "b:",
-        "3 jobs read, 1 kept, 2 dropped",
-        "dropped:",
-        "        1  run time of 0 or unknown: dropped (line 2)",
-        "        1  submitted outside of the window: dropped (line 3)",
-        "changed:",
-        f"        1  {OVERRAN} (line 4)",
-        "c:",
-        "2 jobs read, 1 kept, 1 dropped",
-        "dropped:",
+        "a:", "4 jobs read, 2 kept, 2 dropped", "dropped:",
+        "        2  submitted outside of the window: dropped (lines 2, 4)", "changed:",
+        "        1  no requested time: estimate is the run time, walltime the run time + 1 (line 5)", "b:",
+        "3 jobs read, 1 kept, 2 dropped", "dropped:", "        1  run time of 0 or unknown: dropped (line 2)",
+        "        1  submitted outside of the window: dropped (line 3)", "changed:", f"        1  {OVERRAN} (line 4)",
+        "c:", "2 jobs read, 1 kept, 1 dropped", "dropped:",
         "        1  submitted outside of the window: dropped (job x)",
-        "a: 2 jobs, 0 of them external, for 8 processors",
-        "b: 1 job, 0 of them external, for 16 processors",
+        "a: 2 jobs, 0 of them external, for 8 processors", "b: 1 job, 0 of them external, for 16 processors",
         "c: 1 job, 0 of them external, for 32 processors",
         f"wrote {out}: 4 jobs for 56 processors, submitted from 0 s to 99.5 s",
-    ]
+    ]  # fmt: skip
     whole = batsim4.read(out)
     assert rows_of(whole, "id", "subtime", "res", "profile", "walltime", "estimate", "cluster", "external") == [
         ("a-2", 0, 2, "60", 90, None, "a", None),
@@ -135,7 +121,8 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
     assert rows_of(batsim4.read(out), "id", "res", "memory_gb") == [("a-1", 4, 500), ("a-2", 2, None)]
     done = run_cli("workload", "merge", f"a={a}", f"r={r}", *alone)
     assert done.returncode == 2
-    assert f"r: --size: expected a log in SWF, found a file of the Rackham format, {r}" in done.stderr
+    expected = "expected a log in SWF, a log of Slurm or a table, found a file of the Rackham format"
+    assert f"r: --size requested: {expected}, {r}" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -156,7 +143,7 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
         ),
         (
             ["a=log.swf", "--from", "3d", "--submitted-before", "2d"],
-            "--submitted-before 2d: expected a time after --from 3d",
+            "--submitted-before 172800: expected a time after --from 259200",
         ),
         (["a=log.swf", "--from", "3d"], "a: log.swf: no job is left: 1 job submitted from 5 s to 5 s"),
         (["a=log.swf", "--external", "1.5"], "external: expected a share from 0 to 1, found 1.5"),
@@ -176,9 +163,6 @@ def test_invalid_arguments_of_merge_are_rejected(tmp_path: Path, given: list[str
     assert done.returncode == 2
     assert message in done.stderr
     assert not (tmp_path / "m.json").exists()
-
-
-# --- jobs and profiles ---
 
 
 def test_profiles_of_one_name_stay_apart_if_they_differ() -> None:
@@ -326,9 +310,6 @@ def test_moldable_types_of_grid_jobs_do_not_depend_on_external_jobs(
     for job in shared.jobs:
         assert job.get("moldable") == (None if job.get("external") else types[job["id"]])
     assert all((types[job["id"]] is not None) == (job["res"] > 1) for job in dedicated.jobs)
-
-
-# --- real logs ---
 
 
 @pytest.mark.long

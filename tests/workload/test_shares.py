@@ -83,9 +83,6 @@ def test_shares_are_those_of_a_plain_loop(jobs: list[tuple[str, int, int]]) -> N
         assert one.mean_wait_s == pytest.approx(sum(job[2] for job in own) / len(own))
 
 
-# ------------------------------------------------------------------------------------------------------ workload stats
-
-
 def test_stats_of_a_log_of_slurm(tmp_path: Path) -> None:
     """ann: 2 x 60 and 8 x 60 processor-seconds of 750; bob: 1 x 150."""
     file = sacct(

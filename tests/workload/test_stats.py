@@ -165,17 +165,12 @@ def test_the_figures_of_a_batsim_file(tmp_path: Path) -> None:
         "nb_res": 8,
         "shifted_by": DAY_S + 7200,
         "swf_header": {"UnixStartTime": "0"},
-        "jobs": [
-            {"id": 1, "subtime": 10, "res": 2, "profile": "c", "walltime": 40, "user": "pat"},
-            {"id": 2, "subtime": 0, "res": 4, "profile": "d", "walltime": 40, "requested_time": 20, "user": 5},
-            {"id": 3, "subtime": 5, "res": 4, "profile": "p"},
-        ],
-        "profiles": {
-            "d": {"type": "delay", "delay": 10},
-            "c": {"type": "composed", "seq": ["d", "d"]},
-            "p": {"type": "parallel_homogeneous", "cpu": 1, "com": 0},
-        },
-    }
+        "jobs": [{"id": 1, "subtime": 10, "res": 2, "profile": "c", "walltime": 40, "user": "pat"},
+         {"id": 2, "subtime": 0, "res": 4, "profile": "d", "walltime": 40, "requested_time": 20, "user": 5},
+         {"id": 3, "subtime": 5, "res": 4, "profile": "p"}],
+        "profiles": {"d": {"type": "delay", "delay": 10}, "c": {"type": "composed", "seq": ["d", "d"]},
+         "p": {"type": "parallel_homogeneous", "cpu": 1, "com": 0}},
+    }  # fmt: skip
     (tmp_path / "w.json").write_text(json.dumps(content))
     sample = stats.sample(tmp_path / "w.json")
     assert (sample.submitted_at, sample.run_s, sample.size) == ([0, 10], [10, 20], [4, 2])
@@ -193,9 +188,6 @@ def test_a_workload_without_jobs_has_figures_too(tmp_path: Path) -> None:
     assert "jobs               0" in "\n".join(describe.lines(sample, stats.summary(sample)))
     with pytest.raises(InputError, match="expected at least one job to draw"):
         plot.draw(sample, tmp_path / "x.svg")
-
-
-# ----------------------------------------------------------------------------------------------------------------- text
 
 
 def test_histograms() -> None:
@@ -230,9 +222,6 @@ def test_the_text_for_the_terminal(tmp_path: Path) -> None:
     assert "arrivals over time (jobs in one day)" in text
     assert "    day 1        12 " + "#" * 44 in text  # two jobs in a row of four hours
     assert all(line.isascii() for line in text)
-
-
-# -------------------------------------------------------------------------------------------------------------- picture
 
 
 def test_bursts_of_arrivals_are_on_a_logarithmic_axis(tmp_path: Path) -> None:
@@ -285,7 +274,9 @@ def test_invalid_pictures_are_rejected(tmp_path: Path, monkeypatch: pytest.Monke
         plot.draw(sample, tmp_path / "new" / "x.svg")
         assert [path.name for path in (tmp_path / "new").iterdir()] == ["x.svg"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"charts need matplotlib; pip install 'pybatsched\[plot\]'"):
+    with pytest.raises(
+        InputError, match=r"charts need matplotlib; run pip install '\.\[plot\]' in a clone of pybatsched"
+    ):
         plot.draw(sample, tmp_path / "x.svg")
 
 

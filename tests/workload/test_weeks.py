@@ -10,7 +10,7 @@ from support.logs import line, real, trace
 from support.process import run_cli
 
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.formats.batsim4 import text_of
@@ -144,9 +144,9 @@ def test_weeks_of_any_format_have_the_same_jobs(tmp_path: Path) -> None:
 )
 def test_weeks_of_a_campaign(weeks: object, names: list[str], tmp_path: Path) -> None:
     without_waits(tmp_path)
-    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "weeks": weeks})
+    spec = WorkloadTable.model_validate({"name": "log", "file": "log.swf", "weeks": weeks})
     assert [one.name for one in Preparer(tmp_path, [tmp_path]).prepare(spec, 0)] == names
-    assert WorkloadSpec.model_validate(spec.model_dump(mode="json", by_alias=True)) == spec  # as a manifest keeps it
+    assert WorkloadTable.model_validate(spec.model_dump(mode="json", by_alias=True)) == spec  # as a manifest keeps it
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_weeks_of_a_campaign(weeks: object, names: list[str], tmp_path: Path) ->
 )
 def test_bad_weeks_of_a_campaign(weeks: object, text: str) -> None:
     with pytest.raises(ValidationError) as error:
-        WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "weeks": weeks})
+        WorkloadTable.model_validate({"name": "log", "file": "log.swf", "weeks": weeks})
     assert text in str(error.value)
 
 

@@ -8,24 +8,25 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
-from pybatsched.errors import InputError, not_utf8, quantity, toml_problem
+from pybatsched.errors import InputError, spelled
 from pybatsched.live import DEFAULT_TIMEOUT_S
 from pybatsched.policies import registry
-from pybatsched.policies.loading import names_file, split
 from pybatsched.results import run_state
+from pybatsched.runs.policies import PolicySpec
+from pybatsched.settings import Checked
 from pybatsched.version import __version__
 
 if TYPE_CHECKING:
     from pybatsched.live.batsim_options import Option
     from pybatsched.metrics.runs import Run
+    from pybatsched.runs.spec import WorkloadSpec
     from pybatsched.workload.formats.files import Format
-    from pybatsched.workload.model import Workload
 
 
 class Group(Protocol):
@@ -65,24 +66,89 @@ def run_chosen(args: argparse.Namespace) -> int:
     return int(args.run_subcommand(args))
 
 
-def add_policy(parser: Group, *, required: bool) -> None:
-    """Describe the options that choose a policy."""
-    add = parser.add_argument
-    add("--policy", required=required, metavar="NAME", help="an installed policy, or path/to/file.py:Class")
-    add_options(parser, "an option of the policy; the value is read as JSON, else as text (repeatable)")
-    add("--config", metavar="FILE.toml", help="options of policies, in tables [policy.NAME]")
-    add("--reservations", metavar="FILE.toml", help="reservations of hosts, in tables [[reservation]] (docs/faults.md)")
+def add_settings(
+    group: Group, record: type[Checked], names: Iterable[str] = (), *, required: Collection[str] = (), dest: str = ""
+) -> None:
+    """Add the options of the settings of a record: of `names`, or of all. `given_settings` reads them."""
+    for name, about in record.settings().items():
+        if names and name not in names:
+            continue
+        default = record.default(name)
+        is_switch = isinstance(default, bool)
+        how: dict[str, Any] = {"dest": f"{dest}{name}", "default": None}
+        if is_switch:
+            how["action"] = "store_false" if default else "store_true"
+        else:
+            how |= {"type": about.kind.of_text, "metavar": about.metavar or about.kind.metavar or None}
+            if about.kind.choices:
+                how["choices"] = about.kind.choices
+            if isinstance(default, tuple):
+                how["action"] = "append"
+        for old in about.old:
+            group.add_argument(old, **how, help=argparse.SUPPRESS)
+        text = about.negated or about.help
+        if isinstance(default, tuple):
+            text += " (repeatable)"
+        elif not is_switch and default and "default" not in text:
+            text += f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
+        is_required = {"required": True} if name in required else {}
+        group.add_argument(*about.options, **how, help=text.replace("%", "%%"), **is_required)
+
+
+def add_workload_settings(group: Group, *names: str) -> None:
+    """Add the options of the settings of workloads: of `names`, or all that are not those of a machine."""
+    from pybatsched.runs.spec import WorkloadSpec  # noqa: PLC0415  `serve` does not need it
+
+    add_settings(
+        group, WorkloadSpec, names or [name for name in WorkloadSpec.settings() if name not in {"file", "n_procs"}]
+    )
+
+
+def given_settings(args: argparse.Namespace, record: type[Checked], dest: str = "") -> dict[str, Any]:
+    """Return the settings of a record that were given on the command line, by name."""
+    values = {name: getattr(args, f"{dest}{name}", None) for name in record.settings()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def workload_spec(args: argparse.Namespace, file: str = "") -> WorkloadSpec:
+    """Return how a file is read, by the options. Raises InputError."""
+    from pybatsched.runs.spec import WorkloadSpec  # noqa: PLC0415  `serve` does not need it
+
+    return WorkloadSpec(**{**given_settings(args, WorkloadSpec), "file": str(file or args.file)})
+
+
+def as_option(name: str, value: str) -> str:
+    """Write a setting as an option of the command line, and perhaps its value.
+
+    >>> as_option("stop_at", ""), as_option("failures.law", "weibull:0.7"), as_option("options", "order=sjf")
+    ('--stop-at', '--failure-law weibull:0.7', '-o order=sjf')
+    """
+    from pybatsched.runs.spec import RECORDS  # noqa: PLC0415  only for errors
+
+    known = {f"{one.prefix}{key}": about for one in RECORDS for key, about in one.settings().items()}
+    known |= {"failures": known["failures.mtbf"], "checkpoint": known["checkpoint.interval"]}
+    about = known.get(name)
+    option = f"--{name.replace('_', '-')}" if about is None else about.options[-1]
+    return option if not value or value in {"True", "False"} else f"{option} {shlex.quote(value)}"
+
+
+def add_policy(group: Group, *, required: bool) -> None:
+    """Describe the options that choose a policy. `policy_spec` reads them."""
+    add_settings(group, PolicySpec, ["policy"], required=["policy"] if required else [])
+    add_options(group, "an option of the policy; the value is read as JSON, else as text (repeatable)")
+    add_settings(group, PolicySpec, ["config", "host_reservations"])
+
+
+def policy_spec(args: argparse.Namespace) -> PolicySpec:
+    """Return the policy of the options. Raises InputError."""
+    return PolicySpec(
+        args.policy, options_given(args.options), config=args.config, host_reservations=args.host_reservations
+    )
 
 
 def add_options(parser: Group, help_text: str) -> None:
     """Describe the option for a policy's own options."""
     parser.add_argument("-o", dest="options", action="append", default=[], metavar="KEY=VALUE", help=help_text)
-
-
-def add_seed(parser: Group) -> None:
-    """Describe the option for the seed of a policy."""
-    text = "seed of policies that use random numbers (their option seed)"
-    parser.add_argument("--seed", type=integer, metavar="N", help=text)
 
 
 def add_baseline(parser: Group) -> None:
@@ -91,55 +157,29 @@ def add_baseline(parser: Group) -> None:
     parser.add_argument("--baseline", default="", metavar="POLICY", help=text)
 
 
+def add_runs(parser: Group) -> None:
+    """Describe the runs, or the campaign, of a chart or a page."""
+    text = "runs, by the prefixes of their files; or the directory of one campaign"
+    parser.add_argument("runs", nargs="+", metavar="PREFIX|DIR", help=text)
+
+
 def add_old_names(parser: Group, *names: str, **how: Any) -> None:
     """Add former names of an option. They work, but `--help` does not show them."""
     parser.add_argument(*names, **how, help=argparse.SUPPRESS)
 
 
+def show(text: str) -> None:
+    """Print a result on standard output, with settings as options."""
+    print(spelled(text, as_option))
+
+
 def say(text: str) -> None:
     """Print a message for the user on standard error."""
-    print(f"pybatsched {__version__}: {text}", file=sys.stderr, flush=True)
-
-
-def reservations_of(path: str) -> list[dict[str, Any]]:
-    """Read a file of reservations. Raises InputError with the file and the line."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: {not_utf8(error)}") from None
-    from pybatsched.core.services.reservation_specs import read_reservations  # noqa: PLC0415  imports pydantic
-
-    return read_reservations(text, path)
-
-
-def policy_plan(
-    name: str, given: list[str], config: str | None, seed: int | None = None, reservations: str | None = None
-) -> registry.PolicyPlan:
-    """Find a policy and collect the user's options. The seed is used if the policy has an option of that name.
-
-    `reservations` is a file of reservations of hosts.
-    """
-    source = registry.find(name, trusted=True)
-    from_file: Mapping[str, Any] = {}
-    if config is not None:
-        from_file = _table(config, source.table_name)
-    options = options_given(given)
-    if seed is not None and "seed" in source.option_fields:
-        options.setdefault("seed", seed)
-    if reservations is not None:
-        if "host_reservations" in options:
-            raise InputError("--reservations and -o host_reservations: expected only one of them, found both")
-        options["host_reservations"] = reservations_of(reservations)
-    return registry.PolicyPlan(source, options, from_file, config or "", trusted=True)
+    print(f"pybatsched {__version__}: {spelled(text, as_option)}", file=sys.stderr, flush=True)
 
 
 def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
-    """Yield a hint for each unknown option that is an option of Batsim, in `run`, or of the policy: use ``-o``.
-
-    If no policy is chosen, all installed policies are searched.
-    """
+    """Yield a hint for each unknown option that is one of Batsim, in `run`, or of the policy, or of any."""
     if "options" not in args:  # the command has no options of policies
         return
     names = [args.policy] if args.policy else registry.available()
@@ -199,13 +239,8 @@ def add_timeout(add: Callable[..., object], cause: str, default: float | None = 
 
 def add_first_timeout(add: Callable[..., object]) -> None:
     """Add ``--first-timeout``, for commands that wait for a Batsim. `add` is the method of a parser or a group."""
-    add(
-        "--first-timeout",
-        type=timeout_s,
-        default=0.0,
-        metavar="SECONDS",
-        help="fail if no Batsim connects within this time (default: no limit)",
-    )
+    text = "fail if no Batsim connects within this time (default: no limit)"
+    add("--first-timeout", type=timeout_s, default=0.0, metavar="SECONDS", help=text)
 
 
 def ip_address(text: str) -> str:
@@ -226,30 +261,6 @@ def _option(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def _table(path: str, name: str) -> Mapping[str, Any]:
-    import tomllib  # noqa: PLC0415  only for --config
-
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"--config {path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a number of thousands of digits
-        raise InputError(f"--config {path}: {toml_problem(error)}") from None
-    unknown = [key for key in content if key != "policy"]
-    if unknown:
-        raise InputError(f"--config {path}: unknown key {unknown[0]!r}; expected tables [policy.NAME]")
-    tables = content.get("policy", {})
-    for other in tables if isinstance(tables, dict) else ():
-        if other != name and other not in registry.available():
-            raise InputError(
-                f"--config {path}: unknown policy {other!r} in the table [policy.{other}]; expected an installed policy"
-            )
-    table = tables.get(name, {}) if isinstance(tables, dict) else None
-    if not isinstance(table, dict):
-        raise InputError(f"--config {path}: expected a table [policy.{name}]")
-    return table
-
-
 def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
     """Raise InputError if a file to write is one of those to read."""
     if Path(output).resolve() in {Path(path).resolve() for path in inputs}:
@@ -257,22 +268,13 @@ def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
 
 
 def refuse_to_overwrite_runs(output: str, runs: Iterable[Run], inputs: Iterable[str] = ()) -> None:
-    """Raise InputError if a file to write is one of `inputs` or belongs to one of the runs.
-
-    The files of a run are its results, its journal and the workloads that its summary names.
-    """
+    """Raise InputError if a file to write is one of `inputs` or of a run: its results, journal and workloads."""
     read = list(inputs)
     for run in runs:
         journals = (run.journal, f"{run.prefix}.pbj")
         read += _files_of_run(run.prefix.removesuffix(run_state.PART), ())
         read += [path for path in (*journals, *run.workload_files) if path and Path(path).is_file()]
     refuse_to_overwrite(output, read)
-
-
-def files_of_policy(plan: registry.PolicyPlan | None, config: str | None) -> list[str]:
-    """Return the Python files and the configuration file of a policy."""
-    named = [] if plan is None else [plan.source.name, *plan.trusted_files(None).names]
-    return [*(str(split(name)[0]) for name in named if names_file(name)), *([config] if config else [])]
 
 
 def _files_of_run(prefix: str, more_suffixes: Iterable[str]) -> list[str]:
@@ -312,22 +314,8 @@ def add_workers(parser: Group) -> None:
 
 def add_fields_from(parser: argparse.ArgumentParser) -> None:
     """Describe the option that names the workloads of a finished run."""
-    parser.add_argument(
-        "-w",
-        "--workload",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a workload of the run; the fields of its jobs are read from it (repeatable)",
-    )
-
-
-def add_tau(parser: Group) -> None:
-    """Describe the option for the bound of bounded slowdowns."""
-    from pybatsched.metrics import DEFAULT_TAU_S  # noqa: PLC0415  `serve` does not need it
-
-    name = "bound of bounded slowdowns (default %(default)g)"
-    parser.add_argument("--tau", type=timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help=name)
+    text = "a workload of the run; the fields of its jobs are read from it (repeatable)"
+    parser.add_argument("-w", "--workload", action="append", default=[], metavar="FILE", help=text)
 
 
 def add_own_tau(parser: Group) -> None:
@@ -344,180 +332,29 @@ def add_procs(parser: Group) -> None:
     parser.add_argument("--procs", type=positive, metavar="N", help=text)
 
 
-def add_max_jobs(parser: Group) -> None:
-    """Describe the option for a number of jobs."""
-    parser.add_argument(
-        "--max-jobs", type=positive, metavar="N", help="keep at most N jobs: the first ones of the selection"
-    )
-
-
-def add_lenient(parser: Group) -> None:
-    """Describe the option for logs with bad lines."""
-    text = "skip and count invalid lines of logs instead of failing"
-    parser.add_argument("--lenient", action="store_true", help=text)
-
-
-def add_window(parser: Group, zero: str = "time 0 of the log") -> None:
-    """Describe the window of submission times whose jobs are kept, counted from `zero`. `window` reads it."""
-    add = parser.add_argument
-    add("--from", dest="from_at", metavar="T", help="keep jobs submitted at T or later (seconds, or 12h, 3d, 2w)")
-    before = f"keep jobs submitted before T; here and in --from, T counts from {zero}"
-    add("--submitted-before", dest="to_at", metavar="T", help=before)
-    add_old_names(parser, "--to", "--until", dest="to_at")
-    warm_up = "also keep jobs up to T before the window (without --from: the first T); figures of jobs leave them out"
-    add("--warm-up", metavar="T", help=warm_up)
-    cool_down = (
-        "also keep jobs up to T after the window (without --submitted-before: the last T); figures of jobs leave "
-        "them out"
-    )
-    add("--cool-down", metavar="T", help=cool_down)
-
-
-def window(args: argparse.Namespace) -> dict[str, float | None]:
-    """Return the members of a `Selection` for the window, in seconds. Raises InputError."""
-    from pybatsched.workload.selection import seconds_of  # noqa: PLC0415  `serve` does not need it
-
-    begin, end = span(args, "--submitted-before")
-    warm_up = 0.0 if args.warm_up is None else seconds_of(args.warm_up, "--warm-up")
-    cool_down = 0.0 if args.cool_down is None else seconds_of(args.cool_down, "--cool-down")
-    return {"from_at": begin, "to_at": end, "warm_up_s": warm_up, "cool_down_s": cool_down}
-
-
-def say_window(args: argparse.Namespace, path: str, workload: Workload) -> None:
-    """Print how long the window really is: from the first kept job to the last. O(1)."""
-    if (args.from_at is None and args.to_at is None) or not workload.jobs:
-        return
-    days = (workload.jobs[-1]["subtime"] - workload.jobs[0]["subtime"]) / 86_400
-    say(f"{path}: the window has {quantity(len(workload.jobs), 'job')}, submitted within {days:.2f} days")
-
-
-def span(args: argparse.Namespace, end_name: str = "--to") -> tuple[float | None, float | None]:
-    """Return the start and the end of a span of time in seconds. Raises InputError; `end_name` names the end."""
+def span(args: argparse.Namespace) -> tuple[float | None, float | None]:
+    """Return the start and the end of a span of time in seconds. Raises InputError."""
     from pybatsched.workload.selection import seconds_of  # noqa: PLC0415  `serve` does not need it
 
     begin = None if args.from_at is None else seconds_of(args.from_at, "--from")
-    end = None if args.to_at is None else seconds_of(args.to_at, end_name)
+    end = None if args.to_at is None else seconds_of(args.to_at, "--to")
     if begin is not None and end is not None and begin >= end:
-        raise InputError(f"{end_name} {args.to_at}: expected a time after --from {args.from_at}")
+        raise InputError(f"--to {args.to_at}: expected a time after --from {args.from_at}")
     return begin, end
 
 
 def add_span(parser: Group) -> None:
     """Describe the span of simulated time that a chart shows. `span` reads it."""
     add = parser.add_argument
-    add(
-        "--from",
-        dest="from_at",
-        metavar="T",
-        help="start of the time axis (seconds, or 12h, 3d, 2w); cdf and boxes: only jobs submitted at T or later",
-    )
+    text = "start of the time axis (seconds, or 12h, 3d, 2w); cdf and boxes: only jobs submitted at T or later"
+    add("--from", dest="from_at", metavar="T", help=text)
     add("--to", dest="to_at", metavar="T", help="end of the time axis; cdf and boxes: only jobs submitted before T")
-
-
-def add_load(parser: Group) -> None:
-    """Describe the options that scale the load. `load_factor` reads them."""
-    add = parser.add_argument
-    add(
-        "--load",
-        nargs="?",
-        const="",
-        type=_load,
-        metavar="F",
-        help="scale submission times to an offered load of F on the machine, such as 0.9 for 90 %%",
-    )
-    add(
-        "--scale-load",
-        type=number,
-        metavar="F",
-        help="divide submission times by F, which multiplies the offered load by F",
-    )
-
-
-def _load(text: str) -> float:
-    """Read an offered load. The error names `--cpu-load`, whose former name was `--load`."""
-    try:
-        return float(text)
-    except ValueError:
-        found = f", found {text!r:.60}" if text else ""
-        raise argparse.ArgumentTypeError(
-            f"expected an offered load such as 0.9{found}; work that puts load on hosts is --cpu-load of `workload "
-            "convert`"
-        ) from None
-
-
-def add_feedback(parser: Group) -> None:
-    """Describe the option for submissions that depend on the ends of jobs."""
-    text = "submit the next job of a user's session a think time after the end of the previous job, as in the log"
-    parser.add_argument("--feedback", action="store_true", help=text)
-
-
-def scales_load(args: argparse.Namespace) -> bool:
-    """Return whether the options scale the load."""
-    return args.load is not None or args.scale_load is not None
-
-
-def load_factor(args: argparse.Namespace, workloads: Sequence[Workload], n_procs: int) -> float:
-    """Return the factor by which submission times are divided, 1 for no change. Raises InputError. O(jobs)."""
-    from pybatsched.workload import prepare  # noqa: PLC0415  `serve` does not need it
-
-    if args.load is not None and args.scale_load is not None:
-        raise InputError("--load and --scale-load were both given; expected only one")
-    try:
-        if args.load is not None:
-            return prepare.load_factor(workloads, args.load, n_procs)
-    except InputError as error:
-        raise InputError(f"--load {args.load:g}: {error}") from None
-    factor = 1.0 if args.scale_load is None else float(args.scale_load)
-    if not 0 < factor < math.inf:
-        raise InputError(f"--scale-load {factor:g}: expected a factor above 0")
-    return factor
-
-
-def add_memory_unit(parser: Group) -> None:
-    """Describe the option for the unit of memory in logs."""
-    from pybatsched.workload.formats.conversion import MEMORY_UNITS  # noqa: PLC0415  `serve` does not need it
-
-    text = "unit of memory per processor in logs (default: KB, as in the SWF standard)"
-    parser.add_argument("--memory-unit", choices=MEMORY_UNITS, help=text)
-
-
-def add_partition(parser: Group) -> None:
-    """Describe the option for the partitions of logs."""
-    text = "keep only jobs of this partition (field 16 of SWF, Partition of Slurm; repeatable)"
-    parser.add_argument("--partition", action="append", default=[], metavar="P", help=text)
-
-
-def add_slurm(parser: Group) -> None:
-    """Describe the options for logs of Slurm and tables: the unit of sizes, and the time zone."""
-    from pybatsched.workload.formats.conversion import SIZES  # noqa: PLC0415  `serve` does not need it
-
-    text = "unit of job sizes in a log of Slurm or a table (default: cores, or as in the mapping)"
-    parser.add_argument("--size-in", choices=SIZES, help=text)
-    add_timezone(parser)
-
-
-def add_timezone(parser: Group) -> None:
-    """Describe the option for the zone of times."""
-    text = "time zone of a log of Slurm or a table, if its times have none (default: UTC, or as in the mapping)"
-    parser.add_argument("--timezone", metavar="ZONE", help=text)
-
-
-def add_format(parser: Group) -> None:
-    """Describe the options for the format of a file. `format_of` reads them."""
-    from pybatsched.workload.formats.files import FORMATS  # noqa: PLC0415  `serve` does not need it
-
-    names = ", ".join(FORMATS)
-    add = parser.add_argument
-    add("--format", metavar="NAME", choices=tuple(FORMATS), help=f"{names} (default: by the content)")
-    add("--mapping", metavar="FILE", help="the file that describes the columns of a table (docs/traces.md)")
 
 
 def add_file(parser: Group) -> None:
     """Describe the options for a workload file of any format, and for the size of its machine."""
     parser.add_argument("file", metavar="FILE", help="a log (SWF, Slurm, a table, Rackham) or a Batsim workload (JSON)")
-    add_format(parser)
-    text = "processors of the machine (default: as in the file)"
-    parser.add_argument("--procs", type=positive, metavar="N", help=text)
+    add_workload_settings(parser, "format", "mapping", "n_procs")
 
 
 def format_of(path: str, args: argparse.Namespace) -> Format:
@@ -525,20 +362,6 @@ def format_of(path: str, args: argparse.Namespace) -> Format:
     from pybatsched.workload.formats import files  # noqa: PLC0415  `serve` does not need it
 
     return files.format_of(path, args.format, args.mapping)
-
-
-def timezone(args: argparse.Namespace) -> str | None:
-    """Return the time zone. Raises InputError for a zone that is not used."""
-    check_of_job_log(args, "timezone")
-    zone: str | None = args.timezone
-    return zone
-
-
-def check_of_job_log(args: argparse.Namespace, name: str) -> None:
-    """Raise InputError for an option of logs of Slurm and tables that is given for another format."""
-    kind = format_of(args.file, args)
-    if getattr(args, name) is not None and kind not in {"Slurm", "table"}:
-        raise InputError(f"--{name.replace('_', '-')}: expected a log of Slurm or a table, found {kind}, {args.file}")
 
 
 def n_workers(text: str) -> int:
@@ -570,16 +393,6 @@ def integer(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a whole number, found {text!r:.40}") from None
-
-
-def processors(text: str) -> int:
-    """Read the number of processors of a machine."""
-    from pybatsched.platform.model import MAX_HOSTS  # noqa: PLC0415  `serve` does not need it
-
-    n = _whole(text, 1)
-    if n > MAX_HOSTS:
-        raise argparse.ArgumentTypeError(f"expected 1 to {MAX_HOSTS:,} processors, found {text:.40}")
-    return n
 
 
 def positive(text: str) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from pybatsched.campaign import table
 from pybatsched.campaign.on_dask import DaskWorkers
 from pybatsched.campaign.running import Progress, Workers, run_campaign
 from pybatsched.campaign.spec import Spec
@@ -17,7 +19,10 @@ from pybatsched.campaign.store import Store
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import span
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, NothingCompletedError, quantity
+
+#: Most lines about losses at the end of a command.
+_N_LOSSES: Final = 5
 
 
 def add_arguments(parser: arguments.Group) -> None:
@@ -39,11 +44,7 @@ def run(
     beside: Path | None = None,
     source: str = "",
 ) -> Progress:
-    """Run the cells that are not done yet, with a progress line. The store must be open.
-
-    `command` is the command line that repeats the campaign. The page of the campaign shows it. `source` is the
-    campaign's file, for errors.
-    """
+    """Run the cells that are not done yet, with a progress line. The store must be open."""
     line = CampaignLine(quiet=args.quiet)
     line.start()
     try:
@@ -91,6 +92,32 @@ def outcome_text(progress: Progress, folder: str) -> str:
         f"{done:,} of {progress.n_cells:,} cells done ({progress.n_before:,} before), {progress.n_failed:,} failed; "
         f"results in {folder}"
     )
+
+
+def losses_of(store: Store) -> tuple[list[str], int]:
+    """Return a line for each loss in the finished cells, and the exit code: 8 if a cell completed no job."""
+    results = store.results(point["address"] for point in store.manifest()["points"])
+    done = [result for result in results.values() if "figures" in result]
+    rejected = [n for result in done if (n := result["figures"].get("n_rejected"))]
+    n_jobs = sum(result["figures"].get("n_jobs") or 0 for result in done)
+    lines = []
+    if rejected:
+        cells = f"in {len(rejected):,} of {quantity(len(done), 'cell')}"
+        lines.append(f"{sum(rejected):,.0f} of {n_jobs:,.0f} jobs rejected, {cells}")
+    warnings = Counter(text for result in done for text in dict.fromkeys(table.warnings_of(result)))
+    lines += [f"warning in {n:,} of {quantity(len(done), 'cell')}: {text}" for text, n in warnings.items()]
+    return lines, NothingCompletedError.exit_code if table.NOTHING_COMPLETED in warnings else 0
+
+
+def say_losses(store: Store) -> int:
+    """Print the first losses of a campaign, also with --quiet. Returns the exit code of `losses_of`."""
+    lines, code = losses_of(store)
+    for line in lines[:_N_LOSSES]:
+        arguments.say(line)
+    if len(lines) > _N_LOSSES:
+        n_more = quantity(len(lines) - _N_LOSSES, "line")
+        arguments.say(f"and {n_more} more; pybatsched campaign status {store.folder} shows all of them")
+    return code
 
 
 class CampaignLine:

@@ -1,7 +1,4 @@
-"""The process of the command: its signals, and standard streams that may be full or closed.
-
-`pybatsched.cli.main` works in any process. This module is for the process that runs only the command.
-"""
+"""The process of the command: its signals, and standard streams that may be full or closed."""
 
 from __future__ import annotations
 
@@ -32,10 +29,7 @@ def raise_interrupted() -> None:
 
 
 def ignore_next_signal() -> None:
-    """Ignore the next SIGINT or SIGTERM. The one after it raises `Interrupted`.
-
-    For the last wait of a run: a container that is stopped because its scheduler has exited must not interrupt it.
-    """
+    """Ignore the next SIGINT or SIGTERM, in the last wait of a run. The one after it raises `Interrupted`."""
 
     def ignore_one(_signum: int, _frame: FrameType | None) -> None:
         raise_interrupted()
@@ -120,10 +114,7 @@ class _StandardError(io.RawIOBase):
 
 
 class _SafeTerminal(io.TextIOWrapper):
-    """A text stream that escapes control characters on a terminal. Files and pipes get the text unchanged.
-
-    Names and reasons come from workloads, journals and peers, and could control the terminal.
-    """
+    """A text stream that escapes control characters on a terminal. Files and pipes get the text unchanged."""
 
     def write(self, text: str, /) -> int:
         if self.isatty():
@@ -149,10 +140,7 @@ def _open_standard_error() -> None:
 
 
 def run(may_be_interrupted: bool = True) -> int:
-    """Run the command line of this process and return its exit code. `pybatsched.__main__` has set a SIGINT handler.
-
-    If output was lost, the code is 2, or 141 if the reader has closed the pipe, unless a signal ended the command.
-    """
+    """Run the command line of this process and return its exit code: 2 if output was lost, 141 for a pipe."""
     _open_standard_error()
     given = sys.stdout
     raw = _StandardOutput(None if given is None else given.fileno())
@@ -170,7 +158,7 @@ def run(may_be_interrupted: bool = True) -> int:
         code = stop.code if isinstance(stop.code, int) else 0
         ignore()
     except InputError as error:  # a help text that is longer than the buffer could not be written
-        cli.print_error(str(error))
+        cli.print_error(error.whole())
         code = error.exit_code
         ignore()
     except (Interrupted, KeyboardInterrupt) as stop:  # after the end of the command
@@ -180,7 +168,7 @@ def run(may_be_interrupted: bool = True) -> int:
         sys.stdout.flush()
     except InputError as error:
         if code < _SIGNALLED:
-            cli.print_error(str(error))
+            cli.print_error(error.whole())
     except Interrupted:
         pass  # the reader has closed the pipe
     return raw.exit_code if raw.exit_code and code < _SIGNALLED else code

@@ -100,11 +100,7 @@ def loading(what: str, *, quiet: bool = False) -> Iterator[None]:
 
 
 class ProgressLine(Bar):
-    """A progress bar with finished jobs, simulated time and remaining time.
-
-    Its clock starts with the reply to the first message: the preparation of jobs, machine and policy does not count.
-    A run ends with its jobs or at `ends_at`, whichever is earlier.
-    """
+    """A progress bar with finished jobs, simulated time and remaining time from the first reply on."""
 
     def __init__(self, n_jobs: int, *, ends_at: float = math.inf, quiet: bool = False) -> None:
         self._n_jobs = n_jobs

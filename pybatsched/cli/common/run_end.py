@@ -11,7 +11,7 @@ from typing import Any, Final, TextIO
 
 from pybatsched.cli.common import arguments, process
 from pybatsched.core.instants import seconds_text
-from pybatsched.errors import BrokenPromiseError, UnfinishedError, quantity
+from pybatsched.errors import BrokenPromiseError, NothingCompletedError, UnfinishedError, quantity
 from pybatsched.metrics import summary
 from pybatsched.results import run_state
 from pybatsched.results.run_state import RunState
@@ -74,10 +74,7 @@ def keep_files(results: Results) -> Iterator[Results]:
 
 
 def put_in_place(results: Results, about: Mapping[str, Any], *, quiet: bool) -> None:
-    """Write the summary and rename the files of a finished run. Print a note if they replace another run.
-
-    Runs of the same policy on the same inputs are the same run.
-    """
+    """Write the summary and rename the files of a finished run. Print a note if they replace another run."""
     earlier = None if quiet else _summary_in_place(results.prefix)
     summary.write(f"{results.part}{run_state.SUMMARY}", about)
     with process.signals_ignored():
@@ -125,7 +122,7 @@ def _named(about: Mapping[str, Any]) -> str:
 
 
 def print_result(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
-    """Print the closing table, and unfinished jobs on standard error. Returns the exit code: 0, 5 or 7."""
+    """Print the closing table, and unfinished jobs on standard error. Returns the exit code: 0, 5, 7 or 8."""
     if not quiet:
         print("\n".join(summary.closing_table(result)))
         for remark in result.remarks:
@@ -133,6 +130,9 @@ def print_result(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> 
     if result.broken_promises:
         print("pybatsched: " + "\n".join(broken(result.broken_promises)), file=sys.stderr)
     if result.finished:
+        if why := summary.nothing_completed(result.figures.n_by_state):
+            print(f"pybatsched: {why}", file=sys.stderr)
+            return NothingCompletedError.exit_code
         return BrokenPromiseError.exit_code if result.broken_promises else 0
     n = len(result.stuck)
     stopped = f"the simulation stopped at {seconds_text(result.ended_at)} with {quantity(n, 'job')} unfinished"

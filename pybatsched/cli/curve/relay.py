@@ -26,12 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--to", required=True, metavar="ENDPOINT", help="endpoint of the scheduler")
     add("--curve", required=True, metavar="DIR", help="directory of the keys")
-    add(
-        "--endpoint",
-        "-s",
-        default=DEFAULT_ENDPOINT,
-        help="endpoint for Batsim, on this machine (default %(default)s)",
-    )
+    add("--endpoint", "-s", default=DEFAULT_ENDPOINT, help="endpoint for Batsim, on this machine (default %(default)s)")
     arguments.add_timeout(add, "the scheduler does not reply, or Batsim sends nothing, for this time")
     arguments.add_first_timeout(add)
 

@@ -10,6 +10,7 @@ from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import Bar
 from pybatsched.cli.journal.replay import add_policy
 from pybatsched.core.instants import seconds_text
+from pybatsched.errors import spelled
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.waits import Holder, Wait, waits_of
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"job {args.job}")
     for at, text in history:
-        print(f"{at:>14.6f}  {text}")
+        print(f"{at:>14.6f}  {spelled(text, arguments.as_option)}")
     return 0
 
 

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.arguments import Command
-from pybatsched.cli.common.inputs import PLATFORM_HELP
 from pybatsched.cli.common.progress import loading
 from pybatsched.cli.workload import convert, failures, inject, lint, merge, resample
 from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.platform.groups import nodes_by_memory
+from pybatsched.runs.spec import MachineSpec
+from pybatsched.runs.workloads import check_formats
 from pybatsched.simulator import external_events
 from pybatsched.workload import load
 from pybatsched.workload.areas import planned_areas
@@ -51,7 +52,7 @@ examples:
   pybatsched workload lint jobs.csv.gz --mapping mapping.toml
   pybatsched workload convert jobs.csv.gz w.json --mapping mapping.toml
 
-Tables are CSV with any delimiter, Parquet (pip install 'pybatsched[traces]') or arrays of JSON objects.
+Tables are CSV with any delimiter, Parquet (pip install '.[traces]') or arrays of JSON objects.
 """
 _GENERATE: Final = f"""\
 models:
@@ -141,9 +142,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 run = arguments.run_chosen
 
 
-# -------------------------------------------------------------------------------------------------------------- tables
-
-
 def _describe_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a table (CSV, Parquet, JSON), or a directory with its files")
 
@@ -153,43 +151,26 @@ def _describe(args: argparse.Namespace) -> int:
     return 0
 
 
-# ----------------------------------------------------------------------------------------------------------- generate
-
-
 def _generate_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", choices=tuple(MODELS), help=f"one of {', '.join(MODELS)}")
+    add = parser.add_argument
+    add("model", metavar="MODEL", choices=tuple(MODELS), help=f"one of {', '.join(MODELS)}")
     amount = parser.add_mutually_exclusive_group(required=True)
     amount.add_argument("--jobs", type=arguments.positive, metavar="N", help="number of jobs")
     amount.add_argument("--days", type=arguments.number, metavar="D", help="number of days whose jobs are generated")
-    parser.add_argument(
-        "--procs", type=arguments.positive, metavar="N", required=True, help="processors of the machine"
-    )
-    parser.add_argument(
-        "--seed", type=arguments.integer, metavar="S", default=0, help="seed of the random numbers (default: 0)"
-    )
-    parser.add_argument("--output", metavar="FILE", required=True, help="the file to write: .json or .json.gz")
-    parser.add_argument(
-        "--load", type=arguments.number, metavar="L", help="offered load, 0.8 for 80 %% (default of poisson: 0.7)"
-    )
-    parser.add_argument(
-        "--gap", type=arguments.number, metavar="S", help="poisson: mean seconds between arrivals, instead of --load"
-    )
+    add("--procs", type=arguments.positive, metavar="N", required=True, help="processors of the machine")
+    add("--seed", type=arguments.integer, metavar="S", default=0, help="seed of the random numbers (default: 0)")
+    add("--output", metavar="FILE", required=True, help="the file to write: .json or .json.gz")
+    add("--load", type=arguments.number, metavar="L", help="offered load, 0.8 for 80 %% (default of poisson: 0.7)")
+    add("--gap", type=arguments.number, metavar="S", help="poisson: mean seconds between arrivals, instead of --load")
     help_text = (
         "poisson: exponential:MEAN, lognormal:MEDIAN:SIGMA, uniform:LOW:HIGH or fixed:S (default: exponential:3600)"
     )
-    parser.add_argument("--runtimes", metavar="DIST", help=help_text)
+    add("--runtimes", metavar="DIST", help=help_text)
     help_text = "poisson: power2, uniform, each also with :LOW:HIGH, or fixed:N (default: power2)"
-    parser.add_argument("--sizes", metavar="DIST", help=help_text)
-    parser.add_argument(
-        "--walltimes", metavar="RULE", default="exact", help="exact, factor:F, round, none (default: exact)"
-    )
-    parser.add_argument(
-        "--users",
-        type=arguments.positive,
-        metavar="N",
-        default=0,
-        help="assign the jobs to N users, some with more jobs",
-    )
+    add("--sizes", metavar="DIST", help=help_text)
+    add("--walltimes", metavar="RULE", default="exact", help="exact, factor:F, round, none (default: exact)")
+    text = "assign the jobs to N users, some with more jobs"
+    add("--users", type=arguments.positive, metavar="N", default=0, help=text)
 
 
 def _generate(args: argparse.Namespace) -> int:
@@ -221,15 +202,12 @@ def _generate(args: argparse.Namespace) -> int:
     return 0
 
 
-# ---------------------------------------------------------------------------------------------------------------- areas
-
-
 def _areas_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Slurm, a table, Rackham)"
     )
-    arguments.add_format(parser)
-    parser.add_argument("-p", "--platform", required=True, metavar="FILE|NAME", help=PLATFORM_HELP)
+    arguments.add_workload_settings(parser, "format", "mapping")
+    arguments.add_settings(parser, MachineSpec, ["platform"], required=["platform"])
 
 
 def _areas(args: argparse.Namespace) -> int:
@@ -243,9 +221,6 @@ def _areas(args: argparse.Namespace) -> int:
         )
     print(json.dumps({str(plain(memory_gb)): area for memory_gb, area in areas.by_class.items()}))
     return 0
-
-
-# --------------------------------------------------------------------------------------------------------------- events
 
 
 def _events_arguments(parser: argparse.ArgumentParser) -> None:
@@ -265,28 +240,22 @@ def _events(args: argparse.Namespace) -> int:
     return 0
 
 
-# -------------------------------------------------------------------------------------------------------------- stats
-
-
 def _stats_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_file(parser)
-    arguments.add_partition(parser)
-    arguments.add_slurm(parser)
+    arguments.add_workload_settings(parser, "partitions", "size_in", "timezone")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    help_text = (
-        f"draw a chart of arrivals, sizes and load ({', '.join(plot.FORMATS)}); needs the extra pybatsched[plot]"
-    )
+    help_text = f"draw a chart of arrivals, sizes and load ({', '.join(plot.FORMATS)}); needs the extra plot"
     parser.add_argument("--plot", metavar="FILE", help=help_text)
 
 
 def _stats(args: argparse.Namespace) -> int:
     if args.plot is not None:
         arguments.refuse_to_overwrite(args.plot, [args.file])
-    arguments.check_of_job_log(args, "size_in")
-    zone = arguments.timezone(args)
+    spec = arguments.workload_spec(args)
+    check_formats([spec])
     with loading(f"reading {args.file}"):
-        how = {"format": args.format, "mapping": args.mapping}
-        sample = stats.sample(args.file, args.procs, args.partition, args.size_in, zone, **how)
+        how = {"format": spec.format, "mapping": spec.mapping}
+        sample = stats.sample(args.file, spec.n_procs, spec.partitions, spec.size_in, spec.timezone, **how)
     figures = stats.summary(sample)
     print(json.dumps(figures, indent=1) if args.json else "\n".join(stats.lines(sample, figures)))
     if args.plot is not None:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from pybatsched.cli.common import arguments, inputs
+from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import loading
 from pybatsched.cli.workload import lint
-from pybatsched.errors import InputError, quantity
-from pybatsched.experiment import run_inputs
-from pybatsched.machines import names
+from pybatsched.errors import InputError, quantity, setting
 from pybatsched.platform.groups import usual_host
 from pybatsched.platform.model import Platform
+from pybatsched.runs import workloads
+from pybatsched.runs.build import platform_of
+from pybatsched.runs.spec import MachineSpec, WorkloadSpec
+from pybatsched.runs.workloads import check_formats, kind_of
 from pybatsched.workload import prepare, reading
 from pybatsched.workload.checks.lint import lint_content
-from pybatsched.workload.formats import batsim4, batsim5, files, job_log, swf
-from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
+from pybatsched.workload.formats import batsim4, batsim5, files, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
 from pybatsched.workload.resample.feedback import feedback_note, with_feedback
 from pybatsched.workload.selection import Selection
-from pybatsched.workload.walltimes import RULES, Walltimes
 from pybatsched.workload.weeks import WeekChoice, range_of, weekly
 
 SUMMARY: Final = "Convert a log to a workload, or select jobs of a workload."
@@ -34,7 +35,7 @@ examples:
   pybatsched workload convert log.swf.gz w.json.gz --walltimes exact --max-size 512
   pybatsched workload convert SX-ACE.swf w.json --memory-unit MB         a log whose memory is not in KB
   pybatsched workload convert log.swf.gz w.json --from 30d --submitted-before 37d         a week, moved to time 0
-  pybatsched workload convert log.swf.gz w.json --submitted-before 30d --clock first      the first 30 days
+  pybatsched workload convert log.swf.gz w.json --submitted-before 30d                    the first 30 days
   pybatsched workload convert log.swf.gz w.json --weeks --utilisation 0.7:1.0   w-week03.json, ...
   pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
   pybatsched workload convert sacct.txt.gz w.json --timezone Europe/Paris       a log of Slurm (docs/traces.md)
@@ -68,77 +69,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
     arguments.add_for_batsim(parser, "the format to write (default: batsim4); all commands read both formats")
     add_log_options(parser)
-    parser.add_argument(
-        "--procs", type=arguments.positive, metavar="N", help="processors of the machine (default: as in the file)"
-    )
-    inputs.add_units(parser)
+    arguments.add_workload_settings(parser, "n_procs")
+    arguments.add_settings(parser, MachineSpec, ["platform", "units"])
     cpu_load = "replace delays by computations of the same duration, which put load on the hosts of the platform"
     parser.add_argument("--cpu-load", action="store_true", help=cpu_load)
-    arguments.add_load(parser)
-    arguments.add_feedback(parser)
+    arguments.add_workload_settings(parser, "load", "scale_load", "feedback")
     lint_help = "also print the problems of the file, as `workload lint` does, without reading it twice"
     parser.add_argument("--lint", action="store_true", help=lint_help)
-    parser.add_argument("--platform", metavar="FILE|NAME", help="the platform for --units and --cpu-load")
     cut = parser.add_argument_group("what to keep")
-    arguments.add_window(cut)
-    cut.add_argument(
-        "--clock",
-        choices=("log", "first"),
-        default="log",
-        help="T counts from time 0 of the log (default), or from its first submission",
-    )
+    arguments.add_workload_settings(cut, *WINDOW, "window_clock")
+    arguments.add_old_names(cut, "--clock", dest="window_clock", choices=("log", "first"))
     cut.add_argument("--min-size", type=arguments.positive, metavar="N", help="keep jobs of at least N processors")
     cut.add_argument("--max-size", type=arguments.positive, metavar="N", help="keep jobs of at most N processors")
-    arguments.add_max_jobs(cut)
+    arguments.add_workload_settings(cut, "max_jobs")
     shift = cut.add_mutually_exclusive_group()
-    shift.add_argument(
-        "--shift-to-zero",
-        dest="shift",
-        action="store_true",
-        help="move the first submission to time 0 (default with --from or --submitted-before)",
-    )
+    text = "move the first submission to time 0 (default: the window starts at time 0, if there is one)"
+    shift.add_argument("--shift-to-zero", dest="shift", action="store_true", help=text)
     shift.add_argument("--no-shift", dest="shift", action="store_false", help="keep the submission times of the log")
     parser.set_defaults(shift=None)
     weeks = parser.add_argument_group("weeks of a log (168 h each, from the first submission)")
     which = weeks.add_mutually_exclusive_group()
     which.add_argument("--weeks", action="store_true", help="write each busy week, to OUT-week01.json, …")
-    which.add_argument(
-        "--week",
-        type=_weeks,
-        metavar="K",
-        help="write week K to OUT, counted from 1; several (3,7,9) or all to OUT-week03.json, …",
-    )
+    text = "write week K to OUT, counted from 1; several (3,7,9) or all to OUT-week03.json, …"
+    which.add_argument("--week", type=_weeks, metavar="K", help=text)
+    text = "range of the logged utilisation of busy weeks (default: 0.70:, no upper limit)"
+    weeks.add_argument("--utilisation", metavar="A:B", help=text)
     weeks.add_argument(
-        "--utilisation",
-        metavar="A:B",
-        help="range of the logged utilisation of busy weeks (default: 0.70:, no upper limit)",
-    )
-    weeks.add_argument(
-        "--offered-load",
-        metavar="A:B",
-        help="range of the offered load of busy weeks instead, for logs without waits",
+        "--offered-load", metavar="A:B", help="range of the offered load of busy weeks instead, for logs without waits"
     )
     weeks.add_argument("--keep-ends", action="store_true", help="include the first and the last week")
     weeks.add_argument("--max-weeks", type=arguments.positive, metavar="N", help="write at most N busy weeks")
 
 
+#: The settings of the window of submission times.
+WINDOW: Final = ("begin", "end", "warm_up", "cool_down")
+#: Settings of all logs, and of some formats only.
+_OF_LOGS: Final = ("size", "run_times", "memory_unit", "size_in", "timezone", "partitions", "min_runtime")
+
+
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Describe the options for the conversion of logs. `log_options` reads them."""
-    parser.add_argument("--walltimes", metavar="RULE", help=f"{', '.join(RULES)} (default: requested)")
-    arguments.add_format(parser)
+    arguments.add_workload_settings(parser, "walltimes", "format", "mapping")
     log = parser.add_argument_group("logs only")
-    size = "which number of processors to use, not for Rackham (default: allocated)"
-    log.add_argument("--size", choices=("allocated", "requested", "larger"), help=size)
-    run_times = "logged (default); cut: shorten to the requested time, and drop jobs without one"
-    log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
-    arguments.add_memory_unit(log)
-    arguments.add_slurm(log)
-    arguments.add_partition(log)
-    log.add_argument(
-        "--min-runtime", type=arguments.number, metavar="S", help="keep jobs with run time 0 or unknown; set it to S"
-    )
-    unknown = "keep jobs of SWF with an unknown run time; set it to S. Without a requested time they have no estimate"
-    log.add_argument("--unknown-runtime", type=arguments.number, metavar="S", help=unknown)
+    arguments.add_workload_settings(log, *_OF_LOGS, "unknown_runtime")
     log.add_argument("--profile", choices=("delay", "parallel"), help="type of the profiles (default: delay)")
     log.add_argument(
         "--speed", type=arguments.number, metavar="F", help="flop/s of a processor, for parallel tasks (default: 1e9)"
@@ -146,81 +119,37 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     log.add_argument(
         "--duplicates", choices=("renumber", "error"), help="how to handle a repeated job number (default: renumber)"
     )
-    arguments.add_lenient(log)
-
-
-#: Options for all logs, for all but Rackham, for SWF only, and for Slurm and tables only.
-_OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
-_OF_BOTH: Final = ("size", "run_times")
-_OF_SWF: Final = ("memory_unit", "unknown_runtime")
-_OF_JOB_LOGS: Final = ("size_in", "timezone")
-_IN_WORDS: Final = {
-    "Batsim JSON": "a Batsim file",
-    "SWF": "a log in SWF",
-    "Rackham": "a file of the Rackham format",
-    "Slurm": "a log of Slurm",
-    "table": "a table",
-}
+    arguments.add_workload_settings(log, "lenient")
 
 
 def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf.SwfOptions:
     """Return the options for reading a file. Raises InputError for an option that is not for its format."""
-    kind = arguments.format_of(path, args)
-    if kind == "Batsim JSON":
-        _check_unused(args, _OF_LOGS, "a log", f"a Batsim file, {path}")
-    found = f"{_IN_WORDS[kind]}, {path}"
-    if kind in {"Batsim JSON", "Rackham"}:
-        _check_unused(args, _OF_BOTH, "a log in SWF", found)
-    if kind != "SWF":
-        _check_unused(args, _OF_SWF, "a log in SWF", found)
-    if kind not in {"Slurm", "table"}:
-        _check_unused(args, _OF_JOB_LOGS, "a log of Slurm or a table", found)
+    spec = replace(arguments.workload_spec(args, path), n_procs=n_procs)
+    check_formats([spec])
+    for name in ("profile", "speed", "duplicates"):
+        if getattr(args, name) is not None and kind_of(spec) == "Batsim JSON":
+            raise InputError(f"--{name}: expected a log, found a Batsim file, {path}")
     if args.speed is not None and args.profile != "parallel":
         raise InputError("--speed: works only with --profile parallel; add it, or remove --speed")
-    options = swf.SwfOptions(
-        walltimes=Walltimes.parse(args.walltimes or "requested", "--walltimes: "),
-        min_runtime_s=args.min_runtime,
-        unknown_runtime_s=args.unknown_runtime,
-        n_procs=n_procs,
+    return workloads.log_options(
+        spec,
         duplicates=args.duplicates or "renumber",
         profile=args.profile or "delay",
         speed_flops=1e9 if args.speed is None else args.speed,
-        size=args.size or "allocated",
-        run_times=args.run_times or "logged",
-        memory_unit=args.memory_unit or DEFAULT_MEMORY_UNIT,
-        format=args.format,
-        mapping=args.mapping,
-        with_waits=getattr(args, "feedback", False),
     )
-    return job_log.JobLogOptions.of(options, args.size_in, args.timezone) if kind in {"Slurm", "table"} else options
-
-
-def _check_unused(args: argparse.Namespace, names: tuple[str, ...], expected: str, found: str) -> None:
-    for name in names:
-        value = getattr(args, name, None)
-        if value is not None and value is not False:
-            raise InputError(f"--{name.replace('_', '-')}: expected {expected}, found {found}")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the workload, or one for each week, and print how many jobs were dropped or changed."""
-    window: dict[str, Any] = {**arguments.window(args)}
-    selection = Selection(
-        **window,
-        min_size=args.min_size,
-        max_size=args.max_size,
-        max_jobs=args.max_jobs,
-        partitions=tuple(args.partition),
-        shift=args.shift,
-        clock=args.clock,
-    )
+    spec = arguments.workload_spec(args)
+    selection = replace(workloads.selection_of(spec), min_size=args.min_size, max_size=args.max_size, shift=args.shift)
     check_name(args.output)
     arguments.refuse_to_overwrite(args.output, [args.file])
     if (args.utilisation or args.offered_load or args.keep_ends or args.max_weeks) and not args.weeks:
         raise InputError("--utilisation, --offered-load, --keep-ends and --max-weeks: work only with --weeks")
     if args.utilisation and args.offered_load:
         raise InputError("--utilisation and --offered-load were both given; expected only one")
-    options = log_options(args, args.file, args.procs)
+    options = log_options(args, args.file, spec.n_procs)
     changes = _changes(args)
     if args.weeks or args.week is not None:
         return _convert_weeks(args, selection, options, changes)
@@ -228,15 +157,16 @@ def run(args: argparse.Namespace) -> int:
     readers = lint.field_readers() if args.lint else {}
 
     def check(content: reading.Content) -> None:
-        findings.extend(lint.lines_of(lint_content(args.file, content, args.procs, readers)))
+        findings.extend(lint.lines_of(lint_content(args.file, content, spec.n_procs, readers)))
 
     with loading(f"reading {args.file}"):
         workload, report = reading.read(
-            args.file, options, selection, lenient=args.lenient, check=check if args.lint else None
+            args.file, options, selection, lenient=spec.lenient, check=check if args.lint else None
         )
     if findings:
-        print("\n".join(findings))
-    arguments.say_window(args, args.file, workload)
+        arguments.show("\n".join(findings))
+    if text := workloads.window_note(spec, workload):
+        arguments.say(text)
     _write(workload, report, args.output, changes)
     return 0
 
@@ -247,8 +177,12 @@ Change = Callable[[Workload, Report], tuple[Workload, Report]]
 
 def _changes(args: argparse.Namespace) -> list[Change]:
     """Return the changes before a workload is written: sizes, offered load, CPU load, and the format of Batsim 5."""
-    sizes, cpu_load = _changes_for_platform(args)
-    scaled = [partial(_scaled, args)] if arguments.scales_load(args) else []
+    machine = MachineSpec(platform=args.platform, units=args.units)
+    platform = platform_of(machine)
+    sizes, cpu_load = _changes_for_platform(args, machine, platform)
+    spec = arguments.workload_spec(args)
+    n_procs = None if platform is None else platform.n_procs
+    scaled = [partial(_scaled, spec, n_procs)] if spec.scales_load else []
     feedback: list[Change] = [_with_feedback] if args.feedback else []
     return [*feedback, *sizes, *scaled, *cpu_load, *([_for_batsim5] if args.batsim == "batsim5" else [])]
 
@@ -260,33 +194,29 @@ def _with_feedback(workload: Workload, report: Report) -> tuple[Workload, Report
     return made, report
 
 
-def _scaled(args: argparse.Namespace, workload: Workload, report: Report) -> tuple[Workload, Report]:
-    factor = arguments.load_factor(args, [workload], workload.n_procs)
+def _scaled(spec: WorkloadSpec, n_procs: int | None, workload: Workload, report: Report) -> tuple[Workload, Report]:
+    factor = workloads.load_factor(spec, [workload], n_procs or workload.n_procs)
     made = prepare.scale_load(workload, factor)
     what = f"submission times divided by {factor:g}"
-    report.note(what if args.load is None else f"{what}: an offered load of {args.load:g}")
+    report.note(what if spec.load is None else f"{what}: an offered load of {spec.load:g}")
     made.about["report"] = report.as_json()
     return made, report
 
 
-def _changes_for_platform(args: argparse.Namespace) -> tuple[list[Change], list[Change]]:
+def _changes_for_platform(
+    args: argparse.Namespace, machine: MachineSpec, platform: Platform | None
+) -> tuple[list[Change], list[Change]]:
     """Return the change of sizes, and that of the work of jobs."""
-    if args.platform is None:
-        for given, name, why in (
-            (args.units, "--units", "the cores of a host"),
-            (args.cpu_load, "--cpu-load", "the speed of hosts"),
-        ):
-            if given:
-                raise InputError(f"{name}: expected --platform FILE|NAME, which has {why}")
+    if platform is None:
+        if args.cpu_load:
+            raise InputError(f"--cpu-load: expected {setting('platform')}, which has the speed of hosts")
         return [], []
     if args.cpu_load and args.profile is not None:
         raise InputError("--cpu-load: cannot be used with --profile, which sets the type of work as well")
-    platform = names.find(args.platform).read()
     changes: list[Change] = []
-    if (
-        args.units is not None or arguments.format_of(args.file, args) != "Batsim JSON"
-    ):  # Batsim files are converted only with --units
-        sizing = run_inputs.sizing(args.units, platform, args.platform)
+    # Batsim files are converted only with --units
+    if machine.units is not None or arguments.format_of(args.file, args) != "Batsim JSON":
+        sizing = workloads.sizing(machine, platform)
         changes += [sizing.applied] if sizing is not None else []
     return changes, [partial(_loaded, platform)] if args.cpu_load else []
 
@@ -322,14 +252,13 @@ def _loaded(platform: Platform, workload: Workload, report: Report) -> tuple[Wor
 def _convert_weeks(
     args: argparse.Namespace, selection: Selection, options: swf.SwfOptions, changes: Sequence[Change]
 ) -> int:
-    if args.from_at is not None or args.to_at is not None or args.clock != "log":
-        raise InputError(
-            "--from, --submitted-before and --clock: cannot be used with --weeks or --week, which set the window"
-        )
+    if args.begin is not None or args.end is not None or args.window_clock is not None:
+        window = "--from, --submitted-before and --window-clock"
+        raise InputError(f"{window}: cannot be used with --weeks or --week, which set the window")
     if args.lint:
         raise InputError("--lint: cannot be used with --weeks or --week; use `pybatsched workload lint`")
     with loading(f"reading {args.file}"):
-        made = list(weekly(args.file, options, selection, _choice(args), lenient=args.lenient))
+        made = list(weekly(args.file, options, selection, _choice(args), lenient=bool(args.lenient)))
     for week, workload, report in made:
         path = args.output if args.week is not None and len(args.week) == 1 else _week_path(args.output, week.number)
         load, use = week.offered_load, week.utilisation
@@ -367,7 +296,7 @@ def _write(workload: Workload, report: Report, path: str, changes: Sequence[Chan
     for change in changes:
         workload, report = change(workload, report)
     batsim4.write(workload, path)
-    print("\n".join(report.lines()))
+    arguments.show("\n".join(report.lines()))
     say_written(workload, path)
 
 

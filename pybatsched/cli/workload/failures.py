@@ -6,13 +6,13 @@ import argparse
 import json
 from typing import Final
 
-from pybatsched.cli.common import arguments, faults
-from pybatsched.cli.common.inputs import PLATFORM_HELP
+from pybatsched.cli.common import arguments, inputs
 from pybatsched.errors import InputError, quantity
-from pybatsched.machines import names
-from pybatsched.platform import model
+from pybatsched.runs.build import platform_of
+from pybatsched.runs.spec import MachineSpec
 from pybatsched.simulator import external_events, failure_events
 from pybatsched.simulator.external_events import UNAVAILABLE
+from pybatsched.simulator.failure_events import FailureModel
 from pybatsched.workload.formats.files import write_text
 from pybatsched.workload.selection import seconds_of
 
@@ -31,10 +31,9 @@ or dates. Batsim and `simulate --events` read the file. See docs/faults.md for -
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload failures`."""
     machine = parser.add_mutually_exclusive_group(required=True)
-    machine.add_argument("-p", "--platform", metavar="FILE|NAME", help=PLATFORM_HELP)
-    machine.add_argument("--procs", type=arguments.processors, metavar="N", help="instead of a platform: N equal hosts")
+    arguments.add_settings(machine, MachineSpec, ["platform", "n_procs"])
     parser.add_argument("--log", metavar="FILE", help="a table of failures (CSV), instead of --mtbf")
-    faults.add_failures(parser)
+    inputs.add_failures(parser, FailureModel)
     parser.add_argument("--until", metavar="T", help="write the failures before this time (seconds, or 52w, 365d)")
     arguments.add_for_batsim(parser, "the format to write (default: batsim4)", required=False)
     parser.add_argument("--output", metavar="FILE", required=True, help="the file to write")
@@ -42,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw or read the failures, and write them."""
-    platform = model.uniform(args.procs) if args.platform is None else names.find(args.platform).read()
-    drawn = faults.failure_model(args)
+    settings = inputs.faults(args)
+    platform = platform_of(MachineSpec(platform=args.platform, n_procs=args.n_procs))
+    assert platform is not None
+    drawn = FailureModel.of_settings(settings["failures"]) if settings else None
     if (drawn is None) == (args.log is None):
         raise InputError("expected either --mtbf T or --log FILE")
     if args.log is not None:
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         if args.until is None:
             raise InputError("--mtbf: needs --until T, the end of the failures")
         assert drawn is not None
-        events = faults.failures_on(drawn, platform).until(seconds_of(args.until, "--until"))
+        events = drawn.on(platform).until(seconds_of(args.until, "--until"))
     content = [event.described for event in events]
     if args.batsim == "batsim5":
         content = [external_events.to_batsim5(event) for event in content]

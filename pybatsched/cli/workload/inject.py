@@ -44,11 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         Command("urgent", "Add urgent jobs, or mark existing jobs as urgent.", "", _urgent_arguments, _run(_urgent)),
         Command("moldable", "Allow jobs to run on more or fewer processors.", "", _moldable_arguments, _run(_moldable)),
         Command(
-            "checkpoints",
-            "Lengthen jobs by the dumps of checkpoints.",
-            "",
-            _checkpoints_arguments,
-            _run(_checkpoints),
+            "checkpoints", "Lengthen jobs by the dumps of checkpoints.", "", _checkpoints_arguments, _run(_checkpoints)
         ),
         Command("files", "Add input files, which jobs of a user share.", "", _files_arguments, _run(_files)),
     )
@@ -106,9 +102,6 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-# -------------------------------------------------------------------------------------------------------- checkpoints
-
-
 def _checkpoints_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--interval", metavar="T|daly", help="work between two checkpoints, such as 1h (default: daly, from --mtbf)")
@@ -123,10 +116,8 @@ def _checkpoints(args: argparse.Namespace) -> Step:
     return step_of(Checkpoints, _given({name: getattr(args, name) for name in names}))
 
 
-# ---------------------------------------------------------------------------------------------------------- deadlines
-
-
 def _deadlines_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "--every", type=arguments.positive, metavar="N", help="select every N-th job in order of submission"
@@ -134,30 +125,18 @@ def _deadlines_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--share", type=arguments.number, metavar="P", help="select each job with probability P, by the seed"
     )
-    parser.add_argument(
-        "--first", type=arguments.positive, metavar="K", help="with --every: the first selected job (default 1)"
-    )
-    parser.add_argument(
-        "--least", default="24h", metavar="T", help="the deadline is T after submission (default 24h), …"
-    )
-    parser.add_argument(
-        "--factor",
-        type=arguments.number,
-        default=2.0,
-        metavar="F",
-        help="… or F times --of (default 2), whichever is later",
-    )
+    add("--first", type=arguments.positive, metavar="K", help="with --every: the first selected job (default 1)")
+    add("--least", default="24h", metavar="T", help="the deadline is T after submission (default 24h), …")
+    text = "… or F times --of (default 2), whichever is later"
+    add("--factor", type=arguments.number, default=2.0, metavar="F", help=text)
     of = ("estimate", "walltime", "runtime")
-    parser.add_argument("--of", choices=of, default=of[0], help="the time that F multiplies (default %(default)s)")
+    add("--of", choices=of, default=of[0], help="the time that F multiplies (default %(default)s)")
 
 
 def _deadlines(args: argparse.Namespace) -> Deadlines:
     given = {"every": args.every, "first": args.first and args.first - 1, "share": args.share}
     more = {"least_s": seconds_of(args.least, "--least"), "factor": args.factor, "of": args.of}
     return step_of(Deadlines, _given(given | more))
-
-
-# ------------------------------------------------------------------------------------------------------------- urgent
 
 
 def _urgent_arguments(parser: argparse.ArgumentParser) -> None:
@@ -177,18 +156,10 @@ def _urgent_arguments(parser: argparse.ArgumentParser) -> None:
     add("--kind", action="append", metavar="N:T", help=kinds)
     given = "without random jobs: add a job of N processors and run time T, submitted at time INSTANT (repeatable)"
     add("--at", action="append", metavar="N:T:INSTANT", help=given)
-    add(
-        "--queue",
-        action="append",
-        metavar="NAME",
-        help="add no jobs: mark the jobs of this queue as urgent (repeatable)",
-    )
-    add(
-        "--share",
-        type=arguments.number,
-        metavar="P",
-        help="add no jobs: mark each job (with --queue, of these queues) as urgent with probability P",
-    )
+    text = "add no jobs: mark the jobs of this queue as urgent (repeatable)"
+    add("--queue", action="append", metavar="NAME", help=text)
+    text = "add no jobs: mark each job (with --queue, of these queues) as urgent with probability P"
+    add("--share", type=arguments.number, metavar="P", help=text)
 
 
 def _urgent(args: argparse.Namespace) -> Urgent:
@@ -234,9 +205,6 @@ def _count_of(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None
 
 
-# ----------------------------------------------------------------------------------------------------------- moldable
-
-
 def _moldable_arguments(parser: argparse.ArgumentParser) -> None:
     types = "parallel fraction, maximum of processors and share of jobs (repeatable; default .8:32:.5 and 3 more)"
     parser.add_argument("--type", action="append", metavar="F:N:P", help=types)
@@ -254,9 +222,6 @@ def _types(texts: list[str]) -> Iterator[dict[str, Any]]:
         yield dict(zip(("fraction", "limit", "share"), values, strict=True))
 
 
-# -------------------------------------------------------------------------------------------------------------- files
-
-
 def _files_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     gap = (
@@ -271,12 +236,8 @@ def _files_arguments(parser: argparse.ArgumentParser) -> None:
     size.add_argument("--sizes", metavar="LO:HI", help="instead of --per-core: random sizes in GB, log-uniform")
     classes = "memory of nodes and share of the files that need it, such as 128:0.9,256:0.08,1024:0.02"
     add("--classes", metavar="GB:P,...", help=classes)
-    add(
-        "--bandwidth",
-        type=arguments.number,
-        metavar="GB/S",
-        help="bandwidth at which a file is loaded; the field alone_s depends on it (default 0.1)",
-    )
+    text = "bandwidth at which a file is loaded; the field alone_s depends on it (default 0.1)"
+    add("--bandwidth", type=arguments.number, metavar="GB/S", help=text)
 
 
 def _files(args: argparse.Namespace) -> Files:

@@ -11,6 +11,7 @@ from pybatsched.cli.common.progress import loading
 from pybatsched.core.fields import FieldModel, MetricFields
 from pybatsched.errors import InputError, quantity
 from pybatsched.policies import registry
+from pybatsched.runs.workloads import check_formats
 from pybatsched.workload.checks.lint import METRICS, lint
 from pybatsched.workload.report import LintReport
 
@@ -23,17 +24,21 @@ exit codes: 0 the file was read; 2 it cannot be read; with --strict 7 if there a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload lint`."""
     arguments.add_file(parser)
-    arguments.add_timezone(parser)
+    arguments.add_workload_settings(parser, "timezone")
     parser.add_argument("--strict", action="store_true", help="exit with code 7 if there are problems other than notes")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the findings."""
+    spec = arguments.workload_spec(args)
+    check_formats([spec])
     with loading(f"reading {args.file}"):
-        how = {"format": args.format, "mapping": args.mapping}
-        found = lint(args.file, args.procs, field_readers(), arguments.timezone(args), **how)
-    print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(lines_of(found)))
+        how = {"format": spec.format, "mapping": spec.mapping}
+        found = lint(args.file, spec.n_procs, field_readers(), spec.timezone, **how)
+    arguments.show(
+        json.dumps(found.as_json(arguments.as_option), indent=1) if args.json else "\n".join(lines_of(found))
+    )
     return 7 if args.strict and found.is_odd else 0
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 from pybatsched.cli.common import arguments
 from pybatsched.cli.workload import convert
 from pybatsched.errors import InputError, quantity
+from pybatsched.runs.workloads import selection_of
 from pybatsched.workload import reading
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.merge import ClusterLog, check_name, merged
-from pybatsched.workload.selection import Selection
 
 SUMMARY: Final = "Merge the logs of several clusters into one workload."
 EPILOG: Final = """\
@@ -30,21 +31,13 @@ options for one log, convert it first. See docs/workloads.md.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload merge`."""
     add = parser.add_argument
-    add(
-        "logs",
-        nargs="+",
-        metavar="NAME=FILE",
-        help="a cluster and its log (SWF, Slurm, Rackham) or Batsim workload (JSON)",
-    )
+    text = "a cluster and its log (SWF, Slurm, Rackham) or Batsim workload (JSON)"
+    add("logs", nargs="+", metavar="NAME=FILE", help=text)
     add("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
     add("--procs", action="append", default=[], metavar="NAME=N", help="processors of a cluster (repeatable)")
-    arguments.add_window(parser, "the first submission of each log")
-    add(
-        "--external",
-        type=arguments.number,
-        metavar="SHARE",
-        help="make each job external with this probability, by the seed",
-    )
+    arguments.add_workload_settings(parser, *convert.WINDOW)
+    text = "make each job external with this probability, by the seed"
+    add("--external", type=arguments.number, metavar="SHARE", help=text)
     add("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the random numbers (default: 0)")
     convert.add_log_options(parser)
 
@@ -60,17 +53,16 @@ def run(args: argparse.Namespace) -> int:
     convert.check_name(args.output)
     for path in paths.values():
         arguments.refuse_to_overwrite(args.output, [path])
-    window: dict[str, Any] = {**arguments.window(args), "partitions": tuple(args.partition)}
-    selection = Selection(**window, clock="first")
+    selection = replace(selection_of(arguments.workload_spec(args, paths[next(iter(paths))])), clock="first")
     parts = []
     for name, path in paths.items():
         try:
             options = convert.log_options(args, path, n_procs.get(name))
-            workload, report = reading.read(path, options, selection, lenient=args.lenient)
+            workload, report = reading.read(path, options, selection, lenient=bool(args.lenient))
             convert.refuse_empty(workload, report)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-        print("\n".join([f"{name}:", *report.lines()]))
+        arguments.show("\n".join([f"{name}:", *report.lines()]))
         parts.append(ClusterLog(name, workload))
     workload = merged(parts, args.external, args.seed)
     batsim4.write(workload, args.output)

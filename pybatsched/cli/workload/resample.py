@@ -64,7 +64,7 @@ def add_resample_arguments(parser: argparse.ArgumentParser) -> None:
     add("--long-term-weeks", type=arguments.positive, default=12, metavar="N", help=long_term)
     load = "change the number of users to reach an offered load of about F, such as 0.9 (default: that of the log)"
     add("--load", type=arguments.number, metavar="F", help=load)
-    arguments.add_feedback(parser)
+    arguments.add_workload_settings(parser, "feedback")
     convert.add_log_options(parser)
 
 
@@ -95,10 +95,10 @@ def _read(args: argparse.Namespace) -> Workload:
     arguments.refuse_to_overwrite(args.output, [args.file])
     options = convert.log_options(args, args.file, args.procs)
     with loading(f"reading {args.file}"):
-        selection = Selection(partitions=tuple(args.partition))
-        workload, report = reading.read(args.file, options, selection, lenient=args.lenient)
+        selection = Selection(partitions=tuple(args.partitions or ()))
+        workload, report = reading.read(args.file, options, selection, lenient=bool(args.lenient))
     convert.refuse_empty(workload, report)
-    print("\n".join(report.lines()))
+    arguments.show("\n".join(report.lines()))
     return workload
 
 

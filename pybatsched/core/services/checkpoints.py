@@ -132,10 +132,7 @@ class Restarts:
         self.extra_s += extra_s
 
     def restart(self, checkpoints: Checkpoints | None, ran_s: float, extra_s: float = 0.0) -> int:
-        """Record a kill after which the job continues from its last checkpoint, with extra seconds.
-
-        Return how many checkpoints are complete.
-        """
+        """Record a kill before a restart from the last checkpoint. Return how many checkpoints are complete."""
         ran_s = max(self.ran_s + ran_s, 0.0)
         before = self.n_checkpoints
         read_s = min(checkpoints.read_s, ran_s) if checkpoints is not None and before else 0.0

@@ -132,10 +132,7 @@ def requeued_profile(
 def shortened_profile(
     profile: Mapping[str, Any], profiles: Profiles, total_s: float, left_s: float
 ) -> Mapping[str, Any]:
-    """Return the profile of a job with a run time of `total_s` that continues from a checkpoint for `left_s`.
-
-    A computation keeps the same share of each amount.
-    """
+    """Return the profile of a job of `total_s` that continues for `left_s`, with this share of its work."""
     if delay_of(profile, profiles) is not None:
         return single_delay(profile, left_s)
     amounts = _AMOUNTS[str(profile.get("type"))]
@@ -184,11 +181,7 @@ def derived_job(
 
 
 class Derivation(NamedTuple):
-    """How a job was derived from another: by a requeue or a replacement, with the rest of its work, with extra seconds.
-
-    `by` is the job that it was preempted for. `kept_s` seconds of its run time are kept by a checkpoint. `failures` are
-    facts about the failures of its machines.
-    """
+    """How a job was derived from another: by a requeue or a replacement, with the rest of its work."""
 
     kind: Literal["requeue", "replace"]
     is_rest: bool = False

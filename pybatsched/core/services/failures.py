@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from pybatsched.core.instants import instant
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.services.checkpoints import checkpoints_of
+from pybatsched.errors import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,10 +96,7 @@ class Failures:
         self._lost_s = self._checkpoint_s = self._extra_s = self._useful_s = 0.0  # processor-seconds
 
     def fail(self, procs: IntervalSet) -> None:
-        """Kill the jobs that run on processors which failed, by one decision. O(running * k).
-
-        A job that is being killed already is left out.
-        """
+        """Kill the jobs that run on processors which failed, by one decision. O(running * k)."""
         if self.rule is not None:
             self._n_failures += 1
             reason = ("processors {} failed", procs)
@@ -165,10 +163,7 @@ class Failures:
         self._end(job, is_useful=True)
 
     def _end(self, job: Job, *, is_useful: bool) -> None:
-        """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills.
-
-        Seconds that the policy added, such as a load of input files, and jobs that it registered are not useful work.
-        """
+        """Count the processor-seconds of an ended job: useful work, checkpoints, and what was lost by kills."""
         if job.started_at is None or job.ended_at is None:
             return
         n, restarts, last_s = job.n_held, job.restarts, job.ended_at - job.started_at
@@ -196,10 +191,7 @@ class Failures:
         self._useful_s += n * max(total_s - lost_s - overhead_s - extra_s, 0.0)
 
     def to_requeue(self, now: float) -> list[Job]:
-        """Return the killed jobs in the order in which the policy puts them into its queue, and forget them.
-
-        If they go in front of the queue, the first submitted job comes last, so that it is first in the queue.
-        """
+        """Return the killed jobs in the order in which the policy puts them into its queue, and forget them."""
         jobs, self._stopped = self._stopped, []
         jobs.sort(key=_seq, reverse=self.rule in FIRST)
         if self.rule == "resubmit":
@@ -225,10 +217,7 @@ class Failures:
         self._checkpoint_s, self._extra_s, self._useful_s = other._checkpoint_s, other._extra_s, other._useful_s
 
     def figures(self) -> dict[str, float]:
-        """Return the failures, their kills, and the processor-seconds of lost work, checkpoints and useful work.
-
-        Without the option `on_failure` only the lost work is reported.
-        """
+        """Return the failures, their kills, and the processor-seconds of lost work, checkpoints and useful work."""
         total_s = self._useful_s + self._checkpoint_s + self._lost_s + self._extra_s
         if self.rule is None:
             return {"lost_work_s": self._lost_s}
@@ -245,7 +234,7 @@ class Failures:
         if not self._n_not_requeued:
             return ()
         n = f"{self._n_not_requeued:,} killed jobs were not requeued"
-        return (f"{n}: Batsim deleted their profiles; start it with --enable-profile-reuse",)
+        return (f"{n}: Batsim deleted their profiles; start it with {setting('profile_reuse')}",)
 
 
 def _start(outage: Outage) -> float:

@@ -23,10 +23,7 @@ FEEDBACK_JOBS: Final = "feedback_jobs"
 
 
 class FollowingJob(msgspec.Struct, frozen=True):
-    """A job that is submitted `think_time` seconds after the end of the last of the jobs `after`.
-
-    Ids are full ids (w0!3). `job` has the fields of the job, and `profile` is the profile that they name.
-    """
+    """A job that is submitted `think_time` seconds after the last end of the jobs `after`. Ids are full ids."""
 
     id: str
     after: list[str]

@@ -149,8 +149,6 @@ class HostReservations:
         self._called_at = -math.inf
         self._names = {one.spec.name for one in self._all}
 
-    # --- time -------------------------------------------------------------------------------------------------
-
     def advance(self, now: float) -> IntervalSet:
         """Announce, begin and end the reservations that are due. Return the processors concerned."""
         changed = EMPTY
@@ -210,8 +208,6 @@ class HostReservations:
         if at < math.inf and (at < self._called_at or self._called_at <= now + HALF_TICK):
             self._called_at = at
             self._actions.carry_out(d.CallMeLater(at, reason="a reservation changes then"))
-
-    # --- jobs of reservations -----------------------------------------------------------------------------------
 
     def submit(self, job: Job, now: float) -> bool:
         """Queue a job that runs in a reservation, or reject it. Return whether it does."""
@@ -292,8 +288,6 @@ class HostReservations:
             free = free - procs
             self._actions.start_beside(job, procs, ("reservation {}", one.spec.name))
 
-    # --- starts of the policy -----------------------------------------------------------------------------------
-
     def admit(self, job: Job, decision: d.ExecuteJob, now: float) -> d.ExecuteJob | None:
         """Return the decision, with other processors if it would break a reservation; None if it is delayed. O(k)."""
         partition = self._cluster.partition_at(decision.procs)
@@ -314,10 +308,7 @@ class HostReservations:
         return None
 
     def after_moves(self, decision: d.Decision) -> d.Decision:
-        """Return a decision with the processors that earlier jobs of the reply left, for those they were given. O(k).
-
-        A policy that read the free processors before its first start does not know that a job was moved.
-        """
+        """Return a decision with processors that earlier jobs of the reply left, for those they were given."""
         if not self._taken or not isinstance(decision, d.ExecuteJob | d.Replace | d.StartAt):
             return decision
         procs: Any = getattr(decision, "procs", None)  # not checked yet

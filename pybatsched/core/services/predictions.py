@@ -30,10 +30,7 @@ def user_of(job: Job) -> str:
 
 
 def run_time_s(job: Job, ended: float) -> float:
-    """Return how long a job ran, if its last segment ended at this time: the sum over all its segments.
-
-    A job that was requeued to run again from scratch counts with the time of its killed segments too.
-    """
+    """Return how long a job ran, over all segments, killed ones too, if the last one ended at this time."""
     assert job.started_at is not None
     last_s = ended - job.started_at
     return sum(segment.ended_at - segment.started_at for segment in job.past) + last_s if job.past else last_s
@@ -58,10 +55,7 @@ class Predictor:
         return None
 
     def learn(self, job: Job, ended: float) -> None:
-        """Handle the end of a job that ran, at the time `ended`; `job.started_at` is the start of its last segment.
-
-        `run_time_s` returns its run time. Jobs that were killed count as well. The default does nothing.
-        """
+        """Handle the end of a job that ran, also of a killed one, at the time `ended`. See `run_time_s`."""
 
 
 @dataclass
@@ -98,10 +92,7 @@ class PredictionQuality:
 
 
 class Predictions:
-    """The predictions of one run. `name` is that of the predictor, as the user gave it.
-
-    All costs are those of the predictor plus O(1), per job; a correction is O(log running) to move the job.
-    """
+    """The predictions of one run. Costs are those of the predictor plus O(1), per job."""
 
     def __init__(self, name: str, predictor: Predictor, corrector: Corrector) -> None:
         self.name = name
@@ -112,10 +103,7 @@ class Predictions:
         self.corrector = corrector
 
     def predict(self, job: Job, now: float, running: Collection[Job]) -> None:
-        """Predict the run time of a waiting job, unless it has a prediction.
-
-        Raises ValueError if the predictor does not return a number of seconds.
-        """
+        """Predict the run time of a waiting job, unless it has a prediction. Raises ValueError."""
         if job.prediction is not None:
             return
         found: Any = self.predictor.predict(job, now, running)
@@ -152,10 +140,7 @@ class Predictions:
         return found
 
     def correct(self, job: Job, cluster: Cluster, now: float) -> bool:
-        """Correct the estimate of a running job whose expected end has come. Return whether it changed.
-
-        O(log running) to move the job.
-        """
+        """Correct the estimate of a running job whose expected end has come. Return whether it changed."""
         estimate = self._next_estimate(job, now)
         if estimate is None:
             return False
@@ -164,10 +149,7 @@ class Predictions:
         return True
 
     def _next_estimate(self, job: Job, now: float) -> float | None:
-        """Return the first estimate by which a running job ends after now; the last one if all are earlier.
-
-        None if the corrector gives no longer estimate than the present one.
-        """
+        """Return the first estimate by which a running job ends after now, else the last one, if it is longer."""
         last, started_at, state = job.estimate, job.started_at, job.prediction
         assert last is not None
         assert started_at is not None
@@ -237,10 +219,7 @@ class Predictions:
 
 
 def _requested_now(job: Job) -> float | None:
-    """Return the requested time of the current segment of a running job; None if it is unknown.
-
-    If a requeued job continues with the rest of its work, this is the walltime of the rest.
-    """
+    """Return the requested time of the current segment of a running job; None if it is unknown."""
     if job.base_rest is not None and job.walltime is not None:
         return job.walltime
     return None if job.requested is None else job.requested * job.scale + job.load_s

@@ -33,6 +33,7 @@ from pybatsched.core.jobs import (
 from pybatsched.core.services import derive
 from pybatsched.core.services.checkpoints import Checkpoints, Restarts, checkpoints_of
 from pybatsched.core.validator import Validator, Violation
+from pybatsched.errors import setting
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -131,8 +132,6 @@ class Services:
         cluster.can_load = self.can_load
         cluster.can_reshape = self.can_load  # both need a profile of delays
 
-    # --- kills ------------------------------------------------------------------------------------------------
-
     @property
     def n_kills_pending(self) -> int:
         """How many kills Batsim has not answered yet."""
@@ -206,18 +205,13 @@ class Services:
             self._register_next_segment(pending, progress)
         return job
 
-    # --- requeue ----------------------------------------------------------------------------------------------
-
     def can_restart(self, job: Job) -> bool:
         """Return whether the job can be killed and restarted: Batsim must have its profile, or it can be copied."""
         known = not self._cluster.is_retired(job.workload, job.profile_name)
         return known or derive.can_copy(job.full_work.profile, self._profiles(job))
 
     def can_suspend(self, job: Job) -> bool:
-        """Return whether the job can be killed and continue with the rest of its work.
-
-        This is impossible for composed profiles with parallel parts and for profiles that Batsim reads from files.
-        """
+        """Return whether the job can be killed and continue with the rest of its work."""
         return derive.can_copy(job.profile, self._profiles(job))
 
     def can_load(self, job: Job) -> bool:
@@ -235,10 +229,7 @@ class Services:
         self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
 
     def _spare_for(self, job: Job, decision: d.Requeue) -> str | None:
-        """Register a spare job before a kill if the profile cannot be copied. Return its id; None if it can.
-
-        Raises Violation if the job cannot be requeued.
-        """
+        """Register a spare job before a kill if the profile cannot be copied. Return its id. Raises Violation."""
         spare_id = None
         base = job.full_work.profile if decision.work == "all" else job.profile
         if not derive.can_copy(base, self._profiles(job)):
@@ -249,7 +240,7 @@ class Services:
             if not self.can_restart(job):
                 text = (
                     f"Batsim deleted its profile {job.profile_name!r} when the first job that uses it ended; "
-                    "start Batsim with --enable-profile-reuse"
+                    f"start Batsim with {setting('profile_reuse')}"
                 )
                 raise Violation("can be requeued", text, job=job)
             # Batsim deletes the profile with the kill, so the next job that uses it must be registered before.
@@ -347,8 +338,6 @@ class Services:
         delay_s = derive.delay_of(profile, self._profiles(job))
         return found if delay_s is None or abs(delay_s - found.total_s) < _SAME_S else None
 
-    # --- replace ----------------------------------------------------------------------------------------------
-
     def replace(self, decision: d.Replace) -> None:
         """Start a waiting job with another size or duration, or extra seconds before its work, in one reply."""
         job = self._validator.job(decision.job_id)
@@ -410,13 +399,8 @@ class Services:
         kept_s = round(before.extra_s * (job.scale / job.registered_as[1]), 6) if is_same_work else 0.0
         return before._replace(kind="replace", extra_s=extra_s + kept_s)
 
-    # --- reshape ----------------------------------------------------------------------------------------------
-
     def reshape(self, decision: d.Reshape) -> None:
-        """Change the size and times of a waiting job. Batsim is notified when the job starts. O(1).
-
-        The first time, a composed profile is converted to one delay: O(parts).
-        """
+        """Change the size and times of a waiting job: O(1), or O(parts) for the first time of a composed profile."""
         job = self._validator.job(decision.job_id)
         shape = JobShape(decision.n, float(decision.scale), decision.reason)
         if (shape.n, shape.scale) == (job.n_procs, job.scale):
@@ -447,8 +431,6 @@ class Services:
     def register_reshaped(self, job: Job, reason: d.Reason) -> None:
         """Register the job that runs in place of a reshaped job."""
         self._register_replacement(job, job.n_procs, None, None, d.Replace(job.id, EMPTY, reason=reason))
-
-    # --- registering ------------------------------------------------------------------------------------------
 
     def _derive(
         self,
@@ -527,10 +509,7 @@ class Services:
             self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
 
     def _forget_profile(self, workload: str, name: str) -> None:
-        """Record that Batsim deleted a profile, and the parts of a composed one, when the first job with it ended.
-
-        Jobs that use it already keep it, but no new job can use it, and its name cannot be used again.
-        """
+        """Record that Batsim deleted a profile, and the parts of a composed one, when its first job ended."""
         if self._keeps_profiles or self._cluster.is_retired(workload, name):
             return
         self._cluster.retire_profile(workload, name)

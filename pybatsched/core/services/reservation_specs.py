@@ -120,10 +120,7 @@ def _title(source: str, name: str) -> str:
 
 
 def check_members(tables: Iterable[Mapping[str, Any]], jobs: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Raise InputError for users and accounts that no job has, and for unknown reservations of jobs. O(jobs).
-
-    Each job comes with the file of its workload.
-    """
+    """Raise InputError for users, accounts and reservations that are unknown. O(jobs)."""
     users: set[str] = set()
     accounts: set[str] = set()
     asked: dict[str, str] = {}

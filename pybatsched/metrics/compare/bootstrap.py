@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 from pybatsched.errors import InputError
 from pybatsched.metrics.compare.confidence import LEVEL
 from pybatsched.metrics.compare.grouped import unit_means
-from pybatsched.metrics.compare.paired import PAIRED_BY
-from pybatsched.metrics.figure_names import better_of
+from pybatsched.metrics.compare.paired import OTHER_JOBS, PAIRED_BY, ran_of
+from pybatsched.metrics.figure_names import better_of, is_count
 
 #: Number of random resamples of a bootstrap, and of random signs of a permutation test.
 N_RESAMPLES: Final = 9_999
@@ -28,21 +28,20 @@ COLUMNS: Final = {
     "mean": "The mean of the policy over these pairs.",
     "baseline": "The mean of the baseline over the same pairs.",
     "difference": "The mean of the policy minus that of the baseline; where lower is better, below 0 is better.",
-    "low": "The lower end of the confidence interval of the difference (its level: --ci).",
+    "low": "The lower end of the confidence interval of the difference.",
     "high": "The upper end; an interval that excludes 0 indicates a real difference.",
     "p_better": "The probability that the policy is better than the baseline, by the bootstrap; 0.5 favours neither.",
     "p": "The p-value of a permutation test: how often random signs give a difference as large.",
     "p_adjusted": "The same after the correction of Benjamini and Hochberg for all rows of the table.",
+    "verdict": "better or worse if p_adjusted is below 1 minus the level of confidence, else undecided. There is no "
+    "verdict, interval or probability if the policy and the baseline did not run the same share of the jobs.",
 }
 
 Row = Mapping[str, Any]
 
 
 class Comparison(NamedTuple):
-    """A policy against a baseline in one figure; the members are those of `COLUMNS`.
-
-    With one pair there is no interval and no probability. `p_better` is also None if neither direction is better.
-    """
+    """A policy against a baseline in one figure (`COLUMNS`). With one pair there is no interval."""
 
     n: int
     mean: float
@@ -57,10 +56,7 @@ class Comparison(NamedTuple):
 def compare(
     pairs: Sequence[tuple[float, float]], better: str = "lower", *, level: float = LEVEL, seed: int = 0
 ) -> Comparison:
-    """Compare independent pairs of values (policy, baseline). O(pairs · resamples). Raises InputError.
-
-    `better` is lower, higher or empty. The same seed gives the same numbers.
-    """
+    """Compare independent pairs (policy, baseline); `better` is lower, higher or empty. O(pairs · resamples)."""
     if not 0 < level < 1:
         raise InputError(f"confidence level {level:g}: expected a number between 0 and 1, such as {LEVEL:g}")
     if not pairs:
@@ -100,6 +96,14 @@ def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     return [None if p is None else next(made) for p in p_values]
 
 
+def _verdict(row: Row, level: float) -> str:
+    if not row["better"]:
+        return ""
+    if row["p_adjusted"] is None or row["p_adjusted"] >= 1 - level:
+        return "undecided"
+    return "better" if (row["difference"] < 0) == (row["better"] == "lower") else "worse"
+
+
 def against(
     rows: Sequence[Row],
     is_baseline: Callable[[Row], bool],
@@ -112,7 +116,8 @@ def against(
 
     A row is a run with its figures; groups differ in the columns `by`. The result has a row for each group and figure:
     the columns `by`, and those of `COLUMNS`. Pairs without a finite value are left out. A baseline without a seed is
-    compared with all seeds. Raises InputError if there is no pair, and if the baseline has several settings.
+    compared with all seeds. There is no verdict if a run and its partner did not run the same share of jobs. Raises
+    InputError if there is no pair, and if the baseline has several settings.
     """
     base: dict[tuple[Any, ...], Row] = {}
     for row in filter(is_baseline, rows):
@@ -133,14 +138,19 @@ def against(
         raise InputError("expected runs of another policy on the workloads, platforms and seeds of the baseline")
     found = []
     for names, own in groups.items():
+        have_other_jobs = any(ran_of(run).differs(ran_of(partner)) for run, partner in own.values())
         for figure in figures:
             pairs = _unit_pairs(list(own.values()), figure)
             if pairs:
                 made = compare(pairs, better_of(figure), level=level)
+                verdict = OTHER_JOBS if have_other_jobs and not is_count(figure) else ""
+                if verdict:
+                    made = Comparison(*made[:4])
                 head = {**dict(zip(by, names, strict=True)), "figure": figure, "better": better_of(figure)}
-                found.append(head | made._asdict())
+                found.append({**head, **made._asdict(), "p_adjusted": None, "verdict": verdict})
     for row, p in zip(found, adjusted([row["p"] for row in found]), strict=True):
         row["p_adjusted"] = p
+        row["verdict"] = row["verdict"] or _verdict(row, level)
     return found
 
 
@@ -163,5 +173,5 @@ def _scipy() -> tuple[Any, Any]:
         import numpy  # noqa: ICN001, PLC0415  an extra, slow to import
         from scipy import stats  # noqa: PLC0415
     except ImportError:
-        raise InputError("comparisons need scipy; pip install 'pybatsched[compare]'") from None
+        raise InputError.not_installed("comparisons need scipy", "compare") from None
     return numpy, stats

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.errors import InputError, did_you_mean
+from pybatsched.errors import InputError, did_you_mean, setting
 from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
-from pybatsched.metrics.figure_names import resolved
+from pybatsched.metrics.compare.paired import OTHER_JOBS, ran_of
+from pybatsched.metrics.figure_names import is_count, resolved
 from pybatsched.metrics.runs import READ_OPTIONS, read_options_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
 from pybatsched.metrics.workload_fields import evaluated_ids
@@ -41,10 +42,7 @@ _CONDITION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A summary: its metrics by name (None: no value), and digests of the inputs by kind.
-
-    `run_state` says whether the run is complete. If not, the figures are those of the jobs that had ended.
-    """
+    """A summary: its metrics by name, digests of inputs by kind, and whether the run is complete."""
 
     path: str
     metrics: Mapping[str, float | None]
@@ -88,27 +86,23 @@ def read_condition(text: str) -> Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise InputError(
-            f"--fail-if {text!r}: expected METRIC, one of < <= > >= == !=, and a number: '> +5%' compares the change "
-            "in per cent, '> +5' the change, '> 5' the value"
+            f"{setting('fail_if', text)}: expected METRIC, one of < <= > >= == !=, and a number: '> +5%' compares the "
+            "change in per cent, '> +5' the change, '> 5' the value"
         )
     amount = float(match["number"]) * (-1.0 if match["sign"] == "-" else 1.0)
     if not abs(amount) < _HUGE:
-        raise InputError(f"--fail-if {text!r}: expected a number below {_HUGE:g}")
+        raise InputError(f"{setting('fail_if', text)}: expected a number below {_HUGE:g}")
     if match["percent"]:
         kind = "percent"
         if not match["sign"] and amount:
-            raise InputError(f"--fail-if {text!r}: expected a sign before the per cent, as in '> +5%'")
+            raise InputError(f"{setting('fail_if', text)}: expected a sign before the per cent, as in '> +5%'")
     else:
         kind = "change" if match["sign"] else "value"
     return Condition(text.strip(), match["metric"], match["operator"], amount, kind)
 
 
 def read_summary(path: str, *, partial: bool = False) -> RunSummary:
-    """Read a ``PREFIX_summary.json``, by its name or by PREFIX. Raises InputError that names the file and the member.
-
-    An unfinished run has no summary; its figures are computed from its ``_jobs.csv`` so far. It is read if there is no
-    earlier complete run with this prefix, or with `partial`.
-    """
+    """Read a ``PREFIX_summary.json``, or the figures of an unfinished run so far. Raises InputError."""
     if not path.endswith(SUMMARY):
         if path.endswith(".json") or Path(path).is_file():
             return _summary_of_complete(path, Path(path), WHOLE)
@@ -124,10 +118,7 @@ def read_summary(path: str, *, partial: bool = False) -> RunSummary:
 
 
 def read_pairs(before: str, after: str, *, partial: bool = False) -> dict[str, tuple[RunSummary, RunSummary]]:
-    """Read two sets of runs, by prefixes with one star each, as pairs by what the star stands for, in that order.
-
-    Raises InputError if a run has no match in the other set, or if there is no run.
-    """
+    """Read two sets of runs, by prefixes with a star each, as pairs by what it stands for. Raises InputError."""
     found = [_matching(pattern) for pattern in (before, after)]
     for pattern, own, others in ((before, found[0], found[1]), (after, found[1], found[0])):
         if missing := sorted(own.keys() - others.keys()):
@@ -230,17 +221,16 @@ def _digests(inputs: Any) -> dict[str, tuple[str, ...]]:
 
 
 def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
-    """Return why a ``--fail-if`` condition applies to the second run; empty if it does not.
-
-    It also applies if the metric has no value.
-    """
+    """Return why a ``--fail-if`` condition applies to the second run; empty if it does not."""
     known = before.metrics.keys() & after.metrics.keys()
     condition = replace(condition, metric=resolved(condition.metric, known))
     if condition.metric not in known:
         names = did_you_mean(condition.metric, sorted(known), f"; expected one of {', '.join(sorted(known))}")
-        raise InputError(f"--fail-if {condition.text!r}: no metric {condition.metric!r} in both runs{names}")
+        raise InputError(f"{setting('fail_if', condition.text)}: no metric {condition.metric!r} in both runs{names}")
     if condition.metric in _BY_TAU and condition.kind != "value" and (why := other_tau(before, after)):
-        raise InputError(f"--fail-if {condition.text!r}: {why}")
+        raise InputError(f"{setting('fail_if', condition.text)}: {why}")
+    if condition.kind != "value" and not is_count(condition.metric) and (why := other_jobs(before, after)):
+        return f"{condition.text}: {why}"
     a, b = before.metrics[condition.metric], after.metrics[condition.metric]
     if b is None or (a is None and condition.kind != "value"):
         where = after.path if b is None else before.path
@@ -255,7 +245,14 @@ def other_tau(before: RunSummary, after: RunSummary) -> str:
     a, b = before.metrics.get("tau_s"), after.metrics.get("tau_s")
     if a is None or b is None or a == b:
         return ""
-    return f"the two runs have different --tau ({a:g} s and {b:g} s): their bounded slowdowns cannot be compared"
+    bounds = f"{setting('tau_s')} ({a:g} s and {b:g} s)"
+    return f"the two runs have different {bounds}: their bounded slowdowns cannot be compared"
+
+
+def other_jobs(before: RunSummary, after: RunSummary) -> str:
+    """Return why the figures of two runs are over different jobs; empty if the same share of jobs ran."""
+    a, b = ran_of(before.metrics), ran_of(after.metrics)
+    return f"the two runs have figures of different jobs: {a} before, {b} after" if a.differs(b) else ""
 
 
 def differs(metric: str, before: RunSummary, after: RunSummary) -> bool:
@@ -268,9 +265,10 @@ def table(before: RunSummary, after: RunSummary) -> list[str]:
     """Return the lines of a table: each metric of both runs, and its change."""
     names = [name for name in before.metrics if name in after.metrics]
     rows = [("metric", "before", "after", "change")]
-    incomparable = _BY_TAU if other_tau(before, after) else ()
+    marks = {name: OTHER_JOBS for name in names if other_jobs(before, after) and not is_count(name)}
+    marks |= dict.fromkeys(_BY_TAU, _OTHER_TAU) if other_tau(before, after) else {}
     rows += [
-        (name, shown(a), shown(b), _OTHER_TAU if name in incomparable else change(a, b))
+        (name, shown(a), shown(b), marks.get(name) or change(a, b))
         for name, a, b in ((name, before.metrics[name], after.metrics[name]) for name in names)
     ]
     return aligned(rows, "lr")

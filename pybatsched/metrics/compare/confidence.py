@@ -78,11 +78,7 @@ def student_t(level: float, dof: int) -> float:
 
 
 def _within(angle: float, dof: int) -> float:
-    """Return the probability of [-t, t], where tan(angle) = t/√dof.
-
-    For integer degrees of freedom it is a finite sum (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3
-    and 26.7.4).
-    """
+    """Return the probability of [-t, t], where tan(angle) = t/√dof (Abramowitz and Stegun, 26.7.3-4)."""
     sine, cosine = math.sin(angle), math.cos(angle)
     is_odd = dof % 2
     term = cosine if is_odd else 1.0

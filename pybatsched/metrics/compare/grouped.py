@@ -11,7 +11,8 @@ import polars as pl
 
 from pybatsched.errors import InputError, did_you_mean
 from pybatsched.metrics.compare.confidence import LEVEL, Estimate, estimate
-from pybatsched.metrics.figure_names import better_of, figure_title, resolved
+from pybatsched.metrics.compare.paired import other_jobs
+from pybatsched.metrics.figure_names import better_of, figure_title, is_count, resolved
 from pybatsched.text_table import aligned
 from pybatsched.workload.names import parsed
 
@@ -19,9 +20,13 @@ from pybatsched.workload.names import parsed
 LOW, HIGH, N = "_low", "_high", "_n"
 #: Columns that identify a run, if a table has them.
 _WORKLOAD, _SEEDS, _ADDRESS = "workload", ("seed", "repeat"), "address"
-_NAMES: Final = (_WORKLOAD, "family", "platform", "policy", "options", *_SEEDS, _ADDRESS, "load")
+#: The column of the origins of workloads, in tables of Python: those with one origin are not independent.
+ORIGIN: Final = "workload_origin"
+_NAMES: Final = (_WORKLOAD, ORIGIN, "family", "platform", "policy", "options", *_SEEDS, _ADDRESS, "load")
 #: Groups that differ only in these columns are compared to find the best one.
 _COMPARED: Final = ("policy", "options")
+#: The column that says how many jobs ran, where these are fewer than in other groups.
+OTHER_JOBS: Final = "other_jobs"
 _DIGITS: Final = 3
 _NO_VALUE: Final = "-"
 
@@ -32,7 +37,7 @@ def summary_table(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]
     `frame` has a row for each run, with figures such as `mean_wait_s`. The result has a row for each group, in the
     order of their first runs. Its columns are `by`, and for each figure X the mean `X`, the ends of the interval
     `X_low` and `X_high` (null for a single value) and the number of independent values `X_n`. Runs without the figure
-    do not count.
+    do not count. For the column `other_jobs`, see `with_other_jobs`.
 
     The independent values of a group are its workloads (such as the weeks of a log), each with the mean over its runs.
     If there is one workload, they are its shaken copies or the runs of each seed and repeat (`unit_means`). Rows with
@@ -61,7 +66,20 @@ def summary_table(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]
         for figure in figures
         for ending in ("", LOW, HIGH, N)
     }
-    return pl.DataFrame(rows, schema=schema)
+    return with_other_jobs(pl.DataFrame(rows, schema=schema), frame, by)
+
+
+def with_other_jobs(table: pl.DataFrame, runs: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Add the column `other_jobs` ("11 of 30 ran") where fewer jobs ran than under another policy. O(runs)."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in runs.iter_rows(named=True):
+        groups.setdefault(tuple(row[name] for name in by), []).append(row)
+    places = [k for k, name in enumerate(by) if name not in _COMPARED]
+    marks = other_jobs(groups, lambda group: tuple(group[k] for k in places))
+    if not marks:
+        return table
+    column = [marks.get(group) for group in table.select(by).iter_rows()]
+    return table.insert_column(len(by), pl.Series(OTHER_JOBS, column, pl.String))
 
 
 #: Percentiles of figures over runs that are shown by default.
@@ -91,7 +109,7 @@ def quantile_table(
         for figure in figures
         for percent in percents
     ]
-    return once.group_by(by, maintain_order=True).agg(pl.len().alias("runs"), *values)
+    return with_other_jobs(once.group_by(by, maintain_order=True).agg(pl.len().alias("runs"), *values), frame, by)
 
 
 def _check_columns(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> None:
@@ -132,11 +150,12 @@ def _estimate(rows: Sequence[Mapping[str, Any]], figure: str, level: float) -> E
 def unit_means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[Hashable, float]:
     """Return the mean of a figure over the rows of each independent unit. O(rows).
 
-    The units are the workloads; shaken copies of one workload, at one load or several, are one unit. If there is one
+    The units are the workloads; shaken copies of one workload, at one load or several, are one unit. The column of
+    origins tells which workloads are copies; without it, or for an empty origin, their names do. If there is one
     such unit, they are its copies, and else the runs of each seed and repeat. Loads are never independent.
     """
     names = [str(row.get(_WORKLOAD)) for row in rows]
-    by_unit = [parsed(name).unit for name in names]
+    by_unit = [row.get(ORIGIN) or parsed(name).unit for row, name in zip(rows, names, strict=True)]
     by_copy = [parsed(name).without_load for name in names]
     seeds = [name for name in _SEEDS if rows and name in rows[0]]
     seen: Counter[str] = Counter()
@@ -149,9 +168,6 @@ def unit_means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[Hashable,
     for key, row in zip(keys, rows, strict=True):
         units.setdefault(key, []).append(float(row[figure]))
     return {key: math.fsum(values) / len(values) for key, values in units.items()}
-
-
-# ------------------------------------------------------------------------------------------------------------- writing
 
 
 class _Cell(NamedTuple):
@@ -194,10 +210,7 @@ def to_markdown(summary: pl.DataFrame, *, bold_best: bool = False) -> str:
 
 
 def to_latex(summary: pl.DataFrame, *, bold_best: bool = False) -> str:
-    r"""Return a table of `summary_table` in LaTeX, with the best mean of each column in bold on request.
-
-    It needs ``\usepackage{booktabs}``. Groups with different first columns have a space between them.
-    """
+    r"""Return a table in LaTeX (package booktabs), with the best mean of each column in bold on request."""
     heads, rows, sides, firsts = _rendered(summary, _Form(in_latex, _cell_in_latex), bold_best=bold_best)
     lines = [f"\\begin{{tabular}}{{{sides}}}", "\\toprule", f"{' & '.join(heads)} \\\\", "\\midrule"]
     for k, row in enumerate(rows):
@@ -249,8 +262,8 @@ def _best(rows: Sequence[Mapping[str, Any]], figure: str, by: Sequence[str]) -> 
         return set()
     best: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
     for place, row in enumerate(rows):
-        if row[figure] is not None:
-            key = tuple(row[name] for name in by if name not in _COMPARED)
+        if row[figure] is not None and (is_count(figure) or not row.get(OTHER_JOBS)):
+            key = tuple(row[name] for name in by if name not in (*_COMPARED, OTHER_JOBS))
             best.setdefault(key, []).append((row[figure] if better == "lower" else -row[figure], place))
     found = set()
     for own in best.values():

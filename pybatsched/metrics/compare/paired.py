@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
@@ -20,6 +20,47 @@ SAME_S: Final = 1.5e-6
 PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
 #: Returns the values by which a point is paired.
 pair_key: Final = itemgetter(*PAIRED_BY)
+#: The mark of figures over other jobs than those they are compared with.
+OTHER_JOBS: Final = "other jobs"
+
+_Group = TypeVar("_Group", bound=Hashable)
+
+
+class Ran(NamedTuple):
+    """The number of jobs that ran, and of all jobs. Figures over different shares are over different jobs."""
+
+    n_ran: float
+    n_jobs: float
+
+    def __str__(self) -> str:
+        return f"{self.n_ran:,.0f} of {self.n_jobs:,.0f} ran"
+
+    def is_less(self, other: Ran) -> bool:
+        """Return whether a smaller share of the jobs ran."""
+        return self.n_ran * other.n_jobs < other.n_ran * self.n_jobs
+
+    def differs(self, other: Ran) -> bool:
+        """Return whether another share of the jobs ran."""
+        return self.is_less(other) or other.is_less(self)
+
+
+def ran_of(*runs: Mapping[str, Any]) -> Ran:
+    """Return how many jobs ran in runs, by the counts among their figures."""
+    n_jobs = sum(run.get("n_jobs") or 0 for run in runs)
+    n_ran = sum((run.get("n_jobs") or 0) - (run.get("n_rejected") or 0) for run in runs)
+    return Ran(n_ran, n_jobs + sum(run.get("n_unfinished") or 0 for run in runs))
+
+
+def other_jobs(
+    groups: Mapping[_Group, Iterable[Mapping[str, Any]]], compared: Callable[[_Group], Hashable]
+) -> dict[_Group, str]:
+    """Return which groups of runs ran fewer jobs than one with the same `compared`, and how many. O(runs)."""
+    found = {group: ran_of(*runs) for group, runs in groups.items()}
+    most: dict[Hashable, Ran] = {}
+    for group, ran in found.items():
+        if most.setdefault(compared(group), ran).is_less(ran):
+            most[compared(group)] = ran
+    return {group: str(ran) for group, ran in found.items() if ran.is_less(most[compared(group)])}
 
 
 class Stay(NamedTuple):
@@ -111,12 +152,7 @@ class Paired:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def paired(
-    first: JobTable,
-    second: JobTable,
-    measure: str = "flow_s",
-    tau_s: float = DEFAULT_TAU_S,
-) -> Paired:
+def paired(first: JobTable, second: JobTable, measure: str = "flow_s", tau_s: float = DEFAULT_TAU_S) -> Paired:
     """Compare two runs job by job. O(n log n)."""
     before, after = stays_of(first), stays_of(second)
     pairs = [job_id for job_id in before if job_id in after]

@@ -14,7 +14,7 @@ from itertools import chain, pairwise, permutations
 from typing import Final, NamedTuple
 
 from pybatsched.errors import quantity
-from pybatsched.platform.network.routing import NoPathError
+from pybatsched.platform.network.routing import NoPathError, split_trails
 from pybatsched.platform.network.topologies import Dragonfly, FatTree, Topology, Torus
 from pybatsched.platform.network.zones import ClusterLinks, Link, Network, Route, Zone
 
@@ -24,10 +24,7 @@ _SEARCHED: Final = frozenset({"Floyd", "Dijkstra", "DijkstraCache"})
 
 
 class NetworkLink:
-    """One link, or one direction of a split link. Two routes that share a link have the same object.
-
-    A fat pipe gives each transfer its whole bandwidth.
-    """
+    """A link or half of a split link; all its routes share it. A fat pipe gives each transfer its whole bandwidth."""
 
     __slots__ = ("bandwidth", "is_fatpipe", "latency_s", "name")
 
@@ -106,7 +103,7 @@ def unusable_link(network: Network, hosts: Collection[str]) -> str:
                 inside.setdefault(id_, set()).update(members)
         given = [names for point, names in zone.links_of.items() if point in used and isinstance(names, tuple)]
         for name in dict.fromkeys(chain.from_iterable((*(route.links for route in routes), *given))):
-            link = network.links.get(name) or network.links.get(name.removesuffix("_UP").removesuffix("_DOWN"))
+            link = network.find_link(name)
             if link is not None and (fault := _fault_of(link, name)):
                 return fault
         if zone.cluster is None or used.isdisjoint(zone.members):
@@ -231,13 +228,8 @@ class Routes:
         if owners[src] is owners[dst]:
             self._extend_inside(way, owners[src], src, dst)
             return
-        from_trail, to_trail = owners[src].trail(), owners[dst].trail()
-        depth = 0
-        while depth < min(len(from_trail), len(to_trail)) and from_trail[depth] is to_trail[depth]:
-            depth += 1
-        if depth == 0 or depth in {len(from_trail), len(to_trail)}:
-            raise NoPathError("the zone of one contains the zone of the other", from_trail[0].line)
-        bypass = self._bypass_between(from_trail[depth - 1], from_trail[depth:], to_trail[depth:])
+        zone, from_trail, to_trail = split_trails(owners[src], owners[dst])
+        bypass = self._bypass_between(zone, from_trail, to_trail)
         if bypass is not None:
             self._extend(way, src, bypass.gw_src)  # as in SimGrid, also from a gateway to itself
             way.add(bypass.links)
@@ -245,7 +237,7 @@ class Routes:
             return
         middle = _Way()
         middle.latency_s = way.latency_s  # SimGrid adds the latency between the zones first
-        leg = self._between_zones(middle, from_trail[depth - 1], from_trail[depth].id, to_trail[depth].id)
+        leg = self._between_zones(middle, zone, from_trail[0].id, to_trail[0].id)
         way.latency_s = middle.latency_s
         if src != leg.gw_src:
             self._extend(way, src, leg.gw_src)
@@ -256,10 +248,7 @@ class Routes:
     # --- routes of the file ---
 
     def _bypass_between(self, zone: Zone, src: list[Zone], dst: list[Zone]) -> _Leg | None:
-        """Return the bypass route of a zone between inner zones of it, the innermost pair first; None if none exists.
-
-        `src` and `dst` are the zones from below `zone` to those of the two points.
-        """
+        """Return a zone's bypass route between its inner zones `src` and `dst`, the innermost pair first, or None."""
         self._legs_of(zone)
         bypasses = self._bypasses[id(zone)]
         if not bypasses:
@@ -352,9 +341,7 @@ class Routes:
     def _link(self, name: str) -> NetworkLink:
         link = self._links.get(name)
         if link is None:
-            given = self._network.links.get(name) or self._network.links.get(
-                name.removesuffix("_UP").removesuffix("_DOWN")
-            )
+            given = self._network.find_link(name)
             if given is None:
                 link = _UnusableLink(name, f"link {name!r:.80} does not exist or is created by a cluster", 0)
             elif fault := _fault_of(given, name):

@@ -41,6 +41,17 @@ class Findings:
     notes: tuple[tuple[int, str], ...]
 
 
+def split_trails(src: Zone, dst: Zone) -> tuple[Zone, list[Zone], list[Zone]]:
+    """Return the innermost zone around two zones, and the zones below it to each. Raises NoPathError."""
+    from_trail, to_trail = src.trail(), dst.trail()
+    depth = 0
+    while depth < min(len(from_trail), len(to_trail)) and from_trail[depth] is to_trail[depth]:
+        depth += 1
+    if depth in {0, len(from_trail), len(to_trail)}:
+        raise NoPathError("the zone of one contains the zone of the other", from_trail[0].line)
+    return from_trail[depth - 1], from_trail[depth:], to_trail[depth:]
+
+
 class _Reached(NamedTuple):
     """A reachable member of a zone: the slowest link on the path, and the point where the path enters the member."""
 
@@ -51,11 +62,7 @@ class _Reached(NamedTuple):
 def find(
     network: Network, hosts: Sequence[Host], slices: Sequence[tuple[int, Zone]], master: str, storage: AbstractSet[str]
 ) -> Findings:
-    """Check the path from the master to each host and back. O(hosts x depth + routes log routes), less for clusters.
-
-    `slices` are pairs: the index in `hosts` of the first host of a zone, and the zone. All hosts of a cluster are
-    alike, so only a few are checked. Storage hosts are skipped, because Batsim sends nothing to them.
-    """
+    """Check the path from the master to each host, and back. O(hosts x depth + routes log routes)."""
     directions = [_Paths(network)]
     if not all(route.is_symmetrical for zone in network.zones for route in zone.routes):
         directions.append(_Paths(network, backward=True))
@@ -102,14 +109,8 @@ class _Paths:
                 raise NoPathError(f"host or router {name!r:.80} does not exist", 0)
         if owners[src] is owners[dst]:
             return self._inside(owners[src], src, dst)
-        from_trail, to_trail = owners[src].trail(), owners[dst].trail()
-        depth = 0
-        while depth < min(len(from_trail), len(to_trail)) and from_trail[depth] is to_trail[depth]:
-            depth += 1
-        if depth == 0 or depth == len(from_trail) or depth == len(to_trail):
-            raise NoPathError("the zone of one contains the zone of the other", from_trail[0].line)
-        zone = from_trail[depth - 1]
-        member, goal = from_trail[depth].id, to_trail[depth].id
+        zone, from_trail, to_trail = split_trails(owners[src], owners[dst])
+        member, goal = from_trail[0].id, to_trail[0].id
         reached = self._tree(zone, src, member).get(goal)
         if reached is None:
             raise NoPathError(f"{_zone_name(zone)} has no route from {member!r:.80} to {goal!r:.80}", zone.line)
@@ -137,16 +138,11 @@ class _Paths:
 
     def _costliest(self, names: Iterable[str]) -> Link:
         """Return the slowest of links by name. The halves of split links have a suffix."""
-        links = self._network.links
-        found = (links.get(name) or links.get(name.removesuffix("_UP").removesuffix("_DOWN")) for name in names)
+        found = map(self._network.find_link, names)
         return costlier(NO_LINK, *(link for link in found if link is not None))  # unknown links are reported elsewhere
 
     def _tree(self, zone: Zone, point: str, member: str) -> dict[str, _Reached]:
-        """Return all members of a zone that are reachable from a point in one of them. O(routes log routes), once.
-
-        Paths have the fewest links, as in SimGrid. In zones without path search, only members with a direct route are
-        reachable.
-        """
+        """Return the members of a zone that a point reaches, by the fewest links. O(routes log routes), once."""
         tree = self._trees.get((id(zone), point))
         if tree is not None:
             return tree

@@ -1,8 +1,4 @@
-"""Routes in clusters with a topology: torus, fat tree and dragonfly, as in SimGrid.
-
-Hosts are numbered in the order of the radical. Links are created with the first route that uses them, so the size of
-a cluster costs nothing.
-"""
+"""Routes in clusters with a topology: torus, fat tree and dragonfly, as in SimGrid, created when they are used."""
 
 from __future__ import annotations
 
@@ -81,13 +77,7 @@ class FatTree(Topology[L]):
     """
 
     def __init__(
-        self,
-        parameters: str,
-        make: LinkMaker[L],
-        limiter: LimiterMaker[L],
-        *,
-        is_split: bool,
-        n_before: int = 0,
+        self, parameters: str, make: LinkMaker[L], limiter: LimiterMaker[L], *, is_split: bool, n_before: int = 0
     ) -> None:
         super().__init__(make, limiter, is_split=is_split)
         _, down, up, count = parameters.split(";")

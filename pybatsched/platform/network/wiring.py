@@ -132,8 +132,7 @@ class Wiring:
         joined = zone.bypassed if is_bypass else zone.joined
         if (src, dst) in joined:
             self._refuse(
-                element,
-                f": a route from {src!r:.80} to {dst!r:.80} already exists (symmetrical ones count twice)",
+                element, f": a route from {src!r:.80} to {dst!r:.80} already exists (symmetrical ones count twice)"
             )
         joined |= {(src, dst), (dst, src)} if both else {(src, dst)}
         zone.routes.append(Route(src, dst, gw_src, gw_dst, links, both, name, element.line, directed))

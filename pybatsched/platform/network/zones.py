@@ -34,10 +34,7 @@ def costlier(*links: Link) -> Link:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Route:
-    """A route between two members of a zone. For a route between points, the gateways are the points.
-
-    `directed` tells which links were given with a direction: the way back uses their other halves.
-    """
+    """A route between members of a zone. `directed` links have a direction: the way back uses their other halves."""
 
     src: str
     dst: str
@@ -142,3 +139,7 @@ class Network:
     refused: list[tuple[int, str]] = field(default_factory=list)
     #: Content that changes times in Batsim and that the embedded simulator does not simulate: (line, text).
     not_simulated: list[tuple[int, str]] = field(default_factory=list)
+
+    def find_link(self, name: str) -> Link | None:
+        """Return a link by its name, or by that of one of its halves."""
+        return self.links.get(name) or self.links.get(name.removesuffix("_UP").removesuffix("_DOWN"))

@@ -11,10 +11,7 @@ _UNSET: Final = "not set"
 
 
 class Axis(NamedTuple):
-    """A property in which points may differ, with all of its values as text.
-
-    An axis of policies may distinguish their settings: `titles` are the texts of settings.
-    """
+    """A property in which points may differ, with its values as text. `titles` are the texts of settings."""
 
     kind: Literal["option", "platform", "policy"]
     name: str
@@ -56,10 +53,7 @@ def option_axes(points: Sequence[Point]) -> list[Axis]:
 
 
 def option_axis(name: str, points: Sequence[Point]) -> Axis:
-    """Return the axis of an option. Numbers and lists of numbers are sorted; other values follow in file order.
-
-    The value "not set" is first.
-    """
+    """Return the axis of an option: "not set", then numbers and lists sorted, or others in file order."""
     found = {as_text(point.options[name]): point.options[name] for point in points if name in point.options}
     numbers = {text: size for text, value in found.items() if (size := _size(value))}
     others = [text for text in found if text not in numbers]
@@ -85,10 +79,7 @@ def policy_axis(points: Sequence[Point]) -> Axis:
 
 
 def setting_axis(points: Sequence[Point]) -> Axis:
-    """Return the axis of policies with a value for each setting, named by the options that differ within a policy.
-
-    Policies are in the order of the file, settings of a policy in that of their values.
-    """
+    """Return the axis of policies with a value for each setting, named by the options that differ."""
     by_policy: dict[str, list[Point]] = {}
     for point in points:
         by_policy.setdefault(point.policy, []).append(point)

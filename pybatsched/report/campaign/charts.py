@@ -1,7 +1,4 @@
-"""Draw the charts of a campaign with Bokeh: a panel for each family, with a box or a mean for each setting.
-
-Names are data: they are written into columns and labels of canvases, as text.
-"""
+"""Draw the charts of a campaign with Bokeh: a panel for each family, with a box or mean per setting."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ _NUMBER: Final = "{0,0.[0000]}"
 
 
 def draw(chart: Chart, scale: Scale, *, as_means: bool = False) -> list[figure]:
-    """Draw a chart: a panel for each family, or several if there are many columns. O(dots log dots).
-
-    It shows boxes with their dots, or only the means with their confidence intervals.
-    """
+    """Draw a chart: boxes with their dots, or only means with intervals, by family. O(dots log dots)."""
     lines = chart.lines((WIDTH - _MARGIN) // _LEAST_SLOT)
     n = len(lines[0][1]) * len(chart.categories)
     width = _HALF if _MARGIN + _SLOT * n <= _HALF else max(WIDTH, _MARGIN + _LEAST_SLOT * n)

@@ -64,10 +64,7 @@ def charts_of(
 
 
 def named_charts(points: Sequence[Point], wanted: ChartSpec) -> list[Chart]:
-    """Return a chart of the campaign's file: one, or one for each value of its third and further axes.
-
-    Empty if no selected point has the figure, or no point of the policy in `over` to divide by. O(points).
-    """
+    """Return a chart of the campaign's file: one for each value of its third and further axes. O(points)."""
     chosen = [point for point in points if _is_chosen(point, wanted.where)]
     if wanted.by not in {"policy", "platform"}:
         chosen = [point for point in chosen if wanted.by in point.options]
@@ -187,11 +184,7 @@ def _named(about: _ChartData, part: str, run: str) -> str:
 
 
 def sweep_charts(points: Sequence[Point], figure: str, *, only: str = "", each: str = "") -> list[Chart]:
-    """Return a chart for each setting, with a row for each log and a category for each offered load. O(points).
-
-    With several platforms, a row is a log on a platform. With `only`, the settings of that policy. Points whose load
-    was not scaled are left out.
-    """
+    """Return a chart for each setting, with a row for each log and a category for each load. O(points)."""
     scaled = [point for point in points if point.load is not None and point.figures is not None]
     several = len({point.platform for point in scaled}) > 1
     loads = [f"{load:g}" for load in sorted({point.load for point in scaled if point.load is not None})]

@@ -7,12 +7,13 @@ narrower.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pybatsched.errors import quantity
 from pybatsched.metrics.compare.confidence import Estimate, estimate
+from pybatsched.metrics.compare.paired import other_jobs
 from pybatsched.report.campaign.axes import setting_axis
 from pybatsched.report.campaign.points import Origin, Point
 
@@ -62,20 +63,19 @@ def mean_over(values: Iterable[tuple[Origin, float]]) -> Mean | None:
 class Row(NamedTuple):
     """A row of a table of means: family and platform where there are several, the policy, its runs, and means.
 
-    The policy is named by the options in which its settings differ; `setting` has all options.
+    The policy is named by the options in which its settings differ; `setting` has all options. `other_jobs` says how
+    many jobs ran if these are fewer than under another policy, or how many did under the baseline.
     """
 
     names: tuple[str, ...]
     setting: str
     n_runs: int
     means: tuple[Mean | None, ...]
+    other_jobs: str = ""
 
 
 class Table(NamedTuple):
-    """Means by family, platform and setting. `heads` are the titles of row names, `figures` the figures of the means.
-
-    With `are_ratios`, they are means of ratios of figures, which have no unit.
-    """
+    """Means by family, platform and setting. With `are_ratios`, of ratios of figures, without units."""
 
     heads: tuple[str, ...]
     figures: tuple[str, ...]
@@ -94,17 +94,30 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
     several = [name for name in ("family", "platform") if len({getattr(point, name) for point in points}) > 1]
     base = {point.key: point for point in points if point.setting == baseline and point.figures is not None}
     groups: dict[tuple[str, ...], dict[tuple[str, str], tuple[Point, Point | None]]] = {}
+    runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for point in points:
         partner = base.get(point.key)
-        if point.figures is not None and not (baseline and (partner is None or point.setting == baseline)):
-            names = (*(getattr(point, name) for name in several), point.setting)
-            runs = point.address, partner.address if partner is not None else ""
-            groups.setdefault(names, {}).setdefault(runs, (point, partner))
+        if point.figures is None:
+            continue
+        names = (*(getattr(point, name) for name in several), point.setting)
+        runs.setdefault(names, []).append(point.figures)
+        if not (baseline and (partner is None or point.setting == baseline)):
+            pair = point.address, partner.address if partner is not None else ""
+            groups.setdefault(names, {}).setdefault(pair, (point, partner))
+    marks = other_jobs(runs, lambda names: names[:-1])
     rows = []
     for names, pairs in groups.items():
         means = tuple(mean_over(_values(pairs.values(), figure)) for figure in figures)
         if not baseline or any(mean is not None for mean in means):
-            rows.append(Row((*names[:-1], titles_of_settings[names[-1]]), names[-1], len(pairs), means))
+            rows.append(
+                Row(
+                    (*names[:-1], titles_of_settings[names[-1]]),
+                    names[-1],
+                    len(pairs),
+                    means,
+                    marks.get(names) or marks.get((*names[:-1], baseline), ""),
+                )
+            )
     titles = {"family": "workload", "platform": "platform"}
     kept = [k for k in range(len(figures)) if not baseline or any(row.means[k] is not None for row in rows)]
     return Table(
@@ -123,18 +136,15 @@ def _values(pairs: Iterable[tuple[Point, Point | None]], figure: str) -> Iterato
             yield point.origin, value / below
 
 
-def differences_of(points: Sequence[Point], figure: str, baseline: str) -> list[dict[str, Any]]:
-    """Return the differences of all settings to a baseline (a setting), by family and platform, with intervals.
-
-    The rows have `family`, `policy` (named by the options that differ) and the columns of
-    `pybatsched.metrics.compare.bootstrap`. Raises InputError if nothing can be compared.
-    """
+def differences_of(points: Sequence[Point], figures: Sequence[str], baseline: str) -> list[dict[str, Any]]:
+    """Return the differences of all settings to a baseline, with verdicts. Raises InputError."""
     from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  it needs extras
 
     titles = setting_axis(points).titles
     several = len({point.platform for point in points}) > 1
     rows = [
         {
+            **point.figures,
             "workload": point.workload,
             "family": f"{point.family}, {point.platform}" if several else point.family,
             "platform": point.platform,
@@ -143,9 +153,8 @@ def differences_of(points: Sequence[Point], figure: str, baseline: str) -> list[
             "seed": point.seed,
             "repeat": point.repeat,
             "address": point.address,
-            figure: point.value(figure),
         }
         for point in points
         if point.figures is not None
     ]
-    return bootstrap.against(rows, lambda row: row["setting"] == baseline, ("family", "policy"), [figure])
+    return bootstrap.against(rows, lambda row: row["setting"] == baseline, ("family", "policy"), figures)

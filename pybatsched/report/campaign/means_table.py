@@ -5,16 +5,14 @@ from __future__ import annotations
 import html
 import math
 
+from pybatsched.metrics.compare.paired import OTHER_JOBS
 from pybatsched.metrics.figure_names import figure_title, name_and_unit
 from pybatsched.report.campaign.means import Mean, Row, Table
 from pybatsched.report.html import number
 
 
 def table_html(table: Table, name: str, around: float | None = None) -> str:
-    """Return an HTML table: means with half the widths of their intervals. O(cells).
-
-    The number of jobs has no interval. A mean whose whole interval is on one side of `around` is bold.
-    """
+    """Return an HTML table: means with half the widths of intervals, bold if on one side of `around`."""
     with_runs = any(row.n_runs != _largest_n(row)[0] for row in table.rows)
     is_wide = [
         figure != "n_jobs" and any(mean is not None and mean.half is not None for mean in column)
@@ -29,10 +27,12 @@ def table_html(table: Table, name: str, around: float | None = None) -> str:
     for row in table.rows:
         n, text = _largest_n(row)
         cells = [f'<td class="text">{html.escape(name)}</td>' for name in row.names[:-1]]
-        cells.append(f'<td class="text" title="{html.escape(row.setting)}">{html.escape(row.names[-1])}</td>')
+        mark = f"<br><b>({OTHER_JOBS}: {row.other_jobs})</b>" if row.other_jobs else ""
+        cells.append(f'<td class="text" title="{html.escape(row.setting)}">{html.escape(row.names[-1])}{mark}</td>')
         cells += [f"<td>{row.n_runs:,}</td>"] if with_runs else []
         cells.append(f'<td class="n">{text}</td>')
-        cells += [_cells(mean, n, around, wide=wide) for mean, wide in zip(row.means, is_wide, strict=True)]
+        bold = None if row.other_jobs else around
+        cells += [_cells(mean, n, bold, wide=wide) for mean, wide in zip(row.means, is_wide, strict=True)]
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'<div class="wide beyond"><table class="means" id="{name}"><thead><tr>{"".join(heads)}</tr></thead>\n<tbody>\n'
@@ -47,10 +47,7 @@ def _largest_n(row: Row) -> tuple[int, str]:
 
 
 def _cells(mean: Mean | None, n: int, around: float | None, *, wide: bool) -> str:
-    """Return a table cell with a mean; if `wide`, also a cell with half the width of its interval.
-
-    The n of the mean is shown if it is below `n`, the largest of the row.
-    """
+    """Return the cell of a mean, with its n if below `n`; if `wide`, also a cell with half its interval."""
     if mean is None:
         return "<td>-</td><td></td>" if wide else "<td>-</td>"
     text, half = with_half(mean) if wide else (number(mean.mean), "")

@@ -1,7 +1,4 @@
-"""Write the sections of a campaign's page: means with their confidence intervals, then boxes of all values.
-
-All charts of one measure have one axis of values.
-"""
+"""Write the sections of a campaign's page: means with their confidence intervals, then boxes of all values."""
 
 from __future__ import annotations
 
@@ -13,8 +10,9 @@ from typing import Any, Final, NamedTuple
 from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
+from pybatsched.campaign.studies import Verdict
 from pybatsched.errors import InputError
-from pybatsched.metrics.compare.bootstrap import COLUMNS, adjusted
+from pybatsched.metrics.compare.bootstrap import COLUMNS
 from pybatsched.metrics.compare.confidence import LEVEL_TEXT
 from pybatsched.metrics.figure_names import figure_title, resolved
 from pybatsched.report import provenance
@@ -29,20 +27,20 @@ from pybatsched.report.scales import scales_of
 _METHOD: Final = f"""<p class="note">Means with their {LEVEL_TEXT} confidence intervals: mean ± t·s/√n, by
 Student's t with n - 1 degrees of freedom, s being the standard deviation. n counts the weeks of a log (each with the
 mean over its seeds), or else the seeds. With n = 1 there is no interval. With a small n the interval is wide and may
-include impossible values. An arrow marks an interval that continues beyond the axis.</p>"""
+include impossible values. An arrow marks an interval that continues beyond the axis. "Other jobs" marks policies under
+which fewer of the jobs ran than under another one: their figures cannot be compared.</p>"""
 _PAIRED: Final = """<p class="note">Each value over that of the baseline on the same workload, platform and seed, so
 that differences between workloads do not widen the interval. Bold: the interval does not contain 1.</p>"""
 
 
+#: The first columns of the table of differences, which are visible on narrow screens.
+_COMPARED: Final = ("figure", "verdict", "difference", "low", "high", "p", "p_adjusted")
 #: The most figures and comparisons of the table of differences.
 _N_DIFFERENCES, _MOST_DIFFERENCES = 3, 60
 
 
-def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
-    """Return the script that draws the charts of a campaign's page, and its sections. O(points x figures).
-
-    For the baseline, see `pybatsched.report.page.of_campaign`. Raises InputError if no cell is done.
-    """
+def sections_of(store: Store, baseline: str = "", claims: Sequence[Verdict] = ()) -> tuple[str, list[str]]:
+    """Return the script that draws the charts of a campaign's page, and its sections. Raises InputError."""
     points = points_of(store)
     done = [point.figures for point in points if point.figures is not None]
     if not done:
@@ -57,7 +55,9 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
     script, means, boxes = _drawn(shown.charts)
     sections = [
         f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
+        *_claims(claims),
         *_failures(points),
+        *_warnings(points),
         *_compared_with(spec),
         *_means(points, _columns(table.shown(done), drawn), shown),
         *_rows(shown, means, are_means=True),
@@ -66,6 +66,14 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
         *_what_was_run(manifest),  # at the end: it is long for a large study
     ]
     return script, sections
+
+
+def _claims(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the section of a study's claims: published and measured values with the verdict on each."""
+    rows = [[one.claim.says, one.claim.expected, one.measured, one.word] for one in verdicts]
+    if not rows:
+        return []
+    return ["<h2>Claims</h2>", html_table(["claim", "published", "measured", "verdict"], rows, "claims")]
 
 
 class _Shown(NamedTuple):
@@ -115,6 +123,18 @@ def _failures(points: Sequence[Point]) -> list[str]:
     return ["<h2>Failed</h2>", html_table(["policy", "points", "the first error"], rows)]
 
 
+def _warnings(points: Sequence[Point]) -> list[str]:
+    """Return the section of warnings of runs, with the policies that had each."""
+    found: dict[str, list[str]] = {}
+    for point in points:
+        for text in dict.fromkeys(point.warnings):
+            found.setdefault(text, []).append(point.policy)
+    if not found:
+        return []
+    rows = [[text, number(len(own)), ", ".join(dict.fromkeys(own))] for text, own in found.items()]
+    return ["<h2>Warnings</h2>", html_table(["warning", "points", "policies"], rows, "warnings")]
+
+
 def _compared_with(spec: Mapping[str, Any]) -> list[str]:
     """Return a note that explains the figures against the baseline of the campaign's file."""
     if not spec.get("baseline"):
@@ -127,10 +147,7 @@ def _compared_with(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _shown(points: Sequence[Point], named: Sequence[ChartSpec], baseline: str, usual: str) -> _Shown:
-    """Return the charts of the page: first those in the campaign's file.
-
-    Without any, or with a given baseline, also those by parameter. `usual` is the baseline if none is given.
-    """
+    """Return the charts of the page: those in the campaign's file, else, or with a baseline, by parameter."""
     wanted = [(one, named_charts(points, one)) for one in named]
     compared = baseline_of(points, baseline or usual) if baseline or not named else ""
     by_subject: dict[str, list[Chart]] = {}
@@ -224,17 +241,24 @@ def _differences(points: Sequence[Point], figures: Sequence[str], baseline: str)
         note = f"{n:,} comparisons are too many for a page; use `pybatsched campaign table DIR --against POLICY`."
         return [title, f'<p class="note">{note}</p>']
     try:
-        rows = [row for figure in figures for row in differences_of(points, figure, baseline)]
-        corrected = adjusted([row["p"] for row in rows])
+        rows = differences_of(points, figures, baseline)
     except InputError as error:
         return [title, f'<p class="note">{html.escape(str(error))}</p>']
-    heads = ["family", "policy", *COLUMNS]
-    cells = []
-    for row, p in zip(rows, corrected, strict=True):
-        row["p_adjusted"] = p
-        cells.append([*(str(row[name]) for name in heads[:4]), *(number(row[name]) for name in heads[4:])])
+    heads = ["family"] if len({row["family"] for row in rows}) > 1 else []
+    heads += ["policy", *_COMPARED, *(name for name in COLUMNS if name not in _COMPARED)]
+    rows.sort(key=lambda row: figures.index(row["figure"]))
+    cells = [[_four_digits(row[name]) for name in heads] for row in rows]
     lines = "".join(f"<li><b>{name}</b>: {html.escape(text)}</li>" for name, text in COLUMNS.items())
     return [title, html_table(heads, cells, "differences"), f'<ul class="note">{lines}</ul>']
+
+
+def _four_digits(value: Any) -> str:
+    """Return a number with at most four significant digits, and a text as it is.
+
+    >>> _four_digits(12345.6), _four_digits(0.000123456), _four_digits(-99.996), _four_digits("worse")
+    ('12,350', '0.0001235', '-100', 'worse')
+    """
+    return number(float(f"{value:.4g}") if isinstance(value, float) else value)
 
 
 def _how_to_read(baseline: str) -> str:

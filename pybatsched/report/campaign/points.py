@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.table import AGAINST, points_done
+from pybatsched.campaign.table import AGAINST, points_done, warnings_of
 from pybatsched.errors import InputError
 from pybatsched.workload.names import parsed
 
@@ -59,6 +59,7 @@ class Point:
     each: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     log: str = ""
     load: float | None = None
+    warnings: Sequence[str] = ()
 
     @property
     def setting(self) -> str:
@@ -104,6 +105,7 @@ def points_of(store: Store) -> list[Point]:
                 each=result.get("each", {}),
                 log=parts.family,
                 load=parts.load,
+                warnings=warnings_of(result),
                 **own,
             )
         )
@@ -117,10 +119,7 @@ def figures_of(points: Sequence[Point]) -> list[str]:
 
 
 def baseline_of(points: Sequence[Point], name: str = "") -> str:
-    """Return the setting of the baseline: the one with this label or setting, or the first.
-
-    If a policy has several settings, it is the first one. Empty if there is only one setting. Raises InputError.
-    """
+    """Return the setting of the baseline, by label or setting, or the first one. Raises InputError."""
     settings = {point.setting: point.policy for point in points}
     for setting, policy in settings.items():
         if name in {setting, policy, ""}:

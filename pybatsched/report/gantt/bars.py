@@ -1,8 +1,4 @@
-"""Compute the bars of a Gantt chart: times, processors and look of each bar. This module draws nothing.
-
-A job has a bar for each of its segments, and one for each time that processors were held for it before a start. Time
-before the work of a segment, such as the load of an input file, is a separate bar.
-"""
+"""Compute the bars of a Gantt chart: times, processors and look of each segment, hold and load."""
 
 from __future__ import annotations
 
@@ -45,10 +41,7 @@ def moved(jobs: JobTable) -> list[Moved]:
 
 
 def location_text(record: JobRecord, metadata: str, clusters: Sequence[str]) -> str:
-    """Return a line with the cluster of a segment and the moves of its job; empty if nothing is known.
-
-    The cluster comes from the metadata, else from `clusters`.
-    """
+    """Return the cluster of a segment, by its metadata or `clusters`, and its job's moves; empty if unknown."""
     named = parse_metadata(metadata).get(CLUSTER) if metadata else None
     where = [named] if named else clusters
     words = [f"cluster{'s' if len(where) > 1 else ''} {', '.join(where)}"] if where else []
@@ -97,10 +90,7 @@ _STRIDE: Final = 7
 
 
 class Bar(NamedTuple):
-    """A period of time on some processors, given as half-open intervals.
-
-    `job` is the number of its job; `note` is additional text, often empty.
-    """
+    """A period of a job, by its number, on half-open intervals of processors; `note` is often empty."""
 
     begin: float
     end: float
@@ -111,10 +101,7 @@ class Bar(NamedTuple):
 
 
 def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]:
-    """Return the bars of jobs in the order of their starts; jobs are numbered in the given order. O(n log n).
-
-    With the rows of a machine that has several clusters, the note of each bar names its cluster.
-    """
+    """Return the bars of jobs, numbered in this order, by their starts; `rows` add their clusters. O(n log n)."""
     bars: list[Bar] = []
     known: dict[int, tuple[tuple[int, int], ...]] = {}  # by the identity of a set: many jobs share one
     for number, record in enumerate(records):
@@ -217,12 +204,7 @@ def _seconds(duration_s: float) -> str:
     return f"{duration_s:,.6f}".rstrip("0").rstrip(".") + " s"
 
 
-def legend_of(bars: Iterable[Bar]) -> dict[int, str]:
-    """Return the legend of the looks of bars. O(n)."""
-    return legend_of_looks({bar.look for bar in bars})
-
-
-def legend_of_looks(looks: Iterable[int]) -> dict[int, str]:
+def legend_of(looks: Iterable[int]) -> dict[int, str]:
     """Return the legend of these looks. O(n)."""
     found = {part for look in looks for part in (look & ~URGENT, look & URGENT)}
     return {look: text for look, text in LEGEND.items() if look in found}

@@ -17,7 +17,7 @@ from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import READ_OPTIONS, Run, read_options_of
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report.gantt.bars import BLOCKED, bars_of, color_of, legend_of_looks
+from pybatsched.report.gantt.bars import BLOCKED, bars_of, color_of, legend_of
 from pybatsched.report.gantt.cluster_rows import Rows, blocked_hosts, rows_of
 from pybatsched.report.gantt.colors import BY_JOB, DISTINCT, Coloring, Counts, as_pixel, coloring_data
 
@@ -88,11 +88,7 @@ def height(n_charts: int) -> int:
 def data_of(
     run: Run, histories: Histories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
 ) -> dict[str, Any]:
-    """Return the data of a run for the script: rectangles in the order of their starts, and details of each job.
-
-    O(n log n + r) for n jobs and r intervals of processors. Columns of numbers are packed. `classes` are the classes of
-    jobs by the name of the coloring. The page has `n_charts` charts.
-    """
+    """Return the data of a run for the script: rectangles by start, and details of each job. O(n log n + r)."""
     rows, jobs = rows_of(run), run.jobs.ran
     found = rectangles_of(run.records, rows)
     states = {state: number for number, state in enumerate(dict.fromkeys(jobs["state"]))}
@@ -107,7 +103,7 @@ def data_of(
         "procs": run.n_procs or int(found.high.max(initial=1)),
         "palette": [_COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))],
         "hues": _packed(_job_colors(run.jobs), "u1"),
-        "legend": list(legend_of_looks(np.unique(found.look).tolist()).items()),
+        "legend": list(legend_of(np.unique(found.look).tolist()).items()),
         "jobs": jobs["id"].to_list(),
         "words": [STATE_WORDS.get(state, state) for state in states],
         "states": _packed([states[state] for state in jobs["state"]], "u1"),
@@ -151,11 +147,7 @@ def _shortened(history: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def _job_colors(jobs: JobTable) -> Counts:
-    """Return the index of each job's own colour in the palette. O(n log n).
-
-    Colours follow the order of submissions, including jobs that never ran, so that a job has the same colour in all
-    runs of its workload.
-    """
+    """Return the index of each job's colour, by submission, so that it is the same in all runs. O(n log n)."""
     order = np.lexsort((np.array(jobs.frame["id"], np.str_), jobs.frame["submitted_at"].to_numpy()))
     colors = np.empty(len(order), np.int64)
     colors[order] = np.arange(len(order)) % len(_COLORS)
@@ -163,11 +155,7 @@ def _job_colors(jobs: JobTable) -> Counts:
 
 
 def workload_key(run: Run) -> str:
-    """Return a key of the workloads of a run: in runs with equal keys, equal ids are the same job.
-
-    The key includes digests of the files, and options that move or resize jobs. It is empty for a run without a
-    summary.
-    """
+    """Return a key of a run's workloads, empty if unknown: with equal keys, equal ids are the same job."""
     inputs = run.summary.get("inputs")
     files = inputs.get("workloads") if isinstance(inputs, dict) else None
     digests = [str(file.get("sha256", ""))[:16] for file in files or () if isinstance(file, dict)]

@@ -31,10 +31,7 @@ class Stretch(NamedTuple):
 
 
 class Rows:
-    """The row of each processor: clusters in the order of their first hosts, then processors without a cluster.
-
-    `is_plain` if the row of every processor is its number, the usual case.
-    """
+    """The row of each processor, by clusters, then the others. `is_plain` if rows are the numbers of processors."""
 
     def __init__(self, clusters: Mapping[str, Sequence[Interval]], n_procs: int) -> None:
         self.bands: list[Band] = []

@@ -1,8 +1,4 @@
-"""Colour the jobs of Gantt charts by user, size, wait, class or workload, the same in all charts of a page.
-
-Each coloring puts every job into one of a few classes; a class has a colour and a text in the legend. A coloring with
-only one class on a page is left out.
-"""
+"""Colour the jobs of Gantt charts by user, size, wait, class or workload, the same in all charts of a page."""
 
 from __future__ import annotations
 

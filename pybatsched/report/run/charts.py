@@ -1,8 +1,4 @@
-"""Draw the charts of the page of runs with Bokeh: lines over time and distributions (not the Gantt chart).
-
-Each run has its own panel over time, all with the same time axis: lines of several runs in one panel hide each other.
-Names are data: they are written into columns, which the page shows as text and never as HTML.
-"""
+"""Draw the charts of the page of runs with Bokeh: a panel per run over time, and distributions."""
 
 from __future__ import annotations
 
@@ -10,19 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
-from bokeh.models import (
-    BasicTicker,
-    ColumnDataSource,
-    CustomJSHover,
-    CustomJSTickFormatter,
-    FixedTicker,
-    HoverTool,
-    NumeralTickFormatter,
-    PanTool,
-    Range1d,
-    SaveTool,
-    WheelZoomTool,
-)
+from bokeh import models
 from bokeh.models.annotations import Legend, LegendItem
 from bokeh.palettes import Category10
 from bokeh.plotting import figure
@@ -54,15 +38,15 @@ Quantity = Literal["utilisation", "queue"]
 class TimeAxis(NamedTuple):
     """The time that all panels show, and its ticks. The script of the page finds both by name and sets them."""
 
-    shown: Range1d
-    ticks: FixedTicker
+    shown: models.Range1d
+    ticks: models.FixedTicker
 
 
 def time_axis(begin: float, end: float) -> TimeAxis:
     """Return the time axis of panels; the script of the page sets the same ticks as in Gantt charts."""
     last = max(end, begin + 1e-6)
-    shown = Range1d(start=begin, end=last, bounds=(begin, last), name=TIME)
-    return TimeAxis(shown, FixedTicker(ticks=[], name=TICKS))
+    shown = models.Range1d(start=begin, end=last, bounds=(begin, last), name=TIME)
+    return TimeAxis(shown, models.FixedTicker(ticks=[], name=TICKS))
 
 
 class Resolution(NamedTuple):
@@ -73,10 +57,7 @@ class Resolution(NamedTuple):
 
 
 def resolution_of(runs: Sequence[Run]) -> Resolution:
-    """Return the resolution of the panels of some runs, the same for all of them. O(runs).
-
-    Lines are means if one of them has too many steps to be readable, areas if one has too many steps to draw.
-    """
+    """Return one resolution for all panels: means for lines and areas with too many steps. O(runs)."""
     n_steps = max((len(steps.times) for run in runs for steps in (run.usage, run.queue_length)), default=0)
     spans = [run.span for run in runs]
     length_s = max((end for _, end in spans), default=0.0) - min((begin for begin, _ in spans), default=0.0)
@@ -87,11 +68,7 @@ def resolution_of(runs: Sequence[Run]) -> Resolution:
 def over_time(
     runs: Sequence[Run], what: Quantity, time: TimeAxis, resolution: Resolution, workload_keys: Sequence[str]
 ) -> list[figure]:
-    """Draw the processors in use (as a share), or the length of the queue, over time, a panel per run. O(n log n).
-
-    A pale area is exact, or as fine as can be drawn. A line is the mean over spans of time if there are many steps.
-    Runs with the same workload key have the same axis of values.
-    """
+    """Draw the processors in use (as a share), or the queue's length, over time, per run. O(n log n)."""
     is_share = what == "utilisation" and all(run.n_procs for run in runs)
     series = [_steps(run, what, is_share=is_share) for run in runs]
     tops = dict.fromkeys(workload_keys, 0.0)
@@ -106,18 +83,18 @@ def over_time(
             frame_height=150 if len(runs) == 1 else 84,
             min_border_left=_LEFT,
             min_border_right=32,
-            tools=[PanTool(dimensions="width"), _wheel("width"), SaveTool()],
+            tools=[models.PanTool(dimensions="width"), _wheel("width"), models.SaveTool()],
             toolbar_location="right",
             x_range=time.shown,
-            y_range=Range1d(start=0, end=(top or 1.0) * 1.04),
+            y_range=models.Range1d(start=0, end=(top or 1.0) * 1.04),
             name=f"{what}-{number}",
         )
         panel.toolbar.autohide = True
         panel.xaxis.ticker = panel.xgrid.ticker = time.ticks
-        panel.xaxis.formatter = CustomJSTickFormatter(code="return tick ? pybatschedClock.text(tick) : '0'")
+        panel.xaxis.formatter = models.CustomJSTickFormatter(code="return tick ? pybatschedClock.text(tick) : '0'")
         panel.xaxis.visible = is_last
-        panel.yaxis.ticker = BasicTicker(desired_num_ticks=3 if len(runs) > 1 else 5)
-        panel.yaxis.formatter = NumeralTickFormatter(format="0%" if is_share else "0,0")
+        panel.yaxis.ticker = models.BasicTicker(desired_num_ticks=3 if len(runs) > 1 else 5)
+        panel.yaxis.formatter = models.NumeralTickFormatter(format="0%" if is_share else "0,0")
         _draw(panel, steps, what, Category10[10][number % 10], resolution)
         panels.append(panel)
     return panels
@@ -131,16 +108,16 @@ def _steps(run: Run, what: Quantity, *, is_share: bool) -> Steps:
 def _draw(panel: figure, steps: Steps, what: Quantity, color: str, resolution: Resolution) -> None:
     if not len(steps.times):  # Bokeh would never finish an area without points
         return
-    exact = ColumnDataSource(
+    exact = models.ColumnDataSource(
         _means(steps, resolution.area_s) if resolution.area_s else _columns(steps.times, steps.values)
     )
     panel.varea_step("time", 0, "value", step_mode="after", source=exact, color=color, alpha=0.3)
     if resolution.line_s:
-        exact = ColumnDataSource(_means(steps, resolution.line_s))
+        exact = models.ColumnDataSource(_means(steps, resolution.line_s))
     line = panel.step("time", "value", mode="after", source=exact, color=color, line_width=1.5)
-    as_time = CustomJSHover(code=_AS_TIME)
+    as_time = models.CustomJSHover(code=_AS_TIME)
     tooltips = [("from", "@time{custom}"), (what, "@value{0.[000]}")]
-    panel.add_tools(HoverTool(renderers=[line], tooltips=tooltips, formatters={"@time": as_time}, mode="vline"))
+    panel.add_tools(models.HoverTool(renderers=[line], tooltips=tooltips, formatters={"@time": as_time}, mode="vline"))
 
 
 def _columns(times: Sequence[float], values: Sequence[float]) -> dict[str, Any]:
@@ -155,16 +132,13 @@ def _means(steps: Steps, span_s: float) -> dict[str, Any]:
     return _columns(edges, [*steps.binned(edges), steps.values[-1]])
 
 
-def _wheel(dimensions: Literal["both", "width"]) -> WheelZoomTool:
+def _wheel(dimensions: Literal["both", "width"]) -> models.WheelZoomTool:
     """Return the wheel tool. It zooms only with Ctrl; without it the wheel scrolls the page."""
-    return WheelZoomTool(dimensions=dimensions, modifiers="ctrl")
+    return models.WheelZoomTool(dimensions=dimensions, modifiers="ctrl")
 
 
 def cumulative(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
-    """Draw the cumulative distribution of a measure for all runs. O(n log n).
-
-    Lines differ in colours and dashes; the legend is to the right of the chart.
-    """
+    """Draw the cumulative distribution of a measure for all runs, with a legend to the right. O(n log n)."""
     is_time = measure.endswith("_s")
     wheel = _wheel("both")
     exact = [np.array(run.evaluated.values(measure, tau_s)) for run in runs]
@@ -175,19 +149,19 @@ def cumulative(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) 
     chart = figure(
         frame_width=390,
         frame_height=270,
-        tools=[PanTool(), wheel, "box_zoom", "reset", SaveTool()],
+        tools=[models.PanTool(), wheel, "box_zoom", "reset", models.SaveTool()],
         active_scroll=wheel,
         x_axis_type="log",
-        x_range=Range1d(start=0.8, end=max(1.25 * last, 10.0)),
-        y_range=Range1d(start=0, end=1.02),
+        x_range=models.Range1d(start=0.8, end=max(1.25 * last, 10.0)),
+        y_range=models.Range1d(start=0, end=1.02),
         x_axis_label=f"{title_of(measure.removesuffix('_s'))}{below}",
         y_axis_label="share of jobs",
         name=f"cdf-{measure}",
     )
     chart.toolbar.autohide = True
-    chart.yaxis.formatter = NumeralTickFormatter(format="0%")
+    chart.yaxis.formatter = models.NumeralTickFormatter(format="0%")
     if is_time:
-        chart.xaxis.ticker = chart.xgrid.ticker = FixedTicker(ticks=[at for at, _ in durations.MARKS])
+        chart.xaxis.ticker = chart.xgrid.ticker = models.FixedTicker(ticks=[at for at, _ in durations.MARKS])
         chart.xaxis.major_label_overrides = dict(durations.MARKS)
     items: list[LegendItem] = []
     for number, (run, values) in enumerate(zip(runs, columns, strict=True)):

@@ -1,12 +1,7 @@
-"""Read the histories of jobs from a run's journal for its page: complete, decisions only, or none, by the run's size.
-
-Complete histories need the policy's explanation at each message while a job waits, which takes long if many jobs wait.
-A page with a hundred thousand histories would be too large to open.
-"""
+"""Read the histories of jobs from a run's journal: complete, decisions only, or none, by the run's size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +11,10 @@ from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.runs import Run
+from pybatsched.report.gantt.chart import Histories
 from pybatsched.report.run.page import JobHistories
 from pybatsched.session.explain import full_histories, job_histories
 from pybatsched.session.journal import JournalReader
-
-Histories = Mapping[str, Sequence[tuple[float, str]]]
 
 #: With more jobs, a journal is read only if the user names it.
 MAX_JOBS: Final = 20_000
@@ -31,18 +25,15 @@ _MAX_DELAY_S: Final = 1.0
 
 
 def read_histories(run: Run, given: str = "") -> JobHistories:
-    """Read the histories of the jobs of a run from its journal: the one `given`, or the one of the run. O(journal).
-
-    Raises InputError if the given journal is not of this run. A found journal that does not match is not used, and a
-    note states the reason.
-    """
+    """Read histories from the journal `given`, else from the run's own if it fits. Raises InputError. O(journal)."""
     path = given or journal_of(run)
     if not path:
         return JobHistories()
     n_jobs = len(run.records)
     if not given and n_jobs > MAX_JOBS:
         note = (
-            f"The journal {path} is not shown: the run has {n_jobs:,} jobs, more than {MAX_JOBS:,}; --journal shows it."
+            f"The journal {path} is not shown: the run has {n_jobs:,} jobs, more than {MAX_JOBS:,}; "
+            "name the journal to show it."
         )
         return JobHistories(note=note)
     try:
@@ -50,7 +41,7 @@ def read_histories(run: Run, given: str = "") -> JobHistories:
     except InputError as error:
         if given:
             raise
-        return JobHistories(note=f"The journal {path} is not shown: {str(error).removeprefix(f'--journal {path}: ')}.")
+        return JobHistories(note=f"The journal {path} is not shown: {str(error).removeprefix(f'{path}: ')}.")
 
 
 def journal_of(run: Run) -> str:
@@ -82,7 +73,7 @@ def _histories(run: Run, path: str) -> JobHistories:
         found = job_histories(reader)
     own = jobs.frame["id"].to_list()
     if own and found.keys().isdisjoint(own):
-        raise InputError(f"--journal {path}: it contains no job of {run.prefix} ({reader.note})")
+        raise InputError(f"{path}: it contains no job of {run.prefix} ({reader.note})")
     _check_starts(found, jobs, path, run)
     notes = [f"Reasons for waiting are not shown: {why}."] if why else []
     if not reader.is_whole:
@@ -98,7 +89,7 @@ def _check_policy(reader: JournalReader, run: Run) -> None:
     for what, of_run in (("policy", policy.get("name")), ("options", policy.get("options"))):
         if reader.header[what] != of_run:
             raise InputError(
-                f"--journal {reader.path}: {what} {reader.header[what]}, but {run.prefix} has {of_run}; "
+                f"{reader.path}: {what} {reader.header[what]}, but {run.prefix} has {of_run}; "
                 "expected the journals of the runs, in their order"
             )
 
@@ -109,6 +100,6 @@ def _check_starts(found: Histories, jobs: JobTable, path: str, run: Run) -> None
         decided_at = next((at for at, what in found.get(job_id, ()) if what.startswith("started on ")), None)
         if decided_at is not None and abs(started_at - decided_at) > _MAX_DELAY_S:
             raise InputError(
-                f"--journal {path}: job {job_id} started at {seconds_text(decided_at)}, but in {run.prefix} at "
+                f"{path}: job {job_id} started at {seconds_text(decided_at)}, but in {run.prefix} at "
                 f"{seconds_text(started_at)}; expected the journal of this run"
             )

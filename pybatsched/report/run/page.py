@@ -6,13 +6,12 @@ import html
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 import polars as pl
 
-from pybatsched.metrics.compare.paired import paired
+from pybatsched.metrics.compare.paired import OTHER_JOBS, other_jobs, paired
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
 from pybatsched.metrics.figure_names import figure_title, title_of
@@ -72,11 +71,6 @@ class Parts(NamedTuple):
     script: str
 
 
-def style() -> str:
-    """Return the CSS that only pages of runs use."""
-    return resources.files("pybatsched.report").joinpath("runs.css").read_text(encoding="utf-8")
-
-
 def parts_of(runs: Sequence[Run], histories: Sequence[JobHistories] = (), tau_s: float = DEFAULT_TAU_S) -> Parts:
     """Return all parts of the page. O(jobs). `histories` are those of the first runs."""
     script, over_time, distributions = _lines(runs, tau_s)
@@ -113,14 +107,32 @@ def _span(runs: Sequence[Run]) -> tuple[float, float]:
 
 
 def _notices(runs: Sequence[Run]) -> list[str]:
-    """Return a warning for each run that is not complete."""
+    """Return a warning for each run that is not complete, or that ran fewer jobs of its workload than another run."""
     found = []
+    for k, text in _with_other_jobs(runs).items():
+        why = f"{runs[k].label}: {text}, fewer than in another run. Its figures are over {OTHER_JOBS}."
+        found.append(f'<p class="broken" role="alert">{html.escape(why)}</p>')
     for run in runs:
         if run.run_state.notice:
             why = f"<small>{html.escape(run.run_state.reason)}</small>" if run.run_state.reason else ""
             text = html.escape(f"{run.label}: {run.run_state.notice}")
             found.append(f'<p class="broken" role="alert">{text}{why}</p>')
     return found
+
+
+def _with_other_jobs(runs: Sequence[Run]) -> dict[int, str]:
+    """Return which runs ran fewer jobs of their workload than another run, and how many."""
+    counts = {}
+    for k, run in enumerate(runs):
+        n_jobs, n_unfinished = len(run.evaluated), run.summary.get("n_unfinished")
+        counts[k] = [
+            {
+                "n_jobs": n_jobs,
+                "n_rejected": n_jobs - run.evaluated.ran.height,
+                "n_unfinished": n_unfinished if isinstance(n_unfinished, int) else 0,
+            }
+        ]
+    return other_jobs(counts, lambda k: chart.workload_key(runs[k]))
 
 
 def _left_out(runs: Sequence[Run]) -> list[str]:
@@ -306,10 +318,7 @@ def _figures_of_class(jobs: JobTable, tau_s: float) -> list[str]:
 
 
 def _by_field(runs: Sequence[Run]) -> list[str]:
-    """Return tables by user, account, partition and other fields in which jobs differ; empty if there are none.
-
-    The values are those with the most processor-seconds in the first run that has the field.
-    """
+    """Return tables by fields in which jobs differ, of the values with most work in the first run, if any."""
     head = ["jobs", "processor-seconds", f"mean {title_of('wait_s')}"]
     tables = []
     for field in dict.fromkeys(field for run in runs for field in run.evaluated.labels):

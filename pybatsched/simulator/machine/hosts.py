@@ -65,10 +65,7 @@ class Book(Protocol):
 
 
 class CountingBook:
-    """Counts only: every processor is idle or computes one job. O(k) per start and end for the k intervals of a job.
-
-    One byte per processor marks the busy ones; whole intervals are written and searched at once.
-    """
+    """Counts only: every processor is idle or computes one job. O(k) per start and end of a job."""
 
     def __init__(self, n_procs: int) -> None:
         self._busy = bytearray(n_procs)

@@ -1,8 +1,4 @@
-"""Batsim's output files, with the same columns, for evalys and users' scripts.
-
-Numbers have Batsim's format: six decimals; in ``_machine_states.csv`` and ``_pstate_changes.csv`` times have six
-significant digits.
-"""
+"""Batsim's output files: six decimals; six significant digits in machine states and changes of pstates."""
 
 from __future__ import annotations
 

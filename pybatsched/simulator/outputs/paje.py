@@ -1,8 +1,4 @@
-"""Batsim's ``_schedule.trace``: the job on each machine over time, in the Pajé format.
-
-The content equals Batsim's except for the colours of jobs. Batsim's colours are random in each run; these are the
-same for the same run.
-"""
+"""Batsim's ``_schedule.trace`` in the Pajé format; the colours of jobs are the same in each run."""
 
 from __future__ import annotations
 

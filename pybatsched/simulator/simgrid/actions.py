@@ -71,10 +71,7 @@ class Actions:
         network_bound: float = math.inf,
         latency_s: float = 0.0,
     ) -> Action:
-        """Start a task that waits for a latency and then uses its resources. Without needs it ends at once.
-
-        Its rate is bounded by the network and by the speed of one core for each executor.
-        """
+        """Start a task that waits for a latency, and then uses its resources, at most a core per executor."""
         self._n_made += 1
         action = Action(self._n_made, on_end, hosts)
         action.user = User(needs)

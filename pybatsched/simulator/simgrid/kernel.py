@@ -127,17 +127,10 @@ ROUND: Final[Call] = _answered
 
 
 class SimgridLoop(Loop):
-    """Runs processes until none is ready and nothing takes time. O(running actions) per step of the clock.
-
-    `is_ready` tells whether the scheduler can get a message. `meters` are set in runs with energy.
-    """
+    """Runs processes until none is ready and nothing takes time. O(running actions) per step of the clock."""
 
     def __init__(
-        self,
-        look: Callable[[], None],
-        ends_at: float,
-        platform: Platform,
-        is_ready: Callable[[], bool],
+        self, look: Callable[[], None], ends_at: float, platform: Platform, is_ready: Callable[[], bool]
     ) -> None:
         super().__init__(look, ends_at)
         self.actions = Actions([host.speed for host in platform.hosts])
@@ -480,10 +473,7 @@ class SimgridLoop(Loop):
     def _with_all_pairs(
         self, needs: list[tuple[Resource, float]], transfers: AllPairs
     ) -> tuple[list[tuple[Resource, float]], float, float]:
-        """Add equal transfers between all hosts of a task, with the same result as if they were added one by one.
-
-        O(pairs), several times as fast: the uses of a link are counted, and equal counts give equal sums.
-        """
+        """Add equal transfers between all hosts of a task at once: equal counts give equal sums. O(pairs)."""
         amount, known = transfers.amount, self._ways
         try:
             ways = [known[pair] for pair in permutations(transfers.places, 2)]

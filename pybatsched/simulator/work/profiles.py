@@ -1,7 +1,4 @@
-"""Profiles of jobs, resolved for execution, and the check for profiles that communicate.
-
-A profile is resolved once, when its workload is loaded or when it is registered. Running it needs no lookup.
-"""
+"""Profiles of jobs, resolved once for execution, and the check for profiles that communicate."""
 
 from __future__ import annotations
 
@@ -144,10 +141,7 @@ class WorkTable:
 
 
 def resolve(workload: str, profiles: Mapping[str, Mapping[str, Any]], used: Iterable[str]) -> WorkTable:
-    """Resolve profiles. As in Batsim, profiles that no job and no other profile uses are left out.
-
-    O(profiles), without recursion, because a chain of profiles may be long. All parts exist and form no cycle.
-    """
+    """Resolve the profiles that a job or another profile uses, as in Batsim. O(profiles), without recursion."""
     done: dict[str, Work] = {}
     waiting = list(dict.fromkeys((*used, *_named_by_others(profiles))))
     while waiting:

@@ -63,10 +63,7 @@ class PlainUser:
         self._distinct: Sequence[tuple[PlainResource, float]] | None = None
 
     def distinct_needs(self) -> Sequence[tuple[PlainResource, float]]:
-        """Return the needs without resources that nothing else uses and that are like another one. O(needs) at first.
-
-        A task on many equal hosts has the same share of each. One of them gives the rate.
-        """
+        """Return the needs without resources that nothing else uses and that are like another one. O(needs)."""
         if self._distinct is None:
             found: list[tuple[PlainResource, float]] = []
             alike: set[tuple[float, float, bool]] = set()
@@ -200,10 +197,7 @@ def _grow_alone(user: PlainUser) -> None:
 
 
 def _grow_in_fatpipe(rate: float, bound: float, free: float, weight: float, least: float) -> float:
-    """Return the rate of the last growing user of a fat pipe, on which another user is charged `least` in each round.
-
-    There may be millions of rounds, so this is only arithmetic.
-    """
+    """Return the rate of the last growing user of a fat pipe. There may be millions of rounds."""
     for _ in range(MAX_ROUNDS):
         gain = free / weight
         if bound - rate < gain:

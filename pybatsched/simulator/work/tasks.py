@@ -150,10 +150,7 @@ class Tasks:
         self._on_read((host,), self._loop.now)
 
     def _report_later(self, hosts: list[int]) -> None:
-        """Report loads after all processes of this instant have resumed: SimGrid does not know them earlier.
-
-        A meter that is read at this instant therefore has the energy of the old load.
-        """
+        """Report loads after all processes of this instant have resumed: SimGrid does not know them earlier."""
         if hosts:
             self._loop.spawn(self._report(hosts))
 

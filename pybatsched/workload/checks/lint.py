@@ -1,7 +1,4 @@
-"""Find problems in a workload. Each finding has a count, the first lines or jobs, and how a conversion handles it.
-
-Nothing is changed here. A log is read leniently, so that one invalid line does not hide the others.
-"""
+"""Find problems in a workload: each with a count, the first places, and how a conversion handles it."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing import Any, Final, TypeVar
 from pybatsched.core.field_check import FieldCheck
 from pybatsched.core.fields import FieldModel, JobFields
 from pybatsched.core.services.derive import delay_of
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 from pybatsched.workload import progress
 from pybatsched.workload.checks.lint_job_log import lint_job_log
 from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
@@ -55,10 +52,7 @@ def lint(
     format: str | None = None,  # noqa: A002  as the option
     mapping: str | None = None,
 ) -> LintReport:
-    """Check a workload file of any format. O(n log n). Raises InputError if it cannot be read at all.
-
-    `readers` are the field models of policies and metrics, by name. The other options are as in `reading.read_file`.
-    """
+    """Check a workload file of any format with the field models `readers`. O(n log n). Raises InputError."""
     with progress.part(0, 0.5):
         found = read_file(path, format=format, mapping=mapping, timezone=timezone, lenient=True)
     with progress.part(0.5, 1):
@@ -89,9 +83,6 @@ def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally], whe
         raise InputError(f"{path}: {where} {first.places[0]}: {first.rule}; no {where} of the file is a job")
 
 
-# ------------------------------------------------------------------------------------------------------ logs in SWF
-
-
 def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
     """Check a log in SWF. O(n log n) for the processors in use at one time, the rest is linear."""
     sizes = [n if n > 0 else max(other, 0) for n, other in zip(trace.numbers[4], trace.numbers[7], strict=True)]
@@ -104,14 +95,14 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> LintReport:
         found.add("no line is a job", "an error: no job is left", 1)
     if known is None:
         taken = f"the largest job, {largest:,}," if peak <= largest else f"the most processors in use, {peak:,},"
-        found.add("header: no MaxProcs or MaxNodes", f"{taken} is taken (or --procs N)", 1, "note")
+        found.add("header: no MaxProcs or MaxNodes", f"{taken} is taken (or {setting('n_procs')})", 1, "note")
     records = trace.header_count("MaxRecords")
     if records is not None and records != len(trace) + trace.n_bad:
         what = f"header: MaxRecords is {records:,}, the file has {len(trace) + trace.n_bad:,} jobs"
         found.add(what, "nothing: a part of a log, or a cleaned one", 1, "note")
     if len(partitions := trace.partitions) > 1:
         what = f"jobs of {len(partitions):,} partitions, the largest {partitions.most_common(1)[0][0]}"
-        found.add(what, "all are taken (or --partition P)", trace.lines[0], "note")
+        found.add(what, f"all are taken (or {setting('partitions')})", trace.lines[0], "note")
     for remark in trace.remarks:
         found.add(remark, "taken", trace.lines[0] if len(trace) else 1, "note")
     _check_order_and_numbers(trace, found)
@@ -173,7 +164,7 @@ def _check_order_and_numbers(trace: SwfTrace, found: LintReport) -> None:
         if status in _PARTS:
             found.add("a part of a job (status 2, 3 or 4)", "dropped if the whole job has a line too", line)
         elif number in seen:
-            found.add("job number given before", "renumbered (or --duplicates error)", line)
+            found.add("job number given before", f"renumbered (or {setting('duplicates', 'error')})", line)
         seen.add(number)
         if preceding > 0 and preceding not in numbers:
             found.add("depends on a job that is not in the log", "the dependency is removed", line)
@@ -187,13 +178,14 @@ def _check_times(job: SwfJob, found: LintReport) -> None:
     if job.submitted_at < 0:
         found.add("submit time unknown or negative", "dropped", job.line)
     if job.run_s == 0:
-        found.add("run time 0", "dropped (or --min-runtime S)", job.line)
+        found.add("run time 0", f"dropped (or {setting('min_runtime')})", job.line)
     elif job.run_s < 0:
-        found.add("run time unknown or negative", "dropped (or --min-runtime S)", job.line)
+        found.add("run time unknown or negative", f"dropped (or {setting('min_runtime')})", job.line)
     if job.requested_s <= 0:
         found.add("requested time unknown, 0 or negative", "planned with its run time", job.line)
     elif job.run_s > job.requested_s:
-        remedy = "walltime is raised, the request stays the estimate (or --walltimes requested-strict: killed)"
+        strict = setting("walltimes", "requested-strict")
+        remedy = f"walltime is raised, the request stays the estimate (or {strict}: killed)"
         found.add("ran longer than requested", remedy, job.line)
     elif job.run_s == job.requested_s:
         found.add("ran exactly as long as requested", "walltime is raised by 1 s, so that it can end", job.line, "note")
@@ -209,11 +201,13 @@ def _check_sizes(job: SwfJob, found: LintReport) -> None:
     elif requested <= 0:
         found.add("requested processors unknown, 0 or negative", "the allocated ones are taken", job.line, "note")
     elif allocated != requested:
-        remedy = "the allocated ones are taken (or --size requested)"
+        remedy = f"the allocated ones are taken (or {setting('size', 'requested')})"
         found.add("allocated other processors than requested", remedy, job.line)
     if n > found.n_procs:
         found.add(
-            f"larger than the machine of {found.n_procs:,}", "kept, schedulers reject it (or --max-size)", job.line
+            f"larger than the machine of {found.n_procs:,}",
+            f"kept, schedulers reject it (or {setting('max_size')})",
+            job.line,
         )
     if job.status == _CANCELLED:
         found.add("cancelled (status 5)", "kept as it ran, dropped if it did not run", job.line, "note")
@@ -255,9 +249,6 @@ def _spans(trace: SwfTrace, sizes: Sequence[int]) -> Iterator[tuple[float, float
     )
 
 
-# --------------------------------------------------------------------------------------- logs of the Rackham format
-
-
 def lint_rackham(trace: RackhamTrace, n_procs: int | None = None) -> LintReport:
     """Check a Rackham log, line by line. O(n)."""
     found = LintReport(trace.source, "Rackham", len(trace.jobs), n_procs or N_NODES * NODE_CORES)
@@ -271,7 +262,7 @@ def lint_rackham(trace: RackhamTrace, n_procs: int | None = None) -> LintReport:
             found.add("submitted before the job above it", "put in order of submission", job.line)
         latest_at = max(latest_at, job.submitted_at)
         if job.number in seen:
-            found.add("id given before", "renumbered (or --duplicates error)", job.line)
+            found.add("id given before", f"renumbered (or {setting('duplicates', 'error')})", job.line)
         seen.add(job.number)
         if sizes.setdefault(job.file, job.size_gb) != job.size_gb:
             found.add("data_size is not that of the same data above", "kept; the policy locality rejects it", job.line)
@@ -306,7 +297,7 @@ def _check_rackham_times(job: RackhamJob, found: LintReport) -> None:
     if job.submitted_at < 0:
         found.add("subtime unknown or negative", "dropped", job.line)
     if job.run_s <= 0:
-        found.add("delay of 0, unknown or negative", "dropped (or --min-runtime S)", job.line)
+        found.add("delay of 0, unknown or negative", f"dropped (or {setting('min_runtime')})", job.line)
     if job.walltime_s <= 0:
         found.add("walltime of 0, unknown or negative", "kept without a walltime", job.line)
     elif job.run_s >= job.walltime_s:
@@ -317,7 +308,7 @@ def _check_cores(job: RackhamJob, found: LintReport) -> None:
     if job.n_cores <= 0:
         found.add("no cores", "dropped", job.line)
     elif job.n_cores > found.n_procs:
-        remedy = "kept, schedulers reject it (or --max-size)"
+        remedy = f"kept, schedulers reject it (or {setting('max_size')})"
         found.add(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
     elif job.n_cores > NODE_CORES:
         remedy = "kept; schedulers of single nodes reject it"
@@ -339,9 +330,6 @@ def _check_class(job: RackhamJob, zero_at: float, found: LintReport) -> None:
     if job.node > N_NODES:
         remedy = "kept; schedulers take it modulo their nodes"
         found.add(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
-
-
-# ------------------------------------------------------------------------------------------------------ Batsim files
 
 
 def lint_workload(workload: Workload, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> LintReport:
@@ -368,7 +356,7 @@ def _check_job(job: dict[str, Any], found: LintReport) -> None:
     if job["res"] == 0:
         found.add("no processors", "kept; Batsim can start it on no processors", job["id"])
     if job["res"] > found.n_procs:
-        remedy = "kept, schedulers reject it (or --max-size)"
+        remedy = f"kept, schedulers reject it (or {setting('max_size')})"
         found.add(f"larger than the machine of {found.n_procs:,}", remedy, job["id"])
     if "!" in str(job["id"]):
         found.add("an id with a !, which separates workload and job in messages", "kept", job["id"])
@@ -412,14 +400,8 @@ def _unused(workload: Workload) -> Iterable[str]:
     return [name for name in workload.profiles if name not in used | parts | outcomes]
 
 
-# ---------------------------------------------------------------------------------------------- order of submission
-
-
 def overtaken_jobs(jobs: Iterable[tuple[float, str, Where]]) -> Iterator[Where]:
-    """Yield, for each submission time at which the order differs, the place of the first overtaken job. O(n log n).
-
-    Jobs are (submission, id as text, place) in the order of their file.
-    """
+    """Yield the first overtaken of (submission, id, place) at each time with another order. O(n log n)."""
     ordered = sorted(jobs, key=itemgetter(0))  # stable: equal times stay in the order of the file
     for _, group in groupby(ordered, key=itemgetter(0)):
         jobs_then = list(group)

@@ -8,6 +8,7 @@ from itertools import islice, pairwise
 from operator import gt
 from typing import Final
 
+from pybatsched.errors import setting
 from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
 from pybatsched.workload.formats import job_log
 from pybatsched.workload.formats.conversion import SIZES, SizeIn, gc_paused
@@ -48,11 +49,11 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
     first_line = trace.jobs[0].line
     if n_procs is None:
         rule = ESTIMATE if any(job.started_at is not None for job in trace.jobs) else LARGEST
-        found.add(rule.format(size_in), "taken (or --procs N)", first_line, "note")
+        found.add(rule.format(size_in), f"taken (or {setting('n_procs')})", first_line, "note")
     if trace.local_times and trace.zone.upper() == "UTC":
-        found.add("times have no zone", "read as UTC (or --timezone)", first_line, "note")
+        found.add("times have no zone", f"read as UTC (or {setting('timezone')})", first_line, "note")
     if trace.n_missing:
-        found.add(job_log.MISSING_TIMES, "read as an hour later (or --timezone)", first_line)
+        found.add(job_log.MISSING_TIMES, f"read as an hour later (or {setting('timezone')})", first_line)
     for tally in trace.dropped.values():
         found.add_tally(tally, "dropped")
     if trace.lost_steps.count:
@@ -100,7 +101,7 @@ def _check_times_and_sizes(jobs: Sequence[LoggedJob], size_in: SizeIn, found: Li
 
 def _check_times(job: LoggedJob, found: LintReport) -> None:
     if not job.run_s:
-        found.add("run time 0 or unknown", "dropped (or --min-runtime S)", job.line)
+        found.add("run time 0 or unknown", f"dropped (or {setting('min_runtime')})", job.line)
     started_at = job.started_at
     if started_at is None:
         return
@@ -110,7 +111,7 @@ def _check_times(job: LoggedJob, found: LintReport) -> None:
         return
     apart_s = abs(job.ended_at - started_at - job.elapsed_s)
     if apart_s == _HOUR_S:
-        found.add(DAYLIGHT_SAVING, "the run time is taken (or --timezone)", job.line)
+        found.add(DAYLIGHT_SAVING, f"the run time is taken (or {setting('timezone')})", job.line)
     elif apart_s > 1:
         found.add(OTHER_RUN_TIME, "the run time is taken, which is without suspended time", job.line)
 
@@ -119,7 +120,7 @@ def _check_size(n: int, size_in: SizeIn, job: LoggedJob, found: LintReport) -> N
     if not n:
         found.add(f"no {size_in}", "dropped", job.line)
     else:
-        remedy = "kept, schedulers reject it (or --max-size)"
+        remedy = f"kept, schedulers reject it (or {setting('max_size')})"
         found.add(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
 
 
@@ -130,7 +131,9 @@ def _check_limits(jobs: Sequence[LoggedJob], found: LintReport) -> None:
     late = [(job, by_s) for job, by_s in beyond if by_s > _SLACK_S]
     what = BEYOND_LIMIT.format(f"{max((by_s for _, by_s in late), default=0):,.0f}")
     for job, _ in late:
-        remedy = "walltime is raised, the limit stays the estimate (or --walltimes requested-strict: killed)"
+        remedy = (
+            f"walltime is raised, the limit stays the estimate (or {setting('walltimes', 'requested-strict')}: killed)"
+        )
         found.add(what, remedy, job.line)
     for job, by_s in beyond:
         if by_s <= _SLACK_S:
@@ -162,7 +165,9 @@ def _check_ids(jobs: Sequence[LoggedJob], found: LintReport) -> None:
     seen = set()
     for job in jobs:
         if job.id in seen:
-            found.add(DUPLICATE, "a job of its own, as after a requeue (or --duplicates error)", job.line)
+            found.add(
+                DUPLICATE, f"a job of its own, as after a requeue (or {setting('duplicates', 'error')})", job.line
+            )
         seen.add(job.id)
 
 

@@ -8,6 +8,7 @@ from operator import sub
 from statistics import median
 from typing import Final
 
+from pybatsched.errors import setting
 from pybatsched.workload.formats.conversion import procs_in_use
 from pybatsched.workload.report import LintReport
 
@@ -67,7 +68,11 @@ def check_beyond(n_beyond: int, n_limits: int, names: tuple[str, str], found: Li
     """Find a log in which nine of ten jobs or more exceed their time limit, if ten jobs or more have one. O(1)."""
     if n_limits >= _FEW_JOBS and n_beyond >= _NEARLY_ALL * n_limits:
         what = MOST_BEYOND.format(n_beyond, n_limits, *names)
-        found.add(what, "kept; walltimes are raised to the run times (or --walltimes requested-strict: killed)", line)
+        found.add(
+            what,
+            f"kept; walltimes are raised to the run times (or {setting('walltimes', 'requested-strict')}: killed)",
+            line,
+        )
 
 
 def check_gaps(submissions: Sequence[tuple[float, int]], found: LintReport) -> None:
@@ -86,10 +91,7 @@ def check_gaps(submissions: Sequence[tuple[float, int]], found: LintReport) -> N
 
 
 def check_use(spans: Iterable[tuple[float, float, int, int]], unit: str, found: LintReport) -> None:
-    """Find jobs that, by the log, started when the machine had too few free processors. O(n log n).
-
-    `spans` are the start, run time, size and line of each job; `unit` is what sizes count.
-    """
+    """Find jobs (start, run time, size, line) that, by the log, started on a full machine. O(n log n)."""
     most = 0
     overloaded: list[int] = []
     for used, n, line in procs_in_use(spans):

@@ -79,11 +79,7 @@ def _fail_member(top: FileLocation, content: dict[str, Any], member: str, expect
 
 
 def write(workload: Workload, path: str | Path) -> None:
-    """Write a workload file with one line per job. It is compressed if its name ends in .gz.
-
-    The same workload is always written as the same bytes, and `read` returns it unchanged. Raises InputError if the
-    file cannot be written.
-    """
+    """Write a workload file, compressed if its name ends in .gz, always as the same bytes. Raises InputError."""
     files.write_text(path, _pieces(workload))
 
 
@@ -109,11 +105,7 @@ def _pieces(workload: Workload) -> Iterator[str]:
 
 
 def parse_fast(text: bytes) -> Any:
-    """Parse valid JSON; return None for invalid or doubtful text. O(length).
-
-    It is a fast version of `Parser`, by a library that accepts duplicate keys. These are detected because the result
-    has fewer keys, and so fewer colons, than the text.
-    """
+    """Parse valid JSON; return None for text that `Parser` has to read, such as duplicate keys. O(length)."""
     if b"\\u" in text:  # an escape may be a colon
         return None
     try:

@@ -25,10 +25,7 @@ from pybatsched.workload.prepare import users_of
 
 
 def with_extra(made: dict[str, Any], extra: dict[str, Any], own: frozenset[str]) -> dict[str, Any]:
-    """Add the fields that Batsim does not read as `extra_data`. A file's own `extra_data` is kept if it is alone.
-
-    `own` are the fields that Batsim reads.
-    """
+    """Add the fields that Batsim does not read (not in `own`) to the file's `extra_data`."""
     if not extra:
         return made
     alone = extra.get(EXTRA) if len(extra) == 1 else None
@@ -98,14 +95,8 @@ def is_batsim5(profiles: Mapping[str, Any]) -> bool:
     return False
 
 
-# ------------------------------------------------------------------------------------------------------- to Batsim 5
-
-
 def to_batsim5(workload: Workload) -> Workload:
-    """Convert a workload to the format of Batsim 5, only to write it to a file. O(size).
-
-    Raises InputError that names a job or a profile that Batsim 5 does not support, and the reason.
-    """
+    """Convert a workload to the format of Batsim 5, only to write it to a file. O(size). Raises InputError."""
     sizes = _ProfileSizes(workload.jobs, workload.profiles)
     profiles = {
         name: {"type": "DelayProfile", "delay": profile["delay"]}
@@ -214,14 +205,8 @@ def _multiply(
                 place.fail(f"field {field}", f"an amount that is finite after multiplication by {factor}", extra[field])
 
 
-# ----------------------------------------------------------------------------------------------------- from Batsim 5
-
-
 def from_batsim5(jobs: Sequence[Any], profiles: Mapping[str, Any], source: str) -> tuple[list[Any], dict[str, Any]]:
-    """Convert jobs and profiles of a file to the format of Batsim 4, with `extra_data` as fields. O(size).
-
-    Invalid values are kept for the checks that follow. Raises InputError for errors that only Batsim 5 has.
-    """
+    """Convert a file to the format of Batsim 4, with `extra_data` as fields. O(size). Raises InputError."""
     sizes = _ProfileSizes(jobs, profiles)
     made: dict[str, Any] = {}
     for name, profile in profiles.items():
@@ -240,11 +225,7 @@ def from_batsim5(jobs: Sequence[Any], profiles: Mapping[str, Any], source: str) 
 
 
 def resolve_profiles(workload: Workload) -> Workload:
-    """Convert profiles of Batsim 5 that were kept because their jobs had several sizes. O(profiles).
-
-    Returns the same workload if there are none. Raises InputError if the jobs of such a profile still have several
-    sizes.
-    """
+    """Convert profiles that were kept because their jobs had several sizes. O(profiles). Raises InputError."""
     kept = {name: profile[KEPT] for name, profile in workload.profiles.items() if _is_kept(profile)}
     if not kept:
         return workload
@@ -335,9 +316,6 @@ def _divide(made: dict[str, Any], before: Mapping[str, Any], fields: Iterable[st
         whole = type(amount) is int and amount % factor == 0
         made[field] = amount // factor if whole else amount / factor
     return False
-
-
-# --------------------------------------------------------------------------------------------------- amounts and sizes
 
 
 def _amounts(old: str) -> tuple[str, ...]:

@@ -65,9 +65,6 @@ def is_count(value: Any, least: int) -> TypeGuard[int]:
     return type(value) is int and least <= value < 1 << 31
 
 
-# ------------------------------------------------------------------------------------------------------------ jobs
-
-
 def check_job(job: Any, index: int, profiles: Mapping[str, Mapping[str, Any]], source: str) -> str:
     """Check one job of a file and return its id as text. O(1), except for a mapping of ranks.
 
@@ -119,9 +116,6 @@ def _check_ranks(job: Mapping[str, Any], source: str) -> None:
     ranks = job["smpi_ranks_to_hosts_mapping"]
     if type(ranks) is not list or not all(is_count(rank, 0) and rank < job["res"] for rank in ranks):
         _fail_job(job, source, "smpi_ranks_to_hosts_mapping", f"an array of whole numbers from 0 to {job['res'] - 1}")
-
-
-# -------------------------------------------------------------------------------------------------------- profiles
 
 
 def _amount(profile: Mapping[str, Any], field: str, place: FileLocation) -> None:

@@ -1,8 +1,4 @@
-"""The conversion of logs of any format to a workload: options, selection, job numbers, profiles and the report.
-
-A format (`formats.swf`, `formats.job_log`, `formats.rackham`) reads lines and makes jobs of them. A `LogConverter`
-collects the jobs. The report counts dropped and changed jobs and notes by rule, with the first lines.
-"""
+"""The conversion of logs of any format to a workload: options, selection, job numbers, profiles and report."""
 
 from __future__ import annotations
 
@@ -23,10 +19,7 @@ from pybatsched.workload.walltimes import Times, Walltimes, plain, tidy
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable the cyclic garbage collector: many objects are created here, which are kept and form no cycles.
-
-    Otherwise Python traverses all objects repeatedly, which takes an eighth of the time to prepare a large log.
-    """
+    """Disable the cyclic garbage collector, which takes an eighth of the time to prepare a large log."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -59,7 +52,7 @@ class LogOptions:
     """How a log becomes a workload; the defaults are those of `pybatsched workload convert`.
 
     `min_runtime_s`: keep jobs with run time 0 or unknown, with this run time. `n_procs`: size of the machine (default:
-    that of the log or its format); `n_procs_else`: size if the log has none. `duplicates`: renumber a second job of
+    that of the log or its format). `duplicates`: renumber a second job of
     the same number, or reject the log. `profile`: delays, or parallel tasks of the same duration on processors of
     `speed_flops`. `format`: a name of `files.FORMATS` (default: by the content). `mapping`: the file with the
     mapping of a table.
@@ -68,7 +61,6 @@ class LogOptions:
     walltimes: Walltimes = field(default_factory=Walltimes)
     min_runtime_s: float | None = None
     n_procs: int | None = None
-    n_procs_else: int | None = None
     duplicates: Literal["renumber", "error"] = "renumber"
     profile: Literal["delay", "parallel"] = "delay"
     speed_flops: float = 1e9
@@ -113,10 +105,7 @@ def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, An
 
 
 class LogLines(NamedTuple):
-    """The lines of a log: its file, the numbers of its jobs, and the lines that a lenient reading has skipped.
-
-    `others` counts jobs of partitions that are not selected. `where` is what a line is called in reports.
-    """
+    """The lines of a log: its file, the numbers of its jobs, and the lines that a lenient reading has skipped."""
 
     source: str
     numbers: Sequence[int]
@@ -166,11 +155,7 @@ class LogConverter:
         self._profile_names: dict[float, str] = {}
 
     def chosen(self, candidates: Iterable[tuple[int, float, int, str | None]]) -> list[int]:
-        """Return the indices of the lines that become jobs, in order of submission, and count the others. O(n log n).
-
-        There is a tuple for each line: its number, submission and size, and the rule that drops it, or None. Raises
-        InputError for a selection that keeps no job.
-        """
+        """Return the indices of the lines that become jobs, in order, and count others. Raises InputError."""
         kept: list[int] = []
         times: list[float] = []
         lines: list[int] = []

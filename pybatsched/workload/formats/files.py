@@ -39,10 +39,7 @@ MAX_RATIO: Final = 200
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes. It is decompressed if its first bytes are those of gzip or zstd.
-
-    Any error of the file, here or while the caller reads it, is an InputError that names it.
-    """
+    """Open a file to read its bytes, decompressed from gzip or zstd. Errors while it is open are InputErrors."""
     try:
         with _open(Path(path)) as raw:
             magic = raw.peek(4)[:4]
@@ -115,9 +112,8 @@ def _zstd(source: BinaryIO, path: str | Path) -> _ZstdReader:
     try:
         return _ZstdReader(source, path)
     except ImportError:
-        raise InputError(
-            f"{path}: zstd data needs zstandard; pip install 'pybatsched[traces]', or decompress the file (unzstd)"
-        ) from None
+        need = f"{path}: zstd data needs zstandard (unzstd decompresses the file without it)"
+        raise InputError.not_installed(need, "traces") from None
 
 
 class _CountingReader:
@@ -139,11 +135,7 @@ class _CountingReader:
 
 
 class LimitedReader(io.RawIOBase):
-    """Decompressed data with a limit, against files that would fill the memory. `size()` is the compressed size.
-
-    No log or workload is compressed to less than a hundredth, but gzip can reach a thousandth, and zstd much less.
-    Raises InputError.
-    """
+    """Decompressed data with a limit, against files that would fill the memory. Raises InputError."""
 
     def __init__(self, content: gzip.GzipFile | _ZstdReader, size: Callable[[], int], name: str) -> None:
         self._content = content
@@ -237,11 +229,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def parts_of(path: str | Path) -> list[Path]:
-    """Return a file alone, or the files of a table in a directory, in order of their names. Raises InputError.
-
-    All files are of one kind: Parquet, CSV, other text, or JSON. Text and JSON beside Parquet or CSV are not parts:
-    they describe the table.
-    """
+    """Return a file alone, or the files of one kind of a table in a directory, by name. Raises InputError."""
     folder = Path(path)
     if not folder.is_dir():
         return [folder]
@@ -267,10 +255,7 @@ def parts_of(path: str | Path) -> list[Path]:
 
 
 def digest_of(path: str | Path) -> str:
-    """Return the SHA-256 digest of a file, or of the names and contents of the parts of a directory. O(bytes).
-
-    Raises InputError.
-    """
+    """Return the SHA-256 digest of a file, or of the parts of a directory. O(bytes). Raises InputError."""
     parts = parts_of(path)
     whole = hashlib.sha256()
     for file in parts:
@@ -283,11 +268,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def write_text(path: str | Path, pieces: Iterable[str]) -> None:
-    """Write a file piece by piece, compressed if its name ends in .gz. The same text is always the same bytes.
-
-    An existing file is replaced only when the new one is complete. Missing directories are created. A pipe or a device
-    gets plain text, whatever its name.
-    """
+    """Write a file piece by piece, always as the same bytes, and replace an existing one when it is complete."""
     with whole(path) as temporary:
         _write(temporary, pieces, compressed=temporary.suffix == ".gz" and temporary != Path(path))
 

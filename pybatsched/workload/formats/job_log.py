@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting, spelled
 from pybatsched.workload import progress
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.conversion import (
@@ -48,15 +48,17 @@ UNLIMITED: Final = "time limit UNLIMITED or Partition_Limit: no requested time"
 ATTEMPT: Final = "an id given before (a further attempt of a requeued job, for example): a job of its own"
 COPY: Final = "a record that another line repeats, or repeats with the end of the job: dropped"
 ESTIMATED: Final = (
-    "the log does not have the size of its machine: estimated as the most {} in use at one time, {:,} (or --procs N)"
+    "the log does not have the size of its machine: estimated as the most {} in use at one time, {:,} (or "
+    f"{setting('n_procs')})"
 )
 LARGEST: Final = (
     "the log has neither the size of its machine nor starts of jobs: the machine is as large as the largest job, {:,} "
-    "{} (or --procs N)"
+    "{} (or "
+    f"{setting('n_procs')})"
 )
 WITHOUT_ZONE: Final = (
     "times have no zone and are read as UTC: if the clocks of the cluster change for daylight saving time, some times "
-    "are wrong by an hour (--timezone Europe/Paris)"
+    f"are wrong by an hour ({setting('timezone', 'Europe/Paris')})"
 )
 MISSING_TIMES: Final = "local times that do not exist, when daylight saving time begins (is the time zone right?)"
 _AMOUNTS_OF: Final = attrgetter("memory", "used_gb", "priority", "energy_j", "power_w")
@@ -295,11 +297,7 @@ def spans_of(
 def to_workload(
     trace: JobLog, options: SwfOptions | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Convert a log, or the jobs that a selection keeps. About 10 µs per job.
-
-    Raises InputError for a repeated id if these are errors, for sizes that the log does not have, and for a selection
-    that keeps no job.
-    """
+    """Convert a log, or the jobs that a selection keeps. About 10 µs per job. Raises InputError."""
     chosen = JobLogOptions.of(options or JobLogOptions())
     chosen = replace(chosen, size_in=chosen.size_in or trace.size_in, timezone=trace.zone)
     converter = _Converter(trace, chosen, selection or Selection())
@@ -349,7 +347,7 @@ class _Converter(LogConverter):
             if present:
                 raise InputError(
                     f"{self.source}: expected sizes in {size_in}, found none; the log has sizes in "
-                    f"{' and '.join(present)} (--size-in {present[0]})"
+                    f"{' and '.join(present)} ({setting('size_in', present[0])})"
                 )
 
     def candidates(self) -> Iterator[tuple[int, float, int, str | None]]:
@@ -485,13 +483,15 @@ class _Converter(LogConverter):
             if "dependency" in job:
                 self._add_dependencies(job)
         size_in = self._size_in
-        n_procs = self.options.n_procs or self.options.n_procs_else
+        n_procs, remark = self.options.n_procs, ""
         if n_procs is None:
             n_procs = peak_use(self._whole.jobs, size_in, self.options.size) or 1
             has_starts = any(job.started_at is not None for job in self._whole.jobs)
-            self.report.note(ESTIMATED.format(size_in, n_procs) if has_starts else LARGEST.format(n_procs, size_in))
+            remark = ESTIMATED.format(size_in, n_procs) if has_starts else LARGEST.format(n_procs, size_in)
+            self.report.note(remark)
         self._note_reading()
         made = self.finished(n_procs, self.zero_at)
+        made.about |= {"estimated_machine": spelled(remark)} if remark else {}
         made.about["clock"] = {"UnixStartTime": "0", "TimeZoneString": self.trace.zone}
         return made
 
@@ -533,10 +533,7 @@ class _Converter(LogConverter):
 
 
 def _attempts(whole: Sequence[LoggedJob], kept: Iterable[LoggedJob]) -> list[tuple[int, int, int]] | None:
-    """Return, for each kept line, the number of its attempt, the number of all attempts, and the first line.
-
-    None means that all ids are different. O(n).
-    """
+    """Return for each kept line: its attempt, the attempts, the first line; None if all ids differ. O(n)."""
     if len({job.id for job in whole}) == len(whole):
         return None
     first_line: dict[JobId, int] = {}

@@ -12,13 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.conversion import (
-    NO_RUN_TIME,
-    NO_SUBMISSION,
-    LogConverter,
-    LogLines,
-    LogOptions,
-)
+from pybatsched.workload.formats.conversion import NO_RUN_TIME, NO_SUBMISSION, LogConverter, LogLines, LogOptions
 from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace
 from pybatsched.workload.inject.input_files import alone_s
 from pybatsched.workload.model import Workload
@@ -41,11 +35,7 @@ OUT_OF_TURN: Final = "submitted with the job above it, but of a lower id: Batsim
 
 
 def time_zero(trace: RackhamTrace) -> tuple[float, str | None]:
-    """Return the time of the log that is time 0, and a remark about it. O(n).
-
-    It is the first submission of class 0; if there is none, of class 1 or 2. Raises InputError if the log has only
-    history.
-    """
+    """Return the time of the log that is time 0, and a remark about it. O(n). Raises InputError."""
     for kinds, remark in (({JobClass.WARM_UP}, ""), ({JobClass.EVALUATED, JobClass.AFTER}, "no job of class 0: ")):
         times = [job.submitted_at for job in trace.jobs if job.kind in kinds and job.submitted_at >= 0]
         if times:
@@ -59,11 +49,7 @@ def time_zero(trace: RackhamTrace) -> tuple[float, str | None]:
 def to_workload(
     trace: RackhamTrace, options: LogOptions | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Convert a log, or the jobs that a selection keeps, by the clock of the workload. O(n log n).
-
-    Requested walltimes are those of the file, and jobs that ran longer are killed, as in the study. Raises InputError
-    as `time_zero` does, for a repeated id if these are errors, and for a selection that keeps no job.
-    """
+    """Convert a log, or the jobs that a selection keeps, by the clock of the workload. O(n log n)."""
     converter = _Converter(trace, options or LogOptions(), selection or Selection())
     for place in converter.chosen(map(converter.candidate, trace.jobs)):
         converter.make(trace.jobs[place])

@@ -91,11 +91,7 @@ class RackhamTrace:
 
 
 def read_rackham(path: str | Path, *, lenient: bool = False) -> RackhamTrace:
-    """Read a file, plain or gzip. About 10 µs per job.
-
-    An invalid line is an InputError that names the file, the line and the field. A lenient reading skips such lines and
-    counts them in `bad`.
-    """
+    """Read a file, plain or gzip. About 10 µs per job. A lenient reading counts invalid lines in `bad`."""
     trace = RackhamTrace(str(path))
     with opened(path) as content:
         for line, raw in enumerate(lines_of(content), 1):

@@ -52,9 +52,6 @@ def missing_column(found: AbstractSet[str | None]) -> str:
 
 
 def is_header(cells: Iterable[str]) -> bool:
-    """Return whether this is the header of a log of Slurm: an id as `sacct` writes it, or all columns that are needed.
-
-    Other tables of jobs often have some of these columns in another spelling.
-    """
+    """Return whether this is the header of a log of Slurm: an id as `sacct` writes it, or all columns."""
     given = {cell.partition("%")[0] for cell in cells}
     return not given.isdisjoint(IDS) or not missing_column(set(map(column_of, given)))

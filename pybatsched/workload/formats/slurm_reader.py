@@ -14,7 +14,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 from pybatsched.workload import progress
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.checks import shown
@@ -34,7 +34,10 @@ _MOST_JOINED: Final = 1000  # lines of one record
 _IS_RECORD: Final = re.compile(r'"?[0-9]+(?:[_+.][^|,;\t]*)?"?\s*[|,;\t]')
 _HINT: Final = (
     "; the header must name the columns, as `pybatsched traces sacct-command` writes them. To read another table, "
-    "write a mapping (pybatsched workload describe-table FILE) and use --mapping"
+    f"write a mapping (`pybatsched workload describe-table FILE`) and use {setting('mapping')}"
+)
+_SKIP_OR_WRITE: Final = (
+    f"use {setting('lenient', True)} to skip such lines, or write the log with `sacct --parsable2 --delimiter=';'`"
 )
 
 
@@ -57,9 +60,6 @@ def read_slurm(path: str | Path, *, timezone: str | None = None, lenient: bool =
     return trace
 
 
-# ----------------------------------------------------------------------------------------------------------- records
-
-
 class _Records:
     """The records of a file as lists of cells, each with its first line. The header is the first record."""
 
@@ -74,7 +74,7 @@ class _Records:
         separator = separator_of(text)
         if separator is None:
             raise InputError(
-                f"{source}: line {self.header_line}: expected columns separated by | (sacct --parsable2) or commas, "
+                f"{source}: line {self.header_line}: expected columns separated by | (`sacct --parsable2`) or commas, "
                 f"found {shown(text[:60])}"
             )
         self._separator = separator
@@ -181,15 +181,18 @@ class _Records:
         if not surplus:
             return cells
         if surplus < 0 or self._free is None or self._separator != "|":
-            hint = ""
-            if surplus > 0 and self._separator == "," and "=" in "".join(cells):
-                hint = "; resources contain commas: write them with quotes, or use sacct --parsable2"
-            raise BadLineError(f"expected {self._n} fields", f"{len(cells)}{hint}")
+            raise self.misfit(cells)
         end = self._free + surplus + 1
         return [*cells[: self._free], self._separator.join(cells[self._free : end]), *cells[end:]]
 
-
-# ------------------------------------------------------------------------------------------------------------ reader
+    def misfit(self, cells: Sequence[str], shifted: str = "") -> BadLineError:
+        """Return the error about a line with more or fewer cells than the header."""
+        hint = ""
+        if len(cells) > self._n and self._separator == "," and "=" in "".join(cells):
+            hint = "; resources contain commas: write them with quotes, or use `sacct --parsable2`"
+        elif len(cells) > self._n:
+            hint = f"{shifted}; a text such as a job name contains {shown(self._separator)}: {_SKIP_OR_WRITE}"
+        return BadLineError(f"expected {self._n} fields", f"{len(cells)}{hint}")
 
 
 class _Step(NamedTuple):
@@ -249,6 +252,8 @@ class _Reader:
                 self._take(records.fitted(cells), self._n_before + line)
             except BadLineError as error:
                 self._check_is_no_header(line, cells)
+                if len(cells) > len(records.names) and error.rule.startswith("field"):
+                    error = records.misfit(cells, f" ({error.found} for {error.rule.partition(':')[0]})")
                 self.bad(line, error.rule, error.found)
         self._n_before += self._n_lines
 

@@ -1,8 +1,4 @@
-"""Read single values of Slurm's accounting: times, durations, time limits, memory, resources, states and job ids.
-
-Each function returns None for an unknown value (`Unknown`, `None`, empty) and raises ValueError for an invalid one. The
-text of the error is what was expected.
-"""
+"""Read single values of Slurm's accounting; None for an unknown one. Raises ValueError with what was expected."""
 
 from __future__ import annotations
 
@@ -50,10 +46,7 @@ def is_unknown(text: str) -> bool:
 
 
 class LoggedTime(NamedTuple):
-    """A time: seconds since 1970, whether its zone had to be assumed, and whether that local time exists twice, or not.
-
-    Clocks are set back or forward when daylight saving time ends or begins.
-    """
+    """A time since 1970, whether its zone was assumed, and whether that local time exists twice, or not."""
 
     at: float
     is_local: bool = False

@@ -1,8 +1,4 @@
-"""Convert a log in the Standard Workload Format to a workload.
-
-`read_swf` reads the log, `to_workload` converts it. The report counts dropped and changed jobs and notes by rule, with
-the first lines. It is part of the workload's `about`.
-"""
+"""Convert a log in the Standard Workload Format to a workload, with a report in its `about`."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting, spelled
 from pybatsched.workload import progress
 from pybatsched.workload.formats.conversion import (
     DEFAULT_MEMORY_UNIT,
@@ -41,7 +37,11 @@ UNKNOWN: Final = "unknown run time: set to the given one"
 UNPLANNED: Final = "neither run time nor requested time is known: no walltime and no estimate"
 OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is missing"
 
-WHOLE_MACHINE: Final = "of some partitions alone: the machine is still the whole one, {:,} processors (or --procs N)"
+WHOLE_MACHINE: Final = (
+    f"of some partitions alone: the machine is still the whole one, {{:,}} processors (or {setting('n_procs')})"
+)
+
+ESTIMATED: Final = "neither MaxProcs nor MaxNodes in the header: the machine is"
 
 _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for partial executions
 
@@ -86,7 +86,7 @@ class SwfOptions(LogOptions):
         LogOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
         if self.unknown_runtime_s is not None and not 0 < self.unknown_runtime_s < math.inf:
             raise InputError(
-                f"unknown_runtime_s (--unknown-runtime): expected more than 0 seconds, found {self.unknown_runtime_s}"
+                f"{setting('unknown_runtime')}: expected more than 0 seconds, found {self.unknown_runtime_s}"
             )
         if self.memory_unit not in MEMORY_UNITS:
             raise InputError(f"memory unit: expected one of {', '.join(MEMORY_UNITS)}, found {self.memory_unit!r:.40}")
@@ -144,27 +144,18 @@ def machine_of(trace: SwfTrace, options: SwfOptions) -> tuple[int, str | None]:
     found = trace.header_count("MaxNodes")
     if found is not None:
         return found, f"no MaxProcs in the header: the machine has its MaxNodes, {found:,} processors"
-    if options.n_procs_else is not None:
-        return options.n_procs_else, None
     pairs = zip(trace.numbers[4], trace.numbers[7], strict=True)
     largest = max((size_of(allocated, requested, options.size) for allocated, requested in pairs), default=0) or 1
     if (peak := peak_use(trace, options.size)) > largest:
-        what = f"estimated as the most processors in use at one time, {peak:,} (or --procs N)"
-        return peak, f"neither MaxProcs nor MaxNodes in the header: the machine is {what}"
-    return (
-        largest,
-        f"neither MaxProcs nor MaxNodes in the header: the machine is as large as the largest job, {largest:,}",
-    )
+        what = f"estimated as the most processors in use at one time, {peak:,} (or {setting('n_procs')})"
+        return peak, f"{ESTIMATED} {what}"
+    return largest, f"{ESTIMATED} as large as the largest job, {largest:,}"
 
 
 def to_workload(
     trace: SwfTrace, options: SwfOptions | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Convert a log, or the jobs that a selection keeps. About 7 µs per job, 1 µs per dropped job.
-
-    Jobs are in order of submission and keep their numbers. Run times change only if they are cut. Raises InputError for
-    a repeated number if these are errors, and for a selection that keeps no job.
-    """
+    """Convert a log, or the jobs that a selection keeps. About 7 µs per job, 1 µs per dropped job."""
     converter = _Converter(trace, options or SwfOptions(), selection or Selection())
     with gc_paused():
         converter.make(converter.chosen(converter.candidates()))
@@ -322,8 +313,10 @@ class _Converter(LogConverter):
                 self.report.count("changed", LOOSE, self.line_of[job["id"]])
                 del job["depends_on"]
                 job.pop("think_time", None)
-        if self.selection.partitions and self.options.n_procs is None and self.options.n_procs_else is None:
+        if self.selection.partitions and self.options.n_procs is None:
             self.report.note(WHOLE_MACHINE.format(n_procs))
         made = self.finished(n_procs)
+        if remark is not None and remark.startswith(ESTIMATED):
+            made.about["estimated_machine"] = spelled(remark)
         made.about["swf_header"] = self.trace.header
         return made

@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 from pybatsched.workload.formats.conversion import OTHER_PARTITION, check_partitions, gc_paused
 from pybatsched.workload.formats.files import BYTE_ORDER_MARK, decoded, opened, text_of_line
 from pybatsched.workload.report import Tally
@@ -29,10 +29,7 @@ Extra = int | float | str
 
 
 class SwfJob(NamedTuple):
-    """One job of a log, all 18 fields and its line. Times are seconds, -1 is unknown.
-
-    Memory is per processor. Its unit is KB by the standard, but some logs use another unit and do not say so.
-    """
+    """One job of a log, all 18 fields and its line. Times are seconds, -1 is unknown. The unit of memory differs."""
 
     number: int
     submitted_at: float
@@ -58,7 +55,7 @@ class SwfJob(NamedTuple):
 #: Part of the error for a file whose first line is not a comment and does not start with a number.
 _NEITHER: Final = (
     "; the file is neither a log (SWF, Slurm, Rackham) nor a workload of Batsim (JSON); a table (CSV) needs "
-    "--mapping FILE, which `pybatsched workload describe-table` proposes"
+    f"{setting('mapping')}, which `pybatsched workload describe-table` proposes"
 )
 #: Names of the 18 fields in error messages, in the order of the format.
 FIELDS: Final = (
@@ -159,10 +156,7 @@ class SwfTrace:
         return sum(tally.count for tally in self.bad.values())
 
     def header_count(self, key: str) -> int | None:
-        """Return the number at the start of a header value, as in `MaxProcs: 1664 (72, 1368, 224)`, if it is above 0.
-
-        Thousands separators are allowed: 163,840 is one number.
-        """
+        """Return the number at the start of a header value, as in `MaxProcs: 1664 (72, 1368)`, if above 0."""
         match = _COUNT.match(self.header.get(key, ""))
         return int(match[0].replace(",", "")) or None if match else None
 
@@ -177,10 +171,7 @@ class SwfTrace:
         return any(wait_s >= 0 for wait_s in self.numbers[2])
 
     def of_partitions(self, wanted: Sequence[str]) -> SwfTrace:
-        """Return the log of some partitions. The jobs of the others are counted in it. O(n).
-
-        Raises InputError that lists all partitions, if one has no job.
-        """
+        """Return the log of some partitions. The jobs of the others are counted in it. O(n). Raises InputError."""
         check_partitions(self.source, wanted, self.partitions)
         chosen = set(wanted)
         if chosen >= {str(label) for label in self.labels[_PARTITION]}:
@@ -279,11 +270,7 @@ def extra_names(named: Mapping[int, str]) -> dict[int, str]:
 
 
 class _Reader:
-    """Converts chunks of lines to columns.
-
-    `take_jobs` is fast and reads all lines of a chunk at once, if all of them are valid jobs. Otherwise
-    `take_carefully` reads the chunk line by line.
-    """
+    """Converts chunks of lines to columns: at once if all lines are valid (`take_jobs`), else line by line."""
 
     def __init__(self, trace: SwfTrace, *, lenient: bool, names: Mapping[int, str] | None = None) -> None:
         self.trace = trace

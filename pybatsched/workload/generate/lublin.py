@@ -54,8 +54,6 @@ class Population:
     gap: tuple[float, float]
     day: tuple[float, float]
 
-    # ------------------------------------------------------------------------------------------------------- sizes
-
     def size(self, rng: random.Random, n_procs: int) -> int:
         """Return a random number of processors."""
         kind = rng.random()
@@ -70,8 +68,6 @@ class Population:
             return 1 << min(int(power + 0.5), n_procs.bit_length() - 1)
         return min(int(2**power + 0.5), n_procs)
 
-    # --------------------------------------------------------------------------------------------------- run times
-
     def run_s(self, rng: random.Random, size: int) -> int:
         """Return a random run time for a job of this size: whole seconds, at least one."""
         p_first = min(max(self.p_a * size + self.p_b, 0.0), 1.0)
@@ -80,8 +76,6 @@ class Population:
             logarithm = rng.gammavariate(shape, scale)
             if logarithm <= _LONGEST_RUN:
                 return max(int(math.exp(logarithm)), 1)
-
-    # ---------------------------------------------------------------------------------------------------- arrivals
 
     @cached_property
     def busyness(self) -> tuple[float, ...]:
@@ -171,10 +165,7 @@ ALL: Final = Population(
 
 
 def gamma_cdf(x: float, shape: float, scale: float) -> float:
-    """Return the probability that a gamma variate is at most x, by the series of the incomplete gamma function.
-
-    The terms decrease after x / scale of them. For the parameters of the model some dozens are enough.
-    """
+    """Return the probability that a gamma variate is at most x, by the series of the incomplete gamma function."""
     if x <= 0:
         return 0.0
     z = x / scale

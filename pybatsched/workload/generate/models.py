@@ -1,8 +1,4 @@
-"""Generate random workloads: the model of Lublin and Feitelson, and a simple one with Poisson arrivals.
-
-The same seed and options generate the same workload, byte for byte, from one `random.Random(seed)`. For a target load,
-the gaps between arrivals are scaled. Daily cycles keep the length of a day.
-"""
+"""Generate random workloads, the same bytes for the same seed: Lublin and Feitelson, and Poisson arrivals."""
 
 from __future__ import annotations
 
@@ -18,6 +14,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.formats.conversion import profile_of
 from pybatsched.workload.generate import lublin
 from pybatsched.workload.model import Workload
+from pybatsched.workload.prepare import check_load
 from pybatsched.workload.walltimes import Walltimes, tidy
 
 _LUBLIN: Final[dict[str, tuple[lublin.Population, ...]]] = {
@@ -32,7 +29,7 @@ MODELS: Final = {
     "lublin-batch": "the same, batch jobs only",
     "lublin-interactive": "the same, interactive jobs only",
     "lublin-all": "the same, one kind of jobs for all",
-    "poisson": "Poisson arrivals, with --runtimes and --sizes",
+    "poisson": "Poisson arrivals, with laws of run times and of sizes",
 }
 _DAY_S: Final = 86_400.0
 _DEFAULT_LOAD: Final = 0.7
@@ -82,9 +79,10 @@ class Recipe:
                 raise InputError(f"{name}: expected {least} to {_MOST_JOBS}, found {value}")
         if self.days is not None and not 0.001 <= self.days < math.inf:
             raise InputError(f"days: expected 0.001 or more, found {self.days:g}")
-        for name, amount in (("load", self.load), ("mean gap", self.gap_s)):
-            if amount is not None and not 0 < amount < math.inf:
-                raise InputError(f"{name}: expected more than 0, found {amount:g}")
+        if self.load is not None:
+            check_load(self.load)
+        if self.gap_s is not None and not 0 < self.gap_s < math.inf:
+            raise InputError(f"mean gap: expected more than 0, found {self.gap_s:g}")
         if self.load is not None and self.gap_s is not None:
             raise InputError("arrivals: expected a load or a mean gap, found both")
         if self.gap_s is not None and self.model != "poisson":
@@ -211,9 +209,6 @@ def _users(rng: random.Random, n_users: int) -> Iterator[int]:
     weights = list(itertools.accumulate(1 / k for k in range(1, n_users + 1)))
     while n_users:
         yield rng.choices(range(1, n_users + 1), cum_weights=weights)[0]
-
-
-# ------------------------------------------------------------------------------------------------------------- models
 
 
 def _lublin(recipe: Recipe, rng: random.Random) -> Iterator[_RandomJob]:

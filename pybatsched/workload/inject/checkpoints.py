@@ -4,72 +4,77 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
-from pybatsched.core.instants import A_SPAN, span_of
+from pybatsched.core.instants import A_SPAN
 from pybatsched.core.services.checkpoints import DUMP, INTERVAL, READ, WORK, n_dumps, with_dumps_s
 from pybatsched.core.services.derive import delay_of, shortened_profile
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, quantity, setting
+from pybatsched.settings import TIME, Checked, Kind, given, record_of_settings
 from pybatsched.workload.model import Workload
-from pybatsched.workload.selection import seconds_of
 from pybatsched.workload.walltimes import tidy
 
 #: The interval by Daly's formula, from the MTBF of the job and the time of a dump.
 DALY: Final = "daly"
-_DUMP: Final = "5m"
 #: A job that needs more attempts than this on average to complete a checkpoint is worth a remark.
 _MANY_ATTEMPTS: Final = 20_000
 
 
-@dataclass(frozen=True)
-class Checkpointing:
-    """Checkpoints of all jobs that have no fields of their own: the interval ("daly" or a time), dump and read.
+def _interval(value: Any) -> str | None:
+    text = str(value)
+    return text if text == DALY or round(TIME.of(text) or 0, 6) else None
 
-    Without a `read`, it takes as long as a dump.
-    """
 
-    interval: str = DALY
-    dump: str = _DUMP
-    read: str | None = None
+def _time(value: Any) -> str | None:
+    return str(value) if TIME.of(str(value)) is not None else None
+
+
+@record_of_settings
+class Checkpointing(Checked):
+    """Checkpoints of all jobs that have no fields of their own. Times are texts, as the user wrote them."""
+
+    prefix = "checkpoint."
+
+    interval: str = given(
+        "jobs write checkpoints after every T of work (1h), or by Daly's formula from the MTBF and their size",
+        Kind(f"{DALY}, or more than 0 {A_SPAN}", _interval, "T|daly"),
+        DALY,
+        "--checkpoint",
+    )
+    dump: str = given("time to write a checkpoint", Kind(A_SPAN, _time, "T"), "5m", "--checkpoint-dump")
+    read: str | None = given(
+        "time to read a checkpoint (default: as to write it)", Kind(A_SPAN, _time, "T"), None, "--checkpoint-read"
+    )
 
     def __post_init__(self) -> None:
-        if self.interval != DALY and not round(span_of(self.interval) or 0, 6):
-            raise InputError(f"interval: expected {DALY}, or more than 0 {A_SPAN}; found {self.interval}")
+        super().__post_init__()
         if self.dump_s <= 0:
-            raise InputError(f"dump: expected more than 0 seconds, found {self.dump}")
-        seconds_of(self.read or "0", "read")
+            raise InputError(field="checkpoint.dump", expected="more than 0 seconds", found=self.dump)
 
     @classmethod
-    def of_settings(cls, settings: str | Mapping[str, Any]) -> Checkpointing:
-        """Read an interval, or settings by name: ``{"interval": "daly", "dump": "10m"}``.
+    def of_settings(cls, value: Any) -> Checkpointing:
+        """Return the checkpoints of an interval, or of settings by name: ``{"interval": "daly", "dump": "10m"}``.
 
         >>> Checkpointing.of_settings("1h").interval, Checkpointing.of_settings({"dump": "1m"}).dump_s
         ('1h', 60.0)
         """
-        given = {"interval": settings} if isinstance(settings, str | int | float) else settings
-        if not isinstance(given, Mapping):
-            raise InputError(f"checkpoint: expected daly, a time, or settings by name, found {settings!r:.60}")
-        known = ("interval", "dump", "read")
-        for name, value in given.items():
-            if name not in known:
-                raise InputError(f"checkpoint: unknown setting {name!r:.40}; expected one of {', '.join(known)}")
-            if type(value) not in {str, int, float}:
-                raise InputError(f"checkpoint: {name}: expected a time such as 5m, found {value!r:.40}")
-        try:
-            return cls(**{name: str(value) for name, value in given.items()})
-        except InputError as error:
-            raise InputError(f"checkpoint: {error}") from None
+        if isinstance(value, Checkpointing):
+            return value
+        given_settings = {"interval": value} if isinstance(value, str | int | float) else value
+        if not isinstance(given_settings, Mapping):
+            raise InputError(field="checkpoint", expected="daly, a time, or settings by name", found=value)
+        return cls.by_name(given_settings)
 
     @property
     def dump_s(self) -> float:
         """The time of a dump."""
-        return seconds_of(self.dump, "dump")
+        return float(TIME.of(self.dump))
 
     @property
     def read_s(self) -> float:
         """The time to read a checkpoint."""
-        return self.dump_s if self.read is None else seconds_of(self.read, "read")
+        return float(TIME.of(self.dump if self.read is None else self.read))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings by name, for summaries."""
@@ -127,10 +132,7 @@ def with_checkpoints(
 
 
 def progress_remark(workload: Workload, node_mtbf_s: float) -> str:
-    """Return a remark if jobs with checkpoints would hardly ever complete one; empty if not. O(jobs).
-
-    With a period of P and exponential failures with a mean of M, the mean number of attempts is e^(P / M).
-    """
+    """Return a remark if jobs would hardly complete: with MTBF M and period P it takes e^(P / M) attempts."""
 
     def ratio(job: Mapping[str, Any]) -> float:
         return float((job[INTERVAL] + job[DUMP]) * job["res"] / node_mtbf_s)
@@ -167,7 +169,8 @@ def _times_of(
     if interval == DALY:
         if node_mtbf_s is None:
             raise InputError(
-                f"{where}: the interval {DALY} needs the MTBF of machines; expected failures (--mtbf), or a time"
+                f"{where}: the interval {DALY} needs the MTBF of machines; expected {setting('failures.mtbf')}, or a "
+                "time"
             )
         interval_s = daly_interval_s(dump_s, node_mtbf_s / job["res"])
         if not round(interval_s, 6):
@@ -182,7 +185,7 @@ def _times_of(
                 f"{where}, field {INTERVAL}: expected more than 0 seconds, or {DALY!r}, found {interval_s:g}"
             )
         return interval_s, dump_s, read_s
-    return seconds_of(str(interval), "interval"), dump_s, read_s
+    return float(TIME.of(str(interval))), dump_s, read_s
 
 
 def _seconds(job: Mapping[str, Any], name: str, default: float | None, where: str) -> float:
@@ -240,10 +243,4 @@ def _lengthened(
         span_s = own.get(field)
         if type(span_s) in {int, float} and span_s is not None and span_s > 0:
             own[field] = tidy(with_dumps_s(span_s, interval_s, dump_s))
-    return {
-        **own,
-        INTERVAL: tidy(interval_s),
-        DUMP: tidy(dump_s),
-        READ: tidy(read_s),
-        WORK: tidy(work_s),
-    }
+    return {**own, INTERVAL: tidy(interval_s), DUMP: tidy(dump_s), READ: tidy(read_s), WORK: tidy(work_s)}

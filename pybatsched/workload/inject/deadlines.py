@@ -29,11 +29,7 @@ _WANTED: Final[dict[Basis, str]] = {
 def with_deadlines(
     workload: Workload, chosen: Iterable[int], *, least_s: float, factor: float, of: Basis = "estimate"
 ) -> Workload:
-    """Set `max_stay` = max(least_s, factor x `of`) of the jobs at these indices in order of submission. O(n log n).
-
-    The estimate is the job's field, else its walltime, else its run time. The walltime is its field, else its estimate,
-    else its run time. An existing deadline is replaced. The given workload is not changed.
-    """
+    """Set `max_stay` = max(least_s, factor x `of`) of the jobs at these places by submission. O(n log n)."""
     places = set(chosen)
     jobs = []
     for place, job in enumerate(sorted(workload.jobs, key=lambda job: job["subtime"])):

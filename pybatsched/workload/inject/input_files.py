@@ -45,12 +45,7 @@ class MemoryClass(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileRule:
-    """Which jobs share a file, and how large files are.
-
-    A job shares the file of its user's last job if it has as many cores and is submitted within `gap_s` of it. A file
-    has `per_core_gb` per core, or, with `sizes`, a random size between the two, whose logarithm is uniform. Each file
-    has a random one of `classes`.
-    """
+    """Which jobs share a file, and how large files are, as described at `pybatsched.workload.inject.steps.Files`."""
 
     gap_s: float = GAP_S
     per_core_gb: float = PER_CORE_GB
@@ -65,11 +60,7 @@ class FileRule:
 
 
 def with_files(workload: Workload, rule: FileRule, seed: int) -> Workload:
-    """Add input files to the jobs of a workload, and `alone_s` if the run time is known. O(n log n).
-
-    Existing files are replaced. Jobs are sorted by submission and not changed otherwise. Raises InputError for a job
-    without a user.
-    """
+    """Add input files to the jobs, and `alone_s` if known. O(n log n). Raises InputError for a job without user."""
     files = _Files(rule, seed)
     last: dict[str, tuple[float, int, _File]] = {}
     jobs = []

@@ -1,19 +1,19 @@
-"""Steps that add deadlines, urgent jobs, moldable types or input files to a workload.
-
-Steps have the same parameters in a campaign's file and on the command line (`workload inject`). The same workload,
-parameters and seed produce the same workload. Each step has its own random generator.
-"""
+"""Steps that add deadlines, urgent jobs, moldable types or input files to a workload, each with its own seed."""
 
 from __future__ import annotations
 
+import copy
+import itertools
+import random
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError
-from pybatsched.workload.inject import checkpoints, deadlines, input_files, moldable, urgent
+from pybatsched.workload.inject import checkpoints, deadlines, input_files, urgent
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
 
@@ -72,10 +72,7 @@ class Checkpoints(Step):
 
 
 class Deadlines(Step):
-    """Set the deadline of some jobs: `max_stay` = max(least_s, factor x `of`) after submission.
-
-    Selects every `every`-th job, starting with index `first`, or each job with probability `share`.
-    """
+    """Set a deadline, `max_stay` = max(least_s, factor x `of`), for every `every`-th job or by `share`."""
 
     every: _Count | None = None
     first: int = Field(default=0, ge=0)
@@ -152,7 +149,9 @@ class Urgent(Step):
         return urgent.with_urgent(workload, instants, self.kinds, seed)
 
 
-class _MoldableTypeModel(BaseModel):
+class MoldableType(BaseModel):
+    """A type of jobs: the parallel fraction (Amdahl), the maximum number of processors, and the share of jobs."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     fraction: float = Field(ge=0, le=1)
@@ -160,12 +159,17 @@ class _MoldableTypeModel(BaseModel):
     share: _Share
 
 
+#: Types t1 to t4 of Caniou, Charrier and Desprez 2011.
+TYPES: Final = tuple(
+    MoldableType(fraction=fraction, limit=limit, share=share)
+    for fraction, limit, share in ((0.8, 32, 0.5), (0.9, 96, 0.3), (0.99, 256, 0.15), (0.999, 650, 0.05))
+)
+
+
 class Moldable(Step):
     """Assign random types to jobs of more than one processor: parallel `fraction`, `limit` of processors, `share`."""
 
-    types: tuple[_MoldableTypeModel, ...] = Field(
-        default=tuple(_MoldableTypeModel.model_validate(kind._asdict()) for kind in moldable.TYPES), min_length=1
-    )
+    types: tuple[MoldableType, ...] = Field(default=TYPES, min_length=1)
 
     @model_validator(mode="after")
     def _no_more_than_all(self) -> Self:
@@ -174,9 +178,26 @@ class Moldable(Step):
         return self
 
     def applied(self, workload: Workload, seed: int) -> Workload:
-        """Return the workload with moldable jobs."""
-        types = [moldable.MoldableType(kind.fraction, kind.limit, kind.share) for kind in self.types]
-        return moldable.with_types(workload, types, seed)
+        """Return the workload with moldable jobs, sorted by submission. O(n log n).
+
+        If the sum of shares is less than 1, the rest of the jobs gets no type. External jobs get none either, but they
+        use a random number, so that the types of other jobs do not depend on which jobs are external.
+        """
+        rng = random.Random(f"{seed}/moldable")  # noqa: S311  no secret
+        bounds = list(itertools.accumulate(kind.share for kind in self.types))
+        if abs(bounds[-1] - 1.0) < 1e-9:
+            bounds[-1] = 1.0  # a sum of floats may be slightly less than 1
+        jobs, n_of_type = [], [0] * len(bounds)
+        for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
+            place = bisect_right(bounds, rng.random()) if job["res"] > 1 else len(bounds)
+            if place == len(bounds) or job.get("external") is True:
+                jobs.append(job)
+                continue
+            n_of_type[place] += 1
+            jobs.append({**job, "moldable": self.types[place].model_dump(include={"fraction", "limit"})})
+        counts = [{**kind.model_dump(), "n": n} for kind, n in zip(self.types, n_of_type, strict=True)]
+        about = {**workload.about, "moldable": {"types": counts, "seed": seed}}
+        return Workload(jobs, copy.copy(workload.profiles), workload.n_procs, workload.source, about)
 
 
 #: Gigabytes, or gigabytes per second. The bounds are generous, and quotients stay finite.

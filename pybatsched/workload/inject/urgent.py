@@ -34,10 +34,7 @@ class UrgentJob(NamedTuple):
 
 
 def urgent_job_of(values: object) -> UrgentJob:
-    """Check a job given as [processors, seconds, instant]. Times may be texts such as 6.5m and 3d.
-
-    Raises InputError that names which of the three is wrong.
-    """
+    """Check [processors, seconds, instant]; times may be texts such as 6.5m. Raises InputError with the wrong one."""
     if not isinstance(values, list | tuple) or len(values) != 3:
         raise InputError(f"expected [processors, seconds, instant], such as [256, 390, 86400], found {shown(values)}")
     n_procs, run_s, at = values
@@ -56,10 +53,7 @@ def _seconds(value: object, what: str, least: float) -> float:
 def with_urgent(
     workload: Workload, instants: Sequence[float], kinds: Sequence[tuple[int, float]], seed: int
 ) -> Workload:
-    """Add an urgent job at each instant, with random processors and seconds of `kinds`. O(n log n).
-
-    Raises InputError for a kind that is larger than the machine.
-    """
+    """Add an urgent job of random `kinds` at each instant. O(n log n). Raises InputError for too large kinds."""
     for size, _ in kinds:
         if size > workload.n_procs:
             raise InputError(
@@ -71,10 +65,7 @@ def with_urgent(
 
 
 def with_given(workload: Workload, given: Sequence[UrgentJob]) -> Workload:
-    """Add these urgent jobs. Their ids are numbered in this order. O(n log n).
-
-    Raises InputError for a job that is larger than the machine.
-    """
+    """Add these urgent jobs, numbered in this order. O(n log n). Raises InputError for too large jobs."""
     for number, job in enumerate(given, 1):
         if job.n_procs > workload.n_procs:
             raise InputError(
@@ -85,11 +76,7 @@ def with_given(workload: Workload, given: Sequence[UrgentJob]) -> Workload:
 
 
 def _injected(workload: Workload, urgent: Iterable[UrgentJob], details: dict[str, Any]) -> Workload:
-    """Add urgent jobs to a workload.
-
-    They follow existing jobs of the same submission time. Existing jobs are sorted by submission and not changed
-    otherwise. Estimates are exact.
-    """
+    """Add urgent jobs with exact estimates, behind existing jobs of the same submission time."""
     taken = {str(job["id"]) for job in workload.jobs}
     ids = (name for name in (f"urgent{number}" for number in itertools.count(1)) if name not in taken)
     profiles = copy.copy(workload.profiles)
@@ -148,10 +135,7 @@ def at_arrivals(workload: Workload, probability: float, seed: int, *, busy: floa
 
 
 def offered_load(workload: Workload, times: Iterable[float]) -> list[float]:
-    """Return the utilisation at these times if each job had started when it was submitted. O(n log n).
-
-    It does not depend on a scheduler, so all policies get the same jobs. It exceeds 1 if jobs would have to wait.
-    """
+    """Return the utilisation at these times if no job had waited; it may exceed 1. O(n log n)."""
     spans = [(job["subtime"], job["subtime"] + _run_s(workload, job), job["res"]) for job in workload.jobs]
     begins, begun = _accumulated((begin, size) for begin, _, size in spans)
     ends, ended = _accumulated((end, size) for _, end, size in spans)
@@ -179,10 +163,7 @@ def _run_s(workload: Workload, job: dict[str, Any]) -> float:
 
 
 def marked(workload: Workload, queues: Sequence[str], share: float | None, seed: int) -> Workload:
-    """Mark jobs of some queues (default: all) as urgent, each with probability `share` if that is given. O(n).
-
-    Raises InputError for a queue without jobs.
-    """
+    """Mark jobs of some queues (default: all) as urgent, with probability `share` if given. Raises InputError."""
     present = {str(job["queue"]) for job in workload.jobs if "queue" in job}
     for queue in queues:
         if queue not in present:

@@ -95,7 +95,7 @@ def check_no_feedback(workloads: Mapping[str, Workload]) -> None:
     for name, workload in workloads.items():
         if has_feedback(workload):
             raise InputError(
-                f"{workload.source or name}: feedback: expected a policy of pybatsched (--policy); another scheduler "
+                f"{workload.source or name}: feedback: expected a policy of pybatsched; another scheduler "
                 "does not submit the jobs that follow others"
             )
 

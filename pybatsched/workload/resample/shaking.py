@@ -1,8 +1,4 @@
-"""Shake a workload: move all submissions by small random amounts.
-
-Tsafrir, Ouaknine and Feitelson (MASCOTS 2007) show that the result of one simulation may depend on an accident, such as
-one job that just fits into a hole. Many copies of the workload with slightly different submissions show how much.
-"""
+"""Shake a workload: move all submissions by small random amounts (Tsafrir, Ouaknine, Feitelson, MASCOTS 2007)."""
 
 from __future__ import annotations
 

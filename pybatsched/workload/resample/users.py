@@ -26,7 +26,7 @@ from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity
 from pybatsched.workload.formats.checks import is_number
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import as_list, load_factor, offered_load, resubmitted, used_profiles
+from pybatsched.workload.prepare import as_list, check_load, load_factor, offered_load, resubmitted, used_profiles
 from pybatsched.workload.walltimes import tidy
 from pybatsched.workload.weeks import WEEK_S
 
@@ -36,10 +36,7 @@ _MOST_WEEKS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """Options of a resample: its `weeks` (None: as many as the log has), and the least weeks of a long-term user.
-
-    `load` is the offered load to aim at, by the number of users; None keeps that of the log.
-    """
+    """Options of a resample: `weeks` and `load` (None: of the log), and the least weeks of a long-term user."""
 
     weeks: int | None = None
     long_term_weeks: int = 12
@@ -49,8 +46,8 @@ class Resampling:
         for name, value in (("weeks", self.weeks), ("long-term weeks", self.long_term_weeks)):
             if value is not None and not 1 <= value <= _MOST_WEEKS:
                 raise InputError(f"resample: {name}: expected 1 to {_MOST_WEEKS:,}, found {value:,}")
-        if self.load is not None and not 0 < self.load < math.inf:
-            raise InputError(f"resample: load: expected an offered load above 0, such as 0.8, found {self.load:g}")
+        if self.load is not None:
+            check_load(self.load, "resample: load")
 
     def as_json(self) -> dict[str, Any]:
         """Return the options that are set, for the workload file."""
@@ -195,9 +192,6 @@ def _renamed(
             del made["depends_on"]
             made.pop("think_time", None)
     return made
-
-
-# --------------------------------------------------------------------------------------------------------------- checks
 
 
 class Check(NamedTuple):

@@ -1,7 +1,4 @@
-"""Draw a chart of a workload: arrivals, sizes and load.
-
-Drawing needs matplotlib, an extra (`pip install 'pybatsched[plot]'`); nothing else of pybatsched does.
-"""
+"""Draw a chart of a workload with matplotlib (the extra `plot`): arrivals, sizes and load."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ _BURST: Final = 20  # times the median: above it, the axis is logarithmic
 
 
 def draw(of: Sample, path: str | Path) -> None:
-    """Write a chart of four panels: arrivals by hour of the day and over time, sizes, load. Equal data is equal bytes.
-
-    Raises InputError if matplotlib is missing, the format is unknown or the file cannot be written.
-    """
+    """Write a chart of arrivals, sizes and load; equal data is equal bytes. Raises InputError."""
     if Path(path).suffix.lower() not in FORMATS:
         raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
     if not of.size:
@@ -38,7 +32,7 @@ def draw(of: Sample, path: str | Path) -> None:
         matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError as error:
-        raise InputError(f"charts need matplotlib; pip install 'pybatsched[plot]' ({error})") from error
+        raise InputError.not_installed("charts need matplotlib", "plot") from error
     style = {
         "svg.hashsalt": "pybatsched",  # else ids in the figure are random
         "pdf.fonttype": 42,  # TrueType: publishers reject the default

@@ -1,8 +1,4 @@
-"""Shares of a workload by fields of jobs: users, accounts, partitions, queues, GPUs, memory, states in the log.
-
-`workload stats` and the pages of runs show them. A field is shown if jobs differ in it. Long lists are short: the ten
-names with the most processor-seconds, and all others together.
-"""
+"""Shares of a workload by fields in which jobs differ: the ten names with the most work, and all others."""
 
 from __future__ import annotations
 
@@ -34,10 +30,7 @@ _LONGEST: Final = 40
 
 
 class Share(NamedTuple):
-    """The jobs with one value of a field: their number, their share of all processor-seconds, and their mean wait.
-
-    `name` is that of the value, such as a user. `share` and `mean_wait_s` are None if they are unknown.
-    """
+    """The jobs with one value of a field: number, share of processor-seconds, mean wait; None if unknown."""
 
     name: str
     n_jobs: int
@@ -51,10 +44,7 @@ def columns_of(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def labels_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
-    """Return the values of fields as texts, one for each job, by field. O(jobs x fields).
-
-    Fields with one value for all jobs are left out, and fields that repeat another one: Slurm's partitions are queues.
-    """
+    """Return fields as texts of each job, without those with one value or equal to another. O(jobs x fields)."""
     found: dict[str, list[str]] = {}
     for field, title in TITLES.items():
         if field not in columns or title in map(TITLES.get, found):
@@ -68,10 +58,7 @@ def labels_of(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
 
 
 def names_of(field: str, labels: Sequence[str], work: Sequence[float]) -> list[str]:
-    """Return the values of a field to list: the largest by work (processor-seconds), or all if there are few. O(n).
-
-    Classes of numbers are in the order of the numbers.
-    """
+    """Return the values of a field with the most work, or all if few; classes are in order of numbers. O(n)."""
     total: defaultdict[str, float] = defaultdict(float)
     for label, amount in zip(labels, work, strict=True):
         total[label] += amount
@@ -84,10 +71,7 @@ def names_of(field: str, labels: Sequence[str], work: Sequence[float]) -> list[s
 def shares(
     labels: Sequence[str], work: Sequence[float], wait_s: Sequence[float | None] | None, names: Sequence[str]
 ) -> list[Share]:
-    """Return the share of each of some values, and of all others together, if there are any. O(jobs).
-
-    `work` is the processor-seconds of each job, `wait_s` its wait, None if unknown.
-    """
+    """Return the share of each of some values, and of all others; waits are None if unknown. O(jobs)."""
     listed = set(names)
     n_jobs = Counter(labels)
     total: defaultdict[str, float] = defaultdict(float)

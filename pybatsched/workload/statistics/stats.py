@@ -1,7 +1,4 @@
-"""Statistics of a workload: number of jobs, sizes, run times, estimates, arrivals and load.
-
-For logs and Batsim files. Waits and requests are left out if the file does not have them.
-"""
+"""Statistics of a workload: number of jobs, sizes, run times, estimates, arrivals and load."""
 
 from __future__ import annotations
 
@@ -93,10 +90,7 @@ def sample(
     format: str | None = None,  # noqa: A002  as the option
     mapping: str | None = None,
 ) -> Sample:
-    """Read a sample from a workload file of any format, or from some of its partitions. Raises InputError.
-
-    `size_in` and `timezone` are for logs of Slurm and tables. `format` and `mapping` are as in `reading.read_file`.
-    """
+    """Read a sample from a workload file of any format, or from some of its partitions. Raises InputError."""
     found = read_file(path, format=format, mapping=mapping, timezone=timezone)
     if partitions and isinstance(found, Workload | RackhamTrace):
         kind = "Batsim JSON" if isinstance(found, Workload) else "Rackham"
@@ -218,9 +212,6 @@ def _zone(header: dict[str, Any]) -> tuple[tzinfo, str]:
         return timezone(timedelta(seconds=int(str(header["TimeZone"]).split()[0]))), "local time, without summer time"
     except (KeyError, ValueError, IndexError):
         return UTC, "UTC"
-
-
-# ---------------------------------------------------------------------------------------------------------- summaries
 
 
 def percentiles(values: Iterable[float]) -> dict[str, float]:

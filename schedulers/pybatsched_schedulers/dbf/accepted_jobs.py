@@ -1,20 +1,13 @@
-"""Accepted jobs of deadline-based backfilling: their provisional reservations, and drafts of new plans.
-
-A *draft* is a possible plan. It promotes some accepted jobs to final reservations, places a new job behind them, and
-then places the other accepted jobs provisionally in queue order, each as early as possible.
-"""
+"""Accepted jobs of deadline-based backfilling: their provisional reservations, and drafts of new plans."""
 
 from __future__ import annotations
 
 import math
 from bisect import insort
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from pybatsched import HALF_TICK, AvailabilityProfile, instant, take_out
-
-if TYPE_CHECKING:
-    from pybatsched import Job
+from pybatsched import HALF_TICK, AvailabilityProfile, Job, instant, take_out
 
 Entry: TypeAlias = "tuple[float, int, Job]"
 Promote: TypeAlias = Literal["max", "each"]
@@ -87,10 +80,7 @@ class AcceptedJobs:
         return is_last
 
     def remove(self, job: Job) -> float:
-        """Remove a job that starts, is promoted or leaves the queue. Return its start.
-
-        O(accepted) with a small constant.
-        """
+        """Remove a job that starts, is promoted or leaves the queue. Return its start. O(accepted)."""
         place = self.places.pop(job.id)
         take_out(self.by_place, (place, self._entries.pop(job.id)[1], job))
         del self._limits[job.id]
@@ -141,10 +131,7 @@ class AcceptedJobs:
     # --- drafts ---
 
     def saved(self, final: AvailabilityProfile, newcomer: NewJob, now: float, lost: Container[str]) -> Draft | None:
-        """Promote jobs until only lost jobs are late. Return None if no set of promotions does that.
-
-        A round costs O(accepted * profile), and every round promotes more.
-        """
+        """Promote jobs until only lost jobs are late; None if impossible. O(accepted * profile) a round."""
         promoted: frozenset[str] = frozenset()
         while True:
             draft = self.draft(final, promoted, newcomer, now, lost)
@@ -158,10 +145,7 @@ class AcceptedJobs:
             promoted = grown
 
     def in_one_pass(self, final: AvailabilityProfile, newcomer: NewJob, now: float) -> Draft:
-        """Promote as published: the late jobs, and once the jobs before them. Some deadlines may still be missed.
-
-        With ``promote="each"`` the jobs before are found for one late job at a time.
-        """
+        """Promote as published: late jobs, and once the jobs before them (`each`: before one at a time)."""
         draft = self.draft(final, frozenset(), newcomer, now)
         if draft.late:
             promoted = frozenset(job.id for _, _, job in draft.late)
@@ -194,10 +178,7 @@ class AcceptedJobs:
         *,
         anyway: bool = False,
     ) -> Draft:
-        """Place the promoted jobs, then the new job, then the others. O(accepted * profile).
-
-        Stops when a promoted job is late, unless `anyway`.
-        """
+        """Place promoted jobs, the new one, then the others; stop at a late promoted one unless `anyway`."""
         final = final.copy()
         in_order = self._in_order()
         places: dict[str, float] = {}

@@ -270,12 +270,7 @@ class DbfScheduler(ConservativeScheduler):
             return
         if not (self._accepted.is_stale or self._freed.any_since(self._n_seen_by_all)):
             return
-        before = (
-            self._profile.copy(),
-            self._reservations.copy(),
-            self._freed.copy(),
-            self._n_seen_by_all,
-        )
+        before = (self._profile.copy(), self._reservations.copy(), self._freed.copy(), self._n_seen_by_all)
         super()._compress(now)
         full = self._profile.copy()
         places = self._accepted.placed(full, now)

@@ -98,10 +98,7 @@ class FilesOnNode:
             self._files[name] = held  # to the end: the most recently used
 
     def stays(self, now: float, ends: Mapping[str, float] | None = None) -> Iterator[tuple[str, float, Stay]]:
-        """Return name, size and current stay of every file on the node, in any order; drop the others.
-
-        `ends` are the ends of use of files; without it, the latest planned end of all their users.
-        """
+        """Return name, size and stay of every file, until `ends` or its last planned end; drop the others."""
         gone = []
         for name, held in self._files.items():
             if held.n_users:

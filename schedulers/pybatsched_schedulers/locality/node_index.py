@@ -1,7 +1,4 @@
-"""An index of the nodes in which the best node for a job is found quickly.
-
-Most of it does not change from one pass to the next: only changed nodes are read again.
-"""
+"""An index of nodes that quickly finds the best one for a job; a pass reads only changed nodes again."""
 
 from __future__ import annotations
 
@@ -64,10 +61,7 @@ class Row:
 
 
 class UnusedFiles:
-    """The size of unused files on a node over time: files whose last planned use has ended.
-
-    Created in O(files log files); a query is O(log files), except the first one for the same files.
-    """
+    """The size of files on a node whose last planned use has ended, over time. Created in O(files log files)."""
 
     __slots__ = ("_ends", "_sums", "_uses")
 

@@ -88,10 +88,7 @@ class Node:
         return self._ends[0] if self._ends else math.inf
 
     def times(self, now: float) -> list[float]:
-        """Return the time from which each core is available, in order: idle ones always, absent ones never. O(cores).
-
-        A job that has exceeded its assumed duration is expected to take as long again.
-        """
+        """Return from when each core is available, in order: idle ones always, absent ones never. O(cores)."""
         if self._ends and self._ends[0] <= now:
             self._expect_longer(now)
         n_idle = self.n_cores - len(self._ends)
@@ -101,10 +98,7 @@ class Node:
         return [-math.inf] * n_free + self._ends + [math.inf] * (n_idle - n_free)
 
     def stays(self, now: float) -> Iterator[tuple[str, float, Stay]]:
-        """Return name, size and current stay of every file on the node, until the end of its last user. O(jobs).
-
-        With whole seconds, as in the published program, users that ended early count as well.
-        """
+        """Return name, size and stay of every file, until the end of its last user. O(jobs)."""
         if self.whole_seconds:
             return self.files.stays(now)
         ends: dict[str, float] = {}
@@ -153,11 +147,7 @@ class Nodes(Sequence[Node]):
 
     @classmethod
     def of(cls, cluster: Cluster, options: LocalityOptions) -> Nodes:
-        """Read the nodes of a machine and create a partition for each memory class. O(processors).
-
-        Raises InputError for a host without the property ``node`` and for invalid numbers. A node without
-        ``memory_gb`` has unlimited memory.
-        """
+        """Read the nodes, and create a partition for each memory class. O(processors). Raises InputError."""
         groups = cluster.groups("node")
         for proc in cluster.procs:
             if cluster.property_of(proc, "node") is None:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
-from pybatsched import HALF_TICK, InputError
+from pybatsched import HALF_TICK, InputError, Reason
 from pybatsched_schedulers.locality.node_index import NodeIndex
+from pybatsched_schedulers.locality.nodes import Node, Nodes
+from pybatsched_schedulers.locality.options import LocalityOptions
 from pybatsched_schedulers.locality.scores import FCFS, Draft, Offer, WaitingJob, Weights
-
-if TYPE_CHECKING:
-    from pybatsched import Reason
-    from pybatsched_schedulers.locality.nodes import Node, Nodes
-    from pybatsched_schedulers.locality.options import LocalityOptions
 
 
 class Areas:
-    """The planned area of each class of nodes, in core seconds per node; for `bigger_nodes` area.
-
-    A job of the next smaller class is admitted to a class while its planned area is at most the mean of all nodes.
-    """
+    """Planned areas: core seconds per node. A smaller class is admitted up to the mean of all nodes."""
 
     def __init__(self, planned: Mapping[str, float], nodes: Nodes) -> None:
         """Read the planned areas. Raises InputError for a class that the machine does not have."""
@@ -83,8 +76,6 @@ class Planner:
         self.n_passes = 0
         self.n_placements = 0
 
-    # --- what happened ----------------------------------------------------------------------------------------
-
     def submit(self, one: WaitingJob, now: float) -> None:  # noqa: ARG002  as other planners
         """Add a submitted job."""
         self._waiting[one.job.id] = one
@@ -111,8 +102,6 @@ class Planner:
             self._history.remove(one)
         if one.node is not None:
             self._placed.remove(one)
-
-    # --- what to do -------------------------------------------------------------------------------------------
 
     def starts(self, now: float) -> Iterator[WaitingJob]:
         """Yield the jobs that start now. The caller starts each before it takes the next one."""
@@ -157,8 +146,6 @@ class Planner:
                 self._areas.start(one, node.memory_gb)
             yield one
 
-    # --- the pass ---------------------------------------------------------------------------------------------
-
     def _pass(self, now: float) -> None:
         self.n_passes += 1
         self._last_pass_at, self._is_stale, self._next_at = now, False, math.inf
@@ -191,11 +178,7 @@ class Planner:
                 busy.add(node.index)
 
     def _place_history(self, drafts: Mapping[float, Draft], now: float) -> Iterator[int]:
-        """Reserve cores for jobs that ran before the simulation, in the order of their logged starts.
-
-        Each job gets the earliest cores of its logged node. If they are busy, it waits for them until the next pass,
-        and is an ordinary job from then on. Yield the indexes of the nodes on which a job continues at once.
-        """
+        """Reserve cores of their nodes for jobs that ran before; yield the nodes on which one continues at once."""
         for one in sorted(self._history, key=lambda one: one.history[1] if one.history else 0.0):
             assert one.history is not None
             node = self._nodes[one.history[0] % len(self._nodes)]

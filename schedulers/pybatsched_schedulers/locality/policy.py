@@ -69,8 +69,6 @@ class Locality(Policy):
         self._totals = dict.fromkeys(("transfer_s", "load_wait_s", "reuses"), 0.0)
         self._transfers = Transfers(cluster) if options.loads == "transfers" else None
 
-    # --- what happened ----------------------------------------------------------------------------------------
-
     def take_over(self, job: Job, now: float) -> bool:  # noqa: ARG002
         """Plan with a running job of an earlier policy if it runs on one node. Its input file is not known there."""
         procs, started_at = job.procs, job.started_at
@@ -125,8 +123,6 @@ class Locality(Policy):
                     self._planner.withdraw(one)
                     del self._waiting[one.job.id]
                     self._refused.append(RejectJob(one.job.id, reason=refusal))
-
-    # --- reading jobs -----------------------------------------------------------------------------------------
 
     def _read(self, job: Job) -> WaitingJob:
         """Read the fields of a job for the planner."""
@@ -191,8 +187,6 @@ class Locality(Policy):
         allowed = classes if self.options.bigger_nodes == "idle" else classes[:1]
         return [memory for memory in allowed if memory >= one.size_gb]
 
-    # --- decisions --------------------------------------------------------------------------------------------
-
     def decide(self, now: float) -> Iterator[Decision]:
         """Reject jobs that can never start, start jobs, and request a call if one is needed."""
         refused, self._refused = self._refused, []
@@ -214,10 +208,7 @@ class Locality(Policy):
             yield CallMeLater(wake_at, reason="a reserved start or the next pass")
 
     def _has_end_due(self, now: float) -> bool:
-        """Return whether a job reaches its walltime now: another message follows at this time. O(log n) per job.
-
-        An end that is late by more than the rounding of the clock is ignored.
-        """
+        """Return whether a job reaches its walltime now: another message follows at this time."""
         while self._due and (self._due[0][1] not in self._node_of or self._due[0][0] < now - TICK - HALF_TICK):
             heappop(self._due)
         return bool(self._due) and self._due[0][0] <= now + HALF_TICK
@@ -249,8 +240,6 @@ class Locality(Policy):
         self._totals["reuses"] += found.is_reuse
         return SetJobMetadata(one.job.id, _facts(one, node, found), reason="what became of its input file")
 
-    # --- loads as transfers -----------------------------------------------------------------------------------
-
     def _start_transfer(self, transfers: Transfers, one: WaitingJob, node: Node, now: float) -> Iterator[Decision]:
         """Start a job with a file: at once if that is on the node, else when it has been loaded."""
         until = round(now + one.span_s, 6)
@@ -278,8 +267,6 @@ class Locality(Policy):
         found = Arrival(load_s, round(spent_s - load_s, 6), is_reuse=placed.load_from is None)
         yield self._note(one, node, found)
         yield Replace(one.job.id, on, spent_s=spent_s, reason=_why(one, node, spent_s))
-
-    # --- output ------------------------------------------------------------------------------------------------
 
     def figures(self) -> Mapping[str, float]:
         """Return the total times of loads and waits for loads, the reuses, and the numbers of passes and placements."""

@@ -10,41 +10,28 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
-from pybatsched import HALF_TICK
+from pybatsched import HALF_TICK, Reason
 from pybatsched_schedulers.locality.input_files import Stay
-from pybatsched_schedulers.locality.node_index import NodeIndex
+from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
+from pybatsched_schedulers.locality.nodes import Nodes
+from pybatsched_schedulers.locality.options import Rule
 from pybatsched_schedulers.locality.scores import EFT, FCFS, Draft, Offer, WaitingJob, Weights
-
-if TYPE_CHECKING:
-    from pybatsched import Reason
-    from pybatsched_schedulers.locality.node_index import UnusedFiles
-    from pybatsched_schedulers.locality.nodes import Nodes
-    from pybatsched_schedulers.locality.options import Rule
 
 
 class PublishedDraft(Draft):
-    """A draft of a plan by the rules of the published program.
-
-    Scores are integers, and only the first matching stay of a file counts.
-    """
+    """A draft by the rules of the program: scores are integers, and only the first matching stay counts."""
 
     def __init__(self, node_index: NodeIndex, now: float, cores: list[list[float]] | None = None) -> None:
         """Create a draft. `cores` are the available times of an earlier plan, to use instead of the real ones."""
         super().__init__(node_index, now, crowded=False)
-        self._cores = [[max(at, now) for at in times] for times in (self._cores if cores is None else cores)]
+        self.cores = [[max(at, now) for at in times] for times in (self.cores if cores is None else cores)]
         self._changed = set(range(len(node_index.nodes)))
-        self.n_idle = sum(at <= now for times in self._cores for at in times)
-
-    @property
-    def cores(self) -> list[list[float]]:
-        """The available times of all cores, for a later plan."""
-        return self._cores
+        self.n_idle = sum(at <= now for times in self.cores for at in times)
 
     def is_available(self, index: int) -> bool:
         """Return whether no core of a node becomes available later than now. O(cores)."""
-        return not any(self.now < at < math.inf for at in self._cores[index])
+        return not any(self.now < at < math.inf for at in self.cores[index])
 
     def best(self, one: WaitingJob, weights: Weights, *, only_now: bool = False) -> Offer | None:  # noqa: ARG002
         """Return the node with the smallest score. From the first node with an immediate start on, LEO is EFT."""

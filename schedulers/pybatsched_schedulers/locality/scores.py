@@ -99,7 +99,7 @@ class Draft:
         self.peers: Sequence[Draft] = (self,)  # the drafts for all nodes of the machine, including this one
         self._persistent = persistent
         self._crowded = crowded
-        self._cores = node_index.cores.copy()
+        self.cores = node_index.cores.copy()
         self._stays = node_index.stays.copy()  # copied for a node when it changes
         self._planned: dict[str, set[int]] = {}  # nodes on which files will be loaded
         self._changed: set[int] = set()  # nodes that are no longer as the board has them
@@ -108,9 +108,7 @@ class Draft:
         self._unused: dict[int, UnusedFiles] = {}
         self._evict_weight = 0.0
         self._holes: dict[int, list[float]] | None = {} if backfill else None
-        self.n_idle = sum(bisect_right(cores, now) for cores in self._cores)
-
-    # --- offers -----------------------------------------------------------------------------------------------
+        self.n_idle = sum(bisect_right(cores, now) for cores in self.cores)
 
     def best(self, one: WaitingJob, weights: Weights, *, only_now: bool = False) -> Offer | None:
         """Return the node with the smallest score; with `only_now` among those with an immediate start."""
@@ -175,8 +173,6 @@ class Draft:
             return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
         return best
 
-    # --- scores -----------------------------------------------------------------------------------------------
-
     def score(self, index: int, one: WaitingJob, at: float, weights: Weights) -> float:
         """Return the score of a node for a job that could start there at a time."""
         if weights.is_eager and at <= self.now:
@@ -221,12 +217,10 @@ class Draft:
         present, planned = self._node_index.holders.get(file, ()), self._planned.get(file)
         return planned.union(present) if planned else present
 
-    # --- available cores and memory ---------------------------------------------------------------
-
     def _earliest(self, index: int, one: WaitingJob) -> float:
         if self._holes and self._has_hole(index, one) and self._has_room(index, one, self.now):
             return self.now
-        at = max(nth_time(self._cores[index], one.n_cores), self.now)
+        at = max(nth_time(self.cores[index], one.n_cores), self.now)
         if at < math.inf and not self._has_room(index, one, at):
             for later in sorted({stay.end for stays in self._stays[index].values() for stay in stays}):
                 if later > at and self._has_room(index, one, later):
@@ -238,7 +232,7 @@ class Draft:
         """Return whether the job can end before idle cores with a later reservation are needed."""
         assert self._holes is not None
         until = round(self.now + one.span_s, 6)
-        holes, cores = self._holes.get(index, ()), self._cores[index]
+        holes, cores = self._holes.get(index, ()), self.cores[index]
         if not holes or holes[-1] < until or len(cores) < one.n_cores:
             return False
         n_idle = bisect_right(cores, self.now)
@@ -270,8 +264,6 @@ class Draft:
             if name != but and any(stay.begin <= at < stay.end for stay in stays)
         ]
 
-    # --- placing ----------------------------------------------------------------------------------------------
-
     def place(self, one: WaitingJob, offer: Offer) -> None:
         """Reserve an offer for a job: the cores that are available first, until its walltime ends."""
         _, index, at = offer
@@ -296,7 +288,7 @@ class Draft:
         insort(stays, stay, key=lambda known: known.end)
 
     def _take(self, index: int, n: int, at: float, until: float) -> None:
-        cores = self._cores[index]
+        cores = self.cores[index]
         n_idle = bisect_right(cores, self.now)
         if at <= self.now and n_idle < n:  # in a hole: the cores with the earliest reservations
             assert self._holes is not None
@@ -316,21 +308,19 @@ class Draft:
         rest = cores[n:]
         place = bisect_left(rest, until)
         rest[place:place] = [until] * n
-        self._cores[index] = rest
+        self.cores[index] = rest
 
     @property
     def is_full(self) -> bool:
         """Whether every core has a job or a reservation, and no hole before a reservation can be used."""
         return not self.n_idle and not self._holes
 
-    # --- rows -------------------------------------------------------------------------------------------------
-
     def _times_of(self, n: int) -> Row:
         row = self._times.get(n)
         if row is None:
             row = self._times[n] = self._node_index.times(n).copy()
             for index in self._changed:
-                row.put(index, nth_time(self._cores[index], n))
+                row.put(index, nth_time(self.cores[index], n))
         return row
 
     def _evicting_of(self, n: int, weight: float) -> Row:
@@ -358,7 +348,7 @@ class Draft:
     def _renew(self, index: int) -> None:
         """Update the rows for a changed node."""
         self._changed.add(index)
-        cores = self._cores[index]
+        cores = self.cores[index]
         for n, row in self._times.items():
             row.put(index, nth_time(cores, n))
         self._unused.pop(index, None)

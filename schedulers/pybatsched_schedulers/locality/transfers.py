@@ -10,23 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pybatsched import (
+    Cluster,
     Decision,
     ExecuteJob,
     InputError,
     IntervalSet,
+    Job,
     RegisterJob,
     RegisterProfile,
     SetJobMetadata,
     load_note,
 )
-
-if TYPE_CHECKING:
-    from pybatsched import Cluster, Job
-    from pybatsched_schedulers.locality.nodes import Node
-    from pybatsched_schedulers.locality.scores import WaitingJob
+from pybatsched_schedulers.locality.nodes import Node
+from pybatsched_schedulers.locality.scores import WaitingJob
 
 _WORKLOAD: Final = "dyn"
 _LABEL: Final = "pfs"
@@ -102,10 +101,7 @@ class Transfers:
         return True
 
     def take_loaded(self, now: float) -> Iterator[Placed | Decision]:
-        """Yield the jobs whose file has been loaded, or whose walltime has ended in the load.
-
-        If a load did not complete, the next job that waits for it loads the file: its decisions are yielded.
-        """
+        """Yield the jobs whose file is loaded, or the decisions by which another job loads it after a failure."""
         ended, self._ended = self._ended, []
         for load_id, is_complete in ended:
             users = self._running.pop(load_id)

@@ -9,12 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pybatsched import InputError, Job, LocalScheduler, instant
-
-if TYPE_CHECKING:
-    from pybatsched import Cluster, IntervalSet, Partition
+from pybatsched import Cluster, InputError, IntervalSet, Job, LocalScheduler, Partition, instant
 
 #: The name of the only site of a platform without the property `cluster`.
 ONLY_SITE: Final = "all"
@@ -101,11 +98,7 @@ class GridJob:
 
 
 def read_sites(cluster: Cluster, make_local: Callable[[Partition], LocalScheduler]) -> list[Site]:
-    """Create a partition for each value of the property `cluster`, in the order of their first hosts.
-
-    Speeds are those of the property `speed`, relative to the slowest. Raises InputError with the host if a cluster has
-    several speeds, or if only some hosts have a cluster.
-    """
+    """Create a partition for each `cluster`, in the order of their first hosts. Raises InputError with the host."""
     groups = cluster.groups("cluster")
     if groups:
         without = cluster.procs

@@ -87,8 +87,6 @@ class Reallocation(QueuePolicy):
             )
         return local
 
-    # --- what happened ----------------------------------------------------------------------------------------
-
     def take_over(self, job: Job, now: float) -> bool:
         """Plan with a running job of an earlier policy; it does not move."""
         self._check_bound(job)
@@ -152,8 +150,6 @@ class Reallocation(QueuePolicy):
         super().on_job_ended(job, now)
         self._held.pop(job.id, None)
         self._external.pop(job.id, None)
-
-    # --- decisions --------------------------------------------------------------------------------------------
 
     def decide(self, now: float) -> Iterator[Decision]:
         """Submit the new jobs, move jobs if an event is due, and return the decisions of all clusters."""
@@ -238,8 +234,6 @@ class Reallocation(QueuePolicy):
 
     def _search(self, now: float, watch_from: float) -> Search:
         return Search(self.sites, now, self.options.sizing, watch_from)
-
-    # --- events -----------------------------------------------------------------------------------------------
 
     def _is_event(self, now: float) -> bool:
         """Return whether an event is due: one with a requested call, or a skipped one at the time of a message."""
@@ -361,8 +355,6 @@ class Reallocation(QueuePolicy):
             text = "moves from cluster {}, where it was to end at {:.12g}, to cluster {}: to end at {:.12g}"
             reason = (text, before.name, planned_at, after.name, place.end_at)
         yield from self._submit(one, place, now, reason)
-
-    # --- output ------------------------------------------------------------------------------------------------
 
     def figures(self) -> Mapping[str, float]:
         """Return how often jobs moved and were withdrawn, in total and at most, and the number of events."""

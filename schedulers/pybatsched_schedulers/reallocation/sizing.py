@@ -10,13 +10,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pybatsched import TICK, instant
-
-if TYPE_CHECKING:
-    from pybatsched_schedulers.reallocation.grid import GridJob, Site
-    from pybatsched_schedulers.reallocation.options import Sizing
+from pybatsched_schedulers.reallocation.grid import GridJob, Site
+from pybatsched_schedulers.reallocation.options import Sizing
 
 
 class SiteOffer(NamedTuple):
@@ -138,10 +136,7 @@ class Search:
         return known[1]
 
     def place_on(self, one: GridJob, site: Site, beat: float = math.inf) -> SiteOffer | None:
-        """Return the best offer of a site for a job; None if the job cannot run there.
-
-        Also None if no offer ends before `beat`. `binary` needs O(log sizes) estimates.
-        """
+        """Return the best offer of a site; None if the job cannot run there, or none ends before `beat`."""
         sizes = one.sizes_on(site)
         if not sizes:
             return None
@@ -181,11 +176,7 @@ class _SizesOnSite:
 
 
 class MinMin:
-    """Order jobs by the earliest expected end, the first for ties.
-
-    A site is searched again only if its plan changed: O(jobs) for the next job, plus a search for each job on each
-    changed site.
-    """
+    """Order jobs by the earliest expected end, the first for ties; a site is searched again after a change."""
 
     def __init__(self, jobs: Sequence[GridJob], search: Search) -> None:
         self._jobs = list(jobs)

@@ -241,6 +241,9 @@ class Redirection(QueuePolicy):
     def _may_go(self, job: Job) -> bool:
         """Return whether a job can be restarted in the redirection group without breaking a guarantee."""
         assert self.redirection is not None
+        group = self.redirection.partition
+        if any(segment.partition is group for segment in job.past):
+            return False  # it was redirected, and came back after a failure or a reservation
         if self.redirection.refusal(job, restarted=True) is not None or self.principal.is_promised(job):
             return False
         if not self._can_restart(job):

@@ -47,11 +47,7 @@ if TYPE_CHECKING:
 
 
 class UjfbScheduler(SuspendingScheduler):
-    """Urgent jobs first on one partition.
-
-    Without waiting urgent and suspended jobs this is conservative backfilling at the same cost; else a message costs
-    O(running + urgent * profile) more.
-    """
+    """Urgent jobs first on one partition. Without urgent and suspended jobs this costs as much as its base class."""
 
     def __init__(self, partition: Partition, options: UjfbOptions, cluster: Cluster) -> None:
         super().__init__(partition, options, cluster)
@@ -164,10 +160,7 @@ class UjfbScheduler(SuspendingScheduler):
     # --- urgent jobs ---
 
     def _serve_urgents(self, now: float) -> Iterator[Decision]:
-        """Start urgent jobs, by preemption if necessary, and reserve a start for the others.
-
-        Stops when a kill is pending.
-        """
+        """Start urgent jobs, by preemption if necessary, or reserve a start; stop when a kill is pending."""
         if self._preemption is not None:
             yield from self._take_over(now)
         free = self._free_for_urgents(now)
@@ -189,11 +182,7 @@ class UjfbScheduler(SuspendingScheduler):
             free.take(n, place, end_at)
 
     def _free_for_urgents(self, now: float) -> AvailabilityProfile:
-        """Return the processors over time that urgent jobs can use: all but those of other urgent jobs. O(running).
-
-        Regular jobs can be preempted, unless Batsim cannot stop and continue them, or too few machines are left for
-        them.
-        """
+        """Return the processors over time without urgent jobs and jobs that cannot be stopped. O(running)."""
         n_now, later = self.partition.n_free, []
         for job in self.partition.running_jobs:
             n = self.partition.n_returned_by(job)

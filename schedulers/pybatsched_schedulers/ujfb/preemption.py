@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pybatsched import IntervalSet, Job
+from pybatsched_schedulers.ujfb.options import Delay, VictimOrder
 from pybatsched_schedulers.ujfb.swaps import SwapTimes
-
-if TYPE_CHECKING:
-    from pybatsched_schedulers.ujfb.options import Delay, VictimOrder
 
 
 @dataclass(slots=True)

@@ -1,9 +1,4 @@
-"""Conservative backfilling around suspended jobs and other bookings ahead of the plan.
-
-A suspended job waits for its processors. It continues as soon as they are free, after its swap-in; regular jobs may use
-them only if they end before that. Its booking and those of other jobs with priority over regular jobs are *ahead* of
-the plan. They are computed at every message, and only colliding regular jobs move.
-"""
+"""Conservative backfilling around suspended jobs and other bookings *ahead* of the plan."""
 
 from __future__ import annotations
 
@@ -12,17 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pybatsched import (
-    EMPTY,
-    HALF_TICK,
-    TICK,
-    AvailabilityProfile,
-    Decision,
-    ExecuteJob,
-    IntervalSet,
-    StartAt,
-    instant,
-)
+from pybatsched import EMPTY, HALF_TICK, TICK, AvailabilityProfile, Decision, ExecuteJob, IntervalSet, StartAt, instant
 from pybatsched_schedulers.conservative import ConservativeScheduler
 from pybatsched_schedulers.ujfb.preemption import Booking, Suspended
 from pybatsched_schedulers.ujfb.swaps import HostMemory, Swaps
@@ -33,11 +18,7 @@ if TYPE_CHECKING:
 
 
 class SuspendingScheduler(ConservativeScheduler):
-    """A conservative plan around suspended jobs.
-
-    Without suspended jobs and bookings it costs as much as any conservative plan. Else a message costs
-    O(running * suspended) more, and a collision costs a repair of the plan.
-    """
+    """A conservative plan around suspended jobs: O(running * suspended) more for a message if there are any."""
 
     promises = False  # urgent jobs delay others
     _is_steady = False
@@ -122,10 +103,7 @@ class SuspendingScheduler(ConservativeScheduler):
     def _booking_of(
         self, one: Suspended, free: AvailabilityProfile, claims: list[tuple[Booking, IntervalSet]], now: float
     ) -> Booking:
-        """Return the first booking of a suspended job that overlaps no claim before it.
-
-        O(running + profile), and O(profile) again for each overlapping claim.
-        """
+        """Return the first booking of a suspended job that overlaps no claim. O(profile) for each overlap."""
         n, span_s = one.job.n_procs, one.swap_in_s + self.span_s(one.job)
         is_bound = self._is_bound(one)
         not_before = self._own_procs_at(one, now) if is_bound else now

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from pybatsched import InputError, IntervalSet
-
-if TYPE_CHECKING:
-    from pybatsched import Cluster, Job
-    from pybatsched_schedulers.ujfb.options import Seconds, SwapClass, SwapOptions
+from pybatsched import Cluster, InputError, IntervalSet, Job
+from pybatsched_schedulers.ujfb.options import Seconds, SwapClass, SwapOptions
 
 #: The bandwidth of hosts without the property.
 DEFAULT_GBPS: Final = 6.0

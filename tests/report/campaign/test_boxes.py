@@ -10,10 +10,10 @@ import pytest
 from support.campaigns import Row, keep
 from support.process import run_cli
 
-from pybatsched.campaign.execute import figures_of_each
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.metrics import Outcome
+from pybatsched.metrics.figures import figures_of_each
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.report import page
 from pybatsched.report.campaign.boxes import Chart
@@ -91,10 +91,7 @@ def test_the_unit_is_last_in_the_title(tmp_path: Path) -> None:
 
 def test_users_are_compared_with_themselves(points: list[Point]) -> None:
     (chart,) = named_charts(points, ChartSpec(figure=FIGURE, each="user", over="fcfs"))
-    assert values(chart) == {
-        "lea x1=500": {"user a, w": 0.5, "user b, w": 2.0},
-        "lea x1=1": {"user b, w": 1.0},
-    }
+    assert values(chart) == {"lea x1=500": {"user a, w": 0.5, "user b, w": 2.0}, "lea x1=1": {"user b, w": 1.0}}
     assert chart.n_undefined == 1, "one has 0 with the baseline"
     assert chart.title == "mean stretch of each user, over that of fcfs"
 

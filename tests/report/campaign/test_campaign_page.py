@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import pytest
 from support.campaigns import Row, keep
+from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.campaign import table
 from pybatsched.campaign.store import Store
+from pybatsched.cli.common import campaign_runner
 from pybatsched.report import page, provenance
 
 
@@ -21,7 +24,7 @@ def figures(n_rejected: int = 0) -> dict[str, float | None]:
 def study(tmp_path: Path) -> Path:
     rows = [
         Row("w", "easy", figures()),
-        Row("w", "dbf", figures(n_rejected=45)),
+        Row("w", "dbf", figures(n_rejected=45) | {"n_left_out": 2}),
         Row("w", "bad", None, error="PolicyError: it <raised>\nsomewhere"),
         Row("w", "bad", None, {"again": 1}, error="PolicyError: twice"),
         Row("w", "late", None),
@@ -54,11 +57,59 @@ def test_a_policy_without_baseline_runs_has_no_ratios_and_a_note(tmp_path: Path)
 def test_misleading_counts_are_shown_and_missing_points_are_counted(study: Path) -> None:
     done = run_cli("campaign", "table", str(study))
     head = done.stdout.splitlines()[0].split()
-    assert "n_rejected" in head
+    assert {"n_rejected", "n_left_out"} <= set(head)
     assert "n_broken_promises" not in head  # there are none
     assert "3 points not included;" in done.stderr
     chosen = run_cli("campaign", "table", str(study), "--figures", "utilisation").stdout.splitlines()[0].split()
     assert "n_rejected" not in chosen
+
+
+@pytest.mark.parametrize(
+    ("row", "lines", "code"),
+    [
+        (Row("w", "easy", figures()), [], 0),
+        (Row("w", "easy", figures() | {"n_rejected": 1}), ["1 of 4 jobs rejected, in 1 of 2 cells"], 0),
+        (
+            Row("w", "easy", figures(), warnings=["5 <hosts> have no route", "5 <hosts> have no route", "late\x1b"]),
+            ["warning in 1 of 2 cells: 5 <hosts> have no route", "warning in 1 of 2 cells: late\\x1b"],
+            0,
+        ),
+        (
+            Row("w", "easy", figures() | {"n_rejected": 1, "n_killed": 1}),
+            ["1 of 4 jobs rejected, in 1 of 2 cells", f"warning in 1 of 2 cells: {table.NOTHING_COMPLETED}"],
+            8,
+        ),
+        (Row("w", "easy", figures(), warnings=7), [], 0),  # not the program's own store
+    ],
+)
+def test_losses_are_listed_at_the_end_and_on_the_page(
+    row: Row, lines: list[str], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = keep(tmp_path / "study", [Row("w", "fcfs", figures()), row], ["w"])
+    done = run_cli("campaign", "status", str(folder))
+    assert (done.returncode, done.stdout.splitlines()[2:]) == (code, lines)
+    assert campaign_runner.say_losses(Store(folder)) == code
+    assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == lines
+    text = page.of_campaign(Store(folder))
+    warnings = [line.partition(": ")[2] for line in lines if line.startswith("warning")]
+    assert ("<h2>Warnings</h2>" in text) is bool(warnings)
+    for warning in warnings:
+        assert f"{html.escape(warning)}</td><td>1</td>" in text
+
+
+def test_a_campaign_that_rejects_all_jobs_says_so(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        'name = "refused"\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 30}\n'
+        '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\n'
+        f'name = "{ROOT}/tests/support/picky.py:Refusing"\nlabel = "refusing"\n'
+    )
+    done = run_cli("campaign", "run", "s.toml", "--quiet", cwd=tmp_path)
+    assert done.returncode == 8
+    assert [line.partition(": ")[2] for line in done.stderr.splitlines()] == [
+        "30 of 30 jobs rejected, in 1 of 1 cell",
+        f"warning in 1 of 1 cell: {table.NOTHING_COMPLETED}",
+        "warning in 1 of 1 cell: 30 jobs rejected, first reason: too many jobs",
+    ]
 
 
 STUDY = """

@@ -173,7 +173,7 @@ def test_seconds_are_shown_unchanged() -> None:
 
 def test_the_legend_lists_only_the_looks_that_occur() -> None:
     def looks(*of_bars: int) -> list[int]:
-        return list(legend_of([Bar(0, 1, 0, look, ()) for look in of_bars]))
+        return list(legend_of(of_bars))
 
     assert looks() == looks(PLAIN) == []
     assert looks(LOST, PLAIN) == [LOST]

@@ -46,9 +46,6 @@ def job(name: str, procs: str, note: str = "", *later: tuple[str, str], state: s
     return record
 
 
-# --- rows ---
-
-
 def test_clusters_in_a_row_are_left_as_they_are() -> None:
     rows = Rows({"a": [(0, 4)], "b": [(4, 6)]}, 8)
     assert rows.bands == [Band("a", 0, 4), Band("b", 4, 6)]
@@ -98,9 +95,6 @@ def test_every_processor_has_a_row_of_its_own_and_every_cluster_a_band(
     assert shown == {places[proc] for low, high in chosen for proc in range(low, high)}
     touched = {whose[proc] for low, high in chosen for proc in range(low, high) if proc < len(whose)}
     assert rows.names(chosen) == [name for name in of_cluster if name in touched]
-
-
-# --- notes on a job ---
 
 
 def test_hovering_shows_the_cluster_and_the_moves_of_a_job() -> None:
@@ -163,9 +157,6 @@ def test_jobs_moved_most_come_first() -> None:
     ]
     assert bars.MOVES in JobTable.of(records).facts
     assert bars.MOVES not in JobTable.of(records[5:]).facts
-
-
-# --- runs ---
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ def test_times_of_a_log_are_exact_to_the_tick(tmp_path: Path) -> None:
     message = f"job w0!a started at 1000000007.5, but in {early} at 1000000000.25; expected the journal of this run"
     with pytest.raises(InputError) as caught:
         job_history.read_histories(read_run(early), f"{late}.pbj")
-    assert str(caught.value) == f"--journal {late}.pbj: {message}"
+    assert str(caught.value) == f"{late}.pbj: {message}"
 
 
 def test_a_truncated_journal_is_shown_with_a_note(tmp_path: Path) -> None:
@@ -68,5 +68,5 @@ def test_a_journal_truncated_before_its_first_job_has_no_histories(tmp_path: Pat
         note=f"The journal {prefix}.pbj is not shown: {why}."
     )
     done = run_cli("report", prefix, "--journal", f"{prefix}.pbj", "--output", "x.html", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (2, f"pybatsched: --journal {prefix}.pbj: {why}\n")
+    assert (done.returncode, done.stderr) == (2, f"pybatsched: {prefix}.pbj: {why}\n")
     assert not (tmp_path / "x.html").exists()

@@ -218,9 +218,6 @@ def test_no_queue_is_drawn_if_no_job_waits(tmp_path: Path) -> None:
     assert plot.renderers == []
 
 
-# --- stories --------------------------------------------------------------------------------------------------------
-
-
 def test_full_histories_equal_those_of_explain(place: Path) -> None:
     for name in ("books.pbj", "out/easy.pbj"):
         path = place / name
@@ -285,7 +282,9 @@ def test_large_runs_have_no_histories(place: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(job_history, "MAX_JOBS", 29)
     histories = job_history.read_histories(run)
     assert histories.stories == {}
-    assert histories.note == f"The journal {path} is not shown: the run has 30 jobs, more than 29; --journal shows it."
+    assert histories.note == (
+        f"The journal {path} is not shown: the run has 30 jobs, more than 29; name the journal to show it."
+    )
     assert histories.note in unescape(page.of_runs([run], [histories]))
     assert len(job_history.read_histories(run, path).stories) == 30
 
@@ -341,9 +340,6 @@ def test_no_policy_file_is_run_for_a_history(tmp_path: Path) -> None:
     assert "started on" in text
 
 
-# --- users ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -368,9 +364,6 @@ def test_users_are_the_same_without_loading_the_workload(
     assert all(set(record.fields) <= {"user", "partition", "gpus", "memory_gb", "status"} for record in fast.records)
     assert fast.jobs.frame.equals(slow.jobs.frame)
     assert page.of_runs([fast]) == page.of_runs([slow])
-
-
-# --- fields -----------------------------------------------------------------------------------------------------------
 
 
 def described(folder: Path, name: str, users: Sequence[str | None]) -> Run:

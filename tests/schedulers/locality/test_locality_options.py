@@ -50,22 +50,16 @@ NO_NODES = " (use a platform of cores such as -p rackham-core instead of --procs
     ("hosts", "message"),
     [
         ([{}] * 6, "host node0 has no property node; policy locality expects it on all hosts" + NO_NODES),
-        (
-            [*MACHINE.hosts[:3], {"memory_gb": "32"}, *MACHINE.hosts[4:]],
-            "host node3 has no property node; policy locality expects it on all hosts" + NO_NODES,
-        ),
+        ([*MACHINE.hosts[:3], {"memory_gb": "32"}, *MACHINE.hosts[4:]],
+         "host node3 has no property node; policy locality expects it on all hosts" + NO_NODES),
         ([{"node": "n", "fs_bw_gbps": "0"}] * 6, "node n, property fs_bw_gbps: expected more than 0 GB/s"),
         ([{"node": "n", "memory_gb": "0"}] * 6, "node n, property memory_gb: expected more than 0 GB"),
-        (
-            [{"node": "n", "fs_bw_gbps": "x"}] * 6,
-            "host node0, property fs_bw_gbps: expected a number from 0, found 'x'",
-        ),
-        (
-            [{"node": "n", "memory_gb": "-1"}] * 6,
-            "host node0, property memory_gb: expected a number from 0, found '-1'",
-        ),
+        ([{"node": "n", "fs_bw_gbps": "x"}] * 6,
+         "host node0, property fs_bw_gbps: expected a number from 0, found 'x'"),
+        ([{"node": "n", "memory_gb": "-1"}] * 6,
+         "host node0, property memory_gb: expected a number from 0, found '-1'"),
     ],
-)
+)  # fmt: skip
 def test_bad_platforms(hosts: list[dict[str, str]], message: str) -> None:
     assert error_of(one(), hosts) == message
 
@@ -129,37 +123,23 @@ def test_bad_jobs(fields: dict[str, Any], message: str, faithful: bool) -> None:
         ({"faithful": True, "interval_s": 1.5}, "faithful: expected interval_s in whole seconds from 1, found 1.5"),
         ({"bigger_nodes": "area"}, "bigger_nodes=area and areas: expected both or neither"),
         ({"areas": {"16": 1}}, "bigger_nodes=area and areas: expected both or neither"),
-        (
-            {"bigger_nodes": "area", "areas": {"x": 1}},
-            "areas: expected an area of 0 or more for each memory in GB, found 'x': 1.0",
-        ),
-        (
-            {"bigger_nodes": "area", "areas": {"16": -1}},
-            "areas: expected an area of 0 or more for each memory in GB, found '16': -1.0",
-        ),
-        (
-            {"bigger_nodes": "area", "areas": {"-16": 1}},
-            "areas: expected an area of 0 or more for each memory in GB, found '-16': 1.0",
-        ),
-        (
-            {"bigger_nodes": "area", "areas": {"16": 1, "32": 2, "16.0": 3}},
-            "areas: '16' and '16.0' are the same memory; expected one area for it",
-        ),
-        (
-            {"bigger_nodes": "area", "areas": 5},
-            "option areas (from -o): expected a table of keys and values, found 5",
-        ),
+        ({"bigger_nodes": "area", "areas": {"x": 1}},
+         "areas: expected an area of 0 or more for each memory in GB, found 'x': 1.0"),
+        ({"bigger_nodes": "area", "areas": {"16": -1}},
+         "areas: expected an area of 0 or more for each memory in GB, found '16': -1.0"),
+        ({"bigger_nodes": "area", "areas": {"-16": 1}},
+         "areas: expected an area of 0 or more for each memory in GB, found '-16': 1.0"),
+        ({"bigger_nodes": "area", "areas": {"16": 1, "32": 2, "16.0": 3}},
+         "areas: '16' and '16.0' are the same memory; expected one area for it"),
+        ({"bigger_nodes": "area", "areas": 5}, "option areas (from -o): expected a table of keys and values, found 5"),
         ({"score": "leb"}, "option score (from -o): expected one of fcfs, eft, lea, leo, lem, found 'leb'"),
         ({"x1": -1}, "option x1 (from -o): expected 0 or more, found -1"),
         ({"interval_s": -1}, "option interval_s (from -o): expected 0 or more, found -1"),
-        (
-            {"interval_s": 1e300},
-            "option interval_s (from -o): expected at most 1,000,000,000, found 1e+300",
-        ),
+        ({"interval_s": 1e300}, "option interval_s (from -o): expected at most 1,000,000,000, found 1e+300"),
         ({"bandwidth": 0}, "option bandwidth (from -o): expected more than 0, found 0"),
         ({"assume_walltime": 0}, "option assume_walltime (from -o): expected more than 0, found 0"),
     ],
-)
+)  # fmt: skip
 def test_bad_options(options: dict[str, Any], message: str) -> None:
     assert error_of(one(), **options) == f"policy locality: {message}"
 
@@ -177,41 +157,32 @@ NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
     [
         ({"n": 5}, {}, NEVER_ENOUGH_CORES.format(5, 2)),
         ({"n": 3}, {}, NEVER_ENOUGH_CORES.format(3, 2)),
-        ({"n": 3}, AREA, NEVER_ENOUGH_CORES.format(3, 2)),  # the bigger class may never admit it
+        ({"n": 3}, AREA, NEVER_ENOUGH_CORES.format(3, 2)),
         ({"n": 3}, {"bigger_nodes": "idle"}, ""),
         ({"n": 5}, {"bigger_nodes": "idle"}, NEVER_ENOUGH_CORES.format(5, 4)),
         ({"n": 3, "node_memory_gb": 17}, {}, ""),
-        ({"n": 3}, {"faithful": True}, ""),  # the program has no limit of memory
+        ({"n": 3}, {"faithful": True}, ""),
         ({"n": 5}, {"faithful": True}, NEVER_ENOUGH_CORES.format(5, 4)),
-        (
-            {"input_file": "f", "input_size_gb": 40},
-            {},
-            "its file of 40 GB is larger than the memory of any node (32 GB)",
-        ),
+        ({"input_file": "f", "input_size_gb": 40}, {},
+         "its file of 40 GB is larger than the memory of any node (32 GB)"),
         ({"input_file": "f", "input_size_gb": 40}, {"faithful": True, "interval_s": 1}, ""),
         ({"input_file": "f", "input_size_gb": 24, "node_memory_gb": 32}, {}, ""),
-        (
-            {"input_file": "f", "input_size_gb": 24, "node_memory_gb": 16},
-            {},
-            "its file of 24 GB is larger than the memory of any node that it may use (16 GB)",
-        ),
+        ({"input_file": "f", "input_size_gb": 24, "node_memory_gb": 16}, {},
+         "its file of 24 GB is larger than the memory of any node that it may use (16 GB)"),
         ({"input_file": "f", "input_size_gb": 24, "node_memory_gb": 16}, {"bigger_nodes": "idle"}, ""),
         ({"node_memory_gb": 33}, {}, "needs 33 GB on its node; none has more than 32 GB"),
         ({"walltime": None}, {}, "has no walltime, so no time can be reserved for it (see assume_walltime)"),
-        (
-            {"walltime": None, "estimate": 9},
-            {"faithful": True},
-            "has no walltime, so no time can be reserved for it (see assume_walltime)",
-        ),
+        ({"walltime": None, "estimate": 9}, {"faithful": True},
+         "has no walltime, so no time can be reserved for it (see assume_walltime)"),
         ({"walltime": None}, {"assume_walltime": 3}, ""),
         ({"walltime": None, **FILE}, {"assume_walltime": 3, "faithful": True}, ""),
         ({**FILE, "profile": "task"}, {}, "no load can be put in front of its profile 'task', {}"),
         ({"profile": "task"}, {}, ""),
         ({"profile": "task", "input_file": "f", "input_size_gb": 0}, {}, ""),
         ({**FILE, "profile": "delays"}, {}, ""),
-        ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),  # unknown fields
+        ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),
     ],
-)
+)  # fmt: skip
 def test_which_jobs_are_rejected(fields: dict[str, Any], options: dict[str, Any], message: str) -> None:
     workload = one(**fields)
     workload.profiles |= {"task": TASK, "delays": {"type": "composed", "repeat": 2, "seq": ["d5", "d5"]}}

@@ -59,12 +59,7 @@ def test_history_waits_for_the_cores_of_its_node() -> None:
 
 @pytest.mark.parametrize(
     ("logged", "order"),
-    [
-        ((-5, -5, -5), "cba"),
-        ((-9, -5, -5), "abc"),
-        ((-5, -5, -9, -5, -5), "cbade"),
-        ((-5, -9, -9, -5), "cbad"),
-    ],
+    [((-5, -5, -5), "cba"), ((-9, -5, -5), "abc"), ((-5, -5, -9, -5, -5), "cbade"), ((-5, -9, -9, -5), "cbad")],
 )
 def test_history_with_the_logged_start_of_the_head_goes_before_it(logged: tuple[int, ...], order: str) -> None:
     """Jobs are inserted in the order of submission. A job with the start of the head becomes the head."""
@@ -188,27 +183,11 @@ def test_cases_equal_the_shared_files(name: str) -> None:
 
 
 ROWS = {
-    "lea": {
-        "mean queue": 21349.84,
-        "mean flow": 28932.08,
-        "mean stretch": 31.0728,
-        "mean bounded stretch": 28.9527,
-        "max queue": 599_459,
-        "transfer": 409_344,
-        "wait for loads": 90_634,
-        "reuses": 641,
-    },
-    "lem": {
-        "mean queue": 21849.46,
-        "mean flow": 29449.51,
-        "mean stretch": 33.4393,
-        "mean bounded stretch": 30.8631,
-        "max queue": 86_088,
-        "transfer": 501_632,
-        "wait for loads": 27_584,
-        "reuses": 433,
-    },
-}
+    "lea": {"mean queue": 21349.84, "mean flow": 28932.08, "mean stretch": 31.0728, "mean bounded stretch": 28.9527,
+     "max queue": 599_459, "transfer": 409_344, "wait for loads": 90_634, "reuses": 641},
+    "lem": {"mean queue": 21849.46, "mean flow": 29449.51, "mean stretch": 33.4393, "mean bounded stretch": 30.8631,
+     "max queue": 86_088, "transfer": 501_632, "wait for loads": 27_584, "reuses": 433},
+}  # fmt: skip
 
 
 @pytest.mark.long

@@ -62,9 +62,6 @@ def best(draft: Draft, one: WaitingJob, *, some_idle: bool, **options: Any) -> t
     return "ABC"[offer.nth], offer.at
 
 
-# --- the worked example: A has the file and is busy until 1000, B is idle, C is busy with another file until 500 ---
-
-
 def example(*, busy_b: float = 0.0, file_b: str = "") -> tuple[Draft, WaitingJob]:
     nodes = nodes_of(Machine((RACKHAM,) * 3))
     runs(nodes, 0, 20, 1000, "F1", 10)
@@ -164,9 +161,6 @@ def test_the_worked_example_played_on_a() -> None:
 )
 def test_the_worked_example_played_with_b_busy(score: str, expected: Fate) -> None:
     assert played(score, b_is_busy=True)["j"] == expected
-
-
-# --- single terms ---
 
 
 def test_a_load_is_counted_from_the_start_and_by_the_best_stay() -> None:
@@ -284,3 +278,43 @@ def test_scores_grow_with_each_term_and_only_files_that_are_there_are_not_loaded
         assert offer.score == at + x2 * evict_s + (x1 + x3 * len(copies)) * load_s
         larger = Weights(*(factor + plus for factor, plus in zip(factors, more, strict=True)))
         assert draft.score(index, one, at, larger) >= offer.score >= at
+
+
+#: Node 0 is small, node 1 is big.
+MACHINE = Machine((Node(2, 16), Node(2, 32)))
+#: The mean over both nodes is 100: of class 16 there is too much, of class 32 nothing.
+AREA: dict[str, Any] = {"bigger_nodes": "area", "areas": {"16": 200, "32": 0}}
+
+
+def played_beside(jobs: Workload, **options: Any) -> dict[str, tuple[float | None, int]]:
+    """Return start and node of each job; "a" keeps node 0 busy until 100."""
+    run = run_policy("locality", jobs, MACHINE.n_procs, hosts=MACHINE.hosts, config=DYNAMIC, **options)
+    assert not run.deadlocked
+    return {name: (fate.started_at, fate.node) for name, fate in fates(run, MACHINE).items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "n", "walltime", "more", "expected"),
+    [
+        # An idle larger node is used only if the option allows it.
+        ({"bigger_nodes": "never"}, 2, 50, {}, {"b": (100, 0)}),
+        ({"bigger_nodes": "idle"}, 2, 50, {}, {"b": (0, 1)}),
+        # Jobs that need a larger node are first: b has a reservation on node 0 until the next pass.
+        ({"bigger_nodes": "idle"}, 2, 50, {"n": 2, "s": 10, "walltime": 50, "node_memory_gb": 32},
+         {"b": (30, 1), "c": (0, 1)}),
+        # The planned area may be just the mean.
+        (AREA, 2, 50, {}, {"b": (0, 1)}),
+        (AREA, 2, 50.5, {}, {"b": (100, 0)}),
+        # At 40 node 1 is idle again, but what is planned for it is full: b was to take 2 x 50 s.
+        (AREA, 2, 50, {"n": 1, "s": 1, "walltime": 1, "at": 40}, {"b": (0, 1), "c": (100, 0)}),
+        # Within a pass, b takes all that is left of class 32, and a core of it stays idle.
+        (AREA, 1, 100, {"n": 1, "s": 1, "walltime": 100}, {"b": (0, 1), "c": (100, 0)}),
+    ],
+)  # fmt: skip
+def test_jobs_on_larger_nodes(
+    options: dict[str, Any], n: int, walltime: float, more: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    jobs = Workload().job("a", n=2, s=100, walltime=100).job("b", n=n, s=10, walltime=walltime)
+    if more:
+        jobs.job("c", **more)
+    assert played_beside(jobs, **options) == {"a": (0, 0), **expected}

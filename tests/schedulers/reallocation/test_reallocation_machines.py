@@ -74,9 +74,6 @@ def test_jobs_of_a_lost_cluster_keep_their_submission_order() -> None:
     assert found["5"] == Fate(100.0, 2100.0, "c3", 3, 1, 1)
 
 
-# --- local schedulers that keep processors for jobs ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("algorithm", ["none", "regular", "all_cancellation"])
 def test_a_held_job_is_not_moved(algorithm: str) -> None:
     """1 and 2 rest until 50, and no event moves them; 3 waits for 1, then rests as well.

@@ -52,50 +52,39 @@ def rejected(workload: Workload, grid: Grid = TWO, **options: Any) -> dict[str, 
     return policy.reasons
 
 
-# --- platforms ----------------------------------------------------------------------------------------------------
+def hosts_of(*clusters_and_speeds: str) -> list[dict[str, str]]:
+    """Hosts by cluster and speed, such as "a 1"; - is none."""
+    both = [dict(zip(("cluster", "speed"), one.split(), strict=False)) for one in clusters_and_speeds]
+    return [{name: value for name, value in host.items() if value != "-"} for host in both]
+
+
+ONE_SPEED = "expected one speed"
+ALL_OR_NONE = "expected it on all hosts or on none"
 
 
 @pytest.mark.parametrize(
     ("hosts", "text"),
     [
         (
-            [{"cluster": "a", "speed": "1"}, {"cluster": "a", "speed": "2.5e9"}],
-            "host node1, property speed: 2500000000, but 1 in the rest of cluster a; expected one speed",
+            hosts_of("a 1", "a 2.5e9"),
+            f"host node1, property speed: 2500000000, but 1 in the rest of cluster a; {ONE_SPEED}",
+        ),
+        (hosts_of("a 1", "b 2", "a"), f"host node2, property speed: none, but 1 in the rest of cluster a; {ONE_SPEED}"),
+        (hosts_of("a", "a 2"), f"host node1, property speed: 2, but none in the rest of cluster a; {ONE_SPEED}"),
+        (
+            hosts_of("- 1", "- 2"),
+            f"host node1, property speed: 2, but 1 in the rest of its cluster (all hosts: none names one); {ONE_SPEED}",
         ),
         (
-            [{"cluster": "a", "speed": "1"}, {"cluster": "b", "speed": "2"}, {"cluster": "a"}],
-            "host node2, property speed: none, but 1 in the rest of cluster a; expected one speed",
+            hosts_of("a 2", "b", "b"),
+            f"host node1, of cluster b, has no property speed; cluster a has one: {ALL_OR_NONE}",
         ),
-        (
-            [{"cluster": "a"}, {"cluster": "a", "speed": "2"}],
-            "host node1, property speed: 2, but none in the rest of cluster a; expected one speed",
-        ),
-        (
-            [{"speed": "1"}, {"speed": "2"}],
-            (
-                "host node1, property speed: 2, but 1 in the rest of its cluster (all hosts: none names one); "
-                "expected one speed"
-            ),
-        ),
-        (
-            [{"cluster": "a", "speed": "2"}, {"cluster": "b"}, {"cluster": "b"}],
-            "host node1, of cluster b, has no property speed; cluster a has one: expected it on all hosts or on none",
-        ),
-        (
-            [{"cluster": "a"}, {}],
-            "host node1 has no property cluster; others have one: expected it on all hosts or on none",
-        ),
-        (
-            [{}, {"cluster": "a"}],
-            "host node0 has no property cluster; others have one: expected it on all hosts or on none",
-        ),
-        (
-            [{"cluster": "a", "speed": "0"}],
-            "host node0, property speed: expected a number above 0, found 0",
-        ),
+        (hosts_of("a", "-"), f"host node1 has no property cluster; others have one: {ALL_OR_NONE}"),
+        (hosts_of("-", "a"), f"host node0 has no property cluster; others have one: {ALL_OR_NONE}"),
+        (hosts_of("a 0"), "host node0, property speed: expected a number above 0, found 0"),
         *(
             (
-                [{"cluster": "a", "speed": "1"}, {"cluster": "b", "speed": speed}],
+                [*hosts_of("a 1"), {"cluster": "b", "speed": speed}],
                 f"host node1, property speed: expected a number from 0, found {speed!r}",
             )
             for speed in ("fast", "", "-1", "nan", "inf")
@@ -128,18 +117,12 @@ def test_clusters_are_in_the_order_of_their_first_hosts_and_need_not_be_in_a_row
     ]
 
 
-# --- options ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"local": "easy"}, f"{LOCAL}easy {NO_PROMISE}"),
         ({"local": "dbf"}, f"{LOCAL}dbf {NO_PROMISE}"),
-        (
-            {"local": "fcfs", "local_options": {"order": "sjf"}},
-            f"{LOCAL}fcfs with these local_options {NO_PROMISE}",
-        ),
+        ({"local": "fcfs", "local_options": {"order": "sjf"}}, f"{LOCAL}fcfs with these local_options {NO_PROMISE}"),
         (
             {"local": "redirection"},
             (
@@ -171,59 +154,40 @@ def test_invalid_periods_are_rejected(period: float, expected: str) -> None:
     assert f"expected {expected}, found {period}" in str(error.value)
 
 
-# --- fields of jobs -----------------------------------------------------------------------------------------------
+MOLDABLE = 'moldable: expected {"fraction": F, "limit": N}'
+FRACTION = "moldable.fraction: expected a number from 0 to 1"
+LIMIT = "moldable.limit: expected a whole number from 1"
 
 
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"external": True}, "field cluster: expected the cluster that this external job goes to, found nothing"),
-        (
-            {"external": True, "cluster": ""},
-            "field cluster: expected the name of a cluster, found ''",
-        ),
-        (
-            {"external": True, "cluster": 1},
-            "field cluster: expected the name of a cluster, found 1",
-        ),
-        ({"external": "yes"}, "field external: expected true or false, found 'yes'"),
-        ({"external": 1, "cluster": "c1"}, "field external: expected true or false, found 1"),
-        ({"external": None}, "field external: expected true or false, found null"),
-        ({"moldable": None}, 'field moldable: expected {"fraction": F, "limit": N}, found null'),
+        ({"external": True}, "cluster: expected the cluster that this external job goes to, found nothing"),
+        ({"external": True, "cluster": ""}, "cluster: expected the name of a cluster, found ''"),
+        ({"external": True, "cluster": 1}, "cluster: expected the name of a cluster, found 1"),
+        ({"external": "yes"}, "external: expected true or false, found 'yes'"),
+        ({"external": 1, "cluster": "c1"}, "external: expected true or false, found 1"),
+        ({"external": None}, "external: expected true or false, found null"),
+        *(({"moldable": given}, f"{MOLDABLE}, found {given!r}") for given in (0.9, "t1", [0.9, 96], True)),
+        ({"moldable": None}, f"{MOLDABLE}, found null"),
         *(
-            ({"moldable": given}, f'field moldable: expected {{"fraction": F, "limit": N}}, found {given!r}')
-            for given in (0.9, "t1", [0.9, 96], True)
-        ),
-        *(
-            (
-                {"moldable": {"fraction": given, "limit": 4}},
-                f"field moldable.fraction: expected a number from 0 to 1, found {given!r}",
-            )
+            ({"moldable": {"fraction": given, "limit": 4}}, f"{FRACTION}, found {given!r}")
             for given in (1.01, -0.5, 90, "0.9", True)
         ),
         *(
-            (
-                {"moldable": {"fraction": 0.9, "limit": given}},
-                f"field moldable.limit: expected a whole number from 1, found {given!r}",
-            )
+            ({"moldable": {"fraction": 0.9, "limit": given}}, f"{LIMIT}, found {given!r}")
             for given in (0, -1, 4.0, "4", True)
         ),
-        ({"moldable": {}}, "field moldable.fraction: expected a number from 0 to 1, found nothing"),
-        ({"moldable": {"fraction": 1}}, "field moldable.limit: expected a whole number from 1, found nothing"),
+        ({"moldable": {}}, f"{FRACTION}, found nothing"),
+        ({"moldable": {"fraction": 1}}, f"{LIMIT}, found nothing"),
         # An external job is not resized, but its fields must be valid.
-        (
-            {"external": True, "cluster": "c1", "moldable": "much"},
-            'field moldable: expected {"fraction": F, "limit": N}, found \'much\'',
-        ),
+        ({"external": True, "cluster": "c1", "moldable": "much"}, f"{MOLDABLE}, found 'much'"),
     ],
 )
 def test_invalid_job_fields_are_rejected(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError) as error:
         TWO.run(Workload().job("7", n=1, s=5, walltime=9, **fields))
-    assert str(error.value) == f"job w0!7, {text}"
-
-
-# --- rejections ---------------------------------------------------------------------------------------------------
+    assert str(error.value) == f"job w0!7, field {text}"
 
 
 def test_a_job_too_large_for_every_cluster_is_rejected() -> None:
@@ -290,42 +254,28 @@ def test_jobs_without_a_walltime_are_rejected_by_conservative(fields: dict[str, 
     assert (found["1"].started_at, found["2"]) == (0.0, Fate(0.0, 50.0, "c2", 2))
 
 
-# --- odd jobs that can be used ------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("grid", "n", "s", "walltime", "moldable", "expected"),
+    [
+        (TWO, 4, 60, 120, {"fraction": 1.0, "limit": 2}, Fate(0.0, 120.0, "c1", 2)),  # a limit below its size
+        (TWO, 1, 60, 60, {"fraction": 1.0, "limit": 1}, Fate(0.0, 60.0, "c1", 1)),
+        (TWO, 1, 60, 60, None, Fate(0.0, 60.0, "c1", 1)),
+        (TWO, 2, 60, 60, None, Fate(0.0, 60.0, "c1", 2)),
+        (TWO, 2, 60, 60, {"fraction": 0.5, "limit": 10**30}, Fate(0.0, 50.0, "c1", 4)),  # as good as no limit
+        (TWO, 64, 3, 6, {"fraction": 1, "limit": 100}, Fate(0.0, 48.0, "c1", 4)),  # larger than the platform
+        # On four processors it needs 0.625 / 0.75 of the time, and half of that where they are twice as fast.
+        (SLOW_AND_FAST, 2, 40, 60, {"fraction": 0.5, "limit": 100}, Fate(0.0, 16.666667, "c2", 4)),
+    ],
+)
+def test_moldable_jobs(grid: Grid, n: int, s: int, walltime: int, moldable: Any, expected: Fate) -> None:
+    jobs = Workload().job("1", n=n, s=s, walltime=walltime, **({"moldable": moldable} if moldable else {}))
+    assert fates(grid.run(jobs), grid)["1"] == expected
 
 
-def test_a_limit_below_the_submitted_size() -> None:
-    jobs = Workload().job("1", n=4, s=60, walltime=120, moldable={"fraction": 1.0, "limit": 2})
-    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, 120.0, "c1", 2)
-
-
-def test_a_sequential_job_keeps_one_processor() -> None:
-    jobs = Workload().job("1", n=1, s=60, walltime=60, moldable={"fraction": 1.0, "limit": 1})
-    jobs.job("2", n=1, s=60, walltime=60)
-    found = fates(TWO.run(jobs), TWO)
-    assert found == {"1": Fate(0.0, 60.0, "c1", 1), "2": Fate(0.0, 60.0, "c1", 1)}
-
-
-def test_a_job_without_speedup_gets_the_fewest_processors() -> None:
+@pytest.mark.parametrize("options", [{}, {"sizing": "exhaustive"}])
+def test_a_job_without_speedup_gets_the_fewest_processors(options: dict[str, Any]) -> None:
     jobs = Workload().job("1", n=3, s=60, walltime=60, moldable={"fraction": 0, "limit": 4})
-    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, 60.0, "c1", 1)
-    assert fates(TWO.run(jobs, sizing="exhaustive"), TWO)["1"] == Fate(0.0, 60.0, "c1", 1)
-
-
-def test_a_moldable_job_may_be_larger_than_the_platform() -> None:
-    jobs = Workload().job("1", n=64, s=3, walltime=6, moldable={"fraction": 1, "limit": 100})
-    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, 48.0, "c1", 4)
-
-
-def test_a_moldable_job_on_a_faster_cluster() -> None:
-    jobs = Workload().job("1", n=2, s=40, walltime=60, moldable={"fraction": 0.5, "limit": 100})
-    # On four processors it needs 0.625 / 0.75 of the time, and half of that where they are twice as fast.
-    assert fates(SLOW_AND_FAST.run(jobs), SLOW_AND_FAST)["1"] == Fate(0.0, 16.666667, "c2", 4)
-
-
-@pytest.mark.parametrize("given", [{}, {"moldable": {"fraction": 0.5, "limit": 10**30}}])
-def test_a_job_that_is_not_moldable_or_sets_no_limit(given: dict[str, Any]) -> None:
-    jobs = Workload().job("1", n=2, s=60, walltime=60, **given)
-    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, *((50.0, "c1", 4) if given else (60.0, "c1", 2)))
+    assert fates(TWO.run(jobs, **options), TWO)["1"] == Fate(0.0, 60.0, "c1", 1)
 
 
 @pytest.mark.parametrize("local", ["conservative", "fcfs"])

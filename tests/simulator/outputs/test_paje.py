@@ -38,21 +38,12 @@ def test_a_small_trace() -> None:
     trace.ended("w0!c", IntervalSet([0]), 6.0, away=[0], is_killed=False)
     trace.finish(7.0)
     assert events(file.getvalue()) == [
-        "6 0.000000 machine_state m0 w",
-        "6 0.000000 machine_state m1 w",
-        '5 jw0!a machine_state "w0!a"',
-        "6 0.000000 machine_state m0 jw0!a",
-        "6 0.000000 machine_state m1 jw0!a",
-        '8 2.500000 kk k "w0!a"',
-        '8 2.500000 km m0 "w0!a"',
-        '8 2.500000 km m1 "w0!a"',
-        "6 2.500000 machine_state m0 w",
-        "6 2.500000 machine_state m1 w",
-        '5 jw0!b machine_state "w0!b"',
-        "6 3.000000 machine_state m0 jw0!b",
-        '5 jw0!c machine_state "w0!c"',
-        "6 5.000000 machine_state m0 jw0!c",
-    ]
+        "6 0.000000 machine_state m0 w", "6 0.000000 machine_state m1 w", '5 jw0!a machine_state "w0!a"',
+        "6 0.000000 machine_state m0 jw0!a", "6 0.000000 machine_state m1 jw0!a", '8 2.500000 kk k "w0!a"',
+        '8 2.500000 km m0 "w0!a"', '8 2.500000 km m1 "w0!a"', "6 2.500000 machine_state m0 w",
+        "6 2.500000 machine_state m1 w", '5 jw0!b machine_state "w0!b"', "6 3.000000 machine_state m0 jw0!b",
+        '5 jw0!c machine_state "w0!c"', "6 5.000000 machine_state m0 jw0!c",
+    ]  # fmt: skip
     head, _, tail = file.getvalue().partition(BEGIN)
     assert tail.endswith(f"{END}3 7.000000 m0 machine_ct\n3 7.000000 m1 machine_ct\n3 7.000000 root root_ct\n")
     assert '2 0.000000 machine_ct m1 "n1" root\n' in head

@@ -43,19 +43,32 @@ def rates(twin: Twin, users: list[Any]) -> list[float]:
     return [user.rate for user in users]
 
 
-def test_a_resource_is_split_evenly(twin: Twin) -> None:
-    link = twin.Resource(12.0)
-    assert rates(twin, [twin.User([(link, 1.0)]), twin.User([(link, 2.0)]), twin.User([(link, 1.0)])]) == [
-        4.0,
-        2.0,
-        4.0,
+@pytest.mark.parametrize(
+    ("capacities", "users", "expected"),
+    [
+        ([12.0], [([(0, 1.0)], None), ([(0, 2.0)], None), ([(0, 1.0)], None)], [4.0, 2.0, 4.0]),
+        # The second is held back by its host. It gains 1 there; the first then takes the rest of the link.
+        ([10.0, 1.0], [([(0, 1.0)], None), ([(0, 1.0), (1, 1.0)], None)], [9.0, 1.0]),
+        ([10.0], [([(0, 1.0), (0, 1.0)], None), ([(0, 1.0)], None)], pytest.approx([10 / 3, 10 / 3])),
+        ([0.0], [([], None), ([(0, 1.0)], None)], [1.0, 0.0]),
+        # It is used up below an absolute amount.
+        ([USED_UP / 2], [([(0, 1.0)], USED_UP / 8), ([(0, 1.0)], None)], [USED_UP / 8, USED_UP / 4]),
+    ],
+)
+def test_a_resource_is_shared_by_its_users(
+    twin: Twin, capacities: list[float], users: list[Any], expected: list[float]
+) -> None:
+    resources = [twin.Resource(capacity) for capacity in capacities]
+    made = [
+        twin.User([(resources[i], need) for i, need in needs], **({} if bound is None else {"bound": bound}))
+        for needs, bound in users
     ]
+    assert rates(twin, made) == expected
 
 
-def test_capacity_that_a_bounded_user_leaves_is_shared_by_the_others(twin: Twin) -> None:
-    """The second is held back by its host. It gains 1 there; the first then takes the rest of the link."""
-    link, host = twin.Resource(10.0), twin.Resource(1.0)
-    assert rates(twin, [twin.User([(link, 1.0)]), twin.User([(link, 1.0), (host, 1.0)])]) == [9.0, 1.0]
+def test_a_fat_pipe_gives_each_user_all(twin: Twin) -> None:
+    pipe = twin.Resource(10.0, is_fatpipe=True)
+    assert rates(twin, [twin.User([(pipe, 1.0)]), twin.User([(pipe, 5.0)])]) == [10.0, 2.0]
 
 
 def test_a_bound_counts_again_in_later_rounds(twin: Twin) -> None:
@@ -66,23 +79,6 @@ def test_a_bound_counts_again_in_later_rounds(twin: Twin) -> None:
     other = twin.Resource(1.0)
     users = [twin.User([(link, 1.0)]), twin.User([(link, 1.0)], bound=1.0), twin.User([(link, 1.0), (other, 1.0)])]
     assert rates(twin, users)[:2] == [10.0, 1.0]
-
-
-def test_a_fat_pipe_gives_each_user_all(twin: Twin) -> None:
-    pipe = twin.Resource(10.0, is_fatpipe=True)
-    assert rates(twin, [twin.User([(pipe, 1.0)]), twin.User([(pipe, 5.0)])]) == [10.0, 2.0]
-
-
-def test_the_same_resource_several_times(twin: Twin) -> None:
-    host = twin.Resource(10.0)
-    assert rates(twin, [twin.User([(host, 1.0), (host, 1.0)]), twin.User([(host, 1.0)])]) == pytest.approx(
-        [10 / 3, 10 / 3]
-    )
-
-
-def test_no_needs_and_no_capacity(twin: Twin) -> None:
-    nothing = twin.Resource(0.0)
-    assert rates(twin, [twin.User([]), twin.User([(nothing, 1.0)])]) == [1.0, 0.0]
 
 
 def test_only_what_a_change_affects_is_solved_again(twin: Twin) -> None:
@@ -99,14 +95,6 @@ def test_only_what_a_change_affects_is_solved_again(twin: Twin) -> None:
     solver.change(left)
     assert list(solver.solve()) == [a]
     assert a.rate == 2.0
-
-
-def test_a_resource_is_used_up_below_an_absolute_amount(twin: Twin) -> None:
-    link = twin.Resource(USED_UP / 2)
-    assert rates(twin, [twin.User([(link, 1.0)], bound=USED_UP / 8), twin.User([(link, 1.0)])]) == [
-        USED_UP / 8,
-        USED_UP / 4,
-    ]
 
 
 def test_a_fat_pipe_on_which_the_solver_would_not_end(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,9 +204,6 @@ def test_any_order_of_changes_gives_the_same_rates(twin: Twin, slow: Slow, data:
     solver.remove(passing)
     solver.solve()
     assert [user.rate for user in users] == expected
-
-
-# --- only in C ---
 
 
 @given(st.randoms(use_true_random=False))

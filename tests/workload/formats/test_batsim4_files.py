@@ -104,30 +104,17 @@ def test_the_example_is_loaded() -> None:
         (("jobs", 0, "res"), -2, 'job "a", field res: expected a whole number of processors, 0 or more, found -2'),
         (("jobs", 0, "res"), 1 << 31, 'job "a", field res: expected a whole number of processors'),
         (("jobs", 0, "walltime"), 0, 'job "a", field walltime: expected more than 0 seconds, or -1 for none, found 0'),
-        (
-            ("jobs", 0, "walltime"),
-            -2,
-            'job "a", field walltime: expected more than 0 seconds, or -1 for none, found -2',
-        ),
+        (("jobs", 0, "walltime"), -2,
+         'job "a", field walltime: expected more than 0 seconds, or -1 for none, found -2'),
         (("jobs", 0, "walltime"), None, 'job "a", field walltime: expected more than 0 seconds'),
         (("jobs", 0, "profile"), ..., 'job "a", field profile: expected the name of a profile, found nothing'),
         (("jobs", 0, "profile"), ["d"], 'job "a", field profile: expected the name of a profile, found ["d"]'),
-        (
-            ("jobs", 0, "profile"),
-            "z",
-            'job "a", field profile: expected a profile of the file (d, p, h, t, c, …), found "z"',
-        ),
+        (("jobs", 0, "profile"), "z",
+         'job "a", field profile: expected a profile of the file (d, p, h, t, c, …), found "z"'),
         (("jobs", 1, "profile"), "p", 'job 7, field res: expected 2 processors, as the profile "p" has, found 1'),
-        (
-            ("jobs", 1, "id"),
-            "a",
-            'job "a", field id: expected a unique id, found it in jobs[0] and jobs[1]',
-        ),
-        (
-            ("jobs", 0, "smpi_ranks_to_hosts_mapping"),
-            [0, 2],
-            'job "a", field smpi_ranks_to_hosts_mapping: expected an array of whole numbers from 0 to 1, found [0, 2]',
-        ),
+        (("jobs", 1, "id"), "a", 'job "a", field id: expected a unique id, found it in jobs[0] and jobs[1]'),
+        (("jobs", 0, "smpi_ranks_to_hosts_mapping"), [0, 2],
+         'job "a", field smpi_ranks_to_hosts_mapping: expected an array of whole numbers from 0 to 1, found [0, 2]'),
         (("profiles", "d"), 5, 'profile "d": expected an object, found 5'),
         (("profiles", "d", "type"), ..., 'profile "d", field type: expected one of delay, parallel'),
         (("profiles", "d", "type"), "dealy", 'recv, found "dealy"'),
@@ -136,55 +123,44 @@ def test_the_example_is_loaded() -> None:
         (("profiles", "d", "delay"), ..., 'profile "d", field delay: expected more than 0 seconds, found nothing'),
         (("profiles", "d", "ret"), -1, 'profile "d", field ret: expected a whole number, 0 or more, found -1'),
         (("profiles", "d", "ret"), 1.0, 'profile "d", field ret: expected a whole number, 0 or more, found 1.0'),
-        (
-            ("profiles", "p", "cpu"),
-            1,
-            'profile "p", field cpu: expected an array of amounts, one per processor, found 1',
-        ),
-        (
-            ("profiles", "p", "cpu"),
-            [],
-            'profile "p", field cpu: expected an array of amounts, one per processor, found []',
-        ),
+        (("profiles", "p", "cpu"), 1,
+         'profile "p", field cpu: expected an array of amounts, one per processor, found 1'),
+        (("profiles", "p", "cpu"), [],
+         'profile "p", field cpu: expected an array of amounts, one per processor, found []'),
         (("profiles", "p", "cpu"), [1, -1], 'profile "p", field cpu[1]: expected a number, 0 or more, found -1'),
         (("profiles", "p", "com"), [0, 0], 'profile "p", field com: expected an array of 4 amounts, 2 rows of 2'),
         (("profiles", "h", "cpu"), [1], 'profile "h", field cpu: expected a number, 0 or more, found [1]'),
         (("profiles", "h", "com"), ..., 'profile "h", field com: expected a number, 0 or more, found nothing'),
         (("profiles", "t", "cpu"), -1, 'profile "t", field cpu: expected a number, 0 or more, found -1'),
-        (
-            ("profiles", "c", "seq"),
-            [],
-            'profile "c", field seq: expected an array of at least one profile name, found []',
-        ),
+        (("profiles", "c", "seq"), [],
+         'profile "c", field seq: expected an array of at least one profile name, found []'),
         (("profiles", "c", "seq"), ..., 'profile "c", field seq: expected an array of at least one profile name'),
-        (
-            ("profiles", "c", "seq"),
-            ["d", "z"],
-            'profile "c", field seq[1]: expected the name of a profile of this file',
-        ),
+        (("profiles", "c", "seq"), ["d", "z"],
+         'profile "c", field seq[1]: expected the name of a profile of this file'),
         (("profiles", "c", "repeat"), 0, 'profile "c", field repeat: expected a whole number, 1 or more, found 0'),
         (("profiles", "inner", "seq"), ["c"], 'profile "inner", field seq: expected no cycle, found c → inner → c'),
-        (
-            ("profiles", "inner", "seq"),
-            ["inner"],
-            'profile "inner", field seq: expected no cycle, found inner → inner',
-        ),
+        (("profiles", "inner", "seq"), ["inner"], 'profile "inner", field seq: expected no cycle, found inner → inner'),
     ],
-)
+)  # fmt: skip
 def test_files_that_batsim_rejects_are_rejected(
     tmp_path: Path, keys: tuple[Any, ...], value: Any, message: str
 ) -> None:
     assert message in refusal(tmp_path, changed(*keys, value=value))
 
 
-@pytest.mark.parametrize("walltime", [-1, -1.0, 0.5, 3600])
-def test_walltimes_that_batsim_accepts_are_accepted(tmp_path: Path, walltime: float) -> None:
-    batsim4.read(written(tmp_path, changed("jobs", 0, "walltime", value=walltime)))
-
-
-@pytest.mark.parametrize("kind", ["parallel_homogeneous_pfs", "data_staging", "smpi", "usage_trace", "recv"])
-def test_other_profile_types_are_not_checked_by_the_reader(tmp_path: Path, kind: str) -> None:
-    batsim4.read(written(tmp_path, changed("profiles", "other", value={"type": kind})))
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        *((("jobs", 0, "walltime"), walltime) for walltime in (-1, -1.0, 0.5, 3600)),
+        *(
+            (("profiles", "other"), {"type": kind})  # other types are not checked by the reader
+            for kind in ("parallel_homogeneous_pfs", "data_staging", "smpi", "usage_trace", "recv")
+        ),
+        (("profiles", "c", "seq"), ["inner", "d", "inner", "d"]),  # a part that is used twice is not a cycle
+    ],
+)
+def test_files_that_batsim_accepts_are_accepted(tmp_path: Path, keys: tuple[Any, ...], value: Any) -> None:
+    batsim4.read(written(tmp_path, changed(*keys, value=value)))
 
 
 @pytest.mark.parametrize(
@@ -208,10 +184,6 @@ def test_profiles_with_messages_are_checked(tmp_path: Path, profile: dict[str, o
 
 def test_an_id_is_the_same_as_number_and_as_text(tmp_path: Path) -> None:
     assert "expected a unique id" in refusal(tmp_path, changed("jobs", 0, "id", value="7"))
-
-
-def test_a_profile_part_used_twice_is_not_a_cycle(tmp_path: Path) -> None:
-    batsim4.read(written(tmp_path, changed("profiles", "c", "seq", value=["inner", "d", "inner", "d"])))
 
 
 def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
@@ -283,23 +255,14 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
     assert batsim4.read(tmp_path / "w.json").n_procs == 4
 
 
-# ------------------------------------------------------------------------------------------------------------- writing
-
-
 def test_files_have_one_line_per_job_and_are_deterministic(tmp_path: Path) -> None:
     workload = Workload(GOOD["jobs"], {"d": GOOD["profiles"]["d"]}, 4, "x", {"note": "é"})
     batsim4.write(workload, tmp_path / "w.json")
     assert (tmp_path / "w.json").read_text().splitlines() == [
-        '{"nb_res": 4,',
-        '"note": "\\u00e9",',
-        '"jobs": [',
-        '{"id": "a", "subtime": 0, "res": 2, "profile": "d"},',
-        '{"id": 7, "subtime": 1.5, "res": 1, "profile": "c"}',
-        "],",
-        '"profiles": {',
-        '"d": {"type": "delay", "delay": 5}',
-        "}}",
-    ]
+        '{"nb_res": 4,', '"note": "\\u00e9",', '"jobs": [', '{"id": "a", "subtime": 0, "res": 2, "profile": "d"},',
+        '{"id": 7, "subtime": 1.5, "res": 1, "profile": "c"}', "],", '"profiles": {',
+        '"d": {"type": "delay", "delay": 5}', "}}",
+    ]  # fmt: skip
     for name in ("a.json.gz", "b.json.gz"):
         batsim4.write(workload, tmp_path / name)
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()

@@ -38,58 +38,48 @@ def content5(*jobs: dict[str, Any], **profiles: Any) -> dict[str, Any]:
     return {"nb_res": 8, "jobs": list(jobs), "profiles": profiles}
 
 
-# --------------------------------------------------------------------------------------------------------------- words
-
-
 @pytest.mark.parametrize(
-    ("profile", "expected"),
+    ("kind", "fields", "kind5", "fields5"),
     [
-        ({"type": "delay", "delay": 5, "ret": 3}, {"type": "DelayProfile", "delay": 5, "ret": 3}),
+        ("delay", {"delay": 5, "ret": 3}, "DelayProfile", {}),
+        ("parallel", {"cpu": [1, 2], "com": [0, 1, 2, 0]}, "ParallelTaskProfile", {}),
+        ("parallel_homogeneous", {"cpu": 1e9, "com": 7}, "ParallelTaskHomogeneousProfile", {}),
         (
-            {"type": "parallel", "cpu": [1, 2], "com": [0, 1, 2, 0]},
-            {"type": "ParallelTaskProfile", "cpu": [1, 2], "com": [0, 1, 2, 0]},
+            "parallel_homogeneous_total",
+            {"cpu": 1e9, "com": 0},
+            "ParallelTaskHomogeneousProfile",
+            {"generation_strategy": SPREAD},
+        ),
+        ("composed", {"seq": ["inner", "inner"], "repeat": 4}, "SequentialCompositionProfile", {}),
+        (
+            "parallel_homogeneous_pfs",
+            {"bytes_to_read": 5, "bytes_to_write": 5, "storage": "nfs"},
+            "ParallelTaskOnStorageHomogeneousProfile",
+            {},
         ),
         (
-            {"type": "parallel_homogeneous", "cpu": 1e9, "com": 7},
-            {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 7},
-        ),
-        (
-            {"type": "parallel_homogeneous_total", "cpu": 1e9, "com": 0},
-            {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 0, "generation_strategy": SPREAD},
-        ),
-        (
-            {"type": "composed", "seq": ["inner", "inner"], "repeat": 4},
-            {"type": "SequentialCompositionProfile", "seq": ["inner", "inner"], "repeat": 4},
-        ),
-        (
-            {"type": "parallel_homogeneous_pfs", "bytes_to_read": 5, "bytes_to_write": 5, "storage": "nfs"},
-            {
-                "type": "ParallelTaskOnStorageHomogeneousProfile",
-                "bytes_to_read": 5,
-                "bytes_to_write": 5,
-                "storage": "nfs",
-            },
-        ),
-        (
-            {"type": "data_staging", "nb_bytes": 0, "from": "pfs", "to": "nfs"},
-            {"type": "ParallelTaskDataStagingBetweenStoragesProfile", "nb_bytes": 0, "from": "pfs", "to": "nfs"},
-        ),
-        (
-            {"type": "smpi", "trace": "t/traces.txt"},
-            {"type": "TraceReplayProfile", "trace_type": "SMPI", "filename": "t/traces.txt"},
-        ),
-        (
-            {"type": "usage_trace", "trace": "u.txt"},
-            {"type": "TraceReplayProfile", "trace_type": "FractionalComputation", "filename": "u.txt"},
-        ),
-        (
-            {"type": "delay", "delay": 5, "command": "sleep 5", "np": 2},
-            {"type": "DelayProfile", "delay": 5, "extra_data": {"command": "sleep 5", "np": 2}},
+            "data_staging",
+            {"nb_bytes": 0, "from": "pfs", "to": "nfs"},
+            "ParallelTaskDataStagingBetweenStoragesProfile",
+            {},
         ),
     ],
 )
-def test_profiles_are_converted_to_batsim_5(profile: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert profile5(profile, 2) == expected
+def test_profiles_are_converted_to_batsim_5(
+    kind: str, fields: dict[str, Any], kind5: str, fields5: dict[str, Any]
+) -> None:
+    assert profile5({"type": kind, **fields}, 2) == {"type": kind5, **fields, **fields5}
+
+
+@pytest.mark.parametrize(("kind", "kind5"), [("smpi", "SMPI"), ("usage_trace", "FractionalComputation")])
+def test_traces_are_converted_to_batsim_5(kind: str, kind5: str) -> None:
+    expected = {"type": "TraceReplayProfile", "trace_type": kind5, "filename": "t/u.txt"}
+    assert profile5({"type": kind, "trace": "t/u.txt"}, 2) == expected
+
+
+def test_other_fields_of_profiles_are_extra_data() -> None:
+    extra = {"command": "sleep 5", "np": 2}
+    assert profile5({**DELAY["d"], **extra}, 2) == {"type": "DelayProfile", "delay": 5, "extra_data": extra}
 
 
 def test_jobs_have_batsims_fields_and_one_text_for_the_others() -> None:
@@ -108,9 +98,6 @@ def test_a_job_without_walltime_has_no_walltime_field() -> None:
 
 def test_a_number_too_large_for_batsims_ids_becomes_a_text() -> None:
     assert [job5(id=given)["id"] for given in (7, -7, 2**31 - 1, 2**31)] == [7, -7, 2**31 - 1, str(2**31)]
-
-
-# ------------------------------------------------------------------------------------------------------------- amounts
 
 
 def test_total_communication_is_converted_per_pair_of_hosts() -> None:
@@ -153,53 +140,44 @@ def test_sizes_are_those_of_all_jobs_also_through_sequences() -> None:
         batsim5.to_batsim5(workload(profiles, job(profile="outer", res=5), job(id="b", profile="inner", res=3)))
 
 
-# ---------------------------------------------------------------------------------------------------------- impossible
+BYTES = "expected a number of bytes, 0 or more"
 
 
 @pytest.mark.parametrize(
-    ("profile", "expected"),
+    ("kind", "fields", "expected"),
     [
-        ({"type": "send", "msg": {}}, "field type: expected a profile that Batsim 5 supports (it sends a message"),
-        ({"type": "recv"}, "field type: expected a profile that Batsim 5 supports (it waits for a message"),
+        ("send", {"msg": {}}, "type: expected a profile that Batsim 5 supports (it sends a message"),
+        ("recv", {}, "type: expected a profile that Batsim 5 supports (it waits for a message"),
         (
-            {"type": "parallel_homogeneous_total", "cpu": 1, "com": 1},
-            (
-                "field com: expected jobs of one size for Batsim 5, which divides it by n*(n-1) transfers, not by "
-                "n; write a profile for each size; found jobs of 2, 3 processors"
-            ),
+            "parallel_homogeneous_total",
+            {"cpu": 1, "com": 1},
+            "com: expected jobs of one size for Batsim 5, which divides it by n*(n-1) transfers, not by n; write a",
+        ),
+        ("parallel_homogeneous_total", {"cpu": 1, "com": 1.7e308}, "com: expected jobs of one size for Batsim 5"),
+        (
+            "parallel_homogeneous_pfs",
+            {"bytes_to_read": 1},
+            "bytes_to_write: expected jobs of one size, or the same as bytes_to_read, because Batsim 5",
         ),
         (
-            {"type": "parallel_homogeneous_total", "cpu": 1, "com": 1.7e308},
-            "field com: expected jobs of one size for Batsim 5",
+            "data_staging",
+            {"nb_bytes": 4, "from": "a", "to": "b"},
+            "nb_bytes: expected 0 for Batsim 5 (5.0.0-rc2 crashes when it starts such a transfer), found 4",
         ),
-        (
-            {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1},
-            "field bytes_to_write: expected jobs of one size, or the same as bytes_to_read, because Batsim 5",
-        ),
-        (
-            {"type": "data_staging", "nb_bytes": 4, "from": "a", "to": "b"},
-            "field nb_bytes: expected 0 for Batsim 5 (5.0.0-rc2 crashes when it starts such a transfer), found 4",
-        ),
-        ({"type": "data_staging", "nb_bytes": 0, "from": "a"}, "field to: expected a text, found nothing"),
-        ({"type": "data_staging"}, "field nb_bytes: expected a number of bytes, 0 or more, found nothing"),
-        ({"type": "data_staging", "nb_bytes": "x"}, 'field nb_bytes: expected a number of bytes, 0 or more, found "x"'),
-        ({"type": "parallel_homogeneous_pfs"}, "field bytes_to_read or bytes_to_write: expected a number of bytes"),
-        (
-            {"type": "parallel_homogeneous_pfs", "bytes_to_write": -1},
-            "field bytes_to_write: expected a number of bytes, 0 or more, found -1",
-        ),
-        (
-            {"type": "parallel_homogeneous_pfs", "bytes_to_write": 0, "storage": 3},
-            "field storage: expected a text, found 3",
-        ),
-        ({"type": "smpi"}, "field trace: expected a text, found nothing"),
-        ({"type": "usage_trace", "trace": ["x"]}, 'field trace: expected a text, found ["x"]'),
+        ("data_staging", {"nb_bytes": 0, "from": "a"}, "to: expected a text, found nothing"),
+        ("data_staging", {}, f"nb_bytes: {BYTES}, found nothing"),
+        ("data_staging", {"nb_bytes": "x"}, f'nb_bytes: {BYTES}, found "x"'),
+        ("parallel_homogeneous_pfs", {}, "bytes_to_read or bytes_to_write: expected a number of bytes"),
+        ("parallel_homogeneous_pfs", {"bytes_to_write": -1}, f"bytes_to_write: {BYTES}, found -1"),
+        ("parallel_homogeneous_pfs", {"bytes_to_write": 0, "storage": 3}, "storage: expected a text, found 3"),
+        ("smpi", {}, "trace: expected a text, found nothing"),
+        ("usage_trace", {"trace": ["x"]}, 'trace: expected a text, found ["x"]'),
     ],
 )
-def test_profiles_that_batsim_5_lacks_are_named(profile: dict[str, Any], expected: str) -> None:
+def test_profiles_that_batsim_5_lacks_are_named(kind: str, fields: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError) as caught:
-        profile5(profile, 2, 3)
-    assert str(caught.value).startswith(f'w.json: profile "p", {expected}')
+        profile5({"type": kind, **fields}, 2, 3)
+    assert str(caught.value).startswith(f'w.json: profile "p", field {expected}')
 
 
 def test_an_amount_that_is_too_large_is_an_error() -> None:
@@ -220,9 +198,6 @@ def test_rank_mappings_are_accepted_only_in_round_robin_order(kind: str) -> None
             batsim5.to_batsim5(workload(profiles, job(profile=name, smpi_ranks_to_hosts_mapping=[1, 0])))
         assert str(caught.value).startswith('w.json: job "a", field smpi_ranks_to_hosts_mapping: expected none')
     assert job5(smpi_ranks_to_hosts_mapping=[1, 0])["extra_data"] == '{"smpi_ranks_to_hosts_mapping": [1, 0]}'
-
-
-# -------------------------------------------------------------------------------------------------------- and back
 
 
 def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
@@ -278,15 +253,8 @@ def test_extra_data_is_expanded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "extra",
     [
-        "hello",
-        "",
-        "[1]",
-        [1, {"a": 2}],
-        '{"res": 7}',
-        {"walltime": 5},
-        '{"a": NaN}',
-        '{"a": 1e999}',
-        r'{"a": "\ud83d"}',
+        *("hello", "", "[1]", [1, {"a": 2}], '{"res": 7}', {"walltime": 5}),
+        *('{"a": NaN}', '{"a": 1e999}', r'{"a": "\ud83d"}'),
     ],
 )
 def test_extra_data_that_is_not_an_object_is_kept_unchanged(extra: Any, tmp_path: Path) -> None:
@@ -361,29 +329,23 @@ def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path
     ("profile", "expected"),
     [
         ({"type": "delay", "delay": 3}, "field type: expected a type of Batsim 5, as in other profiles of this file"),
-        (
-            {"type": "ForkJoinCompositionProfile"},
-            "field type: expected a type of Batsim 5, as in other profiles of this file",
-        ),
+        ({"type": "ForkJoinCompositionProfile"},
+         "field type: expected a type of Batsim 5, as in other profiles of this file"),
         ({"type": 3}, "field type: expected one of delay"),
         ({}, "field type: expected one of delay"),
         ([], ": expected an object"),
         ({"type": "TraceReplayProfile"}, "field trace_type: expected one of FractionalComputation, SMPI"),
-        (
-            {"type": "TraceReplayProfile", "trace_type": "SMPI", "trace": "t"},
-            "field filename: expected the name of a trace file",
-        ),
-        (
-            {"type": "ParallelTaskHomogeneousProfile", "generation_strategy": 1},
-            f"field generation_strategy: expected DefinedAmountsUsedForEachValue or {SPREAD}, found 1",
-        ),
+        ({"type": "TraceReplayProfile", "trace_type": "SMPI", "trace": "t"},
+         "field filename: expected the name of a trace file"),
+        ({"type": "ParallelTaskHomogeneousProfile", "generation_strategy": 1},
+         f"field generation_strategy: expected DefinedAmountsUsedForEachValue or {SPREAD}, found 1"),
         ({"type": "ParallelTaskHomogeneousProfile", "cpu": 1}, "field com: expected a number, 0 or more"),
         ({"type": "ParallelTaskProfile"}, "field cpu: expected an array"),
         ({"type": "ParallelTaskProfile", "cpu": [0] * 4000}, "field com: expected amounts, for more than 3,162"),
         ({"type": "DelayProfile", "delay": 5, "extra_data": 5}, "field extra_data: expected a text, an object or an"),
         ({"type": "SequentialCompositionProfile", "seq": ["p"]}, "field seq: expected no cycle"),
     ],
-)
+)  # fmt: skip
 def test_bad_profiles_are_named(profile: Any, expected: str, tmp_path: Path) -> None:
     content = content5(job(), d={"type": "DelayProfile", "delay": 5}, p=profile)
     with pytest.raises(InputError) as caught:

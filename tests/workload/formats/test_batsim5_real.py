@@ -34,10 +34,7 @@ PLATFORM = f"""{HEAD}<zone id="site" routing="Full">
 {_ROUTE.format("front", "disk", "boss", "nfs")}
 </zone></platform>
 """
-PARTS = {
-    "d": {"type": "delay", "delay": 1},
-    "t": {"type": "parallel_homogeneous_total", "cpu": 3e9, "com": 4e8},
-}
+PARTS = {"d": {"type": "delay", "delay": 1}, "t": {"type": "parallel_homogeneous_total", "cpu": 3e9, "com": 4e8}}
 PFS = {"type": "parallel_homogeneous_pfs", "storage": "nfs0"}
 PROFILES: dict[str, tuple[dict[str, Any], int]] = {
     "delay": ({"type": "delay", "delay": 7.5}, 3),

@@ -102,9 +102,6 @@ def test_a_scheduler_gets_the_fields_of_the_file(before: Workload) -> None:
             }
 
 
-# ------------------------------------------------------------------------------------------------------------ commands
-
-
 def test_convert_writes_batsim_5s_format_and_simulate_runs_it_the_same(tmp_path: Path) -> None:
     profiles = {
         "d": {"type": "delay", "delay": 7.5},

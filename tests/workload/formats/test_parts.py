@@ -15,7 +15,7 @@ from support.tables import HEADER, MAPPING, ROWS, mapping, text_table
 
 import pybatsched as pb
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
 from pybatsched.workload import load, progress
@@ -153,7 +153,7 @@ def test_a_directory_in_python_and_in_campaigns(tmp_path: Path) -> None:
     run.save(tmp_path / "saved")
     assert not (tmp_path / "saved_workload.json").exists()
     assert json.loads((tmp_path / "saved_summary.json").read_text())["inputs"]["workloads"][0]["file"] == str(there)
-    spec = WorkloadSpec(name="t", file="months", mapping="mapping.toml", procs=8)
+    spec = WorkloadTable.model_validate({"name": "t", "file": "months", "mapping": "mapping.toml", "procs": 8})
     preparer = Preparer(tmp_path / "made", [tmp_path])
     (made,) = preparer.prepare(spec, 0)
     assert [job["id"] for job in load(made.path).jobs] == ["7", "8"]
@@ -161,7 +161,7 @@ def test_a_directory_in_python_and_in_campaigns(tmp_path: Path) -> None:
     (changed,) = Preparer(tmp_path / "made", [tmp_path]).prepare(spec, 0)
     assert [job["id"] for job in load(changed.path).jobs] == ["7", "9", "8"]
     with pytest.raises(InputError, match="workload file none: not found in"):
-        preparer.prepare(WorkloadSpec(name="t", file="none"), 0)
+        preparer.prepare(WorkloadTable.model_validate({"name": "t", "file": "none"}), 0)
 
 
 def test_a_directory_of_swf_is_not_a_table(tmp_path: Path) -> None:

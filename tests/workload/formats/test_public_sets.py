@@ -12,7 +12,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.workload import load
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats.files import FORMATS, format_of
@@ -29,10 +29,8 @@ def chosen(jobs: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
 EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     "pm100": (
         ("gpus", "memory_gb", "mean_power_w", "eligible_after_s", "logged_wait_s", "user", "priority"),
-        [
-            ("61", 0, 2, "600", 1800, 8, 240, 1500, 10, 60, "5", 1000),
-            ("62", 20, 1, "60", 86_400, 4, 240, 500, None, 100, "6", 2000),
-        ],
+        [("61", 0, 2, "600", 1800, 8, 240, 1500, 10, 60, "5", 1000),
+         ("62", 20, 1, "60", 86_400, 4, 240, 500, None, 100, "6", 2000)],
     ),
     "fdata": (
         ("memory_gb", "energy_j", "mean_power_w", "exit_state", "exit_code", "logged_wait_s"),
@@ -40,17 +38,13 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     ),
     "eagle": (
         ("nodes", "gpus", "memory_gb", "exit_state", "account", "job_name"),
-        [
-            ("5", 0, 72, "600", 3600, 2, 1, 0.055555556, "COMPLETED", "a1", "n1"),
-            ("6", 5, 36, "7210", 7200, 1, 0, None, "TIMEOUT", "a1", "n2"),
-        ],
+        [("5", 0, 72, "600", 3600, 2, 1, 0.055555556, "COMPLETED", "a1", "n1"),
+         ("6", 5, 36, "7210", 7200, 1, 0, None, "TIMEOUT", "a1", "n2")],
     ),
     "supercloud": (
         ("nodes", "gpus", "memory_gb", "exit_state", "eligible_after_s"),
-        [
-            ("11", 0, 40, "600", 3600, 1, 2, 0.2, "COMPLETED", 60),
-            ("13", 10, 8, "3690", None, 1, 1, 0.125, "TIMEOUT", None),
-        ],
+        [("11", 0, 40, "600", 3600, 1, 2, 0.2, "COMPLETED", 60),
+         ("13", 10, 8, "3690", None, 1, 1, 0.125, "TIMEOUT", None)],
     ),
     "alcf": (
         ("user", "account", "queue", "exit_code"),
@@ -58,20 +52,15 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     ),
     "lumos": (
         ("exit_state", "exit_code", "logged_wait_s"),
-        [
-            ("31", 0, 512, "600", 900, "COMPLETED", "0", 100),
-            ("32", 3, 1, "30", 60, "CANCELLED", "143", 5),
-        ],
+        [("31", 0, 512, "600", 900, "COMPLETED", "0", 100), ("32", 3, 1, "30", 60, "CANCELLED", "143", 5)],
     ),
     "helios": (("queue", "nodes", "requested_procs"), [("41", 0, 8, "600", None, "vc1", 1, None)]),
     "philly": (
         ("attempt", "exit_state", "logged_wait_s", "nodes"),
-        [
-            ("application_1_51", 0, 2, "60", None, 1, "FAILED", 60, 1),
-            ("application_1_51-2", 120, 3, "600", None, 2, "COMPLETED", 60, 2),
-        ],
+        [("application_1_51", 0, 2, "60", None, 1, "FAILED", 60, 1),
+         ("application_1_51-2", 120, 3, "600", None, 2, "COMPLETED", 60, 2)],
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", table_mapping.SETS)
@@ -156,13 +145,13 @@ def test_python_and_campaigns_read_tables(tmp_path: Path) -> None:
     assert "ran longer than its time limit" not in " ".join(read.findings["what"])
     mapped = tables.text_table(tmp_path, *tables.ROWS)
     assert len(pb.read_workload(mapped, mapping=tables.mapping(tmp_path))) == 2
-    spec = WorkloadSpec(name="t", file="jobs.csv", mapping="mapping.toml", procs=8)
+    spec = WorkloadTable.model_validate({"name": "t", "file": "jobs.csv", "mapping": "mapping.toml", "procs": 8})
     (made,) = Preparer(tmp_path / "made", [tmp_path]).prepare(spec, 0)
     assert [job["id"] for job in load(made.path).jobs] == ["7", "8"]
     with pytest.raises(ValueError, match="format: expected one of batsim, swf"):
-        WorkloadSpec(name="t", file="jobs.csv", format="odd")
+        WorkloadTable.model_validate({"name": "t", "file": "jobs.csv", "format": "odd"})
     with pytest.raises(ValueError, match="format: cannot be used with mapping"):
-        WorkloadSpec(name="t", file="jobs.csv", format="pm100", mapping="m.toml")
+        WorkloadTable.model_validate({"name": "t", "file": "jobs.csv", "format": "pm100", "mapping": "m.toml"})
 
 
 def test_the_real_logs() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,8 @@ from typing import Any
 import pytest
 from support import process
 from support.logs import ONE_OF_EACH, rackham_file, rackham_line, real
+from support.simulated import rows
 
-from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.checks.lint import OTHER_ORDER, lint
@@ -29,9 +26,6 @@ MARCH = "rackham/rackham-2022-03-01_V10000.txt.gz"
 
 def run_cli(*args: object) -> subprocess.CompletedProcess[str]:
     return process.run_cli(*map(str, args))
-
-
-# --------------------------------------------------------------------------------------------------------- the commands
 
 
 def test_convert(tmp_path: Path) -> None:
@@ -63,18 +57,13 @@ def test_convert(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "option",
-    [
-        ("--size", "requested"),
-        ("--size", "allocated"),
-        ("--memory-unit", "KB"),
-        ("--run-times", "cut"),
-    ],
+    ("option", "formats"),
+    [("--size requested", "a log in SWF, a log of Slurm or a table"), ("--memory-unit MB", "a log in SWF")],
 )
-def test_convert_rejects_options_for_swf_only(tmp_path: Path, option: tuple[str, ...]) -> None:
+def test_convert_rejects_options_of_other_formats(tmp_path: Path, option: str, formats: str) -> None:
     file = rackham_file(tmp_path, *ONE_OF_EACH)
-    done = run_cli("workload", "convert", file, tmp_path / "w.json", *option)
-    message = f"pybatsched: {option[0]}: expected a log in SWF, found a file of the Rackham format, {file}\n"
+    done = run_cli("workload", "convert", file, tmp_path / "w.json", *option.split())
+    message = f"pybatsched: {option}: expected {formats}, found a file of the Rackham format, {file}\n"
     assert (done.returncode, done.stderr) == (2, message)
     assert not (tmp_path / "w.json").exists()
 
@@ -102,12 +91,9 @@ def test_simulate_takes_it_and_says_what_was_changed(tmp_path: Path) -> None:
     done = run_cli("simulate", "--procs", "40", "-w", file, "--policy", "fcfs", "-e", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert f"{file}: 1 job: {RUNNING}" in done.stderr
-    with (tmp_path / "out_jobs.csv").open() as rows:
-        states = {row["job_id"]: row["final_state"] for row in csv.DictReader(rows)}
+    states = {row["job_id"]: row["final_state"] for row in rows(tmp_path / "out_jobs.csv")}
     assert states["11"] == "COMPLETED_WALLTIME_REACHED"
     assert {states[name] for name in ("07", "08", "09", "10")} == {"COMPLETED_SUCCESSFULLY"}
-    done = run_cli("simulate", "--procs", "40", "-w", file, "--policy", "fcfs", "--memory-unit", "KB")
-    assert (done.returncode, "--memory-unit: works only with a log in SWF" in done.stderr) == (2, True)
 
 
 def test_stats_are_those_of_the_workload(tmp_path: Path) -> None:
@@ -116,36 +102,6 @@ def test_stats_are_those_of_the_workload(tmp_path: Path) -> None:
     assert (figures["jobs"], figures["jobs_left_out"], figures["processors"], figures["span_s"]) == (5, 1, 9720, 200)
     assert (figures["users"], figures["overran_share"]) == (3, 0.2)
     assert stats.sample(file, 40).n_procs == 40
-
-
-def test_a_campaign_takes_it(tmp_path: Path) -> None:
-    rackham_file(tmp_path, *ONE_OF_EACH)
-    given_: dict[str, Any] = {"name": "day", "file": "rackham.txt"}
-
-    def prepared(**more: Any) -> Any:
-        (one,) = Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given_ | more), 0)
-        return one
-
-    plain = prepared()
-    content = json.loads(Path(plain.path).read_text())
-    assert content["jobs"] == load(tmp_path / "rackham.txt").jobs
-    assert (plain.n_procs, prepared(procs=40).n_procs) == (9720, 40)
-    exact = json.loads(Path(prepared(walltimes="exact", max_jobs=2).path).read_text())
-    assert [(job["walltime"], job["estimate"]) for job in exact["jobs"]] == [(501, 500), (251, 250)]
-    for more, text in (
-        (
-            {"weeks": {}},
-            "rackham.txt: the log has no waits, so the utilisation of its weeks is unknown; choose weeks by",
-        ),
-        ({"memory_unit": "KB"}, "memory_unit: expected a log in SWF, found a file of the Rackham"),
-    ):
-        with pytest.raises(InputError, match=f"^workload day: {text}"):
-            prepared(**more)
-    rackham_file(tmp_path, *ONE_OF_EACH[:-1])
-    assert prepared().digest != plain.digest
-
-
-# ----------------------------------------------------------------------------------------------------------------- lint
 
 
 def test_lint_of_a_clean_file_has_no_findings(tmp_path: Path) -> None:
@@ -166,29 +122,17 @@ def test_lint_of_a_clean_file_has_no_findings(tmp_path: Path) -> None:
         ([rackham_line(1, cores=0)], {"no cores": [1]}, {}),
         ([rackham_line(1, cores=21)], {"larger than a node of 20 cores": [1]}, {}),
         ([rackham_line(1, cores=9721)], {"larger than the machine of 9,720": [1]}, {}),
-        (
-            [rackham_line(1, 5, kind=1), rackham_line(2, 9)],
-            {"of class 0, 1 or 2, but submitted before time 0": [1]},
-            {},
-        ),
-        (
-            [rackham_line(1, 5, kind=-2, started=10), rackham_line(2, 9)],
-            {"ran at time 0, but was started later": [1]},
-            {},
-        ),
+        ([rackham_line(1, 5, kind=1), rackham_line(2, 9)], {"of class 0, 1 or 2, but submitted before time 0": [1]},
+         {}),
+        ([rackham_line(1, 5, kind=-2, started=10), rackham_line(2, 9)], {"ran at time 0, but was started later": [1]},
+         {}),
         ([rackham_line(1, kind=-1)], {"no job of class 0, 1 or 2, whose submission is time 0": [1]}, {}),
         ([rackham_line(1, kind=1)], {}, {"no job of class 0": [1]}),
-        (
-            [rackham_line(1, kind=-2, node=487), rackham_line(2, 60)],
-            {},
-            {
-                "ran at time 0, but its run time or walltime was over": [1],
-                "ran on a node beyond the machine's 486": [1],
-            },
-        ),
+        ([rackham_line(1, kind=-2, node=487), rackham_line(2, 60)], {},
+         {"ran at time 0, but its run time or walltime was over": [1], "ran on a node beyond the machine's 486": [1]}),
         ([rackham_line(1), "{ id: x }"], {"bad line: field subtime: expected on every line": [2]}, {}),
     ],
-)
+)  # fmt: skip
 def test_lint_finds_unusual_lines(tmp_path: Path, lines: list[str], odd: dict[str, Any], notes: dict[str, Any]) -> None:
     found = lint(rackham_file(tmp_path, *lines))
     by_level: dict[str, dict[str, Any]] = {"odd": {}, "note": {}}
@@ -210,9 +154,6 @@ def test_the_node_list_of_the_study_is_rejected_as_a_workload(tmp_path: Path) ->
     file = rackham_file(tmp_path, "{ id: 0 memory: 128 bandwidth: 0.1 core: 20 }")
     with pytest.raises(InputError, match=r"line 1: expected a field of the Rackham format; no line of"):
         lint(file)
-
-
-# ----------------------------------------------------------------------------------------------------------- real files
 
 
 @pytest.mark.parametrize(

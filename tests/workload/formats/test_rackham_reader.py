@@ -12,9 +12,22 @@ from support.logs import ONE_OF_EACH, counts, line, log, rackham_file, rackham_l
 
 from pybatsched.errors import InputError
 from pybatsched.workload import load
-from pybatsched.workload.formats import files
-from pybatsched.workload.formats.rackham import to_workload
-from pybatsched.workload.formats.rackham_reader import FIELDS, JobClass, RackhamJob, read_rackham
+from pybatsched.workload.formats import batsim4, files
+from pybatsched.workload.formats.conversion import (
+    MOVED,
+    NO_RUN_TIME,
+    NO_SUBMISSION,
+    RAISED,
+    RENUMBERED,
+    TOO_LARGE,
+    LogOptions,
+)
+from pybatsched.workload.formats.rackham import EARLY, LATE, NO_CORES, OUT_OF_TURN, OVER, RUNNING, WAITING, to_workload
+from pybatsched.workload.formats.rackham_reader import FIELDS, JobClass, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.model import Workload
+from pybatsched.workload.report import Report
+from pybatsched.workload.selection import OUTSIDE, TOO_MANY, Selection
+from pybatsched.workload.walltimes import OVERRAN_STRICT, UNREQUESTED_STRICT, Walltimes
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n   \n"])
@@ -144,3 +157,152 @@ def test_mixed_formats(tmp_path: Path) -> None:
 
 def test_fields_of_the_format_are_those_of_the_record() -> None:
     assert len(FIELDS) == len(RackhamJob._fields) - 1
+
+
+def made(path: Path, *lines: str, options: LogOptions | None = None, **selection: Any) -> tuple[Workload, Report]:
+    return to_workload(read_rackham(rackham_file(path, *lines)), options, Selection(**selection))
+
+
+def test_one_job_of_each_class(tmp_path: Path) -> None:
+    workload, report = made(tmp_path, *ONE_OF_EACH)
+    assert workload.jobs == [
+        {"id": "07", "subtime": 0, "res": 20, "profile": "500", "walltime": 9000, "estimate": 9000, "user": "eve",
+         "input_file": "3", "input_size_gb": 128, "alone_s": 1780, "evaluated": False},
+        {"id": "08", "subtime": 0, "res": 4, "profile": "250", "walltime": 350, "estimate": 350, "user": "ann",
+         "input_file": "4", "input_size_gb": 25.6, "alone_s": 556, "evaluated": False, "history_node": 337,
+         "history_start": -50},
+        {"id": "09", "subtime": 0, "res": 1, "profile": "60", "walltime": 600, "estimate": 600, "user": "ann",
+         "input_file": "5", "input_size_gb": 6.4, "alone_s": 124, "evaluated": False},
+        {"id": "10", "subtime": 0, "res": 1, "profile": "60.5", "walltime": 600, "estimate": 600, "user": "bob",
+         "input_file": "6", "input_size_gb": 6.4, "alone_s": 124.5, "evaluated": True},
+        {"id": "11", "subtime": 200, "res": 3, "profile": "700", "walltime": 600, "estimate": 600, "user": "ann",
+         "input_file": "7", "input_size_gb": 19.2, "alone_s": 892, "evaluated": False},
+    ]  # fmt: skip
+    assert workload.profiles["250"] == {"type": "delay", "delay": 250}
+    assert workload.n_procs == 9720
+    assert workload.about == {
+        "source": "rackham.txt",
+        "conversion": {"walltimes": "requested-strict", "duplicates": "renumber"},
+        "shifted_by": 1000,
+        "report": report.as_json(),
+    }
+    assert counts(report) == {WAITING: (1, [1]), RUNNING: (1, [2]), OVERRAN_STRICT: (1, [5])}
+    assert (report.n_read, report.n_kept, report.n_dropped) == (5, 5, 0)
+
+
+def test_what_is_written_is_read_again_and_is_the_same_each_time(tmp_path: Path) -> None:
+    file = rackham_file(tmp_path, *ONE_OF_EACH)
+    texts = [batsim4.text_of(load(file)) for _ in range(2)]
+    assert texts[0] == texts[1]
+    (tmp_path / "w.json").write_text(texts[0])
+    assert batsim4.read(tmp_path / "w.json").jobs == load(file).jobs
+    assert not [job for job in load(file, walltimes="none").jobs if "walltime" in job or "estimate" in job]
+
+
+def test_jobs_that_ended_before_time_0_run_for_one_second(tmp_path: Path) -> None:
+    """By its run time, by its walltime, by both, exactly at time 0; and one that has a second left anyway."""
+    rows = [(50, 900), (900, 50), (50, 50), (100, 100), (101, 101), (50, -1)]
+    lines = [rackham_line(k, 5, run, wall, kind=-2, started=900) for k, (run, wall) in enumerate(rows, 1)]
+    workload, report = made(tmp_path, *lines, rackham_line(9, 1000))
+    found = [(job["profile"], job.get("walltime"), job["alone_s"]) for job in workload.jobs[:-1]]
+    assert found == [("1", 800, 178), ("800", 1, 1028), ("1", 1, 178), ("1", 1, 228), ("1", 1, 229), ("1", None, 178)]
+    assert counts(report)[OVER] == (5, [1, 2, 3, 4, 6])
+    assert counts(report)[OVERRAN_STRICT] == (4, [2, 3, 4, 5])
+    assert counts(report)[UNREQUESTED_STRICT] == (1, [6])
+
+
+def test_time_zero_is_the_first_submission_of_class_0_wherever_its_line_is(tmp_path: Path) -> None:
+    lines = [rackham_line(1, 300), rackham_line(2, 100, kind=1), rackham_line(3, 200), rackham_line(4, -7)]
+    workload, report = made(tmp_path, *lines)
+    assert [(job["id"], job["subtime"]) for job in workload.jobs] == [("2", 0), ("3", 0), ("1", 100)]
+    assert counts(report) == {NO_SUBMISSION: (1, [4]), MOVED: (2, [2, 3]), EARLY: (1, [2])}
+
+
+def test_time_zero_without_class_0(tmp_path: Path) -> None:
+    lines = [rackham_line(1, 5, kind=-1), rackham_line(2, 400, kind=2), rackham_line(3, 300, kind=1)]
+    workload, report = made(tmp_path, *lines)
+    assert [(job["id"], job["subtime"]) for job in workload.jobs] == [("1", 0), ("3", 0), ("2", 100)]
+    assert "no job of class 0: time 0 is the first submission of class 1 or 2, at 300 s" in report.tallies
+    with pytest.raises(InputError, match=r"rackham.txt: field workload: expected a job of class 0, 1 or 2, whose"):
+        made(tmp_path, *lines[:1])
+
+
+def test_history_that_started_after_time_0(tmp_path: Path) -> None:
+    workload, report = made(tmp_path, rackham_line(1, 5, kind=-2, started=1300), rackham_line(2, 1000))
+    first = workload.jobs[0]
+    assert (first["history_start"], first["profile"], first["walltime"]) == (0, "60", 600)
+    assert counts(report) == {RUNNING: (1, [1]), LATE: (1, [1])}
+
+
+def test_jobs_that_cannot_run_are_dropped_or_get_a_run_time(tmp_path: Path) -> None:
+    lines = [rackham_line(1, 0, 0), rackham_line(2, 1, -1), rackham_line(3, 2, cores=0), rackham_line(4, 3, cores=-1)]
+    workload, report = made(tmp_path, *lines, rackham_line(5, 4))
+    assert [job["id"] for job in workload.jobs] == ["5"]
+    assert counts(report) == {NO_RUN_TIME: (2, [1, 2]), NO_CORES: (2, [3, 4])}
+    workload, report = made(tmp_path, *lines, rackham_line(5, 4), options=LogOptions(min_runtime_s=3))
+    assert [(job["id"], job["profile"], job["alone_s"]) for job in workload.jobs] == [
+        ("1", "3", 131),
+        ("2", "3", 131),
+        ("5", "60", 188),
+    ]
+    assert counts(report) == {NO_CORES: (2, [3, 4]), RAISED: (2, [1, 2])}
+
+
+@pytest.mark.parametrize(
+    ("rule", "times"),
+    [
+        ("requested", [(600, 600), (50, 50)]),
+        ("requested-strict", [(600, 600), (50, 50)]),
+        ("exact", [(61, 60), (61, 60)]),
+        ("factor:2", [(120, 120), (120, 120)]),
+        ("round", [(300, 300), (300, 300)]),
+        ("none", [(None, None), (None, None)]),
+    ],
+)
+def test_walltimes(tmp_path: Path, rule: str, times: list[tuple[Any, Any]]) -> None:
+    lines = rackham_line(1), rackham_line(2, walltime=50)
+    workload, report = made(tmp_path, *lines, options=LogOptions(Walltimes.parse(rule)))
+    assert [(job.get("walltime"), job.get("estimate")) for job in workload.jobs] == times
+    assert (OVERRAN_STRICT in report.tallies) == rule.startswith("requested")
+
+
+def test_ids_given_twice(tmp_path: Path) -> None:
+    lines = rackham_line(9), rackham_line(9), rackham_line(8), rackham_line(9, 5)
+    workload, report = made(tmp_path, *lines)
+    assert [job["id"] for job in workload.jobs] == ["09", "10", "08", "11"]
+    assert counts(report) == {RENUMBERED: (2, [2, 4]), OUT_OF_TURN: (1, [3])}
+    with pytest.raises(
+        InputError, match=r"line 2, field id: expected a unique number, found 9, which is also on line 1$"
+    ):
+        made(tmp_path, *lines, options=LogOptions(duplicates="error"))
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=120), st.integers(0, 2000))
+def test_texts_of_ids_are_in_the_order_of_the_file(times: list[int], first: int) -> None:
+    jobs = [
+        RackhamJob(first + k, at, 60, 600, 1, "ann", "1", 6.4, JobClass.WARM_UP, 0, 1, k + 1)
+        for k, at in enumerate(sorted(times))
+    ]
+    workload, _ = to_workload(RackhamTrace("here", jobs))
+    order = [(job["subtime"], job["id"]) for job in workload.jobs]
+    assert order == sorted(order)
+    assert [int(name) for _, name in order] == [job.number for job in jobs]
+
+
+def test_a_selection_is_by_the_clock_of_the_workload(tmp_path: Path) -> None:
+    workload, report = made(tmp_path, *ONE_OF_EACH, to_at=200)
+    assert [job["id"] for job in workload.jobs] == ["07", "08", "09", "10"]  # history is at 0
+    assert counts(report)[OUTSIDE] == (1, [5])
+    workload, _ = made(tmp_path, *ONE_OF_EACH, from_at=100)
+    assert [(job["id"], job["subtime"]) for job in workload.jobs] == [("11", 0)]
+    assert (workload.about["shifted_by"], workload.about["selection"]) == (1200, {"from": 100})
+    workload, report = made(tmp_path, *ONE_OF_EACH, max_jobs=2, max_size=4)
+    assert [job["id"] for job in workload.jobs] == ["08", "09"]
+    assert (counts(report)[TOO_MANY.format("2 jobs")], WAITING in counts(report)) == ((2, [4, 5]), False)
+    with pytest.raises(InputError, match="no job is left: 5 jobs submitted from 0 s to 200 s"):
+        made(tmp_path, *ONE_OF_EACH, from_at=201)
+
+
+def test_another_machine(tmp_path: Path) -> None:
+    workload, report = made(tmp_path, *ONE_OF_EACH, options=LogOptions(n_procs=19))
+    assert (workload.n_procs, counts(report)[TOO_LARGE]) == (19, (1, [1]))

@@ -60,49 +60,20 @@ def test_a_whole_job(tmp_path: Path) -> None:
     follower = line(6, 11, 0, 60.5, 1, requested_s=90, preceding=5, think=30, queue="night")
     workload, report = to_workload(trace(tmp_path, text, follower))
     assert workload.jobs == [
-        {
-            "id": 5,
-            "subtime": 10,
-            "res": 4,
-            "profile": "60",
-            "walltime": 120,
-            "user": 7,
-            "group": 8,
-            "application": 9,
-            "queue": 10,
-            "partition": 11,
-            "status": 1,
-            "memory_gb": 2.5,
-            "requested_procs": 8,
-            "requested_time": 120,
-        },
-        {
-            "id": 6,
-            "subtime": 11,
-            "res": 1,
-            "profile": "60.5",
-            "walltime": 90,
-            "queue": "night",
-            "status": 1,
-            "requested_time": 90,
-            "depends_on": 5,
-            "think_time": 30,
-        },
-    ]
+        {"id": 5, "subtime": 10, "res": 4, "profile": "60", "walltime": 120, "user": 7, "group": 8, "application": 9,
+         "queue": 10, "partition": 11, "status": 1, "memory_gb": 2.5, "requested_procs": 8, "requested_time": 120},
+        {"id": 6, "subtime": 11, "res": 1, "profile": "60.5", "walltime": 90, "queue": "night", "status": 1,
+         "requested_time": 90, "depends_on": 5, "think_time": 30},
+    ]  # fmt: skip
     assert workload.profiles == {"60": {"type": "delay", "delay": 60}, "60.5": {"type": "delay", "delay": 60.5}}
     assert workload.n_procs == 8
     assert (report.n_read, report.n_kept, report.tallies) == (2, 2, {})
     assert workload.about == {
         "source": "log.swf",
-        "conversion": {
-            "walltimes": "requested",
-            "size": "allocated",
-            "duplicates": "renumber",
-            "memory_unit": "KB",
-        },
+        "conversion": {"walltimes": "requested", "size": "allocated", "duplicates": "renumber", "memory_unit": "KB"},
         "report": {"read": 2, "kept": 2, "dropped": 0, "rules": {}},
         "swf_header": {"Version": "2.2", "MaxProcs": "8"},
-    }
+    }  # fmt: skip
 
 
 def test_unknown_members_are_left_out(tmp_path: Path) -> None:
@@ -189,12 +160,7 @@ def test_an_unknown_run_time_is_set_and_one_of_zero_is_dropped(tmp_path: Path) -
     workload, report = to_workload(trace(tmp_path, *rows), SwfOptions(unknown_runtime_s=10))
     found = [(job["id"], job["profile"], job.get("walltime"), job.get("estimate")) for job in workload.jobs]
     assert found == [(2, "10", None, None), (3, "5", 6, 5), (4, "10", 60, None)]
-    assert counts(report) == {
-        NO_RUN_TIME: (1, [3]),
-        UNKNOWN: (2, [4, 6]),
-        UNPLANNED: (1, [4]),
-        UNREQUESTED: (1, [5]),
-    }
+    assert counts(report) == {NO_RUN_TIME: (1, [3]), UNKNOWN: (2, [4, 6]), UNPLANNED: (1, [4]), UNREQUESTED: (1, [5])}
     assert workload.about["conversion"]["unknown_runtime"] == 10
     exact, _ = to_workload(trace(tmp_path, *rows), SwfOptions(EXACT, unknown_runtime_s=10, min_runtime_s=3))
     assert [(job["profile"], job["walltime"]) for job in exact.jobs] == [("3", 4), ("10", 11), ("5", 6), ("10", 11)]
@@ -406,9 +372,6 @@ def test_every_job_is_accounted_for(
     file = tmp_path_factory.getbasetemp() / "made.json"
     batsim4.write(workload, file)
     assert batsim4.read(file).jobs == workload.jobs
-
-
-# ----------------------------------------------------------------------------------------------------------------- load
 
 
 def test_load_detects_the_format_by_the_content(tmp_path: Path) -> None:

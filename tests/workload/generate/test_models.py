@@ -228,9 +228,6 @@ def test_small_machines() -> None:
         assert n_procs < 2 or max(drawn) > 1
 
 
-# -------------------------------------------------------------------------------------------------------------- Poisson
-
-
 def test_poisson_arrivals() -> None:
     times = [job["subtime"] for job in generate(Recipe("poisson", 8, 1, n_jobs=MANY, gap_s=50)).jobs]
     gaps = [after - before for before, after in itertools.pairwise(times)]
@@ -296,8 +293,9 @@ def test_other_sizes_are_rejected(text: str) -> None:
         ({"seed": -1}, "seed: expected 0 or more"),
         ({"n_jobs": 0}, "jobs: expected 1"),
         ({"n_procs": 0}, "processors: expected 1"),
-        ({"load": 0}, "load: expected more than 0"),
-        ({"load": math.nan}, "load: expected more than 0"),
+        ({"load": 0}, "load: expected an offered load above 0"),
+        ({"load": math.nan}, "load: expected an offered load above 0"),
+        ({"gap_s": math.nan}, "mean gap: expected more than 0"),
         ({"load": 1, "gap_s": 1}, "expected a load or a mean gap, found both"),
         ({"model": "lublin", "gap_s": 1}, "mean gap: works only with the model poisson"),
         ({"walltimes": Walltimes("requested")}, "walltimes: expected exact"),
@@ -322,8 +320,7 @@ def test_users() -> None:
 
 
 @pytest.mark.parametrize(
-    "figures",
-    [{"runtimes": "lognormal:1:1000"}, {"runtimes": "fixed:1e308"}, {"gap_s": 1e308}, {"load": 1e-320}],
+    "figures", [{"runtimes": "lognormal:1:1000"}, {"runtimes": "fixed:1e308"}, {"gap_s": 1e308}, {"load": 1e-320}]
 )
 def test_times_without_bounds_are_rejected(figures: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="times: expected all jobs within"):

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from support.process import run_cli
 
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.workload.checks.lint import lint_workload
 from pybatsched.workload.formats import batsim4
@@ -87,16 +87,9 @@ def test_which_jobs_share_a_file_in_a_worked_example() -> None:
     assert names(made) == ["1", "1", "2", "1", "3", "4", "5"]
     assert [job["input_size_gb"] for job in made.jobs] == [12.8, 12.8, 12.8, 12.8, 19.2, 12.8, 12.8]
     assert made.jobs[4] == {
-        "id": 5,
-        "subtime": 7200,
-        "res": 3,
-        "profile": "60",
-        "walltime": 600,
-        "user": "ann",
-        "input_file": "3",
-        "input_size_gb": 19.2,
-        "alone_s": 252,
-    }
+        "id": 5, "subtime": 7200, "res": 3, "profile": "60", "walltime": 600, "user": "ann", "input_file": "3",
+        "input_size_gb": 19.2, "alone_s": 252,
+    }  # fmt: skip
     assert made.about == {
         "note": "kept",
         "files": {"n": 5, "shared": 2, "gap_s": 3600, "per_core_gb": 6.4, "bandwidth_gbps": 0.1},
@@ -222,18 +215,12 @@ def test_invalid_parameters_are_rejected(given_: dict[str, Any], message: str) -
     [
         ((), Files(), 0),
         (("--gap", "0"), Files(gap_s=0), 0),
-        (
-            ("--gap", "2h", "--per-core", "3.2", "--bandwidth", "1"),
-            Files(gap_s=7200, per_core_gb=3.2, bandwidth_gbps=1),
-            0,
-        ),
-        (
-            ("--sizes", "0.5:100", "--classes", "128:0.9,256:0.08,1024:0.02", "--seed", "5"),
-            Files(sizes_gb=(0.5, 100), classes=CLASSES),
-            5,
-        ),
+        (("--gap", "2h", "--per-core", "3.2", "--bandwidth", "1"), Files(gap_s=7200, per_core_gb=3.2, bandwidth_gbps=1),
+         0),
+        (("--sizes", "0.5:100", "--classes", "128:0.9,256:0.08,1024:0.02", "--seed", "5"),
+         Files(sizes_gb=(0.5, 100), classes=CLASSES), 5),
     ],
-)
+)  # fmt: skip
 def test_the_command_and_the_step_of_a_campaign_are_the_same(
     args: tuple[str, ...], step: Files, seed: int, tmp_path: Path
 ) -> None:
@@ -250,16 +237,16 @@ def test_the_command_and_the_step_of_a_campaign_are_the_same(
     given_ = {"name": "w", "file": "w.json", "files": json.loads(step.model_dump_json(exclude_unset=True))}
     preparer = Preparer(tmp_path / "ready", [tmp_path])
     (tmp_path / "ready").mkdir()
-    (one,) = preparer.prepare(WorkloadSpec.model_validate(given_), seed)
+    (one,) = preparer.prepare(WorkloadTable.model_validate(given_), seed)
     assert json.loads(Path(one.path).read_text())["jobs"] == made.jobs
-    (other,) = preparer.prepare(WorkloadSpec.model_validate(given_), seed + 1)
+    (other,) = preparer.prepare(WorkloadTable.model_validate(given_), seed + 1)
     assert (other.digest == one.digest) == (not step.is_random)
 
 
 def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> None:
     batsim4.write(workload((0, 2, "ann")), tmp_path / "w.json")
     given_ = {"name": "w", "file": "w.json", "files": {}, "urgent": {"jobs": [[1, 5, 9]]}}
-    (one,) = Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given_), 0)
+    (one,) = Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(given_), 0)
     jobs = json.loads(Path(one.path).read_text())["jobs"]
     assert [(job["id"], "input_file" in job) for job in jobs] == [(1, True), ("urgent1", False)]
 

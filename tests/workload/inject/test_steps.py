@@ -83,9 +83,6 @@ def test_the_changed_workload_can_be_read(tmp_path: Path) -> None:
     assert batsim4.read(tmp_path / "w.json").jobs == made.jobs
 
 
-# --- deadlines ---
-
-
 def test_every_third_job_case_a_and_case_b() -> None:
     before = workload((0, 1, 60), (1, 1, 60), (2, 1, 20 * HOUR), (3, 1, 60), (4, 1, 60), (5, 1, 60), (6, 1, 60))
     case_a = Deadlines(every=3, first=2, least_s=24 * HOUR).applied(before, 0)
@@ -116,21 +113,13 @@ def test_an_old_deadline_is_replaced() -> None:
     assert ("deadline" in job, job["max_stay"]) == (False, DAY)
 
 
-# --- urgent jobs ---
-
-
 def test_an_injected_job() -> None:
     made = Urgent(every_s=DAY, kinds=((256, 390),)).applied(workload((0, 1, 60), (DAY, 2, 60)), 5)
     (job,) = [job for job in made.jobs if "urgent" in job]
     at = job.pop("subtime")
     assert job == {
-        "id": "urgent1",
-        "res": 256,
-        "profile": "urgent390",
-        "walltime": 391,
-        "estimate": 390,
-        "urgent": True,
-    }
+        "id": "urgent1", "res": 256, "profile": "urgent390", "walltime": 391, "estimate": 390, "urgent": True,
+    }  # fmt: skip
     assert made.profiles["urgent390"] == {"type": "delay", "delay": 390}
     assert (0 <= at - DAY < HOUR, at % 60) == (True, 0)
     assert made.about["urgent"] == {"injected": 1, "seed": 5}
@@ -237,9 +226,6 @@ def test_a_share_is_marked() -> None:
     assert all(place % 2 for place in some)
 
 
-# --- urgent jobs by name ---
-
-
 def test_jobs_given_explicitly_are_added() -> None:
     """Each at its instant, after the jobs of that instant, and named in the given order."""
     before = workload((0, 1, 60), (7200, 2, 60), (7200, 3, 60))
@@ -256,14 +242,9 @@ def test_jobs_given_explicitly_are_added() -> None:
         ("urgent5", 10_000_000, 2),
     ]
     assert made.jobs[2] == {
-        "id": "urgent2",
-        "subtime": 3600,
-        "res": 256,
-        "profile": "urgent390",
-        "walltime": 391,
-        "estimate": 390,
+        "id": "urgent2", "subtime": 3600, "res": 256, "profile": "urgent390", "walltime": 391, "estimate": 390,
         "urgent": True,
-    }
+    }  # fmt: skip
     delays = [made.profiles[job["profile"]] for job in made.jobs if "urgent" in job]
     assert delays == [{"type": "delay", "delay": run_s} for run_s in (60, 390, 600, 240.5, 7 * DAY)]
     assert made.about["urgent"] == {"injected": 5}
@@ -308,9 +289,6 @@ def test_a_job_given_explicitly_that_is_too_large_is_rejected() -> None:
         step.applied(workload((0, 1, 60), procs=300), 0)
 
 
-# --- moldable types ---
-
-
 def test_types_are_drawn_and_sequential_jobs_stay() -> None:
     before = steady(8000)
     made = Moldable().applied(before, 1)
@@ -330,9 +308,6 @@ def test_own_moldable_types_are_used() -> None:
     assert {json.dumps(job["moldable"]) for job in made.jobs if "moldable" in job} == {'{"fraction": 0.5, "limit": 4}'}
 
 
-# --- parameters ---
-
-
 @pytest.mark.parametrize(
     ("kind", "given", "message"),
     [
@@ -340,60 +315,33 @@ def test_own_moldable_types_are_used() -> None:
         (Deadlines, {"share": 0.5, "first": 2}, "first: works only with every"),
         (Deadlines, {"every": 3, "of": "luck"}, "of: expected one of estimate, walltime, runtime"),
         (Urgent, {}, "expected exactly one of: every_s; probability; jobs; queues and share"),
-        (
-            Urgent,
-            {"every_s": 60, "share": 0.1},
-            "expected exactly one of: every_s; probability; jobs; queues and share",
-        ),
-        (
-            Urgent,
-            {"every_s": 60, "jobs": [[1, 1, 1]]},
-            "expected exactly one of: every_s; probability; jobs; queues and share",
-        ),
-        (
-            Urgent,
-            {"probability": 0.1, "jobs": [[1, 1, 1]]},
-            "expected exactly one of: every_s; probability; jobs; queues and share",
-        ),
-        (
-            Urgent,
-            {"queues": ["a"], "jobs": [[1, 1, 1]]},
-            "expected exactly one of: every_s; probability; jobs; queues and share",
-        ),
-        (
-            Urgent,
-            {"share": 0.1, "jobs": [[1, 1, 1]]},
-            "expected exactly one of: every_s; probability; jobs; queues and share",
-        ),
+        (Urgent, {"every_s": 60, "share": 0.1},
+         "expected exactly one of: every_s; probability; jobs; queues and share"),
+        (Urgent, {"every_s": 60, "jobs": [[1, 1, 1]]},
+         "expected exactly one of: every_s; probability; jobs; queues and share"),
+        (Urgent, {"probability": 0.1, "jobs": [[1, 1, 1]]},
+         "expected exactly one of: every_s; probability; jobs; queues and share"),
+        (Urgent, {"queues": ["a"], "jobs": [[1, 1, 1]]},
+         "expected exactly one of: every_s; probability; jobs; queues and share"),
+        (Urgent, {"share": 0.1, "jobs": [[1, 1, 1]]},
+         "expected exactly one of: every_s; probability; jobs; queues and share"),
         (Urgent, {"jobs": [[1, 1, 1]], "busy": 0.5}, "busy: works only with every_s or probability"),
         (Urgent, {"jobs": [[1, 1, 1]], "kinds": [[1, 1]]}, "kinds: works only with every_s or probability"),
         (Urgent, {"jobs": []}, "jobs: expected a list of at least 1 value, found []"),
         (Urgent, {"jobs": 5}, "jobs: expected a list, found 5"),
-        (
-            Urgent,
-            {"jobs": [5, 60, 0]},
-            "jobs 1: expected [processors, seconds, instant], such as [256, 390, 86400], found 5",
-        ),
+        (Urgent, {"jobs": [5, 60, 0]},
+         "jobs 1: expected [processors, seconds, instant], such as [256, 390, 86400], found 5"),
         (Urgent, {"jobs": [[1, 1, 1, 1]]}, "jobs 1: expected [processors, seconds, instant]"),
-        (
-            Urgent,
-            {"jobs": ["256:390:1d"]},
-            'jobs 1: expected [processors, seconds, instant], such as [256, 390, 86400], found "256',
-        ),
-        (
-            Urgent,
-            {"jobs": [[1, 1, 1], [0, 60, 0]]},
-            "jobs 2: processors: expected a whole number from 1 to 2,147,483,647, found 0",
-        ),
+        (Urgent, {"jobs": ["256:390:1d"]},
+         'jobs 1: expected [processors, seconds, instant], such as [256, 390, 86400], found "256'),
+        (Urgent, {"jobs": [[1, 1, 1], [0, 60, 0]]},
+         "jobs 2: processors: expected a whole number from 1 to 2,147,483,647, found 0"),
         (Urgent, {"jobs": [[-4, 60, 0]]}, "jobs 1: processors: expected a whole number from 1"),
         (Urgent, {"jobs": [[True, 60, 0]]}, "processors: expected a whole number from 1 to 2,147,483,647, found true"),
         (Urgent, {"jobs": [["4", 60, 0]]}, 'processors: expected a whole number from 1 to 2,147,483,647, found "4"'),
         (Urgent, {"jobs": [[4.5, 60, 0]]}, "processors: expected a whole number from 1 to 2,147,483,647, found 4.5"),
-        (
-            Urgent,
-            {"jobs": [[10**20, 60, 0]]},
-            "processors: expected a whole number from 1 to 2,147,483,647, found 1000",
-        ),
+        (Urgent, {"jobs": [[10**20, 60, 0]]},
+         "processors: expected a whole number from 1 to 2,147,483,647, found 1000"),
         (Urgent, {"jobs": [[4, 0, 0]]}, "jobs 1: run time: expected seconds, 1e-06 or more and below 2^53, found 0"),
         (Urgent, {"jobs": [[4, "0m", 0]]}, "run time: expected seconds, 1e-06 or more"),
         (Urgent, {"jobs": [[4, 1e-9, 0]]}, "run time: expected seconds, 1e-06 or more and below 2^53, found 1e-09"),
@@ -401,17 +349,11 @@ def test_own_moldable_types_are_used() -> None:
         (Urgent, {"jobs": [[4, None, 0]]}, "run time: expected seconds, 1e-06 or more and below 2^53, found null"),
         (Urgent, {"jobs": [[4, float("nan"), 0]]}, "run time: expected seconds"),
         (Urgent, {"jobs": [[4, 60, -1]]}, "jobs 1: instant: expected seconds, 0 or more and below 2^53, found -1"),
-        (
-            Urgent,
-            {"jobs": [[4, 60, "-1h"]]},
-            "instant: expected seconds, or a number with m, h, d or w as in 12h, found -1h",
-        ),
+        (Urgent, {"jobs": [[4, 60, "-1h"]]},
+         "instant: expected seconds, or a number with m, h, d or w as in 12h, found -1h"),
         (Urgent, {"jobs": [[4, 60, [5]]]}, "instant: expected seconds, 0 or more and below 2^53, found [5]"),
-        (
-            Urgent,
-            {"jobs": [[4, 60, 2**53]]},
-            "instant: expected seconds, 0 or more and below 2^53, found 9007199254740992",
-        ),
+        (Urgent, {"jobs": [[4, 60, 2**53]]},
+         "instant: expected seconds, 0 or more and below 2^53, found 9007199254740992"),
         (Urgent, {"jobs": [[4, 60, 10**30]]}, "instant: expected seconds, 0 or more and below 2^53, found 1000"),
         (Urgent, {"jobs": [[4, "1e300w", 0]]}, "run time: expected seconds, 1e-06 or more and below 2^53"),
         (Urgent, {"jobs": [[4, "1e999", 0]]}, "run time: expected seconds, or a number with m, h, d or w"),
@@ -422,14 +364,11 @@ def test_own_moldable_types_are_used() -> None:
         (Moldable, {"types": [{"fraction": 0.5, "limit": 4, "share": 0.6}] * 2}, "a sum of shares of at most 1"),
         (Moldable, {"colour": 1}, "unknown key 'colour'; expected one of types"),
     ],
-)
+)  # fmt: skip
 def test_wrong_parameters_are_named(kind: type[Step], given: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         step_of(kind, given)
     assert message in str(error.value)
-
-
-# --- the command ---
 
 
 def inject(place: Path, *args: str) -> tuple[int, str, str]:

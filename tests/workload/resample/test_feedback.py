@@ -16,8 +16,6 @@ from support.process import run_cli, run_process
 
 import pybatsched as pb
 from pybatsched import testing
-from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.policy import Policy
@@ -83,9 +81,6 @@ def test_a_log_without_users_or_waits_is_an_error() -> None:
     for log in (workload((None, 0, 0, 10), (None, 15, 0, 10)), workload(("ann", 0, -1, 10), ("ann", 15, -1, 10))):
         with pytest.raises(InputError, match=r"^w\.json: feedback: expected a log with users and waits, or with prec"):
             with_feedback(log)
-
-
-# ------------------------------------------------------------------------------------------------------------ simulator
 
 
 def run_of(made: Workload, policy: Any = "fcfs") -> dict[str, list[float]]:
@@ -235,7 +230,7 @@ def test_a_batsim_that_does_not_send_the_jobs(batsim: int, acknowledged: bool, t
 
 def test_a_batsim_without_dynamic_jobs_is_refused() -> None:
     kept, held = without_followers(with_feedback(workload(("ann", 0, 0, 10), ("ann", 15, 0, 10))))
-    with pytest.raises(InputError, match="feedback: expected a Batsim that is started with --enable-dynamic-jobs"):
+    with pytest.raises(InputError, match="feedback: expected a Batsim that is started with dynamic_jobs"):
         testing.FakeBatsim(kept, 1).run(Session(testing.plan_for("easy"), feedback_jobs=held).handle)
     with pytest.raises(RemoteProtocolError, match="feedback_jobs: expected jobs that follow others: Expected `object`"):
         Feedback([7])
@@ -331,9 +326,6 @@ def test_a_job_after_a_rejection_without_a_think_time(size: int, started_at: flo
     assert (fake.jobs["w0!3"].fields["subtime"], fake.jobs["w0!3"].started_at) == (0, started_at)
 
 
-# ---------------------------------------------------------------------------------------------- the member of a message
-
-
 def following(job_id: str = "w0!2", **changes: Any) -> dict[str, Any]:
     fields = {"id": job_id, "res": 1, "walltime": 20, "profile": f"p{job_id}"}
     profile = {"type": "delay", "delay": 10}
@@ -401,9 +393,6 @@ def test_a_submitted_job_is_not_kept() -> None:
     assert due[1] not in gc.get_referents(feedback._jobs)
 
 
-# --------------------------------------------------------------------------------------------- commands and campaigns
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A log of one processor: two jobs of user 2, the second 5 s after the end of the first, and a long one of 1."""
@@ -440,18 +429,13 @@ def test_two_workloads_with_feedback_finish(place: Path) -> None:
     assert [row for row in rows if row[0].endswith("!3")] == [("w0!3", 2015, 2020), ("w1!3", 2025, 2030)]
 
 
-def test_convert_resample_and_campaigns_with_feedback(place: Path) -> None:
+def test_convert_and_resample_with_feedback(place: Path) -> None:
     done = run_cli("workload", "convert", "log.swf", "w.json", "--feedback", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "1 job follows the end of another (feedback)" in done.stdout
     content = json.loads((place / "w.json").read_text())
     assert content["feedback"] is True
     assert (content["jobs"][2]["depends_on"], content["jobs"][2]["think_time"]) == (2, 5)
-    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "feedback": True})
-    (one,) = Preparer(place, [place]).prepare(spec, 0)
-    assert json.loads(Path(one.path).read_text())["jobs"] == content["jobs"]
-    done = run_cli("simulate", "-w", "w.json", "--policy", "fcfs", "-e", "again", "-q", cwd=place)
-    assert done.returncode == 0, done.stderr
     weeks = [
         logs.line(k + 1, at, wait=0, run=10, allocated=1, user=5, requested_s=20)
         for k, at in enumerate((0, 15, 604_800, 604_815))

@@ -13,7 +13,7 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.metrics.compare.grouped import quantile_table, summary_table
 from pybatsched.workload.model import Workload
@@ -91,7 +91,7 @@ def test_the_input_is_not_overwritten(place: Path) -> None:
 
 
 def test_copies_of_a_campaign(place: Path) -> None:
-    spec = WorkloadSpec.model_validate(
+    spec = WorkloadTable.model_validate(
         {"name": "log", "file": "log.swf", "load": [0.5, 0.9], "shake": {"n": 3, "by_s": "1m"}}
     )
     found = Preparer(place, [place]).prepare(spec, 1)

@@ -1,8 +1,4 @@
-"""The rows of tables in files: CSV with any delimiter, Parquet, and arrays of JSON objects.
-
-A `Table` has the names of its columns and yields chunks of rows, column by column. Text may be compressed. A directory
-is the table of all its files. Errors name the file and the line.
-"""
+"""The rows of tables in files: CSV with any delimiter, Parquet, and arrays of JSON objects, also compressed."""
 
 from __future__ import annotations
 
@@ -36,7 +32,6 @@ _MOST_JOINED: Final = 1000  # lines of one record
 _LONGEST_LINE: Final = 1 << 24
 _MARK: Final = "\0"
 _NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
-NO_POLARS: Final = "Parquet needs polars; pip install 'pybatsched[traces]'"
 
 #: Reports an invalid line of a file: the file, the line, the rule, and what was found. Raises if reading is strict.
 Bad = Callable[[str, int, str, str], None]
@@ -52,10 +47,7 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class Table:
-    """A table in files of one kind, with the columns of the first file. `where` is what places count.
-
-    `objects` are the rows of each file of JSON.
-    """
+    """A table in files of one kind, with the columns of the first file. `where` is what places count."""
 
     path: Path
     columns: list[str]
@@ -65,10 +57,7 @@ class Table:
     objects: Sequence[Sequence[Mapping[str, Any]]] = ()
 
     def chunks(self, wanted: Sequence[str], bad: Bad, header: Sequence[str] = ()) -> Iterator[Chunk]:
-        """Yield all rows, with the wanted columns. O(size). Raises InputError.
-
-        A line of text with all names of `header` is a header too; if it is not the first one again, an error.
-        """
+        """Yield all rows, with the wanted columns. Other lines with a `header` are errors. Raises InputError."""
         for number, file in enumerate(self.files):
             with progress.share(number, len(self.files)):
                 if self.objects:
@@ -91,10 +80,7 @@ class Table:
 
 
 def open_table(path: str | Path, delimiter: str | None = None, *, layout: str = "rows") -> Table:
-    """Open a table: find its files, their kind, the delimiter and the columns. Raises InputError.
-
-    `layout` is that of JSON objects: rows, or objects with a list of attempts.
-    """
+    """Open a table: find its files, their kind, the delimiter and the columns. Raises InputError."""
     place = Path(path)
     files = parts_of(place)
     first = files[0]
@@ -111,9 +97,6 @@ def open_table(path: str | Path, delimiter: str | None = None, *, layout: str = 
     with progress.paused(), opened(first) as content:
         columns, _, found = _header(first, content, delimiter)
     return Table(place, columns, files, "line" if len(files) == 1 else "row", delimiter=found)
-
-
-# -------------------------------------------------------------------------------------------------------------- text
 
 
 def _header(file: Path, content: BinaryIO, delimiter: str | None) -> tuple[list[str], int, str]:
@@ -249,14 +232,11 @@ class _Rows:
         return last + 1
 
 
-# ----------------------------------------------------------------------------------------------------------- Parquet
-
-
 def _polars(file: Path) -> Any:
     try:
         import polars as pl  # noqa: PLC0415  an optional dependency
     except ImportError:
-        raise InputError(f"{file}: {NO_POLARS}") from None
+        raise InputError.not_installed(f"{file}: Parquet needs polars", "traces") from None
     return pl
 
 
@@ -308,10 +288,7 @@ def _parquet_chunks(file: Path, wanted: Sequence[str]) -> Iterator[Chunk]:
 
 
 def _plain(pl: Any, frame: Any) -> Any:
-    """Convert lists to their means, categories to texts, decimals to numbers, and times with a zone to those in UTC.
-
-    Times and durations stay what they are, because they do not have the unit of the mapping.
-    """
+    """Convert lists to their means, categories to texts, decimals to numbers, zoned times to UTC."""
     made = []
     for name, kind in frame.schema.items():
         column = pl.col(name)
@@ -332,9 +309,6 @@ def _without_bytes(cells: list[Any]) -> list[Any]:
     if isinstance(next((cell for cell in cells if cell is not None), None), bytes):
         return [None if cell is None else decoded(cell) for cell in cells]
     return cells
-
-
-# -------------------------------------------------------------------------------------------------------------- JSON
 
 
 def _objects(file: Path) -> list[dict[str, Any]]:
@@ -364,10 +338,7 @@ def _objects(file: Path) -> list[dict[str, Any]]:
 
 
 def _attempts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each attempt of each object, and one for an object without attempts.
-
-    An attempt is submitted when the one before it ended, or with the job, and has failed unless it is the last one.
-    """
+    """Return a row for each attempt of each object: submitted when the last one failed, or with the job."""
     made: list[dict[str, Any]] = []
     for row in rows:
         found = row.get("attempts")

@@ -1,8 +1,4 @@
-"""Mappings: which column of a table is what, in which unit (docs/traces.md).
-
-A mapping is a TOML file. Those of public sets are in the directory `tables`. A mapping is checked when it is read, and
-again with the columns of a table, before anything is converted.
-"""
+"""Mappings in TOML, checked twice: which column of a table is what, in which unit (docs/traces.md)."""
 
 from __future__ import annotations
 
@@ -40,15 +36,7 @@ SIZES: Final = tuple(name for name, kind in FIELDS.items() if kind == "count")
 TEXTS: Final = tuple(name for name, kind in FIELDS.items() if kind == "text")
 
 #: Seconds of a unit of time.
-SECONDS: Final[Mapping[str, float]] = {
-    "s": 1,
-    "min": 60,
-    "h": 3600,
-    "d": 86_400,
-    "ms": 1e-3,
-    "us": 1e-6,
-    "ns": 1e-9,
-}
+SECONDS: Final[Mapping[str, float]] = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 AUTO: Final = "auto"
 #: Units of each kind, the default first. Memory is in units of 1,024 each, energy in joules, power in watts.
 UNITS: Final[Mapping[Kind, Mapping[str, float]]] = {
@@ -118,11 +106,7 @@ class TableMapping(msgspec.Struct, frozen=True):
         return f"{self.source}: line {line}: {member}" if line else f"{self.source}: {member}"
 
     def fitted(self, present: Sequence[str], table: str) -> dict[str, Column]:
-        """Return the column of each field in a table with these columns. Raises InputError.
-
-        A column that the table does not have is an error with the names that are similar. In the mapping of a public
-        set it is left out, unless no job could be read without it.
-        """
+        """Return the column of each field in a table with these columns. Raises InputError."""
         found: dict[str, Column] = {}
         for what, columns in self.columns.items():
             chosen = next((column for column in columns if column.name in present), None)
@@ -163,9 +147,6 @@ def _check_complete(found: Mapping[str, Any], where: str, more: str = "") -> Non
         raise InputError(f"{where}: columns: expected run_time, or start and end, found {', '.join(found)}{more}")
     if not found.keys() & set(SIZES):
         raise InputError(f"{where}: columns: expected a size ({', '.join(SIZES)}), found {', '.join(found)}{more}")
-
-
-# ----------------------------------------------------------------------------------------------------------- reading
 
 
 def read_mapping(path: str | Path) -> TableMapping:
@@ -221,10 +202,7 @@ def _with_parents(member: str) -> Iterator[str]:
 
 
 def _lines_of(text: str) -> dict[str, int]:
-    """Return the line of each key and header of a TOML text, by its name with dots. O(text).
-
-    Keys of inline tables and of values over several lines are not found; their line is that of the key around them.
-    """
+    """Return the line of each key and header of a TOML text, by its name with dots. O(text)."""
     found: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):

@@ -6,55 +6,67 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from pybatsched.errors import InputError
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.files import format_of
 from pybatsched.workload.formats.tables.files import Table, open_table
-from pybatsched.workload.formats.tables.mapping import FIELDS, detected
+from pybatsched.workload.formats.tables.mapping import FIELDS, detected, mapping_of
+from pybatsched.workload.formats.tables.reader import read_rows
 
 _ROWS: Final = 1000
 _MOST_STATES: Final = 20
 #: Names of columns by field, the likeliest first, in small letters and without other characters.
 _NAMES: Final[Mapping[str, str]] = {
     "id": "jobid idjob jid job jobnumber jobnum id jobidraw cobaltjobid applicationid",
-    "submit": "submit submittime submitted submittedtime submitat timesubmit submission submissiontime qtime ctime adt "
-    "queuedtimestamp queuedtime arrival arrivaltime submitts submittimestamp created createdat",
-    "eligible": "eligible eligibletime timeeligible etime qdt",
-    "start": "start starttime started startedat timestart startts starttimestamp begin begintime sdt dispatch "
-    "startingtime",
-    "end": "end endtime ended endedat timeend endts endtimestamp finish finishtime completion completiontime edt",
+    "submit": "submit submitted submission qtime ctime adt queued enqueued arrival arrived created creation",
+    "eligible": "eligible etime qdt",
+    "start": "start started starting begin began begun dispatch dispatched launch launched sdt",
+    "end": "end ended finish finished completion completed stop stopped terminated edt",
     "wait": "wait waittime waits queuetime queuewait queuedwaitseconds waitseconds waitingtime",
-    "run_time": "runtime run elapsed elapsedraw elapsedtime duration walltimeused usedwalltime executiontime",
+    "run_time": "runtime run elapsed elapsedraw elapsedtime duration walltimeused usedwalltime executiontime "
+    "actualruntime",
     "limit": "timelimit limit walltime walltimelimit requestedtime reqtime wallclockreq walltimeseconds elpl "
-    "requestedwalltime reqwalltime wallclocklimit timereq walltimereq resourcewalltime timelimitraw",
+    "requestedwalltime reqwalltime wallclocklimit timereq walltimereq resourcewalltime timelimitraw "
+    "timerequested requestedduration requestedruntime reqruntime maxruntime maxwalltime maxtime runtimelimit runlimit",
     "nodes": "nodes nnodes nodesalloc nodesused allocnodes numnodes numnodesalloc nodenum nnuma nodecount "
-    "nodesallocated",
+    "nodesallocated numberofnodes nodecnt",
     "cores": "cores ncpus cpus ncores procs nprocs processors numcores numcpus numcoresalloc numcpusalloc cpunum "
-    "alloccpus coresused cnumat coresalloc cpusalloc",
+    "alloccpus coresused cnumat coresalloc cpusalloc nproc slots nslots numprocs numprocessors cpucount corecount "
+    "numberofcores numberofcpus numberofprocessors cpusused procsused",
     "gpus": "gpus ngpus numgpus numgpusalloc gpunum gpusalloc gpusused gpucount usedgpus",
     "requested_nodes": "nodesreq reqnodes numnodesreq nodesrequested requestednodes nnumr nodect neednodes",
     "requested_cores": "cpusreq reqcpus coresreq processorsreq numcpusreq numcoresreq coresrequested cnumr reqprocs "
+    "procsreq requestedcpus cpusrequested procsrequested processorsrequested requestedslots "
     "requestedprocs requestedprocessors requestedcores requestednumberofresources",
     "requested_gpus": "gpusreq reqgpus numgpusreq gpusrequested requestedgpus",
     "memory": "memreq reqmem memoryreq mem memory requestedmemory reqmemory mszl",
     "used_memory": "maxrss usedmemory memused memoryused mmszu usedmem",
-    "user": "user username userid iduser usr uid usernamegenid owner userhash",
+    "user": "user username userid iduser usr uid usernamegenid owner userhash login submitter who",
     "group": "group groupid idgroup gid groupname",
     "account": "account project projectname projectid projectnamegenid accounthash acct",
-    "partition": "partition queue queuename vc class queueid",
+    "partition": "partition queue queuename vc class queueid partitionname",
     "qos": "qos idqos",
     "job_name": "jobname name jnam",
     "priority": "priority pri",
     "energy": "energy consumedenergy consumedenergyraw energyj econ energyconsumption",
     "power": "power avgpower meanpower avgpcon powerw powerconsumption nodepowerconsumption",
-    "state": "state status jobstate exitstate finalstate newstatus jobstatus",
+    "state": "state status jobstate exitstate finalstate newstatus jobstatus outcome",
     "exit_code": "exitcode exitstatus ec derivedec",
     "dependency": "dependency dependencies dependson",
 }
-_BY_NAME: Final = {one: what for what, names in _NAMES.items() for one in names.split()}
+#: How names of times begin and end.
+_OF_TIMES: Final = ("{}", "{}time", "{}at", "time{}", "{}timestamp", "{}ts", "{}date", "{}datetime")
+_BY_NAME: Final = {
+    form.format(one): what
+    for what, names in _NAMES.items()
+    for one in names.split()
+    for form in (_OF_TIMES if FIELDS[what] == "time" else ("{}",))
+}
 _SUFFIXES: Final = (
     (re.compile(r"(?:^|_|\b)(?:seconds|secs?|s)$", re.IGNORECASE), "s"),
     (re.compile(r"(?:^|_|\b)(?:minutes|mins?)$", re.IGNORECASE), "min"),
@@ -73,7 +85,11 @@ def describe_table(path: str | Path) -> str:
             f"# {shown}: the columns are those of the public set {name}, which needs no mapping:\n"
             f"#   pybatsched workload lint {shown} --format {name}\n"
         )
-    samples = _samples(table)
+    rows = _first_rows(table)
+    samples = {
+        name: [row[name] for row in rows if not values.is_unknown(str(row[name]).strip())]
+        for name in filter(None, table.columns)
+    }
     chosen = _chosen(table.columns)
     lines = []
     if format_of(path) == "Slurm":
@@ -106,16 +122,29 @@ def describe_table(path: str | Path) -> str:
     lines += [f"#   {_printable(one)}{_such_as(samples[one])}" for one in others]
     if "state" in chosen:
         lines += _states(samples[chosen["state"]])
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    if "limit" in chosen and _most_ran_longer(table, rows, text):
+        limit = ("limit", chosen["limit"], samples[chosen["limit"]])
+        text = text.replace(_line(*limit), _line(*limit, "min"))
+    return text
 
 
-def _samples(table: Table) -> dict[str, list[Any]]:
-    """Return the first known values of each column."""
-    found: dict[str, list[Any]] = {name: [] for name in table.columns}
-    for chunk in islice(table.chunks([name for name in table.columns if name], lambda *_: None), 1):
-        for name, cells in chunk.columns.items():
-            found[name] = [one for one in cells[:_ROWS] if not values.is_unknown(str(one).strip())]
-    return found
+def _first_rows(table: Table) -> list[dict[str, Any]]:
+    """Return the first rows, by column."""
+    names = list(filter(None, table.columns))
+    chunk = next(table.chunks(names, lambda *_: None), None)
+    rows = () if chunk is None else islice(zip(*(chunk.columns[name] for name in names), strict=True), _ROWS)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _most_ran_longer(table: Table, rows: Sequence[Mapping[str, Any]], mapping: str) -> bool:
+    """Return whether most jobs of some rows ran longer than their limits, read by a proposed mapping."""
+    try:
+        jobs = read_rows(replace(table, objects=[rows]), mapping_of(mapping, "proposal")).jobs
+    except InputError:  # a column is missing
+        return False
+    longer = [run_s > job.limit_s for job in jobs if job.limit_s and (run_s := job.run_s)]
+    return 2 * sum(longer) > len(longer)
 
 
 def _has(sample: Sequence[Any], number: str) -> bool:
@@ -127,7 +156,13 @@ def _chosen(columns: Sequence[str]) -> dict[str, str]:
     """Return a column for each field, by the likeliest names."""
     found: dict[str, str] = {}
     order = list(_BY_NAME)
-    keys = [(re.sub(r"[^a-z0-9]", "", text.lower()), name) for name in columns for text in (name, _without_unit(name))]
+    keys = [
+        (key, name)
+        for name in columns
+        for text in (name, _without_unit(name))
+        for whole in [re.sub(r"[^a-z0-9]", "", text.lower())]
+        for key in (whole, whole.removeprefix("job"))
+    ]
     known = [(order.index(key), key, name) for key, name in keys if key in _BY_NAME and columns.count(name) == 1]
     for _, key, name in sorted(known):
         found.setdefault(_BY_NAME[key], name)
@@ -144,8 +179,8 @@ def _size_in(chosen: Iterable[str]) -> str | None:
     return next((one for one in ("cores", "nodes", "gpus") if present & {one, f"requested_{one}"}), None)
 
 
-def _line(what: str, column: str, sample: Sequence[Any]) -> str:
-    """Return the line of a field, with its unit if it has one, and a value."""
+def _line(what: str, column: str, sample: Sequence[Any], usual: str = "s") -> str:
+    """Return the line of a field, with its unit if it has one, and a value. `usual` is the unit of numbers."""
     kind = FIELDS[what]
     quoted = json.dumps(column, ensure_ascii=False)
     unit = {"duration": "s", "memory": "MB", "energy": "J", "power": "W"}.get(kind, "")
@@ -154,9 +189,10 @@ def _line(what: str, column: str, sample: Sequence[Any]) -> str:
         size = max(numbers)
         unit = "us" if size > 1e14 else "ms" if size > 1e11 else "s"
     elif kind == "duration":
-        unit = next((one for pattern, one in _SUFFIXES if pattern.search(column)), "s" if numbers else "auto")
+        unit = next((one for pattern, one in _SUFFIXES if pattern.search(column)), usual if numbers else "auto")
     made = f"{what} = {quoted}" if not unit else f'{what} = {{ column = {quoted}, unit = "{unit}" }}'
-    check = " (check the unit)" if unit and kind != "time" else ""
+    why = ": most jobs ran longer than so many seconds" if usual != "s" else ""
+    check = f" (check the unit{why})" if unit and kind != "time" else ""
     return f"{made}  #{_such_as(sample) or ' no value in the first rows'}{check}"
 
 

@@ -1,8 +1,4 @@
-"""Read a table of jobs by a mapping of its columns (`tables.mapping`) as a `JobLog`.
-
-Values are read column by column. If a column of a chunk has an invalid value, its cells are read one by one, so that
-the error names the line, the field and the column.
-"""
+"""Read a table of jobs by a mapping of its columns (`tables.mapping`) as a `JobLog`, column by column."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from operator import lt
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, setting
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.formats.conversion import SizeIn, gc_paused
@@ -82,8 +78,8 @@ def read_table(
         if found is None:
             raise InputError(
                 f"{table.files[0]}: expected the columns of a public set ({', '.join(SETS)}), found "
-                f"{', '.join(table.columns)[:300]}; to read another table, write a mapping (pybatsched workload "
-                f"describe-table FILE) and use --mapping"
+                f"{', '.join(table.columns)[:300]}; to read another table, write a mapping (`pybatsched workload "
+                f"describe-table FILE`) and use {setting('mapping')}"
             )
         chosen = shipped(found)
         if chosen.layout != "rows":
@@ -91,13 +87,15 @@ def read_table(
     return _Reader(table, chosen, timezone, lenient=lenient).read()
 
 
+def read_rows(table: Table, mapping: TableMapping) -> JobLog:
+    """Read an open table leniently. O(rows). Raises InputError."""
+    return _Reader(table, mapping, None, lenient=True).read()
+
+
 def _with_unit(what: str, column: Column) -> str:
     """Return a column with its field and unit, for reports."""
     unit = f", format {column.format}" if column.format else f", unit {column.unit}" if column.unit else ""
     return f"column {column.name:.60} ({what}{unit})"
-
-
-# ------------------------------------------------------------------------------------------------------------ values
 
 
 class _BadValueError(ValueError):
@@ -413,10 +411,7 @@ def _plain_ids(cells: Sequence[Any]) -> list[JobId] | None:
 
 
 def _may_be_invalid(found: Mapping[str, list[Any]]) -> bool:
-    """Return whether a row may have to be left out, or be an error, by its values together. O(n), without false noes.
-
-    A negative run time, a job without submission, a job without a size, and a state that is dropped.
-    """
+    """Return whether a row may be invalid or dropped by its values together. O(n), never falsely False."""
     starts, ends = found.get("start"), found.get("end")
     if starts is not None and ends is not None:
         try:
@@ -436,9 +431,6 @@ def _may_be_invalid(found: Mapping[str, list[Any]]) -> bool:
 
 DROPPED: Final = "dropped"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-# ------------------------------------------------------------------------------------------------------------ reader
 
 
 class _Reader:

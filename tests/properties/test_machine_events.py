@@ -1,4 +1,4 @@
-"""Reservations of hosts under every policy, with failures and checkpoints: no job breaks one, and every job ends."""
+"""Machines that fail, are drained or reserved, under every policy: no job runs on a lost or reserved one, all end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from pybatsched.workload import model
 from pybatsched.workload.inject.checkpoints import Checkpointing, with_checkpoints
 
 N_PROCS: Final = 8
+#: All policies that can run on equal processors, with options for small machines.
 POLICIES: Final[dict[str, dict[str, Any]]] = {
     "fcfs": {},
-    "easy": {},
+    "easy": {"order": "wfp3"},
     "conservative": {},
     "dbf": {},
     "ujf": {},
@@ -34,6 +35,8 @@ POLICIES: Final[dict[str, dict[str, Any]]] = {
 HOSTS: Final = [
     {"node": f"n{i // 4}", "cluster": f"c{i // 4}", "memory_gb": "16", "fs_bw_gbps": "2"} for i in range(N_PROCS)
 ]
+RULES: Final = ("requeue_first", "requeue_last", "resubmit", "kill")
+DYNAMIC: Final = {"dynamic-jobs-enabled": True, "forward-unknown-events": True}
 
 
 @st.composite
@@ -58,27 +61,41 @@ def reservations(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @st.composite
-def workloads(draw: st.DrawFn, widest: int) -> Workload:
-    """Draw jobs with honest estimates; some ask for a reservation."""
+def workloads(draw: st.DrawFn, policy: str, *, reserved: bool = False) -> Workload:
+    """Draw jobs that are urgent, have estimates of any quality, and deadlines or requests for a reservation."""
     workload = Workload()
+    widest = 4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS
     at = 0
     for index in range(draw(st.integers(1, 14))):
         at += draw(st.integers(0, 6))
         run_s = draw(st.integers(1, 25))
         fields: dict[str, Any] = {"urgent": draw(st.sampled_from([False, False, True]))}
-        if draw(st.integers(0, 4)) == 4:
+        if draw(st.integers(0, 4)) == 4 and reserved:
             fields |= {"user": draw(st.sampled_from(["alice", "bob"])), "reservation": f"r{draw(st.integers(0, 3))}"}
+        elif draw(st.integers(0, 4)) == 4:
+            fields["max_stay"] = run_s + draw(st.integers(0, 60))
         estimate = run_s + draw(st.sampled_from([0, 0, 5, 40]))
         n = draw(st.integers(1, widest))
-        workload.job(f"{index:02}", n=n, s=run_s, at=at, estimate=estimate, walltime=estimate, **fields)
-    for job in workload.jobs:
-        job["walltime"] += 1
+        workload.job(f"{index:02}", n=n, s=run_s, at=at, estimate=estimate, walltime=estimate + 1, **fields)
     return workload
 
 
-def check(run: FakeBatsim, workload: Workload, tables: list[dict[str, Any]]) -> None:
-    """Check that only permitted jobs run in a reservation, and that every job ends."""
-    assert not run.deadlocked
+def with_dumps(drawn: Workload, *settings: int) -> Workload:
+    """Return the jobs with checkpoints: their interval, dump and read time."""
+    whole = model.Workload(drawn.jobs, drawn.profiles, N_PROCS, "w.json")
+    made = with_checkpoints(whole, Checkpointing(*map(str, settings)), node_mtbf_s=None, speed=None)
+    return Workload.from_json({"jobs": made.jobs, "profiles": made.profiles})
+
+
+def run_on_hosts(policy: str, workload: Workload, **how: Any) -> FakeBatsim:
+    hosts = HOSTS if policy in {"locality", "reallocation"} else []
+    if policy == "published_predictsim" and "host_reservations" not in how:  # a reservation needs honest estimates
+        how["predict"] = "last2"
+    return run_policy(policy, workload, N_PROCS, config=DYNAMIC, hosts=hosts, **{**POLICIES[policy], **how})
+
+
+def check_reservations(run: FakeBatsim, workload: Workload, tables: list[dict[str, Any]]) -> None:
+    """Check that only permitted jobs run in a reservation."""
     fields = {f"w0!{job['id']}": job for job in workload.jobs}
     for job in run.jobs.values():
         own = fields[parent_in_note(job.metadata) or job.id]
@@ -100,24 +117,33 @@ def check(run: FakeBatsim, workload: Workload, tables: list[dict[str, Any]]) -> 
                 assert job.ended_at <= start + 1e-6 or late, (job, table)
             else:
                 assert job.started_at >= end, (job, table)
-    by_job: dict[str, set[str]] = {}
+
+
+def check_ends(run: FakeBatsim, workload: Workload, n_events: int, rule: str = "kill") -> None:
+    """Check that every job ends, completes at most once, and that the policy requests few calls."""
+    assert not run.deadlocked
+    by_job: dict[str, list[str]] = {}
     for job in run.jobs.values():
-        by_job.setdefault(parent_in_note(job.metadata) or job.id, set()).add(job.final_state)
+        by_job.setdefault(parent_in_note(job.metadata) or job.id, []).append(job.final_state)
+    assert len(by_job) == len(workload.jobs)
     for states in by_job.values():
-        assert states & {e.COMPLETED_SUCCESSFULLY, e.COMPLETED_KILLED, "REJECTED"}
         assert "" not in states
+        assert {*states} & (
+            {e.COMPLETED_SUCCESSFULLY, "REJECTED"} | ({e.COMPLETED_KILLED} if rule == "kill" else set())
+        )
+        assert states.count(e.COMPLETED_SUCCESSFULLY) <= 1
+    n_kills = sum(job.final_state == e.COMPLETED_KILLED for job in run.jobs.values())
+    assert run.n_messages <= 10 * (len(workload.jobs) + n_kills) + 2 * n_events
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @examples(40)
 @given(data=st.data(), tables=reservations())
-def test_every_policy(policy: str, data: st.DataObject, tables: list[dict[str, Any]]) -> None:
-    workload = data.draw(workloads(4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS))
-    hosts = HOSTS if policy in {"locality", "reallocation"} else []
-    run = run_policy(policy, workload, N_PROCS, hosts=hosts, host_reservations=tables, **POLICIES[policy])
-    check(run, workload, tables)
-    n_kills = sum(job.final_state == e.COMPLETED_KILLED for job in run.jobs.values())
-    assert run.n_messages <= 10 * (len(workload.jobs) + n_kills) + 4 * len(tables)
+def test_reservations(policy: str, data: st.DataObject, tables: list[dict[str, Any]]) -> None:
+    workload = data.draw(workloads(policy, reserved=True))
+    run = run_on_hosts(policy, workload, host_reservations=tables)
+    check_reservations(run, workload, tables)
+    check_ends(run, workload, 2 * len(tables))
 
 
 def check_machines(run: FakeBatsim, events: Events) -> None:
@@ -149,28 +175,48 @@ def check_work(run: FakeBatsim, workload: Workload) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 @examples(25)
 @given(data=st.data(), tables=reservations(), away=outages(N_PROCS, 8), drained=drains(N_PROCS, 4))
-def test_with_failures_checkpoints_and_drains(
+def test_reservations_with_failures_checkpoints_and_drains(
     policy: str, data: st.DataObject, tables: list[dict[str, Any]], away: Events, drained: Events
 ) -> None:
-    drawn = data.draw(workloads(4 if policy in {"locality", "reallocation", "redirection"} else N_PROCS))
-    whole = model.Workload(drawn.jobs, drawn.profiles, N_PROCS, "w.json")
-    made = with_checkpoints(whole, Checkpointing("7", "1", "2"), node_mtbf_s=None, speed=None)
-    workload = Workload.from_json({"jobs": made.jobs, "profiles": made.profiles})
-    hosts = HOSTS if policy in {"locality", "reallocation"} else []
+    workload = with_dumps(data.draw(workloads(policy, reserved=True)), 7, 1, 2)
     events = sorted(away + drained)
-    run = run_policy(
-        policy,
-        workload,
-        N_PROCS,
-        config={"dynamic-jobs-enabled": True, "forward-unknown-events": True},
-        hosts=hosts,
-        host_reservations=tables,
-        machine_events=events,
-        on_failure=data.draw(st.sampled_from(["requeue_first", "requeue_last", "resubmit", "kill"])),
-        **POLICIES[policy],
-    )
-    check(run, workload, tables)
+    rule = data.draw(st.sampled_from(RULES))
+    run = run_on_hosts(policy, workload, host_reservations=tables, machine_events=events, on_failure=rule)
+    check_reservations(run, workload, tables)
     check_machines(run, events)
     check_work(run, workload)
-    n_kills = sum(job.final_state == e.COMPLETED_KILLED for job in run.jobs.values())
-    assert run.n_messages <= 10 * (len(workload.jobs) + n_kills) + 2 * len(events) + 4 * len(tables)
+    check_ends(run, workload, len(events) + 2 * len(tables))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@examples(25)
+@given(data=st.data(), rule=st.sampled_from(RULES), events=outages(N_PROCS, 12))
+def test_failures(policy: str, data: st.DataObject, rule: str, events: Events) -> None:
+    """Each processor fails alone here, at most once at a time."""
+    workload = data.draw(workloads(policy))
+    repair_s = data.draw(st.sampled_from([None, 1, 9, 30]))
+    run = run_on_hosts(policy, workload, machine_events=events, on_failure=rule, expected_repair_s=repair_s)
+    check_machines(run, events)
+    check_ends(run, workload, len(events), rule)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@examples(20)
+@given(data=st.data(), rule=st.sampled_from(RULES[:3]), events=outages(N_PROCS, 12))
+def test_failures_of_jobs_with_checkpoints(policy: str, data: st.DataObject, rule: str, events: Events) -> None:
+    settings = [data.draw(st.integers(1, most)) for most in (12, 3, 3)]
+    workload = with_dumps(data.draw(workloads(policy)), *settings)
+    run = run_on_hosts(policy, workload, machine_events=events, on_failure=rule)
+    check_machines(run, events)
+    check_work(run, workload)
+    check_ends(run, workload, len(events), rule)
+
+
+@examples(40)
+@given(workload=workloads(""), seed=st.integers(0, 99), rule=st.sampled_from(RULES[:3]))
+def test_without_failures_the_option_changes_nothing(workload: Workload, seed: int, rule: str) -> None:
+    policy = list(POLICIES)[seed % 6]
+    plain, same = (run_on_hosts(policy, workload, **more) for more in ({}, {"on_failure": rule}))
+    assert {job.id: (job.started_at, str(job.procs)) for job in plain.jobs.values()} == {
+        job.id: (job.started_at, str(job.procs)) for job in same.jobs.values()
+    }

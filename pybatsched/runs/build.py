@@ -1,0 +1,308 @@
+"""Build a run: from its description to the inputs of the simulator, with all checks and warnings."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.services.host_reservations import windows_of
+from pybatsched.errors import InputError, not_utf8, quantity, setting, spelled
+from pybatsched.metrics import summary
+from pybatsched.metrics.workload_fields import check_fields, not_evaluated
+from pybatsched.platform import model, roles
+from pybatsched.platform.groups import groups
+from pybatsched.platform.model import Platform
+from pybatsched.policies.registry import PolicyPlan
+from pybatsched.runs.checks import checkpoint_warnings, warnings_of
+from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
+from pybatsched.runs.workloads import Jobs, Sizing, check_formats, load_factor, read, sizing
+from pybatsched.simulator import external_events, run as simulator
+from pybatsched.simulator.external_events import ExternalEvent
+from pybatsched.simulator.failure_events import checkpointed
+from pybatsched.simulator.options import AUTO, Scenario, SimulationOptions
+from pybatsched.workload import jobs as job_checks, prepare
+from pybatsched.workload.model import Workload
+
+if TYPE_CHECKING:
+    from pybatsched.core.field_check import FieldsLike
+    from pybatsched.core.services.reservation_specs import ReservationSpec
+
+
+_EQUAL: Final = MachineSpec()
+
+
+class Fitted(msgspec.Struct, frozen=True):
+    """The machine of a run, and its workloads in hosts with the wanted load. `how` is for summaries."""
+
+    platform: Platform
+    workloads: dict[str, Workload]
+    how: Mapping[str, Any]
+    notes: Sequence[str]
+    warnings: Sequence[str]
+
+
+class Built(msgspec.Struct, frozen=True):
+    """A run that is ready to start. `plan` is its policy; None for an external scheduler."""
+
+    spec: RunSpec
+    scenario: Scenario
+    plan: PolicyPlan | None
+    how: Mapping[str, Any]
+    inputs: Mapping[str, list[dict[str, str]]]
+    notes: Sequence[str]
+    warnings: Sequence[str]
+
+    @property
+    def n_jobs(self) -> int:
+        """The number of jobs of all workloads."""
+        return sum(len(workload.jobs) for workload in self.scenario.workloads.values())
+
+    def setting(self) -> summary.Setting:
+        """Return the inputs and options of the run, for its summary."""
+        options = self.scenario.options
+        more: dict[str, bool | str] = {
+            "energy": options.energy,
+            "compute-sharing": options.compute_sharing,
+            "storage-sharing": options.storage_sharing,
+        }
+        if options.clock != AUTO:
+            more["clock"] = options.clock
+        platform = self.scenario.platform
+        policy = None if self.plan is None else described(self.plan, options)
+        clusters = summary.clusters_text(groups(platform, "cluster"))
+        return summary.Setting(
+            self.inputs, platform.n_procs, self.n_jobs, options.batsim_config() | more, policy, clusters
+        )
+
+
+def build(spec: RunSpec, jobs: Sequence[Jobs] = ()) -> Built:
+    """Return a run that is ready to start, of workloads in memory (`jobs`) or files. Raises InputError."""
+    plan = None if spec.policy is None else spec.policy.plan(spec.seed)
+    options = options_of(spec)
+    machine = _with_seed(spec)
+    if plan is not None:
+        if machine.failures is not None:
+            plan = simulator.with_failure_rule(plan, options, machine.failures)
+        options = simulator.with_needs(options, plan)
+    platform = platform_of(machine)
+    jobs = read_all(spec, jobs)
+    fitted = fit(jobs, spec.workloads, machine, platform)
+    platform, workloads = fitted.platform, fitted.workloads
+    check_workloads(workloads, {} if plan is None else simulator.field_models(plan, options), platform)
+    if options.energy:
+        model.check_energy(platform)
+    if plan is not None:
+        _check_reserved(plan, options, workloads, platform)
+    scenario = scenario_of(platform, workloads, options, machine, math.inf if spec.stop_at is None else spec.stop_at)
+    warnings = [
+        *fitted.warnings,
+        *warnings_of(platform, workloads.values(), options, plan),
+        *checkpoint_warnings(scenario, machine.failures),
+    ]
+    for one, workload in zip(jobs, workloads.values(), strict=True):
+        if one.how is not None:
+            workload.source = str(Path(one.name).resolve())  # as in Batsim; errors name files as the user does
+    how = {**fitted.how, **not_evaluated(workloads)}
+    how |= {} if machine.failures is None else {"failures": machine.failures.as_dict()}
+    how |= {} if machine.checkpoint is None else {"checkpoint": machine.checkpoint.as_dict()}
+    return Built(spec, scenario, plan, how, digests(machine, jobs), fitted.notes, warnings)
+
+
+def read_all(spec: RunSpec, jobs: Sequence[Jobs] = ()) -> Sequence[Jobs]:
+    """Return the jobs of a run, read from its files unless they are in memory. Raises InputError."""
+    if not jobs:
+        check_formats(spec.workloads)
+        jobs = [read(one, len(spec.workloads), may_be_empty=spec.allow_empty) for one in spec.workloads]
+    if not spec.allow_empty and not any(one.workload.jobs for one in jobs):
+        what = "; ".join(f"{one.name}: {one.workload.why_empty}" for one in jobs) or f"no {setting('file')}"
+        raise InputError(f"no job to run ({what}); expected a workload with jobs, or {setting('allow_empty')}")
+    return jobs
+
+
+def options_of(spec: RunSpec) -> SimulationOptions:
+    """Return the options of the simulator. Raises InputError."""
+    text = spec.sched_cfg
+    if spec.sched_cfg_file is not None:
+        where = setting("sched_cfg_file", spec.sched_cfg_file)
+        try:
+            text = Path(spec.sched_cfg_file).read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise InputError(f"{where}: cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"{where}: {not_utf8(error)}") from None
+    return SimulationOptions(
+        dynamic_jobs=spec.dynamic_jobs,
+        acknowledge_dynamic_jobs=spec.acknowledge_dynamic_jobs,
+        profile_reuse=spec.profile_reuse,
+        forward_profiles=spec.forward_profiles,
+        compute_sharing=spec.compute_sharing,
+        storage_sharing=spec.storage_sharing,
+        energy=spec.machine.energy,
+        forward_unknown_events=spec.forward_unknown_events,
+        sched_config=text,
+        clock=spec.clock,
+    )
+
+
+def _with_seed(spec: RunSpec) -> MachineSpec:
+    """Return the machine, with the seed of the run for its failures unless they have one of their own."""
+    failures = spec.machine.failures
+    if failures is None or failures.seed is not None or spec.seed is None:
+        return spec.machine
+    return replace(spec.machine, failures=replace(failures, seed=spec.seed))
+
+
+def platform_of(spec: MachineSpec) -> Platform | None:
+    """Return the platform that is named, or one of equal processors; None if it is that of the workloads."""
+    if spec.platform is not None:
+        from pybatsched.machines import names  # noqa: PLC0415  only for runs with a platform
+
+        source = names.find(spec.platform, energy=spec.energy)
+        platform = source.read(master=spec.master_host, roles=roles.read_roles(spec.roles))
+    elif spec.n_procs is not None:
+        platform = model.uniform(spec.n_procs)
+    else:
+        return None
+    return model.limit(platform, spec.mmax) if spec.mmax else platform
+
+
+def fit(jobs: Sequence[Jobs], specs: Sequence[WorkloadSpec], spec: MachineSpec, platform: Platform | None) -> Fitted:
+    """Return the machine and the workloads of a run: sizes in hosts, then the load. O(jobs). Raises InputError."""
+    is_own = platform is None or spec.mmax_workload
+    notes = [text for one in jobs for text in one.notes if is_own or not _is_estimate(one, text)]
+    warnings = [text for one in jobs for text in one.warnings]
+    resize = sizing(spec, platform)
+    found: dict[str, Workload] = {}
+    for number, one in enumerate(jobs):
+        is_converted = resize is not None and resize.fits(one)
+        if resize is not None and is_converted:
+            warnings.append(resize.warning(one))
+        found[f"w{number}"] = resize.applied(one.workload)[0] if resize and is_converted else replace(one.workload)
+    if platform is None:
+        n_procs = max((workload.n_procs for workload in found.values()), default=0)
+        if not n_procs:
+            raise InputError(
+                f"expected {setting('platform')} or {setting('n_procs')}, or a workload that contains the size of its "
+                "machine"
+            )
+        either = f"{setting('n_procs')} or {setting('platform')} changes this"
+        notes.append(f"{quantity(n_procs, 'processor')}, as in the workload; {either}")
+        platform = model.uniform(n_procs)
+        platform = model.limit(platform, spec.mmax) if spec.mmax else platform
+    if spec.mmax_workload and found:
+        platform = model.limit(platform, max(workload.n_procs for workload in found.values()))
+    how = _how(jobs, spec, resize)
+    if specs and specs[0].scales_load and any(workload.jobs for workload in found.values()):
+        factor = load_factor(specs[0], list(found.values()), platform.n_procs)
+        how["scale_load"] = factor
+        notes.append(f"submission times are divided by {factor:g}")
+        found = {name: prepare.scale_load(workload, factor) for name, workload in found.items()}
+    return Fitted(platform, found, how, notes, warnings)
+
+
+def _is_estimate(jobs: Jobs, note: str) -> bool:
+    """Return whether a note says how the machine of a log was estimated: a given machine replaces it."""
+    estimate = jobs.workload.about.get("estimated_machine")
+    return estimate is not None and spelled(note).endswith(estimate)
+
+
+def _how(jobs: Sequence[Jobs], spec: MachineSpec, resize: Sizing | None) -> dict[str, Any]:
+    """Return how the workloads were read. All files of a run are read in the same way."""
+    how = dict(next((one.how for one in jobs if one.how is not None), {"walltimes": "requested"}))
+    converted = [one.is_from_log for one in jobs]
+    if resize is not None and (resize.asked or any(converted)):
+        how["units"] = resize.unit if resize.asked or all(converted) else f"{resize.unit} (of logs)"
+    elif spec.units is not None:
+        how["units"] = spec.units
+    return how
+
+
+def scenario_of(
+    platform: Platform,
+    workloads: Mapping[str, Workload],
+    options: SimulationOptions,
+    machine: MachineSpec = _EQUAL,
+    ends_at: float = math.inf,
+    *,
+    event_lists: Sequence[Iterable[ExternalEvent]] = (),
+) -> Scenario:
+    """Return the inputs of the simulator, and read its external events. Raises InputError."""
+    events: list[Iterable[ExternalEvent]] = [
+        *event_lists,
+        *(
+            external_events.read(path, n_hosts=len(platform.hosts), forward_unknown=options.forward_unknown_events)
+            for path in machine.events
+        ),
+    ]
+    if machine.failures is not None:
+        events.append(machine.failures.on(platform))
+    workloads = checkpointed(workloads, machine.checkpoint, platform, machine.failures)
+    return Scenario(platform, dict(workloads), options, events, ends_at)
+
+
+def check_workloads(
+    workloads: Mapping[str, Workload], models: Mapping[str, FieldsLike], platform: Platform | None
+) -> None:
+    """Raise InputError for repeated ids, and for fields that metrics or `models` cannot read. O(jobs)."""
+    job_checks.check_ids(workloads)
+    check_fields(workloads.values())
+    clusters = () if platform is None else tuple(groups(platform, "cluster"))
+    job_checks.check_fields(workloads.values(), models, {"clusters": clusters})
+
+
+def _check_reserved(
+    plan: PolicyPlan, options: SimulationOptions, workloads: Mapping[str, Workload], platform: Platform
+) -> None:
+    """Raise InputError for reservations of hosts or for jobs that are not there."""
+    specs = simulator.host_reservations(plan, options)
+    if specs:
+        from pybatsched.core.services.reservation_specs import check_members  # noqa: PLC0415  imports pydantic
+
+        jobs = ((workload.source, job) for workload in workloads.values() for job in workload.jobs)
+        check_members(plan.given.get("host_reservations", ()), jobs)
+    check_reservations(specs, platform)
+
+
+def check_reservations(specs: Sequence[ReservationSpec], platform: Platform) -> None:
+    """Raise InputError for reserved hosts that the platform does not have. O(hosts + windows²), 0 without any."""
+    if specs:
+        numbers = {host.name: number for number, host in enumerate(platform.hosts)}
+        windows_of(specs, IntervalSet.span(0, platform.n_procs), numbers)
+
+
+def digests(machine: MachineSpec, jobs: Sequence[Jobs]) -> dict[str, list[dict[str, str]]]:
+    """Return the digests of the inputs, by kind. Call it when they are read, not after the run."""
+    platforms = []
+    if machine.platform is not None:
+        from pybatsched.machines import names  # noqa: PLC0415  only for runs with a platform
+
+        platforms = [_digest(machine.platform, names.find(machine.platform, energy=machine.energy).data())]
+    return {
+        "platform": platforms,
+        "workloads": [{"file": one.copy or one.name, "sha256": one.digest} for one in jobs],
+        "events": [_digest(path, _content(path)) for path in machine.events],
+    }
+
+
+def _digest(name: str, content: bytes) -> dict[str, str]:
+    return {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def described(plan: PolicyPlan, options: SimulationOptions) -> dict[str, Any]:
+    """Return the policy and its options, before any file is written."""
+    chosen = simulator.options_of(plan, options)
+    return {"name": plan.source.name, "origin": plan.source.origin, "options": chosen}

@@ -1,0 +1,97 @@
+"""Run what was built, and write its files: those of `pybatsched simulate -e PREFIX`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pybatsched.core import events as e
+from pybatsched.core.engine import Reply
+from pybatsched.errors import quantity, spelled
+from pybatsched.metrics import Outcome, summary
+from pybatsched.protocol import Message
+from pybatsched.results.run_state import SUMMARY
+from pybatsched.results.writing import Results
+from pybatsched.runs.build import Built
+from pybatsched.simulator import run as simulator
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+
+if TYPE_CHECKING:
+    from pybatsched.session.journal import JournalWriter
+
+#: The journal beside the results.
+JOURNAL: Final = ".pbj"
+#: Simulates a scenario with outputs: a scheduler that is not a policy in this process.
+External = Callable[[Scenario, Outputs], summary.Result]
+
+
+def results_of(built: Built, prefix: str, journal: str | None = None, more: Mapping[str, Any] | None = None) -> Results:
+    """Return the files of a run, to be opened with `with`. `more` are members of the state file."""
+    setting = built.setting()
+    about = {"inputs": setting.inputs, "policy": setting.policy, "tau_s": built.spec.tau_s, **built.how, **(more or {})}
+    return Results(prefix, about | ({"clusters": setting.clusters} if setting.clusters else {}), journal)
+
+
+def execute(
+    built: Built,
+    results: Results | None,
+    *,
+    journal: str | None = None,
+    watch: Callable[[Message[e.Event], Reply], None] | None = None,
+    progress: simulator.Progress | None = None,
+    machine_states: bool = True,
+    external: External | None = None,
+    version: str = BATSIM_VERSION,
+    more: Mapping[str, Any] | None = None,
+    outcomes: list[Outcome] | None = None,
+) -> tuple[summary.Result, dict[str, Any]]:
+    """Simulate, and write all files under their temporary names. Return the result and the summary."""
+    outputs = Outputs(results, energy=built.scenario.options.energy, machine_states=machine_states)
+    outputs.outcomes = outcomes
+    if external is not None:
+        result = external(built.scenario, outputs)
+    else:
+        result = run_in(built, outputs, journal=journal, watch=watch, progress=progress)
+    if results is not None:
+        results.cut_at = result.cut_at
+    extra = {**built.how, "seed": built.spec.seed, **(more or {})}
+    found = (*built.warnings, *warnings_after(result))
+    extra |= {"warnings": [spelled(text) for text in dict.fromkeys(found)]} if found else {}
+    return result, summary.of_run(built.setting(), result, extra, {"behaves_as_batsim": version})
+
+
+def run_in(
+    built: Built,
+    outputs: Outputs,
+    *,
+    journal: str | None = None,
+    watch: Callable[[Message[e.Event], Reply], None] | None = None,
+    progress: simulator.Progress | None = None,
+) -> summary.Result:
+    """Simulate the policy of a run."""
+    assert built.plan is not None
+    writer: JournalWriter | None = None
+    if journal:
+        from pybatsched.session.journal import JournalWriter  # noqa: PLC0415  only for journals
+
+        writer = JournalWriter(journal)
+    return simulator.run_policy(
+        built.scenario, built.plan, outputs, journal=writer, watch=watch, progress=progress, tau_s=built.spec.tau_s
+    )
+
+
+def finish(results: Results, content: Mapping[str, Any]) -> None:
+    """Write the summary, and give all files their final names."""
+    summary.write(f"{results.part}{SUMMARY}", content)
+    results.finish()
+
+
+def warnings_after(result: summary.Result) -> Sequence[str]:
+    """Return what a user should know about a result: rejected and unfinished jobs, remarks, broken promises."""
+    found = [*summary.rejections(result), *result.remarks]
+    found += [f"the policy broke a promise: {text}" for text in result.broken_promises]
+    if not result.finished and result.cut_at is None:
+        why = f": {result.stuck[0].job_id}: {result.stuck[0].why}" if result.stuck else ""
+        found.append(f"the simulation stopped with {quantity(len(result.stuck), 'job')} unfinished{why}")
+    return found

@@ -1,0 +1,235 @@
+"""The jobs of a run: read from a file, with sizes in hosts of its machine and with the wanted load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from pybatsched.errors import InputError, quantity, setting
+from pybatsched.platform.groups import host_size
+from pybatsched.platform.model import Platform
+from pybatsched.runs.spec import MachineSpec, WorkloadSpec
+from pybatsched.workload import prepare, reading
+from pybatsched.workload.formats import batsim4, files
+from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
+from pybatsched.workload.model import Workload
+from pybatsched.workload.report import Report
+from pybatsched.workload.resample.feedback import feedback_note, with_feedback
+from pybatsched.workload.selection import NoJobsLeftError, Selection
+from pybatsched.workload.walltimes import Walltimes
+
+if TYPE_CHECKING:
+    from pybatsched.workload.formats.swf import SwfOptions
+
+#: Formats in words, for errors.
+_IN_WORDS: Final[Mapping[str, str]] = {
+    "Batsim JSON": "a Batsim file",
+    "SWF": "a log in SWF",
+    "Rackham": "a file of the Rackham format",
+    "Slurm": "a log of Slurm",
+    "table": "a table",
+}
+_ALL_LOGS: Final = ("SWF", "Rackham", "Slurm", "table")
+#: Settings that apply to logs of some formats only.
+_FORMATS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "lenient": _ALL_LOGS,
+    "min_runtime": _ALL_LOGS,
+    "size": ("SWF", "Slurm", "table"),
+    "run_times": ("SWF", "Slurm", "table"),
+    "memory_unit": ("SWF",),
+    "unknown_runtime": ("SWF",),
+    "size_in": ("Slurm", "table"),
+    "timezone": ("Slurm", "table"),
+}
+
+
+class Jobs(msgspec.Struct, frozen=True):
+    """The jobs of a workload, before they are fitted to a machine.
+
+    `how` are the settings that they were read with, for summaries; None if they are not those of a file. `digest` is
+    that of the content. `is_from_log` says that sizes may be in cores where a platform has nodes. `notes` say what was
+    dropped or changed, `warnings` what the user should know. `copy` is a file that contains just these jobs.
+    """
+
+    workload: Workload
+    name: str = ""
+    how: Mapping[str, Any] | None = None
+    digest: str = ""
+    is_from_log: bool = False
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    copy: str = ""
+
+
+def selection_of(spec: WorkloadSpec, n_workloads: int = 1) -> Selection:
+    """Return which jobs of a file are kept. Several workloads on the clock of their logs stay synchronous."""
+    has_window = spec.begin is not None or spec.end is not None
+    clock = spec.window_clock if has_window else "log"
+    return Selection(
+        from_at=spec.begin,
+        to_at=spec.end,
+        warm_up_s=spec.warm_up,
+        cool_down_s=spec.cool_down,
+        max_jobs=spec.max_jobs,
+        partitions=spec.partitions,
+        clock=clock,
+        shift=Selection.shift_of(n_workloads, clock),
+    )
+
+
+def check_formats(specs: Iterable[WorkloadSpec]) -> None:
+    """Raise InputError for a setting that applies to none of these files."""
+    specs = list(specs)
+    kinds = {kind_of(spec) for spec in specs}
+    for spec in specs:
+        for name, value in spec.changed():
+            wanted = _FORMATS_OF.get(name)
+            if wanted is not None and kinds.isdisjoint(wanted):
+                words = ", ".join(_IN_WORDS[kind] for kind in wanted)
+                expected = "a log" if wanted == _ALL_LOGS else " or ".join(words.rsplit(", ", 1))
+                found = ", ".join(f"{_IN_WORDS[kind_of(one)]}, {one.file}" for one in specs)
+                raise InputError(f"{setting(name, value)}: expected {expected}, found {found}")
+
+
+def kind_of(spec: WorkloadSpec) -> files.Format:
+    """Return the format of a file. Raises InputError."""
+    return files.format_of(spec.file, spec.format, spec.mapping)
+
+
+def log_options(spec: WorkloadSpec, **more: Any) -> SwfOptions:
+    """Return the options for the conversion of a log; `more` are those that runs do not have."""
+    return reading.options_for(
+        kind_of(spec),
+        walltimes=Walltimes.parse(spec.walltimes),
+        size=spec.size or "allocated",
+        run_times=spec.run_times or "logged",
+        min_runtime_s=spec.min_runtime,
+        unknown_runtime_s=spec.unknown_runtime,
+        n_procs=spec.n_procs,
+        with_waits=spec.feedback,
+        memory_unit=spec.memory_unit or DEFAULT_MEMORY_UNIT,
+        size_in=spec.size_in,
+        timezone=spec.timezone,
+        format=spec.format,
+        mapping=spec.mapping,
+        **more,
+    )
+
+
+def read(spec: WorkloadSpec, n_workloads: int = 1, *, may_be_empty: bool = False) -> Jobs:
+    """Read the jobs of a file, one of `n_workloads` of the run. Up to 100 µs per job. Raises InputError."""
+    is_from_log = kind_of(spec) != "Batsim JSON"
+    selection = replace(selection_of(spec, n_workloads), may_be_empty=may_be_empty)
+    report = None
+    try:
+        if not is_from_log and not selection.as_json():  # as it is, with unused profiles
+            workload = prepare.with_walltimes(batsim4.read(spec.file), Walltimes.parse(spec.walltimes))[0]
+            workload.n_procs = spec.n_procs or workload.n_procs
+        else:
+            workload, report = reading.read(spec.file, log_options(spec), selection, lenient=spec.lenient)
+    except NoJobsLeftError as error:
+        raise InputError(f"{error}; expected at least one job, or {setting('allow_empty')}") from None
+    notes = [] if report is None else [f"{spec.file}: {text}" for text in _report_notes(report)]
+    notes += [text] if (text := window_note(spec, workload)) else []
+    if spec.feedback:
+        workload = with_feedback(workload)
+        notes.append(f"{spec.file}: {feedback_note(workload)}")
+    return Jobs(workload, spec.file, how_read(spec, n_workloads), files.digest_of(spec.file), is_from_log, notes)
+
+
+def window_note(spec: WorkloadSpec, workload: Workload) -> str:
+    """Return how long the window really is, from the first kept job to the last; empty without a window. O(1)."""
+    if (spec.begin is None and spec.end is None) or not workload.jobs:
+        return ""
+    days = (workload.jobs[-1]["subtime"] - workload.jobs[0]["subtime"]) / 86_400
+    return f"{spec.file}: the window has {quantity(len(workload.jobs), 'job')}, submitted within {days:.2f} days"
+
+
+def _report_notes(report: Report) -> list[str]:
+    """Return a note for each rule by which jobs were dropped or changed."""
+    notes = []
+    for rule, what in report.as_json()["rules"].items():
+        is_of_jobs = any(name.startswith("first_") for name in what)  # else it is about the whole log
+        notes.append((f"{quantity(what['count'], 'job')}: " if is_of_jobs else "") + rule)
+    return notes
+
+
+def how_read(spec: WorkloadSpec, n_workloads: int = 1) -> dict[str, Any]:
+    """Return the settings by which a file was read, as in summaries; `metrics.runs` reads the file again with them."""
+    names = {"memory_unit": "memory_unit", "size_in": "size_in", "timezone": "timezone", "format": "log_format"}
+    names |= {name: name for name in ("size", "run_times", "min_runtime", "unknown_runtime")}
+    names["n_procs"] = "n_procs_of_workload"  # `n_procs` is the machine of the run
+    found: dict[str, Any] = {"walltimes": spec.walltimes}
+    found |= {key: value for name, key in names.items() if (value := getattr(spec, name)) is not None}
+    if found.get("memory_unit") == DEFAULT_MEMORY_UNIT:
+        del found["memory_unit"]
+    found |= {} if spec.mapping is None else {"mapping": str(Path(spec.mapping).resolve())}
+    chosen = selection_of(spec, n_workloads).as_json()
+    found |= {"selection": chosen} if chosen else {}
+    found |= {"feedback": True} if spec.feedback else {}
+    return found | ({"lenient": True} if spec.lenient else {})
+
+
+class Sizing(NamedTuple):
+    """How sizes in cores become sizes in hosts. `asked`: by `units`, for all files; else by the platform, for logs."""
+
+    unit: str
+    n_cores: int
+    n_hosts: int
+    n_cores_in_all: int
+    asked: bool
+    platform: str = ""
+
+    def fits(self, jobs: Jobs) -> bool:
+        """Return whether sizes of these jobs are converted. Those of a Batsim file are only if the user asks for it."""
+        return self.asked or jobs.is_from_log
+
+    def applied(self, workload: Workload, report: Report | None = None) -> tuple[Workload, Report]:
+        """Return the workload with sizes in hosts. Its machine is the platform, unless the workload has more cores."""
+        n_procs = None if workload.n_procs > self.n_cores_in_all else -(-workload.n_procs // self.n_cores)
+        n_procs = None if n_procs is None else min(n_procs, self.n_hosts)
+        return prepare.in_hosts(workload, self.unit, self.n_cores, report, n_procs)
+
+    def warning(self, jobs: Jobs) -> str:
+        """Return a warning about the conversion of these jobs."""
+        n = len(jobs.workload.jobs)
+        rounded = f"{prepare.n_rounded(jobs.workload, self.n_cores):,} of {quantity(n, 'job')} rounded up"
+        how = "" if self.asked else f", the hosts of {self.platform}; {setting('units', 'core')} keeps cores"
+        what = f"converted sizes from cores to {self.unit}s of {self.n_cores:,} cores"
+        return f"{jobs.name}: {what} ({rounded}){how}"
+
+
+def sizing(spec: MachineSpec, platform: Platform | None) -> Sizing | None:
+    """Return how sizes in cores become hosts of a platform; None for no conversion. Raises InputError."""
+    if spec.platform is None or platform is None or spec.units == "core":
+        return None
+    from pybatsched.machines import names  # noqa: PLC0415  only for runs with a platform
+
+    known = names.unit_of(spec.platform)
+    by_name = None if known is None or known[1] else known[0]
+    asked = spec.units
+    if asked is None and by_name is None:
+        return None
+    if asked is not None and known is not None and known[0] != asked:
+        raise InputError(
+            f"{setting('units', asked)}: expected a platform with a {asked} per host, found {spec.platform}, with a "
+            f"{known[0]} per host"
+        )
+    size = host_size(platform)
+    if asked is not None and size.n_cores == 1:
+        raise InputError(
+            f"{setting('units', asked)}: expected a platform whose hosts have the property cores, found one core per "
+            f"host in {platform.source}"
+        )
+    return Sizing(asked or by_name or "", *size, asked=asked is not None, platform=spec.platform)
+
+
+def load_factor(spec: WorkloadSpec, workloads: Sequence[Workload], n_procs: int) -> float:
+    """Return the factor by which submission times are divided, 1 for no change. O(jobs). Raises InputError."""
+    if spec.load is None:
+        return 1.0 if spec.scale_load is None else spec.scale_load
+    return prepare.load_factor(workloads, spec.load, n_procs)

@@ -1,0 +1,108 @@
+"""The records that describe a run: what is checked, and what takes precedence."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import logs
+from support.places import ROOT
+
+import pybatsched as pb
+from pybatsched.campaign.running import points_of
+from pybatsched.campaign.spec import spec_of
+from pybatsched.campaign.store import Store
+from pybatsched.errors import InputError
+from pybatsched.runs.policies import PolicySpec
+from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
+
+WORKLOAD = str(ROOT / "examples" / "workload.json")
+PREDICTOR = (
+    "from pybatsched import Predictor\n\n\nclass P(Predictor):\n    def predict(self, job, now):\n        return {}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "values", "text"),
+    [
+        (MachineSpec, {"procs": 4, "n_procs": 5}, "n_procs: expected one value, found both procs and n_procs"),
+        (
+            MachineSpec,
+            {"n_procs": 4, "platform": "curie"},
+            "platform and n_procs: expected only one of them, found both",
+        ),
+        (WorkloadSpec, {"load": 0.5, "scale_load": 2}, "load and scale_load: expected only one of them, found both"),
+        (WorkloadSpec, {"begin": "2h", "end": "1h"}, "end 3600: expected a time after begin 7200"),
+        (RunSpec, {"stop": 4}, "unknown setting 'stop'; did you mean 'stop_at'?"),
+    ],
+)
+def test_settings_that_exclude_each_other(record: Any, values: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        record.by_name(values)
+    assert str(caught.value).startswith(text)
+
+
+def test_records_are_immutable_and_equal_by_value() -> None:
+    spec = WorkloadSpec("a.swf", load=0.5)
+    assert (spec, hash(spec)) == (WorkloadSpec(file="a.swf", load=0.5), hash(WorkloadSpec("a.swf", load=0.5)))
+    assert spec != dataclasses.replace(spec, load=0.6)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spec.load = 1.0  # type: ignore[misc]
+    with pytest.raises(TypeError, match="once at most"):
+        WorkloadSpec("a.swf", file="b.swf")  # type: ignore[misc]
+
+
+def test_reservations_come_from_one_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="found both"):
+        PolicySpec("easy", {"host_reservations": "a.toml"}, host_reservations="b.toml")
+    chosen = pb.policy("easy", host_reservations=[])
+    assert PolicySpec("easy", {"host_reservations": "a.toml"}).host_reservations == "a.toml"
+    assert (chosen.host_reservations, chosen.options) == (None, {"host_reservations": []})
+
+
+def test_the_seed_of_a_run_is_used_over_that_of_the_configuration_file(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[policy.ujfb]\nseed = 7\n")
+    spec = PolicySpec("ujfb", config=str(tmp_path / "c.toml"))
+    assert [spec.plan(seed).options_for(None).seed for seed in (None, 3)] == [7, 3]
+    assert PolicySpec("ujfb", {"seed": 5}).plan(3).options_for(None).seed == 5
+
+
+def test_the_machine_of_a_run_is_not_that_of_its_log(tmp_path: Path) -> None:
+    logs.log(tmp_path, logs.line(1, run=600, allocated=5), logs.line(2, 60, run=600, allocated=5))
+    log = pb.read_workload(tmp_path / "log.swf", n_procs=200)
+    with pytest.warns(UserWarning, match="made for 200 processors, the platform has 10"):
+        run = pb.simulate(log, "easy", n_procs=10, progress=False)
+    assert (log.n_procs, run.about["n_procs"], run.about["n_procs_of_workload"]) == (200, 10, 200)
+    assert run.figures["utilisation"] == pytest.approx(600 * 10 / (660 * 10))
+
+
+def addresses(folder: Path, **policy: Any) -> list[tuple[str, Any]]:
+    """The addresses and options of the cells of a campaign with one policy."""
+    content = {
+        "name": "c",
+        "workload": [{"name": "w", "file": WORKLOAD}],
+        "platform": [{"name": "own", "of_workload": True}],
+        "policy": [policy],
+    }
+    with Store(folder / "out") as store:
+        return [
+            (cell.address, cell.options) for _, cell in points_of(spec_of(content, "c.toml"), store, [folder], folder)
+        ]
+
+
+def test_a_cell_depends_on_the_code_of_its_predictor_and_on_its_configuration(tmp_path: Path) -> None:
+    code, config = tmp_path / "own.py", tmp_path / "conf.toml"
+    code.write_text(PREDICTOR)
+    config.write_text("[policy.ujfb]\nseed = 7\n")
+    before = addresses(tmp_path, name="easy", options={"predict": "own.py:P"})
+    code.write_text(PREDICTOR + "\n# another version\n")
+    assert addresses(tmp_path, name="easy", options={"predict": "own.py:P"}) != before
+    ((first, options),) = addresses(tmp_path, name="ujfb", config="conf.toml")
+    assert "seed" not in options  # that of the file is used
+    config.write_text("[policy.ujfb]\nseed = 8\n")
+    assert addresses(tmp_path, name="ujfb", config="conf.toml")[0][0] != first
+    config.write_text("[policy.ujfb]\nsed = 8\n")
+    with pytest.raises(InputError, match="policy 1: policy ujfb: unknown option 'sed'"):
+        addresses(tmp_path, name="ujfb", config="conf.toml")

@@ -1,0 +1,317 @@
+"""The same run has the same jobs, figures and warnings as a command, in Python, and as a campaign of one cell."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, strategies as st
+from support import logs
+from support.examples import examples
+
+import pybatsched as pb
+from pybatsched.campaign.execute import run_cell
+from pybatsched.campaign.running import points_of
+from pybatsched.campaign.spec import spec_of
+from pybatsched.campaign.store import Store
+from pybatsched.cli import main
+from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
+from pybatsched.settings import Checked
+from pybatsched.simulator.failure_events import FailureModel
+from pybatsched.workload.inject.checkpoints import Checkpointing
+
+#: Nodes of 4 cores, one of them in another rack.
+NODES: Final = (
+    """<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+ <zone id="site" routing="None">
+"""
+    + "".join(
+        f'  <host id="n{n}" speed="1Gf"><prop id="cores" value="4"/><prop id="rack" value="r{n // 7}"/>'
+        '<prop id="wattage_per_state" value="95:170:170"/><prop id="wattage_off" value="10"/></host>\n'
+        for n in range(8)
+    )
+    + """  <host id="head" speed="1Gf"><prop id="role" value="master"/></host>
+ </zone>
+</platform>
+"""
+)
+EVENTS: Final = (
+    '{"type": "event_resource_unavailable", "resources": "0-1", "timestamp": 300}\n'
+    '{"type": "event_resource_available", "resources": "0-1", "timestamp": 900}\n'
+)
+RESERVATIONS: Final = '[[reservation]]\nname = "upgrade"\nstart = 400\nduration = 300\nhosts = "0-1"\n'
+
+
+@dataclass(frozen=True)
+class Described:
+    """A run: its settings by name, for each record, and the lines of its log."""
+
+    lines: list[str]
+    header: str
+    workload: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
+    policy: str = "easy"
+    options: dict[str, Any] = field(default_factory=dict)
+    reservations: bool = False
+    seed: int = 0
+
+
+def some(**kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Some of these settings: few at a time."""
+    return st.lists(st.sampled_from(sorted(kinds)), max_size=3, unique=True).flatmap(
+        lambda names: st.fixed_dictionaries({name: kinds[name] for name in names})
+    )
+
+
+TIMES: Final = st.sampled_from([0, 60, 300.5, "10m", "0.5h"])
+WORKLOADS: Final = some(
+    walltimes=st.sampled_from(["exact", "requested-strict", "factor:2", "round", "none"]),
+    size=st.sampled_from(["allocated", "requested", "larger"]),
+    run_times=st.just("cut"),
+    memory_unit=st.sampled_from(["KB", "MB"]),
+    min_runtime=st.just(5),
+    unknown_runtime=st.just(7.5),
+    partitions=st.sampled_from([["1"], ["1", "2"]]),
+    max_jobs=st.integers(3, 30),
+    load=st.sampled_from([0.5, 0.9, 1.2]),
+    scale_load=st.sampled_from([0.8, 2]),
+    feedback=st.just(True),
+    lenient=st.just(True),
+)
+WINDOWS: Final = some(
+    begin=TIMES,
+    end=st.sampled_from([1500, "40m"]),
+    warm_up=st.sampled_from([200, "5m"]),
+    cool_down=st.just(250),
+    window_clock=st.sampled_from(["first", "log"]),
+)
+MACHINES: Final[st.SearchStrategy[dict[str, Any]]] = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"n_procs": st.integers(6, 40)}, optional={"mmax": st.integers(4, 6)}),
+    st.fixed_dictionaries(
+        {"platform": st.just("nodes.xml")},
+        optional={"units": st.sampled_from(["core", "node"]), "energy": st.just(True)},
+    ),
+    st.fixed_dictionaries(
+        {"platform": st.sampled_from(["ricc-node@0.01", "curie-node@0.002"])},
+        optional={"units": st.sampled_from(["core", "node"])},
+    ),
+)
+FAULTS: Final = some(
+    failures=st.fixed_dictionaries(
+        {"mtbf": st.sampled_from(["2h", 20_000])},
+        optional={
+            "repair": st.sampled_from(["3m", "exponential:5m"]),
+            "law": st.just("weibull:0.8"),
+            "of": st.just("system"),
+            "seed": st.integers(0, 3),
+        },
+    ),
+    checkpoint=st.sampled_from(["2m", {"interval": "3m", "dump": "10"}]),
+)
+RUNS: Final = some(
+    stop_at=st.sampled_from([800, "20m"]),
+    clock=st.sampled_from(["exact", "simgrid"]),
+    tau_s=st.sampled_from([1, 60.0]),
+    compute_sharing=st.just(True),
+    dynamic_jobs=st.just(True),
+)
+POLICIES: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("easy", {}),
+    ("easy", {"order": "sjf"}),
+    ("fcfs", {}),
+    ("conservative", {}),
+    ("conservative", {"compression": False}),
+    ("redirection", {"theta": 2}),
+    ("ujfb", {}),
+]
+
+
+@st.composite
+def described(draw: st.DrawFn) -> Described:
+    """A run with settings that fit each other."""
+    at = draw(st.sampled_from([0, 5_000]))
+    lines = []
+    for number in range(1, draw(st.integers(5, 30)) + 1):
+        at += draw(st.integers(0, 120))
+        run_s = draw(st.sampled_from([-1, 0, 30, 200, 900]))
+        requested_s = draw(st.sampled_from([-1, 60, 600, 1000]))
+        size, more = draw(st.integers(1, 12)), draw(st.integers(-1, 12))
+        lines.append(
+            logs.line(
+                number,
+                at,
+                wait=draw(st.integers(0, 50)),
+                run=run_s,
+                allocated=size,
+                requested=more,
+                requested_s=requested_s,
+                user=number % 3,
+                partition=1 + number % 2,
+            )
+        )
+    machine = draw(MACHINES) | draw(FAULTS)
+    if "failures" not in machine and draw(st.booleans()):
+        machine |= {"events": ["events.txt"]}
+    workload = draw(WORKLOADS) | draw(WINDOWS)
+    if "load" in workload:
+        workload.pop("scale_load", None)
+    policy, options = draw(st.sampled_from(POLICIES))
+    return Described(
+        lines,
+        draw(st.sampled_from(["; MaxProcs: 32\n", "; MaxProcs: 8\n", "; \n"])),
+        workload,
+        machine,
+        draw(RUNS),
+        policy,
+        options,
+        draw(st.integers(0, 3)) == 0,
+        draw(st.integers(0, 3)),
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has given: its jobs, figures and warnings, or its error."""
+
+    jobs: str = ""
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    warnings: frozenset[str] = frozenset()
+    error: str = ""
+
+
+def words(record: type[Checked], given: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The options of the command line for settings."""
+    found: list[str] = []
+    for name, value in given.items():
+        kind = {"failures": FailureModel, "checkpoint": Checkpointing}.get(name)
+        if kind is not None:
+            own = value if isinstance(value, Mapping) else {"interval": value}
+            found += words(kind, own)
+            continue
+        option = record.settings()[name].options[-1]
+        if isinstance(value, bool):
+            found += [option] if value else []
+        else:
+            for one in value if isinstance(value, list) else [value]:
+                found += [option, str(one)]
+    return found
+
+
+def as_command(run: Described) -> tuple[Outcome, str]:
+    given = [*words(WorkloadSpec, run.workload), *words(MachineSpec, run.machine), *words(RunSpec, run.run)]
+    for key, value in run.options.items():
+        given += ["-o", f"{key}={json.dumps(value)}"]
+    given += ["--reservations", "r.toml"] if run.reservations else []
+    errors = io.StringIO()
+    given += ["--seed", str(run.seed), "-e", "command/run"]
+    command = ["simulate", "-w", "log.swf", "--policy", run.policy, *given]
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(errors):
+        code = main(command)
+    printed = out.getvalue() + errors.getvalue()
+    if code not in {0, 5, 8}:
+        return Outcome(error=errors.getvalue().strip().splitlines()[-1].removeprefix("pybatsched: ")), printed
+    return read("command/run"), printed
+
+
+def read(prefix: str) -> Outcome:
+    run = pb.read_run(prefix)
+    jobs = Path(f"{prefix}_jobs.csv").read_text()
+    return Outcome(jobs, run.figures, frozenset(run.about.get("warnings", ())))
+
+
+def in_python(run: Described) -> tuple[Outcome, frozenset[str]]:
+    of_log = {name: value for name, value in run.workload.items() if name not in {"load", "scale_load"}}
+    of_run = {name: value for name, value in run.workload.items() if name not in of_log} | run.machine | run.run
+    policy = pb.policy(run.policy, **run.options, **({"host_reservations": "r.toml"} if run.reservations else {}))
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        try:
+            log = pb.read_workload("log.swf", **of_log)
+            (made,) = pb.simulate(log, [policy], seeds=[run.seed], progress=False, **of_run)
+        except pb.InputError as error:
+            return Outcome(error=str(error)), frozenset()
+        made.save("python/run")
+    return read("python/run"), frozenset(str(one.message) for one in shown)
+
+
+def as_campaign(run: Described) -> Outcome:
+    platform = run.machine if {"n_procs", "platform"} & run.machine.keys() else {"of_workload": True, **run.machine}
+    policy = {"name": run.policy, "options": run.options} | ({"reservations": "r.toml"} if run.reservations else {})
+    content = {
+        "name": "one",
+        "keep": "files",
+        "seeds": [run.seed],
+        **run.run,
+        "workload": [{"name": "log", "file": "log.swf", **run.workload}],
+        "platform": [{"name": "machine", **platform}],
+        "policy": [policy],
+    }
+    try:
+        spec = spec_of(content, "one.toml")
+        with Store("campaign") as store:
+            ((_, cell),) = points_of(spec, store, [Path.cwd()])
+            result = run_cell(cell.as_dict(), "campaign/files")
+    except pb.InputError as error:
+        return Outcome(error=str(error))
+    found = read("campaign/files/run")
+    assert found.figures == result["figures"]
+    assert {text[:40] for text in result["warnings"]} == {text[:40] for text in found.warnings}
+    return Outcome(found.jobs, result["figures"], found.warnings)
+
+
+def check(run: Described) -> None:
+    """Run it in three ways, and compare."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name in ("command", "python"):
+            Path(name).mkdir()
+        logs.log(Path(), *run.lines, header=run.header)
+        Path("nodes.xml").write_text(NODES)
+        Path("events.txt").write_text(EVENTS)
+        Path("r.toml").write_text(RESERVATIONS)
+        if run.machine.get("platform") == "nodes.xml":  # campaigns name it by its whole path
+            run = replace(run, machine=run.machine | {"platform": str(Path("nodes.xml").resolve())})
+        command, printed = as_command(run)
+        python, shown = in_python(run)
+        campaign = as_campaign(run)
+        assert bool(command.error) == bool(python.error) == bool(campaign.error), (command, python, campaign)
+        if command.error:
+            return
+        assert python.jobs == command.jobs
+        assert campaign.jobs == command.jobs
+        assert python.figures == command.figures
+        assert campaign.figures == command.figures
+        assert python.warnings == command.warnings
+        for suffix in ("_schedule.csv", "_machine_states.csv"):
+            assert Path(f"python/run{suffix}").read_text() == Path(f"command/run{suffix}").read_text()
+        summaries = [json.loads(Path(f"{name}/run_summary.json").read_text()) for name in ("command", "python")]
+        del summaries[0]["command"], summaries[1]["names"], summaries[0]["seed"], summaries[1]["seed"]
+        assert summaries[0] == summaries[1]
+        assert campaign.warnings == command.warnings
+        for text in command.warnings:  # each form spells settings in its own way
+            assert text[:40] in printed
+            assert any(text[:40] in one for one in shown)
+
+
+@examples(20)
+@given(described())
+def test_a_run_is_the_same_as_a_command_in_python_and_in_a_campaign(run: Described) -> None:
+    check(run)
+
+
+@pytest.mark.long
+@examples(200)
+@given(described())
+def test_many_runs_are_the_same_in_all_forms(run: Described) -> None:
+    check(run)
