@@ -37,7 +37,8 @@ class Checkpointing(Checked):
     prefix = "checkpoint."
 
     interval: str = given(
-        "jobs write checkpoints after every T of work (1h), or by Daly's formula from the MTBF and their size",
+        "jobs write checkpoints after every T of work (1h), or by Daly's formula from the MTBF and their size "
+        "(default: no checkpoints; daly if Python or a campaign gives other settings of checkpoints)",
         Kind(f"{DALY}, or more than 0 {A_SPAN}", _interval, "T|daly"),
         DALY,
         "--checkpoint",
