@@ -107,7 +107,8 @@ class _Parser(argparse.ArgumentParser):
         if unknown:
             from pybatsched.cli.common.arguments import hints  # noqa: PLC0415  slow, and rarely needed
 
-            self.error("; ".join([f"unrecognized arguments: {' '.join(unknown)}", *hints(options, unknown)]))
+            known = [name for one in self._actions if one.help != argparse.SUPPRESS for name in one.option_strings]
+            self.error("; ".join([f"unrecognized arguments: {' '.join(unknown)}", *hints(options, unknown, known)]))
         return options, unknown
 
 

@@ -17,7 +17,6 @@ from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.policy import BatsimFeature
 from pybatsched.core.services.host_reservations import specs_of
-from pybatsched.errors import spelled
 from pybatsched.live import batsim, batsim5
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
@@ -31,7 +30,7 @@ from pybatsched.results import run_state
 from pybatsched.results.writing import Results
 from pybatsched.runs.build import check_reservations, check_workloads, digests, fit, platform_of, read_all
 from pybatsched.runs.checks import planning_warnings, size_warnings
-from pybatsched.runs.execute import warnings_after
+from pybatsched.runs.execute import all_warnings
 from pybatsched.runs.spec import MachineSpec, RunSpec
 from pybatsched.runs.workloads import Jobs
 from pybatsched.session.journal import JournalWriter
@@ -119,9 +118,8 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         job, results = _prepare(args, stack)
         result, engine = _supervised(args, job, results)
-        extra = {**job.how, "seed": args.seed, "batsim_args": job.batsim_arguments(args.export)}
-        found = (*job.warnings, *warnings_after(result))
-        extra |= {"warnings": [spelled(text) for text in dict.fromkeys(found)]} if found else {}
+        own = {"seed": args.seed, "batsim_args": job.batsim_arguments(args.export)}
+        extra = {**job.how, **own, **all_warnings(job.warnings, result)}
         about = summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version})
         run_end.put_in_place(results, about, quiet=args.quiet)
     dynamic_jobs = bool(engine.cluster.config.get("dynamic-jobs-enabled"))

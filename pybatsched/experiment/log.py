@@ -153,7 +153,7 @@ class Log:
     @public
     def window(
         self,
-        begin: Time = 0,
+        begin: Time | None = None,
         end: Time | None = None,
         *,
         warm_up: Time = 0,
@@ -167,8 +167,7 @@ class Log:
         `end` are simulated too, but figures leave them out. Without `begin` or `end`, they are the first and the last
         jobs of the log. Raises InputError if no job is left.
         """
-        first = None if begin in {0, "0"} else begin
-        times = {"begin": first, "end": end, "warm_up": warm_up, "cool_down": cool_down}
+        times = {"begin": begin, "end": end, "warm_up": warm_up, "cool_down": cool_down}
         spec = WorkloadSpec.by_name({**times, "window_clock": window_clock})
         made = self._selected(selection_of(spec))
         if spec.begin is None and spec.end is None:

@@ -29,6 +29,7 @@ from pybatsched.simulator.failure_events import checkpointed
 from pybatsched.simulator.options import AUTO, Scenario, SimulationOptions
 from pybatsched.workload import jobs as job_checks, prepare
 from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import NoJobsLeftError
 
 if TYPE_CHECKING:
     from pybatsched.core.field_check import FieldsLike
@@ -119,7 +120,10 @@ def read_all(spec: RunSpec, jobs: Sequence[Jobs] = ()) -> Sequence[Jobs]:
     """Return the jobs of a run, read from its files unless they are in memory. Raises InputError."""
     if not jobs:
         check_formats(spec.workloads)
-        jobs = [read(one, len(spec.workloads), may_be_empty=spec.allow_empty) for one in spec.workloads]
+        try:
+            jobs = [read(one, len(spec.workloads), may_be_empty=spec.allow_empty) for one in spec.workloads]
+        except NoJobsLeftError as error:
+            raise InputError(f"{error}; expected at least one job, or {setting('allow_empty')}") from None
     if not spec.allow_empty and not any(one.workload.jobs for one in jobs):
         what = "; ".join(f"{one.name}: {one.workload.why_empty}" for one in jobs) or f"no {setting('file')}"
         raise InputError(f"no job to run ({what}); expected a workload with jobs, or {setting('allow_empty')}")

@@ -52,39 +52,31 @@ def execute(
     if external is not None:
         result = external(built.scenario, outputs)
     else:
-        result = run_in(built, outputs, journal=journal, watch=watch, progress=progress)
+        assert built.plan is not None
+        writer: JournalWriter | None = None
+        if journal:
+            from pybatsched.session.journal import JournalWriter  # noqa: PLC0415  only for journals
+
+            writer = JournalWriter(journal)
+        result = simulator.run_policy(
+            built.scenario, built.plan, outputs, journal=writer, watch=watch, progress=progress, tau_s=built.spec.tau_s
+        )
     if results is not None:
         results.cut_at = result.cut_at
-    extra = {**built.how, "seed": built.spec.seed, **(more or {})}
-    found = (*built.warnings, *warnings_after(result))
-    extra |= {"warnings": [spelled(text) for text in dict.fromkeys(found)]} if found else {}
+    extra = {**built.how, "seed": built.spec.seed, **(more or {}), **all_warnings(built.warnings, result)}
     return result, summary.of_run(built.setting(), result, extra, {"behaves_as_batsim": version})
-
-
-def run_in(
-    built: Built,
-    outputs: Outputs,
-    *,
-    journal: str | None = None,
-    watch: Callable[[Message[e.Event], Reply], None] | None = None,
-    progress: simulator.Progress | None = None,
-) -> summary.Result:
-    """Simulate the policy of a run."""
-    assert built.plan is not None
-    writer: JournalWriter | None = None
-    if journal:
-        from pybatsched.session.journal import JournalWriter  # noqa: PLC0415  only for journals
-
-        writer = JournalWriter(journal)
-    return simulator.run_policy(
-        built.scenario, built.plan, outputs, journal=writer, watch=watch, progress=progress, tau_s=built.spec.tau_s
-    )
 
 
 def finish(results: Results, content: Mapping[str, Any]) -> None:
     """Write the summary, and give all files their final names."""
     summary.write(f"{results.part}{SUMMARY}", content)
     results.finish()
+
+
+def all_warnings(before: Sequence[str], result: summary.Result) -> dict[str, list[str]]:
+    """Return the member `warnings` of a summary: those from before the run, and those about the result."""
+    found = dict.fromkeys((*before, *warnings_after(result)))
+    return {"warnings": [spelled(text) for text in found]} if found else {}
 
 
 def warnings_after(result: summary.Result) -> Sequence[str]:

@@ -28,7 +28,7 @@ class PolicySpec(Checked):
     """A policy and its options. `label` is its name in tables and charts. `given_by` names the user's source."""
 
     policy: str | type[Policy] = given(
-        "an installed policy, path/to/file.py:Class, or a subclass of Policy",
+        "an installed policy, or path/to/file.py:Class; in Python also a subclass of Policy",
         Kind("the name of a policy, path/to/file.py:Class, or a subclass of Policy", _policy, "NAME"),
         "",
         alias="name",

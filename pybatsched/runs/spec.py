@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Self
 
+from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError, setting
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.platform.model import DEFAULT_MASTER, MAX_HOSTS
@@ -57,7 +58,10 @@ def _zone(value: Any) -> str | None:
 
 def _hosts_with_roles(value: Any) -> tuple[str, ...] | None:
     texts: tuple[str, ...] | None = TEXTS.of(value)
-    read_roles(texts or ())  # raises InputError
+    try:
+        read_roles(texts or ())
+    except InputError as error:
+        raise InputError(f"{setting('roles')}: {error}") from None
     return texts
 
 
@@ -86,7 +90,7 @@ class WorkloadSpec(Checked):
     )
     mapping: str | None = given("the file that describes the columns of a table (docs/traces.md)", FILE)
     size: Literal["allocated", "requested", "larger"] | None = given(
-        "which number of processors of a log counts, not for Rackham (default: allocated)",
+        "which number of processors of a job in a log counts; not for Rackham (default: allocated)",
         one_of("allocated", "requested", "larger"),
     )
     run_times: Literal["logged", "cut"] | None = given(
@@ -104,11 +108,11 @@ class WorkloadSpec(Checked):
         Kind("a name of the time zone database, such as Europe/Paris or UTC", _zone, "ZONE"),
     )
     min_runtime: float | None = given(
-        "keep jobs of a log with run time 0 or unknown; set it to S seconds", NUMBER, metavar="S"
+        "keep jobs of a log with run time 0 or unknown; their run time becomes S seconds", NUMBER, metavar="S"
     )
     unknown_runtime: float | None = given(
-        "keep jobs of a log in SWF with an unknown run time; set it to S seconds. Without a requested time they have "
-        "no estimate",
+        "keep jobs of a log in SWF with an unknown run time, which becomes S seconds. Without a requested time they "
+        "have no estimate",
         NUMBER,
         metavar="S",
     )
@@ -131,7 +135,7 @@ class WorkloadSpec(Checked):
         alias="from",
     )
     end: float | None = given(
-        "keep jobs submitted before T, counted as for the start of the window",
+        "keep jobs submitted before T, counted from the same time as the start of the window",
         TIME,
         None,
         "--submitted-before",
@@ -139,12 +143,14 @@ class WorkloadSpec(Checked):
         alias="to",
     )
     warm_up: float = given(
-        "also keep jobs up to T before the window (without a start: the first T); figures of jobs leave them out",
+        "simulate also the jobs of the time T before the window, or of the first T if the window has no start; figures "
+        "of jobs leave them out",
         TIME,
         0.0,
     )
     cool_down: float = given(
-        "also keep jobs up to T after the window (without an end: the last T); figures of jobs leave them out",
+        "simulate also the jobs of the time T after the window, or of the last T if the window has no end; figures of "
+        "jobs leave them out",
         TIME,
         0.0,
     )
@@ -160,7 +166,7 @@ class WorkloadSpec(Checked):
         False,
     )
     load: float | None = given(
-        "scale submission times to an offered load of F on the machine of the run, such as 0.9 for 90 %", NUMBER
+        "scale submission times so that the offered load on the machine of the run is F, such as 0.9", NUMBER
     )
     scale_load: float | None = given("divide submission times by F, which multiplies the offered load by F", NUMBER)
 
@@ -173,8 +179,8 @@ class WorkloadSpec(Checked):
                 f"{setting('format')}: cannot be used with {setting('mapping')}, which is for other tables"
             )
         if self.begin is not None and self.end is not None and self.begin >= self.end:
-            begin = setting("begin", f"{self.begin:g}")
-            raise InputError(f"{setting('end', f'{self.end:g}')}: expected a time after {begin}")
+            begin = setting("begin", seconds_text(self.begin))
+            raise InputError(f"{setting('end', seconds_text(self.end))}: expected a time after {begin}")
 
     @property
     def scales_load(self) -> bool:
@@ -229,7 +235,7 @@ class MachineSpec(Checked):
         "--add-role-to-hosts",
     )
     mmax: int = given("keep the first N processors only (0: all)", whole(0), 0)
-    mmax_workload: bool = given("keep as many processors as the workloads have (nb_res)", SWITCH, False)
+    mmax_workload: bool = given("keep as many processors as the workloads were made for (nb_res)", SWITCH, False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -272,8 +278,8 @@ class RunSpec(Checked):
         old=("--until-time",),
     )
     clock: str = given(
-        "exact: exact times, Batsim's own messages take no simulated time; simgrid: times, network and order as in "
-        "SimGrid, to the last bit; auto: simgrid if jobs communicate, else exact",
+        "exact: exact times, and messages of Batsim take no simulated time. simgrid: the times and the network of "
+        "SimGrid, to the last bit. auto: simgrid if jobs communicate, else exact",
         one_of(*CLOCKS, hidden=[BATSIM]),
         AUTO,
     )

@@ -19,7 +19,7 @@ from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.resample.feedback import feedback_note, with_feedback
-from pybatsched.workload.selection import NoJobsLeftError, Selection
+from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 
 if TYPE_CHECKING:
@@ -125,15 +125,14 @@ def read(spec: WorkloadSpec, n_workloads: int = 1, *, may_be_empty: bool = False
     is_from_log = kind_of(spec) != "Batsim JSON"
     selection = replace(selection_of(spec, n_workloads), may_be_empty=may_be_empty)
     report = None
-    try:
-        if not is_from_log and not selection.as_json():  # as it is, with unused profiles
-            workload = prepare.with_walltimes(batsim4.read(spec.file), Walltimes.parse(spec.walltimes))[0]
-            workload.n_procs = spec.n_procs or workload.n_procs
-        else:
-            workload, report = reading.read(spec.file, log_options(spec), selection, lenient=spec.lenient)
-    except NoJobsLeftError as error:
-        raise InputError(f"{error}; expected at least one job, or {setting('allow_empty')}") from None
-    notes = [] if report is None else [f"{spec.file}: {text}" for text in _report_notes(report)]
+    if not is_from_log and not selection.as_json():  # as it is, with unused profiles
+        workload = prepare.with_walltimes(batsim4.read(spec.file), Walltimes.parse(spec.walltimes))[0]
+        workload.n_procs = spec.n_procs or workload.n_procs
+    else:
+        workload, report = reading.read(spec.file, log_options(spec), selection, lenient=spec.lenient)
+    # A rule with places is about jobs, another one about the whole log.
+    rules = () if report is None else report.tallies.values()
+    notes = [f"{spec.file}: {quantity(one.count, 'job') + ': ' if one.places else ''}{one.rule}" for one in rules]
     notes += [text] if (text := window_note(spec, workload)) else []
     if spec.feedback:
         workload = with_feedback(workload)
@@ -147,15 +146,6 @@ def window_note(spec: WorkloadSpec, workload: Workload) -> str:
         return ""
     days = (workload.jobs[-1]["subtime"] - workload.jobs[0]["subtime"]) / 86_400
     return f"{spec.file}: the window has {quantity(len(workload.jobs), 'job')}, submitted within {days:.2f} days"
-
-
-def _report_notes(report: Report) -> list[str]:
-    """Return a note for each rule by which jobs were dropped or changed."""
-    notes = []
-    for rule, what in report.as_json()["rules"].items():
-        is_of_jobs = any(name.startswith("first_") for name in what)  # else it is about the whole log
-        notes.append((f"{quantity(what['count'], 'job')}: " if is_of_jobs else "") + rule)
-    return notes
 
 
 def how_read(spec: WorkloadSpec, n_workloads: int = 1) -> dict[str, Any]:

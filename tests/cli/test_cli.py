@@ -116,10 +116,10 @@ def test_usage_errors_give_code_2_and_one_message(arguments: str, message: str, 
     ],
 )
 def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, args: tuple[str, ...]) -> None:
-    done = run_cli(*command.split(), *args, "--no-such", "thing")
+    done = run_cli(*command.split(), *args, "--xyz", "thing")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"usage: pybatsched {command} ")
-    assert done.stderr.endswith(f"\npybatsched {command}: error: unrecognized arguments: --no-such thing\n")
+    assert done.stderr.endswith(f"\npybatsched {command}: error: unrecognized arguments: --xyz thing\n")
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,9 @@ def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, args: t
         ("simulate --policy fcfs --compression false", "--compression false"),
         ("simulate --policy no-such --order sjf", "--order sjf"),
         ("metrics out --order sjf", "--order sjf"),
+        ("simulate --stop-att 3", "--stop-att 3; did you mean --stop-at?"),
+        ("simulate --n-procs 4 --tau_s=1", "--n-procs 4 --tau_s=1; did you mean --procs?; did you mean --tau?"),
+        ("campaign run study.toml --resum", "--resum; did you mean --resume?"),
     ],
 )
 def test_a_policy_option_given_as_a_flag_has_a_hint(args: str, message: str) -> None:

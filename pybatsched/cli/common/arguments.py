@@ -178,11 +178,12 @@ def say(text: str) -> None:
     print(f"pybatsched {__version__}: {spelled(text, as_option)}", file=sys.stderr, flush=True)
 
 
-def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
-    """Yield a hint for each unknown option that is one of Batsim, in `run`, or of the policy, or of any."""
-    if "options" not in args:  # the command has no options of policies
-        return
-    names = [args.policy] if args.policy else registry.available()
+def hints(args: argparse.Namespace, unknown: Sequence[str], known: Collection[str]) -> Iterator[str]:
+    """Yield a hint for each unknown option: one of Batsim, in `run`, one of policies, or like one of the `known`."""
+    import difflib  # noqa: PLC0415  rarely needed
+
+    has_policies = "options" in args
+    names = ([args.policy] if args.policy else registry.available()) if has_policies else []
     of_batsim = _batsim_options() if "for_batsim" in args else {}
     for word, after in zip(unknown, [*unknown[1:], "--"], strict=True):
         own = of_batsim.get(word.partition("=")[0] if word.startswith("--") else word[:2])
@@ -198,6 +199,10 @@ def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
             given = value if equals else "VALUE" if after.startswith("--") else after
             which = f"policy {owners[0]}" if len(owners) == 1 else f"policies {', '.join(owners)}"
             yield f"{key} is an option of the {which}: use -o {shlex.quote(f'{key}={given}')}"
+        elif flag.startswith("--"):
+            option = as_option(key, "")  # the option of a setting that is named as in Python
+            near = difflib.get_close_matches((option if option in known else flag)[2:], [one[2:] for one in known], 1)
+            yield from (f"did you mean --{one}?" for one in near)
 
 
 def _batsim_options() -> dict[str, Option]:

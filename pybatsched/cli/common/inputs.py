@@ -63,16 +63,10 @@ def add_failures(group: arguments.Group, *records: type[FailureModel | Checkpoin
 
 def run_spec(args: argparse.Namespace, policy: PolicySpec | None) -> RunSpec:
     """Return the run of the options. Raises InputError."""
-    settings = {
-        **arguments.given_settings(args, MachineSpec),
-        **arguments.given_settings(args, RunSpec),
-        **faults(args),
-    }
-    machine = {name: settings.pop(name) for name in MachineSpec.settings() if name in settings}
     of_jobs = arguments.given_settings(args, WorkloadSpec)
     of_jobs.pop("n_procs", None)  # --procs is the machine of the run
-    workloads = tuple(WorkloadSpec(file, **of_jobs) for file in args.files)
-    return RunSpec(workloads, MachineSpec(**machine), policy, **settings)
+    of_run = arguments.given_settings(args, MachineSpec) | arguments.given_settings(args, RunSpec)
+    return RunSpec.of({**of_jobs, **of_run, **faults(args)}, policy, args.files)
 
 
 def faults(args: argparse.Namespace) -> dict[str, Any]:
