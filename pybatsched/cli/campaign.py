@@ -251,7 +251,10 @@ def _table(args: argparse.Namespace) -> int:
         figures = [name for name in everything.columns if name not in table.POINT]
     by = [name for name in args.by.split(",") if name]
     if everything.is_empty():
-        raise InputError(f"{args.folder}: no cell is done yet; `pybatsched campaign run SPEC.toml --resume` runs them")
+        raise InputError(
+            f"{args.folder}: no cell is done; `campaign status` says why cells failed; `campaign run SPEC.toml` runs "
+            "failed cells with --retry-failed, and others with --resume"
+        )
     if args.bold_best and (args.ci is None or args.format == "csv"):
         raise InputError("--bold-best: works only with --ci, and with --format text, markdown or latex")
     if args.against is not None:

@@ -54,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(comparison.table(before, after)))
     for why in filter(None, (comparison.other_tau(before, after), comparison.other_jobs(before, after))):
         arguments.say(why)
-    if comparison.differs("ended_at", before, after) and not comparison.differs("makespan_s", before, after):
+    of_end = [comparison.differs(name, before, after) for name in ("ended_at", "makespan_s")]
+    if of_end == [True, False] and not comparison.other_jobs(before, after):
         arguments.say(
             "ended_at is the last reply of the scheduler, makespan_s the last end of a job: here only the calls of the "
             "scheduler differ"

@@ -136,6 +136,26 @@ def test_compare_explains_a_difference_in_ended_at_alone(place: Path) -> None:
     why = "ended_at is the last reply of the scheduler, makespan_s the last end of a job"
     assert why in run_cli("compare", "a_summary.json", "b_summary.json", cwd=place).stderr
     assert why not in run_cli("compare", "a_summary.json", "a_summary.json", cwd=place).stderr
+    figures = {**summary["figures"], "n_by_state": {"REJECTED": summary["figures"]["n_jobs"]}}
+    (place / "c_summary.json").write_text(json.dumps(summary | {"ended_at": 0, "figures": figures}))
+    done = run_cli("compare", "a_summary.json", "c_summary.json", cwd=place)
+    assert "figures of different jobs" in done.stderr
+    assert why not in done.stderr
+    assert next(line.split() for line in done.stdout.splitlines() if line.startswith("tau_s")) == [
+        *("tau_s", "10", "10", "="),
+    ]
+
+
+def test_notes_of_a_run_name_options(place: Path) -> None:
+    slurm = "JobID|Submit|Start|End|NCPUS\n1|2024-01-01T00:00:00|2024-01-01T00:00:01|2024-01-01T00:01:00|4\n"
+    (place / "log.swf").write_text(slurm)
+    notes = simulate_errors(place, "-e", "a", code=0)
+    assert "the most cores in use at one time, 4 (or --procs)" in notes
+    assert "wrong by an hour (--timezone Europe/Paris)" in notes
+
+
+def test_wrong_roles_are_named(place: Path) -> None:
+    assert "--add-role-to-hosts: role 'h1': expected" in simulate_errors(place, "-p", "kth-sp2", "-r", "h1", code=2)
 
 
 def test_studies_are_listed_by_an_option_too() -> None:

@@ -47,6 +47,12 @@ def test_table_of_jobs(log: pb.Log) -> None:
     assert "tags" not in log.jobs.columns  # a list is no plain value
 
 
+def test_a_window_from_zero_has_no_warm_up_before_it(log: pb.Log) -> None:
+    assert log.window(0, "3d", warm_up="1d").jobs["evaluated"].all()
+    assert log.window("0h", "3d", warm_up="1d").jobs["evaluated"].all()
+    assert not log.window(end="3d", warm_up="1d").jobs["evaluated"].all()
+
+
 def test_window_moves_the_first_job_to_zero(log: pb.Log) -> None:
     chosen = log.window("1d", "3d")
     assert chosen.jobs["id"].to_list() == ["w0!b", "w0!c"]
@@ -138,6 +144,7 @@ def test_the_given_size_of_the_machine_overrides_that_of_a_batsim_file(tmp_path:
     ("change", "expected"),
     [
         (lambda log: log.window("10d"), "no job is left"),
+        (lambda log: log.window(0, "4d", warm_up="1d").window("900w"), "no job is left[^;]*$"),
         (lambda log: log.window("a while"), "begin=: expected seconds, or a number with m, h, d or w"),
         (lambda log: log.window("3.5d", "4d", warm_up="1d"), "left in the window from 302400 s to 345600 s: 1 job"),
         (lambda log: log.scale_load(0), "scale_load: expected a factor above 0, found 0"),

@@ -265,7 +265,8 @@ def table(before: RunSummary, after: RunSummary) -> list[str]:
     """Return the lines of a table: each metric of both runs, and its change."""
     names = [name for name in before.metrics if name in after.metrics]
     rows = [("metric", "before", "after", "change")]
-    marks = {name: OTHER_JOBS for name in names if other_jobs(before, after) and not is_count(name)}
+    are_others = bool(other_jobs(before, after))
+    marks = {name: OTHER_JOBS for name in names if are_others and not is_count(name) and name != "tau_s"}
     marks |= dict.fromkeys(_BY_TAU, _OTHER_TAU) if other_tau(before, after) else {}
     rows += [
         (name, shown(a), shown(b), marks.get(name) or change(a, b))
