@@ -184,7 +184,8 @@ class PybatschedError(Exception):
 class InputError(PybatschedError):
     """The user's input is wrong. The text names the file or setting and what was expected.
 
-    An error about one setting has its name as `field`, what was `expected`, and what was `found`.
+    An error about one setting has its name as `field`, what was `expected`, and what was `found`. One about an unknown
+    `option` has the `known` ones.
 
     >>> str(InputError(field="stop_at", expected="0 seconds or more", found=-1))
     'stop_at: expected 0 seconds or more, found -1'
@@ -192,8 +193,17 @@ class InputError(PybatschedError):
 
     exit_code = 2
 
-    def __init__(self, text: str = "", *, field: str = "", expected: str = "", found: object = "") -> None:
-        self.field = field
+    def __init__(
+        self,
+        text: str = "",
+        *,
+        field: str = "",
+        expected: str = "",
+        found: object = "",
+        option: str = "",
+        known: Iterable[str] = (),
+    ) -> None:
+        self.field, self.option, self.known = field, option, known
         if expected:
             is_known = not isinstance(found, str) or found
             text = f"expected {expected}" + (f", found {shown(found)}" if is_known else "") + text

@@ -24,7 +24,8 @@ C = TypeVar("C", bound="Checked")
 class Kind(msgspec.Struct, frozen=True):
     """A kind of value: what is expected, a function that returns it or None, and the name of a value in the help.
 
-    `of_text` reads it from a word of a command line. `choices` are the allowed values, if they can be listed.
+    `of_text` reads it from a word of a command line. `choices` are the allowed values, if they can be listed. `also` is
+    the type of other values that are brought into the form of the field.
     """
 
     expected: str
@@ -33,6 +34,14 @@ class Kind(msgspec.Struct, frozen=True):
     of_text: Callable[[str], Any] = str
     choices: tuple[str, ...] = ()
     unit: str = ""
+    also: str = ""
+
+    def read(self, name: str, value: Any) -> Any:
+        """Return a checked value of the argument or setting `name`. Raises InputError that names it."""
+        found = self.of(value)
+        if found is None:
+            raise InputError(field=name, expected=self.expected, found=value)
+        return found
 
 
 def _real(value: Any) -> Any:
@@ -99,19 +108,19 @@ def one_of(*values: str, hidden: Sequence[str] = ()) -> Kind:
     return Kind(f"one of {', '.join(values)}", of, choices=values)
 
 
-def record(make: Callable[[Any], Any], expected: str, metavar: str = "") -> Kind:
+def record(make: Callable[[Any], Any], expected: str, metavar: str = "", also: str = "") -> Kind:
     """Return the kind of a value that a function makes. It raises InputError for a wrong one."""
-    return Kind(expected, make, metavar)
+    return Kind(expected, make, metavar, also=also)
 
 
 SWITCH: Final = Kind("true or false", lambda value: value if isinstance(value, bool) else None)
-TIME: Final = Kind(A_SPAN, _seconds, "T", unit="s")
+TIME: Final = Kind(A_SPAN, _seconds, "T", unit="s", also="str")
 NUMBER: Final = Kind("a number above 0", _above_zero, "F", _number_of_text)
 INTEGER: Final = Kind("a whole number", whole(-(2**63)).of, "N", _number_of_text)
 TEXT: Final = Kind("a text", lambda value: value if isinstance(value, str) else None, "TEXT")
-FILE: Final = Kind("the name of a file", _path, "FILE")
-TEXTS: Final = Kind("a text, or a list of texts", _texts, "NAME")
-FILES: Final = Kind("the name of a file, or a list of them", _texts, "FILE")
+FILE: Final = Kind("the name of a file", _path, "FILE", also="Path")
+TEXTS: Final = Kind("a text, or a list of texts", _texts, "NAME", also="str | Sequence[str]")
+FILES: Final = Kind("the name of a file, or a list of them", _texts, "FILE", also="str | Path | Sequence[str | Path]")
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -128,13 +137,6 @@ class Setting(msgspec.Struct, frozen=True):
     alias: str = ""
     negated: str = ""
     metavar: str = ""
-
-    def read(self, name: str, value: Any) -> Any:
-        """Return a checked value of this setting. Raises InputError that names it."""
-        found = self.kind.of(value)
-        if found is None:
-            raise InputError(field=name, expected=self.kind.expected, found=value)
-        return found
 
 
 def given(
@@ -194,7 +196,7 @@ class Checked:
         for name, about in self.settings().items():
             value, default = getattr(self, name), self.default(name)
             if type(value) is not type(default) or value != default:
-                object.__setattr__(self, name, about.read(f"{self.prefix}{name}", value))
+                object.__setattr__(self, name, about.kind.read(f"{self.prefix}{name}", value))
 
     @classmethod
     @cache
@@ -253,18 +255,25 @@ def record_of_settings(cls: type[C]) -> type[C]:
     return dataclasses.dataclass(init=False, eq=False, repr=False)(cls)
 
 
-def takes(*records: type[Checked], without: Collection[str] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Give a function with ``**settings`` the settings of these records as keywords, with their defaults and help."""
+def takes(
+    *records: type[Checked], without: Collection[str] = (), instead: Mapping[str, str] = {}
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Give a function with ``**settings`` the settings of these records as keywords: defaults, types and help.
+
+    Errors say what to write `instead` of keywords that the function does not take.
+    """
 
     def described(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
         own = {name: one for name, one in signature.parameters.items() if name != "settings"}
-        about: dict[str, tuple[Setting, Any]] = {}
+        about: dict[str, tuple[Setting, Any, str]] = {}
         for record in reversed(records):  # the first record with a name has it
-            about |= {name: (one, record.default(name)) for name, one in record.settings().items()}
+            for name, one in record.settings().items():
+                field = record.__dataclass_fields__[name]  # type: ignore[attr-defined]
+                about[name] = one, field.default, f"{one.kind.also} | {field.type}".removeprefix(" | ")
         made = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-            for name, (_, default) in about.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, (_, default, kind) in about.items()
             if name not in without and name not in own
         ]
         plain = [one for one in own.values() if one.kind is not one.VAR_KEYWORD]
@@ -272,9 +281,42 @@ def takes(*records: type[Checked], without: Collection[str] = ()) -> Callable[[C
         function.__signature__ = signature.replace(parameters=[*plain, *made, *rest])  # type: ignore[attr-defined]
         lines = [f"{one.name}: {about[one.name][0].help}." for one in made]
         function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nSettings:\n\n" + "\n".join(lines)
+        function.settings = {one.name for one in made}  # type: ignore[attr-defined]
+        function.other_names = records, instead  # type: ignore[attr-defined]
         return function
 
     return described
+
+
+def taken(function: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Move the settings that a function `takes` out of its keywords, and return them."""
+    return {name: keywords.pop(name) for name in list(keywords) if name in function.settings}
+
+
+def misspelled(function: Callable[..., Any], error: Exception) -> InputError | None:
+    """Return the error about an unknown option that is like a keyword of a function which `takes` settings, else None.
+
+    Options of commands and keys of campaigns are also like keywords; options of the policy may be more similar.
+    """
+    if not isinstance(error, InputError) or not error.option or not hasattr(function, "other_names"):
+        return None
+    import difflib  # noqa: PLC0415  rarely needed
+
+    records, instead = function.other_names
+    own = [name for name, one in inspect.signature(function).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    others = {
+        other.lstrip("-").replace("-", "_"): f"{name}=…"
+        for record in records
+        for name, one in record.settings().items()
+        for other in (one.alias, *one.options, *one.old)
+        if name in own and other
+    }
+    keywords = {**others, **instead, **{name: f"{name}=…" for name in own}}
+    name = error.option
+    near = name if name in keywords else next(iter(difflib.get_close_matches(name, [*error.known, *own], 1)), "")
+    called = function.__qualname__.removesuffix(".__init__")
+    text = f"{called}: unknown keyword {name!r}; did you mean {keywords.get(near)}?"
+    return InputError(text) if near in keywords else None
 
 
 def as_keyword(name: str, value: str) -> str:

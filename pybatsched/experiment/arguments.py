@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from pybatsched.errors import InputError, PybatschedError, shown, spelled, with_article
-from pybatsched.settings import as_keyword
+from pybatsched.settings import as_keyword, misspelled
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,12 +30,6 @@ def in_python(text: str) -> str:
     return spelled(_TEMPORARY.sub("", text), as_keyword)
 
 
-def check_count(name: str, value: object) -> None:
-    """Raise InputError unless a value is a whole number, 1 or more."""
-    if not isinstance(value, int) or value < 1:
-        raise InputError(f"{name}: expected a whole number, 1 or more, found {value!r:.40}")
-
-
 def warn(text: str) -> None:
     """Show a warning at the line of the user's code that called this package."""
     frame, level = inspect.currentframe(), 1
@@ -47,21 +41,26 @@ def warn(text: str) -> None:
 def public(function: Callable[P, R]) -> Callable[P, R]:
     """Check the types of the arguments by their annotations, and name settings in errors as Python does.
 
-    Numbers of other packages, such as numpy, become plain ones. Annotations that cannot be evaluated are not checked.
-    Raises InputError for a wrong type, and TypeError for a wrong name, as Python does. O(arguments).
+    Numbers of other packages, such as numpy, become plain ones. Annotations that cannot be evaluated are not checked,
+    nor are settings, which records check. Raises InputError for a wrong type, and for a name that is like a keyword of
+    a function which `takes` settings; TypeError for another wrong name, as Python does. O(arguments).
     """
     signature = inspect.signature(function)
 
     @cache
     def kinds() -> dict[str, Any]:
-        return {name: _evaluated(one.annotation, function) for name, one in signature.parameters.items()}
+        own = inspect.get_annotations(function)
+        return {name: _evaluated(own.get(name, Any), function) for name in signature.parameters}
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{function.__name__}() {error}") from None
+            unknown = str(error).partition("unexpected keyword argument ")[2].strip("'")
+            raise misspelled(function, InputError(option=unknown)) or TypeError(
+                f"{function.__name__}() {error}"
+            ) from None
         try:
             for name, value in bound.arguments.items():
                 kind = kinds()[name]
@@ -70,6 +69,8 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
                 bound.arguments[name] = checked_type(name, value, kind)
             return function(*bound.args, **bound.kwargs)
         except PybatschedError as error:
+            if (better := misspelled(function, error)) is not None:
+                raise better from None
             error.args = (in_python(error.text), *error.args[1:])
             raise
 
@@ -77,9 +78,7 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
-    """Return an annotation as a type; Any if it needs an optional package, or if there is none."""
-    if annotation is inspect.Parameter.empty:
-        return Any
+    """Return an annotation as a type; Any if it needs an optional package."""
     try:
         return eval(annotation, function.__globals__) if isinstance(annotation, str) else annotation  # noqa: S307  ours
     except (NameError, AttributeError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -15,10 +14,10 @@ from typing import Any, Final, Literal, TypeAlias
 from pybatsched.core.instants import seconds_text
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity
-from pybatsched.experiment.arguments import check_count, in_python, public
+from pybatsched.experiment.arguments import in_python, public
 from pybatsched.runs.spec import WorkloadSpec
 from pybatsched.runs.workloads import Jobs, check_formats, read, selection_of
-from pybatsched.settings import takes
+from pybatsched.settings import TIME, takes, whole
 from pybatsched.workload import prepare
 from pybatsched.workload.checks import lint
 from pybatsched.workload.formats import batsim4
@@ -29,7 +28,7 @@ from pybatsched.workload.report import LintReport
 from pybatsched.workload.resample.feedback import with_feedback
 from pybatsched.workload.resample.shaking import shake
 from pybatsched.workload.resample.users import Resampling, resample
-from pybatsched.workload.selection import Selection, seconds_of
+from pybatsched.workload.selection import Selection
 from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import Walltimes
 
@@ -43,7 +42,6 @@ __all__ = [
     "Time",
     "as_log",
     "generate_workload",
-    "in_seconds",
     "name_of_file",
     "pl",
     "plain_columns",
@@ -178,8 +176,7 @@ class Log:
     @public
     def head(self, n: int) -> Log:
         """Return the first `n` jobs."""
-        check_count("n", n)
-        return self._selected(Selection(max_jobs=n))
+        return self._selected(Selection(max_jobs=whole().read("n", n)))
 
     def _selected(self, selection: Selection) -> Log:
         """Return the jobs that a selection keeps. The first selection of a file is one that commands can repeat."""
@@ -234,7 +231,7 @@ class Log:
         0.9
         """
         if n_procs is not None:
-            check_count("n_procs", n_procs)
+            whole().read("n_procs", n_procs)
         return self._changed(prepare.with_load(self.workload, load, n_procs))
 
     @public
@@ -244,7 +241,7 @@ class Log:
         Figures of several copies are not those of independent workloads: the copies have the same `origin`.
         """
         name = f"{self.name}{ending('shake', seed)}"
-        return replace(self._changed(shake(self.workload, in_seconds(by, "by"), seed)), name=name)
+        return replace(self._changed(shake(self.workload, TIME.read("by", by), seed)), name=name)
 
     @public
     def resample(
@@ -300,7 +297,11 @@ class Log:
 
 
 @public
-@takes(WorkloadSpec, without=("file", "load", "scale_load"))
+@takes(
+    WorkloadSpec,
+    without=("file", "load", "scale_load"),
+    instead={"with_waits": "feedback=…", "load": "simulate(…, load=…)", "scale_load": "simulate(…, scale_load=…)"},
+)
 def read_workload(path: str | Path, *, name: str | None = None, **settings: Any) -> Log:
     """Read a workload of any format that the commands read: Batsim JSON, SWF, Slurm, a table or Rackham.
 
@@ -336,7 +337,7 @@ def generate_workload(
     """
     for argument, count in (("n_procs", n_procs), ("n_jobs", n_jobs)):
         if count is not None:
-            check_count(argument, count)
+            whole().read(argument, count)
     rule = Walltimes.parse(walltimes)
     recipe = Recipe(model, n_procs, seed, n_jobs=n_jobs, days=days, load=load, walltimes=rule, n_users=n_users)
     made = generate(recipe)
@@ -358,15 +359,6 @@ def name_of_file(path: str | Path) -> str:
     for suffix in (".gz", ".json", ".swf", ".txt", ".csv"):
         name = name.removesuffix(suffix)
     return name
-
-
-def in_seconds(value: Time, what: str) -> float:
-    """Return a time in seconds. Raises InputError."""
-    if isinstance(value, str):
-        return seconds_of(value, what)
-    if not 0 <= value < math.inf:
-        raise InputError(f"{what}: expected 0 seconds or more, found {value}")
-    return float(value)
 
 
 def _seconds(value: Any) -> float | None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError, quantity
 from pybatsched.experiment.arguments import public, warn
-from pybatsched.experiment.log import Time, in_seconds
+from pybatsched.experiment.log import Time
 from pybatsched.metrics.runs import Run, common_tau_s
+from pybatsched.settings import TIME
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +78,7 @@ class Plots:
         if measure is not None:
             runs[0].evaluated.check_measure(measure, *(run.evaluated for run in runs[1:]))
         bound = common_tau_s(runs if measure == "bounded_slowdown" else [], tau_s)
-        begin_s, end_s = (None if at is None else in_seconds(at, name) for name, at in (("begin", begin), ("end", end)))
+        begin_s, end_s = (None if at is None else TIME.read(name, at) for name, at in (("begin", begin), ("end", end)))
         if begin_s is not None and end_s is not None and end_s <= begin_s:
             raise InputError(f"{kind}: expected an end after {begin_s:g} s, found {end_s:g} s")
         inches = figure_style.width_of(str(width))

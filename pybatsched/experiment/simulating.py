@@ -11,23 +11,22 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache
-from inspect import currentframe, signature
+from inspect import currentframe
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 from pybatsched.campaign.workers import DIED, LocalWorkers
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError, PolicyError, PybatschedError, quantity
-from pybatsched.experiment.arguments import PACKAGE, check_count, checked_type, public, warn
+from pybatsched.experiment.arguments import PACKAGE, checked_type, public, warn
 from pybatsched.experiment.log import Log, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Folder, Task, run_task, warn_all
 from pybatsched.experiment.runs import Run, Runs, WorkerDiedError
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
-from pybatsched.settings import takes
+from pybatsched.settings import taken, takes, whole
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -37,9 +36,13 @@ LogLike: TypeAlias = Log | str | Path | Callable[[int], Log]
 
 #: Settings that `simulate` does not take: those of files, which `read_workload` takes, and the seed, given as `seeds`.
 NOT_OF_SIMULATE: Final = frozenset({*WorkloadSpec.settings()} - {"load", "scale_load"}) - {"n_procs"} | {"seed"}
-SETTINGS: Final = frozenset(
-    name for record in (MachineSpec, RunSpec, WorkloadSpec) for name in record.settings() if name not in NOT_OF_SIMULATE
-)
+#: What to write in Python instead of settings of files and options of commands.
+INSTEAD: Final = {
+    name: f"read_workload(…, {name}=…)" for name in WorkloadSpec.settings() if name in NOT_OF_SIMULATE
+} | {
+    "mtbf": 'failures={"mtbf": …}',
+    "repair": 'failures={"mtbf": …, "repair": …}',
+}
 #: Short work shows no progress bar.
 _BAR_AFTER_S: Final = 1.0
 
@@ -59,7 +62,7 @@ def simulate(
 
 
 @public
-@takes(MachineSpec, RunSpec, WorkloadSpec, without=NOT_OF_SIMULATE)
+@takes(MachineSpec, RunSpec, WorkloadSpec, without=NOT_OF_SIMULATE, instead=INSTEAD)
 def simulate(
     log: LogLike | Sequence[LogLike] | Mapping[str, LogLike],
     policy: PolicyLike | Sequence[PolicyLike],
@@ -97,7 +100,7 @@ def simulate(
     """
     if workers > 1 or client is not None:
         _check_is_not_imported()
-    settings = {name: options.pop(name) for name in list(options) if name in SETTINGS}
+    settings = taken(simulate, options)
     is_one_policy = isinstance(policy, str | type | PolicySpec)
     is_single = is_one_policy and _is_one_log(log) and seeds is None
     chosen: Sequence[PolicyLike] = [policy] if is_one_policy else list(policy)  # type: ignore[list-item, arg-type]
@@ -106,13 +109,8 @@ def simulate(
         raise InputError(
             f"{names}: works only with one policy; for several, use policy('easy', {next(iter(options))}=…)"
         )
-    try:
-        choices = [choose(one, **options) for one in chosen]
-    except InputError:
-        if options:
-            _check_keywords(options, chosen[0])
-        raise
-    check_count("workers", workers)
+    choices = [choose(one, **options) for one in chosen]
+    whole().read("workers", workers)
     if client is not None and not hasattr(client, "submit"):
         raise InputError(f"client: expected a Dask client, found {client!r:.60}")
     run = RunSpec.of(settings)
@@ -131,23 +129,6 @@ def simulate(
     else:
         runs = Runs(_one_by_one(tasks, journal=journal, progress=progress))
     return runs[0] if is_single else runs
-
-
-#: What to use in Python for an option of the command ``simulate`` that has another name or form.
-_FOR_OPTIONS: Final = {"mtbf": 'failures={"mtbf": …}', "repair": 'failures={"mtbf": …, "repair": …}'}
-
-
-def _check_keywords(options: Mapping[str, Any], policy: PolicyLike) -> None:
-    """Raise InputError for an unknown option of the policy that is similar to a keyword of `simulate`."""
-    known = (policy if isinstance(policy, PolicySpec) else PolicySpec(policy)).source.option_fields
-    own = [name for name, one in signature(simulate).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    for name in options:
-        if name not in known:
-            instead = {one: f"{one}=…" for one in own} | _FOR_OPTIONS
-            instead |= {one: f"read_workload(…, {one}=…)" for one in NOT_OF_SIMULATE if one in WorkloadSpec.settings()}
-            similar = [name] if name in instead else get_close_matches(name, [*known, *own], 1)
-            if similar and similar[0] in instead:
-                raise InputError(f"simulate: unknown keyword {name!r}; did you mean {instead[similar[0]]}?") from None
 
 
 def _check_is_not_imported() -> None:

@@ -31,13 +31,13 @@ from pybatsched.experiment.arguments import public
 from pybatsched.experiment.log import Log, as_log
 from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Task, warn_all
-from pybatsched.experiment.simulating import NOT_OF_SIMULATE, SETTINGS
+from pybatsched.experiment.simulating import INSTEAD, NOT_OF_SIMULATE
 from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
 from pybatsched.metrics.summary import Result, from_engine
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
-from pybatsched.settings import takes
+from pybatsched.settings import taken, takes
 from pybatsched.simulator import simulation
 from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
@@ -202,7 +202,7 @@ class Simulation:
     """
 
     @public
-    @takes(MachineSpec, RunSpec, WorkloadSpec, without=NOT_OF_SIMULATE)
+    @takes(MachineSpec, RunSpec, WorkloadSpec, without=NOT_OF_SIMULATE, instead=INSTEAD)
     def __init__(
         self,
         log: Log | str | Path,
@@ -212,7 +212,7 @@ class Simulation:
         features: Collection[str] = (),
         **options: Any,
     ) -> None:
-        settings = {name: options.pop(name) for name in list(options) if name in SETTINGS}
+        settings = taken(Simulation.__init__, options)
         spec = RunSpec.of({**settings, "seed": seed}, choose(policy, **options))
         built = Task(as_log(log), spec).built()
         warn_all(built.warnings)
@@ -266,13 +266,12 @@ class Simulation:
         with _interrupts_deferred():
             return self._step()
 
+    @public
     def run(self, until: float | None = None) -> None:
         """Run to the end, or until the next message would be later than the simulated time `until`.
 
         An interrupt (Ctrl-C) stops the run between two messages. A second one stops it at once.
         """
-        if until is not None and not isinstance(until, int | float):
-            raise InputError(f"until is {until!r:.60}; expected a simulated time in seconds, or None")
         with _interrupts_deferred() as is_interrupted:
             while not is_interrupted():
                 if until is not None:
@@ -302,7 +301,7 @@ class Simulation:
         if is_handled:
             assert live.reply is not None
             self._replies.append(live.reply)
-        if live.is_over:
+        if live.is_over and self._result is None:
             self._finish(live)
         return is_handled
 
@@ -314,11 +313,10 @@ class Simulation:
         return request
 
     def _finish(self, live: _Live) -> None:
-        """Compute the result and write the files, once."""
-        if self._result is None:
-            if self._outputs is not None:
-                self._write(self._outputs)
-            self._result = result_of(live.simulator, live.engine, live.outputs)
+        """Compute the result, write the files, and warn about what a user should know of the result."""
+        if self._outputs is not None:
+            self._write(self._outputs)
+        self._result = result_of(live.simulator, live.engine, live.outputs)
 
     def _write(self, outputs: Outputs) -> None:
         """Simulate the recorded replies once more, with outputs."""

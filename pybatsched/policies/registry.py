@@ -139,9 +139,8 @@ class PolicyPlan:
             for key, (_, layer) in merged.items():
                 if key not in known:
                     options = did_you_mean(key, known, f"; expected one of: {', '.join(known) or 'none'}")
-                    raise InputError(
-                        f"policy {self.source.name}: unknown option {key!r} (from {layer.given_by}){options}"
-                    )
+                    text = f"policy {self.source.name}: unknown option {key!r} (from {layer.given_by}){options}"
+                    raise InputError(text, option=key, known=known)
         try:
             checked = self.source.cls.Options.model_validate({key: value for key, (value, _) in merged.items()})
         except ValidationError as error:

@@ -66,7 +66,7 @@ def _hosts_with_roles(value: Any) -> tuple[str, ...] | None:
 
 
 _PROCS: Final = whole(1, MAX_HOSTS)
-_TAU: Final = Kind("seconds, 0 or more", TIME.of, "SECONDS", unit="s")
+_TAU: Final = Kind("seconds, 0 or more", TIME.of, "SECONDS", unit="s", also="str")
 
 
 @record_of_settings
@@ -220,16 +220,16 @@ class MachineSpec(Checked):
     events: tuple[str, ...] = given("external events, one JSON object per line", FILES, ())
     failures: FailureModel | None = given(
         'failures of machines at random times: settings by name, such as {mtbf = "30d"}',
-        record(_failures, "settings such as {mtbf = '30d'}"),
+        record(_failures, "settings such as {mtbf = '30d'}", also="Mapping[str, Any]"),
     )
     checkpoint: Checkpointing | None = given(
         "checkpoints of all jobs: daly, a time, or settings by name",
-        record(Checkpointing.of_settings, "daly, a time, or settings by name"),
+        record(Checkpointing.of_settings, "daly, a time, or settings by name", also="str | float | Mapping[str, Any]"),
     )
     master_host: str = given("name of the master host", TEXT, DEFAULT_MASTER, "-m", "--master-host", metavar="NAME")
     roles: tuple[str, ...] = given(
         "give hosts a role: h1,h2:storage",
-        Kind("hosts and a role, such as h1,h2:storage", _hosts_with_roles, "HOSTS:ROLE"),
+        Kind("hosts and a role, such as h1,h2:storage", _hosts_with_roles, "HOSTS:ROLE", also=TEXTS.also),
         (),
         "-r",
         "--add-role-to-hosts",

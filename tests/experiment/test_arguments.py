@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -131,10 +132,38 @@ def test_runs_with_different_bounds_need_one(runs: pb.Runs) -> None:
     assert both.plot.cdf(tau_s=10).axes
 
 
-def test_wrong_names_are_type_errors() -> None:
-    unknown: dict[str, Any] = {"walltime": "exact"}
-    with pytest.raises(TypeError, match=r"read_workload\(\) got an unexpected keyword argument 'walltime'"):
+@pytest.mark.parametrize(
+    ("unknown", "known"),
+    [
+        ("walltime", "walltimes=…"),
+        ("partition", "partitions=…"),
+        ("procs", "n_procs=…"),
+        ("from", "begin=…"),
+        ("until", "end=…"),
+        ("with_waits", "feedback=…"),
+        ("load", "simulate(…, load=…)"),
+    ],
+)
+def test_names_that_are_like_a_setting_are_explained(unknown: str, known: str) -> None:
+    options: dict[str, Any] = {unknown: 1}
+    with pytest.raises(InputError) as caught:
+        pb.read_workload("w.json", **options)
+    assert str(caught.value) == f"read_workload: unknown keyword {unknown!r}; did you mean {known}?"
+
+
+def test_other_wrong_names_are_type_errors() -> None:
+    unknown: dict[str, Any] = {"colour": "red"}
+    with pytest.raises(TypeError, match=r"read_workload\(\) got an unexpected keyword argument 'colour'"):
         pb.read_workload("w.json", **unknown)
+
+
+def test_settings_have_types_in_signatures() -> None:
+    for function in (pb.simulate, pb.Simulation, pb.read_workload):
+        parameters = inspect.signature(function).parameters
+        assert all(one.annotation is not one.empty for one in parameters.values()), function
+        assert parameters["n_procs"].annotation == "int | None"
+    assert inspect.signature(pb.simulate).parameters["stop_at"].annotation == "str | float | None"
+    assert inspect.signature(pb.simulate).parameters["failures"].annotation == "Mapping[str, Any] | FailureModel | None"
 
 
 def test_numbers_of_numpy_become_plain() -> None:

@@ -150,7 +150,7 @@ def test_the_given_size_of_the_machine_overrides_that_of_a_batsim_file(tmp_path:
         (lambda log: log.scale_load(0), "scale_load: expected a factor above 0, found 0"),
         (lambda log: log.scale_load(float("nan")), "factor: expected a number, found nan"),
         (lambda log: log.where(lambda _job: False), "expected a condition that some job meets"),
-        (lambda log: log.head(0), "n: expected a whole number, 1 or more, found 0"),
+        (lambda log: log.head(0), "n=: expected a whole number, 1 or more, found 0"),
         (lambda _log: pb.read_workload("x.swf", n_procs=0), "n_procs=: expected a whole number, 1 or more, found 0"),
         (lambda _log: pb.read_workload("missing.swf"), "missing.swf: cannot be read"),
         (lambda _log: pb.generate_workload("lublim", n_jobs=1, n_procs=1), "model: expected one of lublin"),
