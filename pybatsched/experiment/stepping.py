@@ -36,6 +36,7 @@ from pybatsched.metrics import DEFAULT_TAU_S, Outcome, Tally
 from pybatsched.metrics.summary import Result, from_engine
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.registry import PolicyPlan
+from pybatsched.runs.execute import warnings_after
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import taken, takes
 from pybatsched.simulator import simulation
@@ -201,6 +202,8 @@ class Simulation:
     call then repeats the run up to that step first.
     """
 
+    _warns = False  # at the end of the run, as `simulate` does
+
     @public
     @takes(MachineSpec, RunSpec, WorkloadSpec, without=NOT_OF_SIMULATE, instead=INSTEAD)
     def __init__(
@@ -217,7 +220,7 @@ class Simulation:
         built = Task(as_log(log), spec).built()
         warn_all(built.warnings)
         assert built.plan is not None
-        self._seed = seed
+        self._seed, self._warns = seed, True
         known = {field.name for field in fields(SimulationOptions) if field.type in {bool, "bool"}}
         if wrong := sorted(set(features) - known):
             raise InputError(f"features: {', '.join(wrong)}: expected some of {', '.join(sorted(known))}")
@@ -317,6 +320,8 @@ class Simulation:
         if self._outputs is not None:
             self._write(self._outputs)
         self._result = result_of(live.simulator, live.engine, live.outputs)
+        if self._warns:
+            warn_all([f"{live.engine.policy_name}: {text}" for text in warnings_after(self._result)])
 
     def _write(self, outputs: Outputs) -> None:
         """Simulate the recorded replies once more, with outputs."""
@@ -433,6 +438,7 @@ class Simulation:
             made._finish(made._live_now)
         elif self.is_over:
             made._step()
+        made._warns = self._warns
         return made
 
     @public

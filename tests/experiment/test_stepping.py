@@ -17,6 +17,7 @@ from support.examples import examples
 from support.places import ROOT
 from support.simulated import rows
 
+import pybatsched as pb
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.intervals import IntervalSet
@@ -59,6 +60,21 @@ HOSTS = [
 
 def plan(name: str, **options: Any) -> PolicyPlan:
     return PolicyPlan(find(name), {**POLICIES[name], **options}, trusted=True)
+
+
+def test_a_simulation_warns_at_its_end_as_simulate_does() -> None:
+    log = pb.generate_workload("lublin", n_jobs=10, n_procs=8, seed=1)
+    texts = []
+    for run in (
+        lambda: pb.simulate(log, "easy", n_procs=2, progress=False),
+        lambda: pb.Simulation(log, "easy", n_procs=2).run(),
+    ):
+        with pytest.warns(UserWarning, match="rejected") as found:
+            run()
+        texts.append([str(one.message) for one in found])
+        assert {Path(one.filename).name for one in found} == {Path(__file__).name}
+    assert texts[0] == texts[1]
+    assert texts[0][-1].startswith("easy: 1 job rejected, first reason: ")
 
 
 def own(cls: type[Policy]) -> PolicyPlan:
