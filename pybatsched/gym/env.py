@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
-from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,27 +12,24 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from pybatsched.core import pydantic_errors
 from pybatsched.core.jobs import Job
-from pybatsched.errors import InputError, did_you_mean, spelled
+from pybatsched.errors import InputError, spelled
 from pybatsched.gym.episodes import Episodes, built_of
-from pybatsched.gym.play import Play
+from pybatsched.gym.play import Environment, Play
 from pybatsched.gym.rewards import Reward, reward_of
 from pybatsched.policies.choices import Mask
-from pybatsched.policies.loading import names_file
 from pybatsched.policies.observations import Observation, observe, shapes
-from pybatsched.policies.predictions import add_predictor, predictor_of
-from pybatsched.policies.queue_options import ChoiceOptions
+from pybatsched.runs.execute import warnings_after
+from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
-from pybatsched.settings import as_keyword, takes
+from pybatsched.settings import as_keyword, misspelled, taken, takes
+from pybatsched.simulator.run import options_of
 from pybatsched.workload import Workload
 from pybatsched.workload.sequences import SequenceStarts
 
 #: Settings of runs that the environment does not take, or takes in another form.
 _NOT_TAKEN: Final = frozenset({"file", "platform", "stop_at", "seed", "allow_empty"})
-_SETTINGS: Final = frozenset({*WorkloadSpec.settings(), *MachineSpec.settings(), *RunSpec.settings()}) - _NOT_TAKEN
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -56,7 +53,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  as Gymnasium declares it
 
-    @takes(MachineSpec, RunSpec, WorkloadSpec, without=_NOT_TAKEN)
+    @takes(MachineSpec, RunSpec, WorkloadSpec, without=_NOT_TAKEN, instead={"seed": "reset(seed=…)"})
     def __init__(
         self,
         workload: str | Path | Workload,
@@ -68,28 +65,30 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         reward: str | Reward = "bounded_slowdown",
         **options: Any,
     ) -> None:
-        settings = {name: options.pop(name) for name in list(options) if name in _SETTINGS}
-        self._options = _checked(options)
+        settings = taken(SchedulingEnv.__init__, options)
         self._reward = reward_of(reward)
         try:
-            built = built_of(workload, platform, episodes, settings)
+            policy = PolicySpec(Environment, options, given_by="Python")
+            built = built_of(workload, platform, episodes, settings, policy)
+            (whole,) = built.scenario.workloads.values()
+            n_procs = built.scenario.platform.n_procs
+            self._episodes = Episodes(whole, n_procs, n_jobs=n_jobs, span_s=span_s, kind=episodes)
         except InputError as error:
-            raise InputError(error.spelled(as_keyword)) from None
+            raise misspelled(SchedulingEnv.__init__, error) or InputError(error.spelled(as_keyword)) from None
+        assert built.plan is not None
         self._tau_s = built.spec.tau_s
-        self._scenario = built.scenario
-        (whole,) = built.scenario.workloads.values()
-        n_procs = built.scenario.platform.n_procs
-        self._episodes = Episodes(whole, n_procs, n_jobs=n_jobs, span_s=span_s, kind=episodes)
-        for text in built.warnings:
-            warnings.warn(spelled(text, as_keyword), stacklevel=2)
+        self._plan, self._scenario = built.plan, built.scenario
+        chosen = options_of(self._plan, self._scenario.options)
+        self._n_running: int = chosen["running"]
+        _warn(built.warnings)
         self._draws_as_sc20 = episodes is not None
         self._starts: SequenceStarts | None = None  # those of RLScheduler, for the last seed
         self._play: Play | None = None
         self._chosen: list[int] = []  # in this episode
         #: The workload of the episode, to run it elsewhere.
         self.workload: Workload | None = None
-        self.action_space = spaces.Discrete(self._options.window + 1)
-        seen = shapes(self._options.window, self._options.running)
+        self.action_space = spaces.Discrete(chosen["window"] + 1)
+        seen = shapes(chosen["window"], self._n_running)
         space: Any = spaces.Dict({name: spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in seen.items()})
         self.observation_space = space
 
@@ -133,6 +132,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         info = self._info(play)
         if since.figures is not None:
             info["figures"] = since.figures.as_dict()
+            _warn(warnings_after(play.result))
         return self._seen(play), float(self._reward(since)), play.is_over, False, info
 
     def action_masks(self) -> Mask:
@@ -157,7 +157,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
                 self._play.choose(place)
 
     def _begun(self, workload: Workload) -> Play:
-        return Play(replace(self._scenario, workloads={"w0": workload}), self._options, self._tau_s)
+        return Play(replace(self._scenario, workloads={"w0": workload}), self._plan, self._tau_s)
 
     def _current(self) -> Play:
         if self._play is None:
@@ -165,26 +165,14 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         return self._play
 
     def _seen(self, play: Play) -> Observation:
-        return observe(play.queue, self._options.running)
+        return observe(play.queue, self._n_running)
 
     def _info(self, play: Play) -> dict[str, Any]:
         mask: NDArray[np.int8] = play.queue.mask.view(np.int8)
         return {"action_mask": mask, "now": play.now}
 
 
-def _checked(options: dict[str, Any]) -> ChoiceOptions:
-    unknown = [name for name in options if name not in ChoiceOptions.model_fields]
-    if unknown:
-        own = [one.name for one in signature(SchedulingEnv).parameters.values() if one.kind is not one.VAR_KEYWORD]
-        known = [*own, *ChoiceOptions.model_fields]
-        names = did_you_mean(unknown[0], known, f"; expected one of {', '.join(known)}")
-        raise InputError(f"unknown argument {unknown[0]!r:.60}{names}")
-    if isinstance(options.get("predict"), type):
-        options = {**options, "predict": add_predictor(options["predict"])}
-    try:
-        checked = ChoiceOptions.model_validate(options)
-    except ValidationError as error:
-        raise InputError(f"option {pydantic_errors.problems(error, ChoiceOptions)[0]}") from None
-    if checked.predict is not None and not names_file(checked.predict):
-        predictor_of(checked.predict)
-    return checked
+def _warn(texts: Sequence[str]) -> None:
+    """Show warnings at the line that called the environment."""
+    for text in texts:
+        warnings.warn(spelled(text, as_keyword), stacklevel=3)

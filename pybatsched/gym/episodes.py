@@ -6,81 +6,56 @@ random sequences of 1,024 of the first 10,000 jobs. `pybatsched.workload.sequenc
 
 from __future__ import annotations
 
-import math
-import operator
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
 from pybatsched.errors import InputError, quantity, setting
 from pybatsched.runs.build import Built, build
+from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import RunSpec
-from pybatsched.runs.workloads import Jobs
+from pybatsched.runs.workloads import Jobs, kind_of
+from pybatsched.settings import NUMBER, one_of, whole
 from pybatsched.workload import Workload
 from pybatsched.workload.prepare import used_profiles
 from pybatsched.workload.sequences import SequenceStarts
 
-#: The ways to draw episodes, besides the default.
-KINDS: Final = ("sc20",)
 _SC20_JOBS: Final = 1024
 _SC20_AMONG: Final = 10_000
 _SC20_UNKNOWN_S: Final = 10.0
 
 
-def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return a whole number of any integer type, including numpy's. InputError names the option."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = low - 1
-    if isinstance(value, bool) or number < low or (high is not None and number > high):
-        upto = "" if high is None else f" to {high:,}"
-        raise InputError(f"{name}: expected a whole number from {low}{upto}, found {value!r:.60}")
-    return number
-
-
-def seconds(name: str, value: Any, *, above: bool) -> float:
-    """Return a span of time: 0 or more; with `above`, more than 0 or infinite. InputError names the option."""
-    try:
-        span_s = math.nan if isinstance(value, str | bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        span_s = math.nan
-    if not (span_s > 0 if above else 0 <= span_s < math.inf):
-        expected = "seconds above 0" if above else "seconds, 0 or more"
-        raise InputError(f"{name}: expected {expected}, found {value!r:.60}")
-    return span_s
-
-
 class Episodes:
     """The episodes of a workload, by the index of their first job in order of submission.
 
-    An episode has `n_jobs` consecutive jobs, or the jobs of `span_s` seconds; without both, all jobs. Jobs keep their
-    times, so a day in an episode is a day of the log. Jobs that are too large for the machine are left out. Of the
-    kind ``sc20``, episodes have 1,024 of the first 10,000 jobs, unless `n_jobs` is given.
+    An episode has `n_jobs` consecutive jobs, or the jobs of `span_s` seconds; without both, it is the workload. Jobs
+    keep their times, so a day in an episode is a day of the log. Parts of a workload have no jobs that are too large
+    for the machine. Of the kind ``sc20``, episodes have 1,024 of the first 10,000 jobs, unless `n_jobs` is given.
     """
 
     def __init__(
         self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None, kind: str | None = None
     ) -> None:
-        if kind is not None and kind not in KINDS:
-            raise InputError(f"episodes: expected one of {', '.join(KINDS)}, or None, found {kind!r:.60}")
+        if kind is not None:
+            one_of("sc20").read("episodes", kind)
         if kind is not None and span_s is not None:
             raise InputError(f"episodes: expected n_jobs with {kind}, found span_s")
         if kind is not None and n_jobs is None:
             n_jobs = _SC20_JOBS
         if n_jobs is not None and span_s is not None:
             raise InputError("episodes: expected n_jobs or span_s, found both")
-        n_jobs = None if n_jobs is None else whole("n_jobs", n_jobs, 1)
-        span_s = None if span_s is None else seconds("span_s", span_s, above=True)
+        n_jobs = None if n_jobs is None else whole(1).read("n_jobs", n_jobs)
+        span_s = None if span_s is None else NUMBER.read("span_s", span_s)
         self._workload = workload
         fitting = [job for job in workload.jobs if 0 < job["res"] <= n_procs]
         self._jobs = sorted(fitting, key=lambda job: float(job["subtime"]))
         if kind is not None:
             del self._jobs[_SC20_AMONG:]
         self._times = [float(job["subtime"]) for job in self._jobs]
-        self._n_jobs = n_jobs
-        self._span_s = span_s
+        self._n_jobs: int | None = n_jobs
+        self._span_s: float | None = span_s
         source = workload.source or "the workload"
         if not self._jobs:
             raise InputError(
@@ -110,19 +85,23 @@ class Episodes:
 
     def at(self, start: int) -> Workload:
         """Return the episode that starts with a job. O(its jobs). Raises InputError if there is none."""
-        start = whole("start", start, 0, self.n_starts - 1)
-        stop = len(self._jobs)
+        start = whole(0, self.n_starts - 1).read("start", start)
         if self._n_jobs is not None:
             stop = start + self._n_jobs
         elif self._span_s is not None:
             stop = bisect_left(self._times, self._times[start] + self._span_s)
+        else:
+            return self._workload
         jobs = self._jobs[start:stop]
-        log = self._workload
-        return Workload(jobs, used_profiles(jobs, log.profiles), log.n_procs, log.source)
+        return replace(self._workload, jobs=jobs, profiles=used_profiles(jobs, self._workload.profiles), batsim=0)
 
 
 def built_of(
-    workload: str | Path | Workload, platform: str | Path | int | None, kind: str | None, settings: Mapping[str, Any]
+    workload: str | Path | Workload,
+    platform: str | Path | int | None,
+    kind: str | None,
+    settings: Mapping[str, Any],
+    policy: PolicySpec,
 ) -> Built:
     """Return the run of a whole workload: a file of any format, or a `Workload`. Raises InputError.
 
@@ -138,13 +117,14 @@ def built_of(
     if isinstance(platform, str | Path):
         given["platform"] = str(platform)
     elif platform is not None:
-        given["n_procs"] = whole("platform", platform, 1)
+        given["n_procs"] = whole().read("platform", platform)
+    files = [""] if isinstance(workload, Workload) else [str(workload)]
+    spec = RunSpec.of(given, policy, files)
     if isinstance(workload, Workload):
-        spec = RunSpec.of(given)
         for name, _ in spec.workloads[0].changed():
             if name not in {"load", "scale_load"}:
                 raise InputError(f"{setting(name)}: works only with a file, not with a Workload")
         return build(spec, [Jobs(workload, workload.source or "the workload")])
-    if kind is not None:
-        given = {"size": "larger", "unknown_runtime": _SC20_UNKNOWN_S, **given}
-    return build(RunSpec.of(given, files=[str(workload)]))
+    if kind is not None and kind_of(spec.workloads[0]) == "SWF":
+        spec = RunSpec.of({"size": "larger", "unknown_runtime": _SC20_UNKNOWN_S, **given}, policy, files)
+    return build(spec)

@@ -13,18 +13,19 @@ from typing import SupportsIndex, cast
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Partition
 from pybatsched.core.engine import Engine
-from pybatsched.core.events import REJECTED, Event, SimulationBegins
-from pybatsched.core.policy import TrustedFiles
+from pybatsched.core.events import REJECTED, Event
 from pybatsched.gym.rewards import Since
 from pybatsched.metrics import Outcome, Tally
+from pybatsched.metrics.summary import Result
 from pybatsched.metrics.workload_fields import evaluated_ids
 from pybatsched.policies.choices import ChoiceScheduler
 from pybatsched.policies.local_scheduler import LocalPolicy
-from pybatsched.policies.predictions import predictions_of
 from pybatsched.policies.queue_options import ChoiceOptions
+from pybatsched.policies.registry import PolicyPlan
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.run import result_of
 from pybatsched.simulator.simulation import Simulation
 
 
@@ -41,11 +42,12 @@ class _Queue(ChoiceScheduler):
         return chosen
 
 
-class _Chosen(LocalPolicy):
+class Environment(LocalPolicy):
     """The policy that executes the decisions of the agent."""
 
     Options = ChoiceOptions
     scheduler = _Queue
+    local: _Queue
 
 
 class _Record(Outputs):
@@ -66,43 +68,47 @@ class _Record(Outputs):
 
 
 class Play:
-    """A running episode. `queue` has the jobs to choose from; `n_jobs` is the number of evaluated jobs."""
+    """A running episode. `queue` has the jobs to choose from. `result` is that of the run, when it is over."""
 
-    queue: ChoiceScheduler
+    result: Result
 
-    def __init__(self, scenario: Scenario, options: ChoiceOptions, tau_s: float) -> None:
+    def __init__(self, scenario: Scenario, plan: PolicyPlan, tau_s: float) -> None:
         self.now = 0.0
         self.is_over = False
         self._evaluated = evaluated_ids(scenario.workloads)
-        n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
-        self.n_jobs = n_jobs if self._evaluated is None else len(self._evaluated)
         self._n_procs = scenario.platform.n_procs
+        jobs = (job for workload in scenario.workloads.values() for job in workload.jobs)
+        counted = (job for job in jobs if self._evaluated is None or job.get("evaluated") is True)
+        self._n_jobs = max(sum(job["res"] <= self._n_procs for job in counted), 1)  # others are rejected
         self._tau_s = tau_s
         self._record = _Record(Tally(tau_s, self._evaluated), self._evaluated)
-        self._policy = _Chosen(options)
-        self._policy.predictions = predictions_of(options, TrustedFiles(frozenset({options.predict or ""})))
-        self._engine = Engine(self._made, "the environment")
-        self._exchanges = Simulation(scenario, None, self._record).exchanges()
+        self._engine = Engine(plan.make, plan.source.name)
+        self._simulation = Simulation(scenario, None, self._record)
+        self._exchanges = self._simulation.exchanges()
         self._decisions: list[d.Decision] = []
         self._receive(*next(self._exchanges))
-        self.queue = self._queue = cast(_Queue, self._policy.local)
         self._continue()
+
+    @property
+    def queue(self) -> _Queue:
+        """The queue of the policy."""
+        return cast(Environment, self._engine.policy).local
 
     def choose(self, action: SupportsIndex) -> Since:
         """Apply an action, and run to the next choice or the end. Return what has happened since."""
         from_at, started = self.now, []
-        start = self._queue.choose(action)
+        queue = self.queue
+        start = queue.choose(action)
         if start is not None:
             if self._evaluated is None or start.job_id in self._evaluated:
                 started.append(self._engine.cluster.jobs[start.job_id])
-            self._queue.chosen = (start,)
+            queue.chosen = (start,)
             self._decisions += self._engine.step(self.now, ()).decisions
-        if not self._queue.goes_on():
+        if not queue.goes_on():
             self._continue()
         ended, self._record.ended = self._record.ended, []
-        figures = self._record.tally.figures(self._n_procs) if self.is_over else None
-        n_jobs = max(self.n_jobs, 1)
-        return Since(from_at, self.now, started, ended, n_jobs, self._n_procs, self._tau_s, figures)
+        figures = self.result.figures if self.is_over else None
+        return Since(from_at, self.now, started, ended, self._n_jobs, self._n_procs, self._tau_s, figures)
 
     def _continue(self) -> None:
         """Answer messages until there is a choice, or the simulation has ended."""
@@ -113,6 +119,7 @@ class Play:
                 message = self._exchanges.send(answer)
             except StopIteration:
                 self.is_over = True
+                self.result = result_of(self._simulation, self._engine, self._record)
                 return
             is_asked = self._receive(*message)
 
@@ -120,7 +127,4 @@ class Play:
         """Pass a message to the engine. Return whether there is a choice."""
         self.now = now
         self._decisions += self._engine.step(now, events).decisions
-        return cast(_Queue, self._policy.local).begin(now)
-
-    def _made(self, _begins: SimulationBegins) -> LocalPolicy:
-        return self._policy
+        return self.queue.begin(now)

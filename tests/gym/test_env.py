@@ -24,6 +24,7 @@ from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 from support.rlscheduler_twin import draw_starts
 
+import pybatsched as pb
 from pybatsched.errors import InputError
 from pybatsched.gym import REWARDS, SchedulingEnv, Since, in_queue_order
 from pybatsched.testing import Workload, run_policy
@@ -133,6 +134,29 @@ def test_episodes_are_jobs_in_a_row() -> None:
         found.append(numbers(env))
     assert found == [[1, 0], [0, 2], [2, 4], [4, 5]]
     assert env.reset(options={"start": 2})[1]["now"] == 10  # jobs keep their times
+
+
+@pytest.mark.parametrize("options", [{}, {"on_failure": "requeue_last"}, {"expected_repair_s": 3600.0}])
+def test_failures_are_those_of_simulate(options: dict[str, Any]) -> None:
+    failures = {"mtbf": "20h", "repair": "30m"}
+    env = SchedulingEnv(EXAMPLE, 32, failures=failures, **options)
+    rl = pb.policy("rl", agent="pybatsched.gym:in_queue_order", **options)
+    run = pb.simulate(EXAMPLE, rl, n_procs=32, failures=failures, progress=False)
+    assert run.figures["n_requeued"]
+    for _ in range(2):
+        assert played(env, in_queue_order).figures["mean_wait_s"] == pytest.approx(run.figures["mean_wait_s"])
+
+
+def test_jobs_of_an_episode_follow_others_of_it() -> None:
+    """With feedback, a job whose previous job is not in the episode is submitted at its time in the log."""
+    jobs = Workload().job(1, n=2, s=9)
+    for number in (2, 3):
+        jobs.job(number, n=2, s=9, at=100 * number, depends_on=number - 1, think_time=1)
+    workload = as_workload(jobs, 2)
+    workload.about["feedback"] = True
+    assert played(SchedulingEnv(workload), in_queue_order).starts == {"w0!1": 0, "w0!2": 10, "w0!3": 20}
+    part = played(SchedulingEnv(workload, n_jobs=2), in_queue_order, start=1)
+    assert part.starts == {"w0!2": 200, "w0!3": 210}
 
 
 def test_episodes_are_spans_of_time() -> None:
@@ -257,24 +281,23 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"reward": "fun"}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found 'fun'"),
         ({"n_jobs": 7}, "drawn.json: expected at least 7 jobs (n_jobs) that fit the machine, found 5"),
         ({"n_jobs": 1, "span_s": 1}, "episodes: expected n_jobs or span_s, found both"),
-        ({"n_jobs": 0}, "n_jobs: expected a whole number from 1, found 0"),
-        ({"n_jobs": 2.5}, "n_jobs: expected a whole number from 1, found 2.5"),
-        ({"n_jobs": "3"}, "n_jobs: expected a whole number from 1, found '3'"),
-        ({"span_s": -1.0}, "span_s: expected seconds above 0, found -1.0"),
-        ({"span_s": "7d"}, "span_s: expected seconds above 0, found '7d'"),
-        ({"span_s": float("nan")}, "span_s: expected seconds above 0, found nan"),
+        ({"n_jobs": 0}, "n_jobs=: expected a whole number, 1 or more, found 0"),
+        ({"n_jobs": 2.5}, "n_jobs=: expected a whole number, 1 or more, found 2.5"),
+        ({"n_jobs": "3"}, "n_jobs=: expected a whole number, 1 or more, found '3'"),
+        ({"span_s": -1.0}, "span_s=: expected a number above 0, found -1.0"),
+        ({"span_s": "7d"}, "span_s=: expected a number above 0, found '7d'"),
+        ({"span_s": float("nan")}, "span_s=: expected a number above 0, found nan"),
         ({"tau_s": -1}, "tau_s=: expected seconds, 0 or more, found -1"),
         ({"tau_s": float("nan")}, "tau_s=: expected seconds, 0 or more, found nan"),
         ({"tau_s": "a minute"}, "tau_s=: expected seconds, 0 or more, found 'a minute'"),
         ({"reward": ["wait"]}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found ['w"),
-        ({"platform": 2.5}, "platform: expected a whole number from 1, found 2.5"),
-        ({"platform": True}, "platform: expected a whole number from 1, found True"),
-        ({"window": 0}, "option window: expected 1 or more, found 0"),
-        ({"order": "odd"}, "option order: expected one of fcfs, sjf"),
-        (
-            {"windows": 3},
-            "unknown argument 'windows'; did you mean 'window'? Expected one of workload, platform, n_jobs, span_s, ",
-        ),
+        ({"platform": 2.5}, "platform=: expected a whole number, 1 or more, found 2.5"),
+        ({"platform": True}, "platform=: expected a whole number, 1 or more, found True"),
+        ({"window": 0}, "option window (from Python): expected 1 or more, found 0"),
+        ({"order": "odd"}, "option order (from Python): expected one of fcfs, sjf"),
+        ({"windows": 3}, "unknown option 'windows' (from Python); did you mean 'window'? Expected one of: "),
+        ({"n_proc": 3}, "SchedulingEnv: unknown keyword 'n_proc'; did you mean n_procs=…?"),
+        ({"seed": 3}, "SchedulingEnv: unknown keyword 'seed'; did you mean reset(seed=…)?"),
         ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),
     ],
 )
@@ -305,7 +328,8 @@ def test_wrong_workloads_and_resets_are_named(tmp_path: Path) -> None:
         SchedulingEnv({})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="walltimes=: works only with a file, not with a Workload"):
         SchedulingEnv(drawn(), walltimes="exact")
-    played(env, in_queue_order)
+    with pytest.warns(UserWarning, match="1 job rejected, first reason: asks for 9 processors"):
+        played(env, in_queue_order)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
 
@@ -393,10 +417,16 @@ def test_logs_are_read_as_by_rlscheduler(tmp_path: Path) -> None:
     assert not {"estimate", "walltime"} & unknown.keys()
 
 
+def test_a_batsim_file_is_read_as_it_is_for_sc20() -> None:
+    env = SchedulingEnv(EXAMPLE, 32, episodes="sc20", n_jobs=2)
+    env.reset(options={"start": 0})
+    assert len(numbers(env)) == 2
+
+
 @pytest.mark.parametrize(
     ("given_options", "message"),
     [
-        ({"episodes": "sc21"}, "episodes: expected one of sc20, or None, found 'sc21'"),
+        ({"episodes": "sc21"}, "episodes=: expected one of sc20, found 'sc21'"),
         ({"episodes": "sc20", "span_s": 60}, "episodes: expected n_jobs with sc20, found span_s"),
     ],
 )
