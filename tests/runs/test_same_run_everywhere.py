@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, strategies as st
 from support import logs
+from support.episodes import played
 from support.examples import examples
 
 import pybatsched as pb
@@ -23,6 +24,7 @@ from pybatsched.campaign.running import points_of
 from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.cli import main
+from pybatsched.gym import SchedulingEnv, in_queue_order
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import Checked
 from pybatsched.simulator.failure_events import FailureModel
@@ -246,6 +248,45 @@ def in_python(run: Described) -> tuple[Outcome, frozenset[str]]:
     return read("python/run"), frozenset(str(one.message) for one in shown)
 
 
+def with_agent(run: Described, *, in_gym: bool) -> tuple[dict[str, Any], frozenset[str], str]:
+    """The figures, warnings and error of the run with an agent: in the environment, or of the policy `rl`."""
+    settings: dict[str, Any] = run.machine | {name: value for name, value in run.run.items() if name != "stop_at"}
+    options = {"order": run.options.get("order", "fcfs")} | (
+        {"host_reservations": "r.toml"} if run.reservations else {}
+    )
+    of_run = {name: value for name, value in run.workload.items() if name in {"load", "scale_load"}}
+    of_log = {name: value for name, value in run.workload.items() if name not in of_run}
+    figures: dict[str, Any] = {}
+    error = ""
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        try:
+            if in_gym:
+                figures = played(
+                    SchedulingEnv("log.swf", **options, **run.workload, **settings), in_queue_order
+                ).figures
+            else:
+                log = pb.read_workload("log.swf", **of_log)
+                rl = pb.policy("rl", agent="pybatsched.gym:in_queue_order", label="rl", **options)
+                figures = pb.simulate(log, rl, progress=False, **of_run, **settings).figures
+        except pb.InputError as problem:
+            error = str(problem)
+    return figures, frozenset(str(one.message).removeprefix("rl: ") for one in shown), error
+
+
+def check_environment(run: Described) -> None:
+    """Play it in the environment, and simulate it with the same agent."""
+    played, warned, error = with_agent(run, in_gym=True)
+    if "expected jobs that fit the machine" in error:
+        return  # there is nothing to choose; a simulation rejects all jobs
+    simulated, shown, problem = with_agent(run, in_gym=False)
+    assert bool(error) == bool(problem), (error, problem)
+    both = played.keys() & simulated.keys()
+    assert bool(error) or {"n_jobs", "mean_wait_s", "max_bounded_slowdown", "utilisation", "makespan_s"} <= both
+    assert {name: played[name] for name in both} == pytest.approx({name: simulated[name] for name in both}, rel=1e-9)
+    assert error or warned == shown
+
+
 def as_campaign(run: Described) -> Outcome:
     platform = run.machine if {"n_procs", "platform"} & run.machine.keys() else {"of_workload": True, **run.machine}
     policy = {"name": run.policy, "options": run.options} | ({"reservations": "r.toml"} if run.reservations else {})
@@ -286,6 +327,7 @@ def check(run: Described) -> None:
         python, shown = in_python(run)
         campaign = as_campaign(run)
         assert bool(command.error) == bool(python.error) == bool(campaign.error), (command, python, campaign)
+        check_environment(run)
         if command.error:
             return
         assert python.jobs == command.jobs
