@@ -28,13 +28,14 @@ from pybatsched.simulator.run import with_needs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.text_table import aligned
 from pybatsched.workload import Workload
-from pybatsched.workload.formats import rackham, swf
-from pybatsched.workload.formats.conversion import LogOptions
+from pybatsched.workload.formats import rackham
+from pybatsched.workload.formats.conversion import LogOptions, SwfOptions
 from pybatsched.workload.formats.rackham_reader import read_rackham
-from pybatsched.workload.formats.swf_reader import read_swf
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.inject.deadlines import every, with_deadlines
 from pybatsched.workload.inject.steps import Moldable, Urgent
+from pybatsched.workload.logs.conversion import to_workload
+from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.merge import ClusterLog, merged
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
@@ -91,8 +92,8 @@ def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
         ("DWD", "DWD-SXO-2020-urgentq.swf.gz", 1024, Urgent(queues=("sx_rout",)), None),
     ):
         if (traces / file).exists():
-            options = swf.SwfOptions(Walltimes.parse("exact"), n_procs=n_procs)
-            log = swf.to_workload(read_swf(traces / file), options, Selection(max_jobs=n_jobs))[0]
+            options = SwfOptions(Walltimes.parse("exact"), n_procs=n_procs)
+            log = to_workload(read_swf(traces / file), options, Selection(max_jobs=n_jobs))[0]
             jobs = step.applied(log, seed=1)
             rows.append(row(name, jobs, n_procs, "conservative"))
             rows.append(row(name, jobs, n_procs, "ujfb", **uniform_swaps))
@@ -122,8 +123,8 @@ def grid_rows(traces: Path) -> list[tuple[str, ...]]:
     platform, rows = names.find("grid-pwa").read(), []
     for case, first, last in (("month 1", 0, 30), ("month 3", 60, 90), ("six months", 0, 182)):
         window = Selection(from_at=first * DAY_S, to_at=last * DAY_S, clock="first")
-        options = swf.SwfOptions(Walltimes.parse("requested"))
-        parts = [ClusterLog(name, swf.to_workload(read_swf(file), options, window)[0]) for name, file in files.items()]
+        options = SwfOptions(Walltimes.parse("requested"))
+        parts = [ClusterLog(name, to_workload(read_swf(file), options, window)[0]) for name, file in files.items()]
         jobs = Moldable().applied(merged(parts), 1)
         for algorithm, heuristic in (
             ("regular", "mct"),
@@ -152,10 +153,10 @@ def main() -> None:
         ("random, urgent", Urgent(every_s=DAY_S, kinds=((64, 600.0),)).applied(jobs_256, seed=1), "ujfb"),
     ):
         rows.append(row(case, workload, 302 if policy in {"easy", "redirection"} else 256, policy))
-    exact = swf.SwfOptions(Walltimes.parse("exact"))
+    exact = SwfOptions(Walltimes.parse("exact"))
     blue = Path(args.traces) / "SDSC-BLUE-2000-4.2-cln.swf.gz"
     if blue.exists() and not args.quick:
-        jobs = swf.to_workload(read_swf(blue), exact, Selection())[0]
+        jobs = to_workload(read_swf(blue), exact, Selection())[0]
         rows.append(row("SDSC-BLUE", jobs, 1152, "conservative"))
         for name, least_s in (("24 h", DAY_S), ("72 h", 3 * DAY_S)):
             rows.append(row(f"SDSC-BLUE, {name}", deadlines(jobs, least_s), 1152, "dbf"))

@@ -138,7 +138,7 @@ def step(name: str, path: Path) -> None:
     """Do one step in this process, and print its figures as JSON."""
     from pybatsched.workload import reading  # noqa: PLC0415  the command that writes does not need it
     from pybatsched.workload.checks.lint import lint_content  # noqa: PLC0415
-    from pybatsched.workload.formats.swf import SwfOptions  # noqa: PLC0415
+    from pybatsched.workload.formats.conversion import SwfOptions  # noqa: PLC0415
     from pybatsched.workload.selection import Selection  # noqa: PLC0415
     from pybatsched.workload.walltimes import Walltimes  # noqa: PLC0415
 

@@ -48,7 +48,7 @@ def _rule(value: Any) -> str | None:
 
 def _zone(value: Any) -> str | None:
     """Return the name of a time zone."""
-    from pybatsched.workload.formats.job_log import zone_of  # noqa: PLC0415  only for logs with local times
+    from pybatsched.workload.formats.conversion import zone_of  # noqa: PLC0415  only for logs with local times
 
     try:
         return value if isinstance(value, str) and zone_of(value) is not None else None

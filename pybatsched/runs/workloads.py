@@ -23,7 +23,7 @@ from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 
 if TYPE_CHECKING:
-    from pybatsched.workload.formats.swf import SwfOptions
+    from pybatsched.workload.formats.conversion import SwfOptions
 
 #: Formats in words, for errors.
 _IN_WORDS: Final[Mapping[str, str]] = {

@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pybatsched.errors import InputError
 from pybatsched.workload import prepare, progress
 from pybatsched.workload.formats import batsim4, files
-from pybatsched.workload.formats.conversion import LogOptions, SizeIn
+from pybatsched.workload.formats.conversion import JobLogOptions, LogOptions, SizeIn, SwfOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 
 if TYPE_CHECKING:
-    from pybatsched.workload.formats import swf
     from pybatsched.workload.formats.job_log import JobLog
     from pybatsched.workload.formats.rackham_reader import RackhamTrace
-    from pybatsched.workload.formats.swf_reader import SwfTrace
+    from pybatsched.workload.logs.table import LogTable
 
 #: The content of a workload file before it is converted.
-Content: TypeAlias = "Workload | SwfTrace | RackhamTrace | JobLog"
+Content: TypeAlias = "Workload | LogTable | RackhamTrace | JobLog"
 
 # The modules of a format are imported when a file of that format is read.
 
@@ -49,7 +48,7 @@ def read_file(
 
             return read_rackham(path, lenient=lenient)
         case "SWF":
-            from pybatsched.workload.formats.swf_reader import FRONTIER, read_swf  # noqa: PLC0415  see above
+            from pybatsched.workload.logs.swf import FRONTIER, read_swf  # noqa: PLC0415  see above
 
             return read_swf(path, lenient=lenient, names=FRONTIER if format == "frontier" else None)
         case "Slurm":
@@ -64,7 +63,7 @@ def read_file(
 
 def read(
     path: str | Path,
-    options: swf.SwfOptions,
+    options: SwfOptions,
     selection: Selection,
     *,
     lenient: bool = False,
@@ -75,35 +74,42 @@ def read(
     `check` is called with the content before it is converted.
     Options that do not apply to the format are ignored: a Batsim file uses the walltimes and the size of the machine,
     the Rackham format those of `LogOptions`, a log of Slurm or a table all but `memory_unit` and `unknown_runtime_s`.
-    Options that are not `job_log.JobLogOptions` leave the unit of sizes and the zone to the log. Raises InputError.
+    Options that are not `JobLogOptions` leave the unit of sizes and the zone to the log. Raises InputError.
     """
-    from pybatsched.workload.formats import job_log, rackham, swf  # noqa: PLC0415  see above
-    from pybatsched.workload.formats.job_log import JobLog  # noqa: PLC0415  see above
-    from pybatsched.workload.formats.rackham_reader import RackhamTrace  # noqa: PLC0415  see above
-    from pybatsched.workload.formats.swf_reader import SwfTrace  # noqa: PLC0415  see above
-
-    zone = options.timezone if isinstance(options, job_log.JobLogOptions) else None
+    zone = options.timezone if isinstance(options, JobLogOptions) else None
     with progress.part(0, 0.6):
         found = read_file(path, format=options.format, mapping=options.mapping, timezone=zone, lenient=lenient)
     if check is not None:
         check(found)
     with progress.part(0.6, 1):
-        match found:
-            case Workload():
-                workload, report = prepare.with_walltimes(found, options.walltimes)
-                workload, report = prepare.select(workload, selection, report)
-                if options.n_procs is not None:
-                    workload.n_procs = options.n_procs
-                return workload, report
-            case RackhamTrace():
-                if selection.partitions:
-                    raise InputError(f"{path}: partitions: expected a log in SWF, found a file of the Rackham format")
-                own = {one.name: getattr(options, one.name) for one in dataclasses.fields(LogOptions)}
-                return rackham.to_workload(found, LogOptions(**own), selection)
-            case SwfTrace():
-                return swf.to_workload(found, options, selection)
-            case JobLog():
-                return job_log.to_workload(found, options, selection)
+        if not isinstance(found, Workload):
+            return _converted(path, found, options, selection)
+        workload, report = prepare.with_walltimes(found, options.walltimes)
+        workload, report = prepare.select(workload, selection, report)
+        if options.n_procs is not None:
+            workload.n_procs = options.n_procs
+        return workload, report
+
+
+def _converted(
+    path: str | Path, found: LogTable | RackhamTrace | JobLog, options: SwfOptions, selection: Selection
+) -> tuple[Workload, Report]:
+    """Convert a log, as `read` does."""
+    from pybatsched.workload.formats import job_log, rackham  # noqa: PLC0415  see above
+    from pybatsched.workload.formats.rackham_reader import RackhamTrace  # noqa: PLC0415  see above
+    from pybatsched.workload.logs import conversion  # noqa: PLC0415  see above
+    from pybatsched.workload.logs.table import LogTable  # noqa: PLC0415  see above
+
+    match found:
+        case LogTable():
+            return conversion.to_workload(found, options, selection)
+        case RackhamTrace():
+            if selection.partitions:
+                raise InputError(f"{path}: partitions: expected a log in SWF, found a file of the Rackham format")
+            own = {one.name: getattr(options, one.name) for one in dataclasses.fields(LogOptions)}
+            return rackham.to_workload(found, LogOptions(**own), selection)
+        case _:
+            return job_log.to_workload(found, options, selection)
 
 
 def load(
@@ -117,7 +123,7 @@ def load(
     """Load a workload for a simulation: Batsim JSON or a log (SWF, Slurm, a table, Rackham). Up to 100 µs a job.
 
     Files may be compressed by gzip or zstd. `walltimes` is a rule of `pybatsched.workload.walltimes`. Other options are
-    those of `job_log.JobLogOptions`; options that are not for the format are ignored, as in `read`. A `lenient` reading
+    those of `JobLogOptions`; options that are not for the format are ignored, as in `read`. A `lenient` reading
     skips invalid lines of a log. `about["report"]` of the result counts dropped and changed jobs. Raises InputError.
     """
     rule = Walltimes.parse(walltimes)
@@ -131,10 +137,8 @@ def load(
 
 def options_for(
     kind: files.Format, *, size_in: SizeIn | None = None, timezone: str | None = None, **options: Any
-) -> swf.SwfOptions:
+) -> SwfOptions:
     """Return the options for the conversion of a log of this format. Raises InputError."""
-    from pybatsched.workload.formats import job_log, swf  # noqa: PLC0415  see above
-
     if kind in {"Slurm", "table"}:
-        return job_log.JobLogOptions(**options, size_in=size_in, timezone=timezone)
-    return swf.SwfOptions(**options)
+        return JobLogOptions(**options, size_in=size_in, timezone=timezone)
+    return SwfOptions(**options)

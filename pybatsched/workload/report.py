@@ -31,6 +31,11 @@ class Tally:
         if len(self.places) < PLACES_KEPT:
             self.places.append(place)
 
+    def add_all(self, places: Sequence[int | str]) -> None:
+        """Count several jobs. O(1)."""
+        self.count += len(places)
+        self.places += places[: PLACES_KEPT - len(self.places)]
+
     def shown(self) -> str:
         """Return the tally as text: count, rule and first places."""
         if not self.places:
@@ -68,10 +73,8 @@ class Report:
 
     def count_changed(self, rule: str, jobs: Sequence[int | str]) -> None:
         """Count jobs, by their ids, that a rule changed, as `count` does for each. O(1)."""
-        for job in jobs[:PLACES_KEPT]:
-            self.count("changed", rule, job, "job")
-        if len(jobs) > PLACES_KEPT:
-            self.tallies[rule].count += len(jobs) - PLACES_KEPT
+        if jobs:
+            self.tallies.setdefault(rule, Tally(rule, "changed", where="job")).add_all(jobs)
 
     def note(self, rule: str) -> None:
         """Add a note that is not about a single job."""

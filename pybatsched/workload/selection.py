@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -121,16 +121,21 @@ class Selection:
         limits = (self.from_at, self.to_at, self.min_size, self.max_size)
         return any(limit is not None for limit in limits)
 
+    def limits(self, at: Any, size: Any) -> Iterator[tuple[str, Any]]:
+        """Yield each rule that can drop a job, and whether it does, for a time and a size, or for columns of them."""
+        if self.from_at is not None:
+            yield OUTSIDE, at < self.from_at - self.warm_up_s
+        if self.to_at is not None:
+            yield OUTSIDE, at >= self.to_at + self.cool_down_s
+        if self.min_size is not None:
+            yield TOO_SMALL, size < self.min_size
+        if self.max_size is not None:
+            yield TOO_LARGE, size > self.max_size
+
     def drop_reason(self, submitted_at: float, size: int, origin_at: float = 0) -> str | None:
         """Return the rule that drops a job, None to keep it. `max_jobs` is applied by the caller."""
         at = tidy(submitted_at - origin_at) if origin_at else submitted_at
-        if self.from_at is not None and at < self.from_at - self.warm_up_s:
-            return OUTSIDE
-        if self.to_at is not None and at >= self.to_at + self.cool_down_s:
-            return OUTSIDE
-        if self.min_size is not None and size < self.min_size:
-            return TOO_SMALL
-        return TOO_LARGE if self.max_size is not None and size > self.max_size else None
+        return next((rule for rule, applies in self.limits(at, size) if applies), None)
 
     def counted(self, source: str, times: Sequence[float], origin_at: float = 0) -> list[bool] | None:
         """Return which of the kept jobs are in the window, in order; None if all are. O(n). Raises InputError."""

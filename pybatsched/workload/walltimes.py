@@ -18,7 +18,6 @@ from __future__ import annotations
 import bisect
 import math
 import sys
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -45,13 +44,6 @@ _EXACT: Final = 1 << 53  # larger whole numbers are not all exact in floating po
 def plain(value: float) -> int | float:
     """Return a float without a fraction as an integer: 60.0 is written 60."""
     return int(value) if abs(value) < _EXACT and value == int(value) else value
-
-
-def plains(values: Sequence[float]) -> list[int | float]:
-    """Return `plain` of each value. Columns of whole numbers are converted at once. O(n)."""
-    if values and min(values) > -_EXACT and max(values) < _EXACT and all(map(float.is_integer, values)):
-        return list(map(int, values))
-    return list(map(plain, values))
 
 
 def tidy(seconds: float) -> int | float:

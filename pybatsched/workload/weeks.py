@@ -12,19 +12,21 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import is_number
+from pybatsched.workload.formats.conversion import SwfOptions
 from pybatsched.workload.formats.files import format_of
-from pybatsched.workload.formats.swf import SwfOptions, machine_of, size_of, to_workload
-from pybatsched.workload.formats.swf_reader import FRONTIER, SwfTrace, read_swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import select
-from pybatsched.workload.reading import read
+from pybatsched.workload.reading import read, read_file
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
+
+if TYPE_CHECKING:
+    from pybatsched.workload.logs.table import LogTable
 
 WEEK_S: Final = 7 * 24 * 3600
 #: The range of the utilisation of busy weeks.
@@ -49,17 +51,13 @@ class Week(NamedTuple):
         return self.starts_at + WEEK_S
 
 
-def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Week]:
+def weeks_of(log: LogTable, n_procs: int, size: str = "allocated") -> list[Week]:
     """Return the weeks of a log, up to the last submission. O(jobs + weeks in which jobs run)."""
-    jobs = [
-        (submit, submit + max(wait, 0.0), run, n)
-        for submit, wait, run, allocated, requested in zip(
-            *(trace.numbers[index] for index in (1, 2, 3, 4, 7)), strict=True
-        )
-        if submit >= 0 and run > 0 and (n := size_of(allocated, requested, size)) > 0
-    ]
-    first_at = min((at for at in trace.numbers[1] if at >= 0), default=0.0)
-    return _weeks(trace.source, jobs, first_at, n_procs, knows_waits=trace.knows_waits)
+    rows = log.runnable(size).select("submitted_at", "wait_s", "run_s", "n_procs").iter_rows()
+    jobs = [(at, at + max(wait_s or 0.0, 0.0), run_s, n) for at, wait_s, run_s, n in rows]
+    submissions = log.jobs["submitted_at"]
+    first_at = min(submissions.filter(submissions >= 0), default=0.0)
+    return _weeks(log.source, jobs, first_at, n_procs, knows_waits=log.knows_waits)
 
 
 def weeks_of_workload(workload: Workload) -> list[Week]:
@@ -179,12 +177,14 @@ def busy_weeks(
 
 
 def workloads_of(
-    trace: SwfTrace, weeks: Sequence[Week], options: SwfOptions, selection: Selection
+    log: LogTable, weeks: Sequence[Week], options: SwfOptions, selection: Selection
 ) -> Iterator[tuple[Week, Workload, Report]]:
     """Yield a workload of the jobs submitted in each of these weeks, with the week in its `about`. O(n) each."""
+    from pybatsched.workload.logs.conversion import to_workload  # noqa: PLC0415  it needs polars
+
     for week in weeks:
         window = dataclasses.replace(selection, from_at=week.starts_at, to_at=week.ends_at)
-        workload, report = to_workload(trace, options, window)
+        workload, report = to_workload(log, options, window)
         workload.about["week"] = _about(week)
         yield week, workload, report
 
@@ -231,11 +231,15 @@ def weekly(
     """Yield a workload of each chosen week of a file of any format. Up to 100 µs per job. Raises InputError."""
     source = str(path) if source is None else source
     if format_of(path, options.format, options.mapping) == "SWF":
-        trace = read_swf(path, lenient=lenient, names=FRONTIER if options.format == "frontier" else None)
+        from pybatsched.workload.logs.conversion import machine_of  # noqa: PLC0415  it needs polars
+        from pybatsched.workload.logs.table import LogTable  # noqa: PLC0415  it needs polars
+
+        log = read_file(path, format=options.format, lenient=lenient)
+        assert isinstance(log, LogTable)
         if selection.partitions:
-            trace = trace.of_partitions(selection.partitions)
-        weeks = weeks_of(trace, machine_of(trace, options)[0], options.size)
-        yield from workloads_of(trace, choice.of(weeks, source), options, selection)
+            log = log.of_partitions(selection.partitions)
+        weeks = weeks_of(log, machine_of(log, options)[0], options.size)
+        yield from workloads_of(log, choice.of(weeks, source), options, selection)
     else:
         workload, report = read(path, options, Selection(partitions=selection.partitions), lenient=lenient)
         of_all = dataclasses.replace(selection, partitions=())

@@ -16,8 +16,9 @@ from pybatsched.errors import InputError
 from pybatsched.experiment.log import Log
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import model
-from pybatsched.workload.formats.swf import SwfOptions, to_workload
-from pybatsched.workload.formats.swf_reader import read_swf
+from pybatsched.workload.formats.conversion import SwfOptions
+from pybatsched.workload.logs.conversion import to_workload
+from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched_schedulers.published_predictsim import PublishedPredictsim
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pybatsched.workload.formats.swf_reader import SwfTrace, read_swf
+from pybatsched.workload.logs.swf import read_swf
+from pybatsched.workload.logs.table import LogTable
 from pybatsched.workload.report import Report
 from support.places import TRACES
 
@@ -46,7 +47,7 @@ def log(path: Path, *lines: str, header: str = HEADER, name: str = "log.swf") ->
     return file
 
 
-def trace(path: Path, *lines: str, header: str = HEADER) -> SwfTrace:
+def trace(path: Path, *lines: str, header: str = HEADER) -> LogTable:
     return read_swf(log(path, *lines, header=header))
 
 

@@ -18,7 +18,8 @@ from pybatsched.errors import InputError
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload.checks import lint_job_log as rules, log_checks
-from pybatsched.workload.checks.lint import METRICS, OTHER_ORDER, lint, overtaken_jobs
+from pybatsched.workload.checks.job_order import OTHER_ORDER, overtaken_jobs
+from pybatsched.workload.checks.lint import METRICS, lint
 from pybatsched.workload.report import LintReport
 
 SHIPPED = ("conservative", "dbf", "easy", "fcfs", "locality", "reallocation", "redirection", "ujf", "ujfb")

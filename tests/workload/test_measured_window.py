@@ -16,8 +16,8 @@ import pybatsched as pb
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.swf import to_workload
-from pybatsched.workload.formats.swf_reader import read_swf
+from pybatsched.workload.logs.conversion import to_workload
+from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import select
 from pybatsched.workload.selection import NOT_COUNTED, Selection

@@ -8,8 +8,8 @@ import pytest
 from support.logs import counts, line, trace
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.conversion import MOVED
-from pybatsched.workload.formats.swf import SwfOptions, to_workload
+from pybatsched.workload.formats.conversion import MOVED, SwfOptions
+from pybatsched.workload.logs.conversion import to_workload
 from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_SMALL, Selection
 from pybatsched.workload.walltimes import OVERRAN, Walltimes
 

@@ -14,8 +14,8 @@ from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.formats.batsim4 import text_of
-from pybatsched.workload.formats.swf import SwfOptions
-from pybatsched.workload.formats.swf_reader import read_swf
+from pybatsched.workload.formats.conversion import SwfOptions
+from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import (

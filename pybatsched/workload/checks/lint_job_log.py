@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, pairwise
 from operator import gt
 from typing import Final
+
+import polars as pl
 
 from pybatsched.errors import setting
 from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
@@ -67,7 +69,9 @@ def lint_job_log(trace: JobLog, n_procs: int | None = None) -> LintReport:
     if not trace.has_unique_ids:
         _check_ids(trace.jobs, found)
     _check_clock(trace.jobs, found)
-    check_gaps([(job.submitted_at, job.line) for job in ended if job.submitted_at is not None], found)
+    submissions = [(job.submitted_at, job.line) for job in ended if job.submitted_at is not None]
+    schema = {"submitted_at": pl.Float64, "line": pl.Int64}
+    check_gaps(pl.DataFrame(submissions, schema=schema, orient="row"), found)
     if n_procs is not None:  # nothing exceeds an estimate by the peak
         check_use(job_log.spans_of(ended, size_in), size_in, found)
     return found
@@ -144,7 +148,7 @@ def _check_limits(jobs: Sequence[LoggedJob], found: LintReport) -> None:
             if job.limit_s is None:
                 found.add(NO_LIMIT, "planned with its run time", job.line, "note")
     if jobs:
-        check_units([limit_s for limit_s in limits_s if limit_s], found, jobs[0].line)
+        check_units(_numbers(limit_s for limit_s in limits_s if limit_s), found, jobs[0].line)
 
 
 def _check_plausible(trace: JobLog, jobs: Sequence[LoggedJob], found: LintReport) -> None:
@@ -152,13 +156,17 @@ def _check_plausible(trace: JobLog, jobs: Sequence[LoggedJob], found: LintReport
     if not jobs:
         return
     runs = trace.names_of("run_time") or trace.names_of("start", "end") or "run times"
-    ran = [run_s for job in jobs if (run_s := job.run_s)]
-    submissions = [at for job in jobs if (at := job.submitted_at) is not None]
+    ran = _numbers(run_s for job in jobs if (run_s := job.run_s))
+    submissions = _numbers(at for job in jobs if (at := job.submitted_at) is not None)
     names = (trace.names_of("submit") or "submission times", runs)
     check_times(submissions, ran, names, found, jobs[0].line)
     pairs = [(run_s, job.limit_s) for job in jobs if job.limit_s and (run_s := job.run_s)]
     n_beyond = sum(run_s > limit_s for run_s, limit_s in pairs)
     check_beyond(n_beyond, len(pairs), (trace.names_of("limit") or "time limits", runs), found, jobs[0].line)
+
+
+def _numbers(values: Iterable[float]) -> pl.Series:
+    return pl.Series(list(values), dtype=pl.Float64)
 
 
 def _check_ids(jobs: Sequence[LoggedJob], found: LintReport) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import islice, pairwise
-from operator import sub
-from statistics import median
-from typing import Final
+from typing import Any, Final
+
+import polars as pl
 
 from pybatsched.errors import setting
-from pybatsched.workload.formats.conversion import procs_in_use
-from pybatsched.workload.report import LintReport
+from pybatsched.workload.logs.table import applying, procs_in_use
+from pybatsched.workload.report import Finding, LintReport
 
 _DAY_S: Final = 86_400
 _LEAST_GAP_S: Final = 7 * _DAY_S
@@ -33,18 +31,18 @@ GAP: Final = "no submission for a week or more before it (up to {:.0f} days)"
 BEYOND_MACHINE: Final = "started while more {} than the machine has were in use (up to {:,} of {:,}: {:.0%})"
 
 
-def check_units(limits_s: Sequence[float], found: LintReport, line: int) -> None:
+def check_units(limits_s: pl.Series, found: LintReport, line: int) -> None:
     """Find limits whose unit is not plausible, if there are ten or more. O(n)."""
     if len(limits_s) < _FEW_JOBS:
         return
-    if max(limits_s) < 1440:
+    if (limits_s < 1440).all():
         found.add(MINUTES, "kept as they are", line, "note")
-    elif min(limits_s) > 30 * _DAY_S:
+    elif (limits_s > 30 * _DAY_S).all():
         found.add(SECONDS, "kept as they are", line, "note")
 
 
 def check_times(
-    submissions: Sequence[float], run_times_s: Sequence[float], names: tuple[str, str], found: LintReport, line: int
+    submissions: pl.Series, run_times_s: pl.Series, names: tuple[str, str], found: LintReport, line: int
 ) -> None:
     """Find submissions and run times whose unit is not plausible. O(n log n).
 
@@ -53,15 +51,22 @@ def check_times(
     times come from.
     """
     of_submissions, of_run_times = names
-    span_s = max(submissions) - min(submissions) if submissions else 0.0
+    first_at, last_at = _number(submissions.min()), _number(submissions.max())
+    longest_s, half_s = _number(run_times_s.max()), _number(run_times_s.median())
+    span_s = last_at - first_at
     if len(submissions) >= _MANY_JOBS and span_s <= _LEAST_BETWEEN_S * len(submissions):
         found.add(SHORT_LOG.format(len(submissions), span_s, of_submissions), "kept as they are", line)
     elif len(submissions) >= _FEW_JOBS and span_s > _LONG_LOG_S:
         found.add(LONG_LOG.format(span_s / (365.25 * _DAY_S), of_submissions), "kept as they are", line)
-    if len(run_times_s) >= _FEW_JOBS and (half_s := median(run_times_s)) > _LONG_RUN_S:
+    if len(run_times_s) >= _FEW_JOBS and half_s > _LONG_RUN_S:
         found.add(LONG_RUNS.format(half_s / _DAY_S, of_run_times), "kept as they are", line)
-    elif len(run_times_s) >= _MANY_JOBS and (longest_s := max(run_times_s)) < _SHORT_RUN_S:
+    elif len(run_times_s) >= _MANY_JOBS and longest_s < _SHORT_RUN_S:
         found.add(SHORT_RUNS.format(len(run_times_s), longest_s, of_run_times), "kept as they are", line)
+
+
+def _number(value: Any) -> float:
+    """Return a figure of a column of numbers; 0 if the column is empty."""
+    return 0.0 if value is None else float(value)
 
 
 def check_beyond(n_beyond: int, n_limits: int, names: tuple[str, str], found: LintReport, line: int | str) -> None:
@@ -75,30 +80,20 @@ def check_beyond(n_beyond: int, n_limits: int, names: tuple[str, str], found: Li
         )
 
 
-def check_gaps(submissions: Sequence[tuple[float, int]], found: LintReport) -> None:
-    """Note times without submissions, given the submissions and their lines. O(n log n)."""
-    times = sorted(at for at, _ in submissions)
-    if max(map(sub, islice(times, 1, None), times), default=0) < _LEAST_GAP_S:
-        return
-    long = [
-        (gap_s, line)
-        for (sooner, _), (later, line) in pairwise(sorted(submissions))
-        if (gap_s := later - sooner) >= _LEAST_GAP_S
-    ]
-    what = GAP.format(max((gap_s for gap_s, _ in long), default=0) / _DAY_S)
-    for _, line in long:
-        found.add(what, "kept; the machine may have been down, or a part of the log is missing", line, "note")
+def check_gaps(submissions: pl.DataFrame, found: LintReport) -> None:
+    """Note times without submissions, given `submitted_at` and `line` of jobs. O(n log n)."""
+    gaps = submissions.sort("submitted_at", "line").with_columns(gap_s=pl.col("submitted_at").diff())
+    what = GAP.format(_number(gaps["gap_s"].max()) / _DAY_S)
+    remedy = "kept; the machine may have been down, or a part of the log is missing"
+    for _, count, lines in applying(gaps, {what: pl.col("gap_s") >= _LEAST_GAP_S}):
+        found.findings[what] = Finding(what, remedy, "note", count, list(lines))
 
 
-def check_use(spans: Iterable[tuple[float, float, int, int]], unit: str, found: LintReport) -> None:
-    """Find jobs (start, run time, size, line) that, by the log, started on a full machine. O(n log n)."""
-    most = 0
-    overloaded: list[int] = []
-    for used, n, line in procs_in_use(spans):
-        if used > most:
-            most = used
-        if used > found.n_procs and n > 0:
-            overloaded.append(line)
+def check_use(spans: pl.DataFrame, unit: str, found: LintReport) -> None:
+    """Find jobs, as `table.spans` returns them, that started on a full machine by the log. O(n log n)."""
+    use = procs_in_use(spans)
+    most = int(_number(use["used"].max()))
     what = BEYOND_MACHINE.format(unit, most, found.n_procs, most / found.n_procs)
-    for line in sorted(overloaded):
-        found.add(what, "kept; the logged utilisation exceeds 100 %", line)
+    overloaded = (pl.col("used") > found.n_procs) & (pl.col("change") > 0)
+    for _, count, lines in applying(use.sort("line"), {what: overloaded}):
+        found.findings[what] = Finding(what, "kept; the logged utilisation exceeds 100 %", "odd", count, list(lines))

@@ -6,11 +6,13 @@ import gc
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
+from zoneinfo import ZoneInfo
 
-from pybatsched.errors import InputError, quantity
+from pybatsched.errors import InputError, quantity, setting
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report, Tally
 from pybatsched.workload.selection import NOT_COUNTED, TOO_MANY, Selection
@@ -38,6 +40,10 @@ MOVED: Final = "submitted before the job on the line above: put in order of subm
 TOO_LARGE: Final = "larger than the machine: kept, schedulers will reject it"
 OTHER_PARTITION: Final = "of another partition: dropped"
 
+CUT: Final = "ran longer than requested: run time cut to the request"
+NO_REQUEST: Final = "no requested time that its run time could be cut to: dropped"
+OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is missing"
+
 MemoryUnit = Literal["KB", "MB", "GB"]
 DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as in the standard of SWF
 #: The units of memory that a log may have.
@@ -45,6 +51,8 @@ MEMORY_UNITS: Final[tuple[MemoryUnit, ...]] = get_args(MemoryUnit)
 SizeIn = Literal["cores", "nodes", "gpus"]
 #: What the size of a job can count.
 SIZES: Final[tuple[SizeIn, ...]] = get_args(SizeIn)
+Size = Literal["allocated", "requested", "larger"]
+RunTimes = Literal["logged", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,88 @@ class LogOptions:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class SwfOptions(LogOptions):
+    """Options for the conversion of a log in SWF.
+
+    `size`: the number of processors to use (the other one if it is missing), or the larger of both. `run_times`: as
+    logged, or cut to the requested time, which drops jobs without one. `unknown_runtime_s`: keep jobs with an unknown
+    run time, with this run time; without a requested time they have no estimate. `memory_unit`: the unit of memory in
+    the log. `with_waits`: keep logged waits as `logged_wait_s`. If `n_procs` is None, the machine has MaxProcs or
+    MaxNodes of the header.
+    """
+
+    size: Size = "allocated"
+    run_times: RunTimes = "logged"
+    unknown_runtime_s: float | None = None
+    memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT
+    with_waits: bool = False
+
+    def __post_init__(self) -> None:
+        LogOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
+        if self.unknown_runtime_s is not None and not 0 < self.unknown_runtime_s < math.inf:
+            raise InputError(
+                f"{setting('unknown_runtime')}: expected more than 0 seconds, found {self.unknown_runtime_s}"
+            )
+        if self.memory_unit not in MEMORY_UNITS:
+            raise InputError(f"memory unit: expected one of {', '.join(MEMORY_UNITS)}, found {self.memory_unit!r:.40}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the options for the workload file."""
+        first = {"walltimes": str(self.walltimes), "size": self.size, "duplicates": self.duplicates}
+        cut: dict[str, Any] = {} if self.run_times == "logged" else {"run_times": self.run_times}
+        if self.unknown_runtime_s is not None:
+            cut["unknown_runtime"] = self.unknown_runtime_s
+        return first | cut | {"memory_unit": self.memory_unit} | LogOptions.as_json(self)
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name, such as Europe/Paris. Raises InputError."""
+    if name.upper() in {"UTC", "Z"}:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise InputError(
+            f"time zone {name!r:.60}: expected a name of the time zone database, such as Europe/Paris or UTC"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class JobLogOptions(SwfOptions):
+    """Options for the conversion of a log of Slurm or of a table.
+
+    `size_in`: what the size of a job counts; None: as the log says, cores for Slurm. `timezone`: that of times without
+    a zone; None: as the mapping of the table says, else UTC. `size`: allocated or requested cores, nodes or GPUs,
+    or the larger number. `memory_unit` and `unknown_runtime_s` are not used: the log has units, and jobs that ended
+    have a run time.
+    """
+
+    size_in: SizeIn | None = None
+    timezone: str | None = None
+
+    def __post_init__(self) -> None:
+        SwfOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
+        if self.size_in is not None and self.size_in not in SIZES:
+            raise InputError(f"size: expected one of {', '.join(SIZES)}, found {self.size_in!r:.40}")
+        if self.timezone is not None:
+            zone_of(self.timezone)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the options for the workload file."""
+        made = SwfOptions.as_json(self)
+        del made["memory_unit"]
+        return made | {"size_in": self.size_in, "timezone": self.timezone}
+
+    @classmethod
+    def of(cls, options: SwfOptions, size_in: SizeIn | None = None, timezone: str | None = None) -> JobLogOptions:
+        """Return options for a log in SWF as options for a log of Slurm or a table. Options for these do not change."""
+        if isinstance(options, JobLogOptions):
+            return options
+        own = {one.name: getattr(options, one.name) for one in fields(SwfOptions)}
+        return cls(**own, size_in=size_in, timezone=timezone)
+
+
 def check_partitions(source: str, wanted: Iterable[str], n_jobs: Mapping[str, int]) -> None:
     """Raise InputError, with the number of jobs of each partition of a log, if a wanted partition has none."""
     for name in wanted:
@@ -114,19 +204,44 @@ class LogLines(NamedTuple):
     where: str = "line"
 
 
-def procs_in_use(spans: Iterable[tuple[float, float, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Yield, at each start and end in order of time: the processors in use then, the change, and the line of the job.
+def report_of_reading(n_jobs: int, bad: Mapping[str, Tally], others: Tally | None, where: str = "line") -> Report:
+    """Return the report of a log with this many jobs, and the lines and jobs that are dropped already."""
+    report = Report(n_jobs + sum(tally.count for tally in bad.values()), where=where)
+    for tally in bad.values():
+        dropped = replace(tally, rule=f"bad {where}, {tally.rule}: dropped")
+        report.tallies[dropped.rule] = dropped
+    if others is not None:
+        report.n_read += others.count
+        report.tallies[others.rule] = others
+    return report
 
-    `spans` are the start, run time, size and line of each job. At one instant ends come before starts, and starts are
-    in the order of the spans. O(n log n).
+
+def move(
+    jobs: Sequence[dict[str, Any]], selection: Selection, source: str, origin_at: float
+) -> tuple[float, list[bool] | None]:
+    """Move the submissions of jobs, and mark the jobs that are in the window. O(n). Raises InputError.
+
+    Return how far the jobs were moved, and which of them are counted; None if all are.
     """
-    found = list(spans)
-    times = [started_at + run_s for started_at, run_s, _, _ in found] + [started_at for started_at, _, _, _ in found]
-    changes = [-n for _, _, n, _ in found] + [n for _, _, n, _ in found]
-    used = 0
-    for place in sorted(range(len(times)), key=times.__getitem__):  # stable, and faster than to sort tuples
-        used += changes[place]
-        yield used, changes[place], found[place % len(found)][3]
+    by_s = selection.moved_by(origin_at, jobs[0]["subtime"]) if jobs else 0
+    is_counted = selection.counted(source, [job["subtime"] for job in jobs], origin_at)
+    for job, is_one in zip(jobs, is_counted or (), strict=False):
+        job["evaluated"] = is_one
+    for job in jobs if by_s else ():
+        job["subtime"] = tidy(job["subtime"] - by_s)
+    return by_s, is_counted
+
+
+def about_conversion(
+    source: str, options: LogOptions, selection: Selection, report: Report, moved_by_s: float
+) -> dict[str, Any]:
+    """Return the members of a workload file that describe its conversion. Its jobs were moved by `moved_by_s`."""
+    about: dict[str, Any] = {"source": Path(source).name, "conversion": options.as_json()}
+    if chosen := selection.as_json():
+        about["selection"] = chosen
+    if moved_by_s:
+        about["shifted_by"] = tidy(moved_by_s)
+    return about | {"report": report.as_json()}
 
 
 class LogConverter:
@@ -139,14 +254,7 @@ class LogConverter:
         self.source = lines.source
         self.options = options
         self.selection = selection
-        n_read = len(lines.numbers) + sum(tally.count for tally in lines.bad.values())
-        self.report = Report(n_read, where=lines.where)
-        for tally in lines.bad.values():
-            dropped = replace(tally, rule=f"bad {lines.where}, {tally.rule}: dropped")
-            self.report.tallies[dropped.rule] = dropped
-        if lines.others is not None:
-            self.report.n_read += lines.others.count
-            self.report.tallies[lines.others.rule] = lines.others
+        self.report = report_of_reading(len(lines.numbers), lines.bad, lines.others, lines.where)
         self.jobs: list[dict[str, Any]] = []
         self.line_of: dict[int | str, int] = {}
         self.origin_at = 0.0
@@ -233,23 +341,13 @@ class LogConverter:
     def finished(self, n_procs: int, moved_by_s: float = 0) -> Workload:
         """Return the workload. `moved_by_s` is how far jobs were moved before the selection moves them. O(n)."""
         jobs, report = self.jobs, self.report
-        by_s = self.selection.moved_by(self.origin_at, jobs[0]["subtime"]) if jobs else 0
-        counted = self.selection.counted(self.source, [job["subtime"] for job in jobs], self.origin_at)
-        if counted is not None:
-            for job, is_counted in zip(jobs, counted, strict=True):
-                job["evaluated"] = is_counted
-                if not is_counted:
-                    report.count("noted", NOT_COUNTED, self.line_of[job["id"]])
+        by_s, is_counted = move(jobs, self.selection, self.source, self.origin_at)
+        for job, is_one in zip(jobs, is_counted or (), strict=False):
+            if not is_one:
+                report.count("noted", NOT_COUNTED, self.line_of[job["id"]])
         for job in jobs:
-            if by_s:
-                job["subtime"] = tidy(job["subtime"] - by_s)
             if job["res"] > n_procs:
                 report.count("noted", TOO_LARGE, self.line_of[job["id"]])
         report.n_kept = len(jobs)
-        about: dict[str, Any] = {"source": Path(self.source).name, "conversion": self.options.as_json()}
-        if chosen := self.selection.as_json():
-            about["selection"] = chosen
-        if by_s or moved_by_s:
-            about["shifted_by"] = tidy(by_s + moved_by_s)
-        about["report"] = report.as_json()
+        about = about_conversion(self.source, self.options, self.selection, report, by_s + moved_by_s)
         return Workload(jobs, self._profiles, n_procs, self.source, about)

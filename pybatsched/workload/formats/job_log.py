@@ -9,31 +9,36 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime, tzinfo
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
-from zoneinfo import ZoneInfo
+
+import polars as pl
 
 from pybatsched.errors import InputError, setting, spelled
 from pybatsched.workload import progress
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.conversion import (
+    CUT,
     LOOSE,
+    NO_REQUEST,
     NO_RUN_TIME,
     NO_SUBMISSION,
     OTHER_PARTITION,
+    OTHER_SIZE,
     SIZES,
+    JobLogOptions,
     LogConverter,
     LogLines,
     SizeIn,
+    SwfOptions,
     check_partitions,
     gc_paused,
-    procs_in_use,
 )
 from pybatsched.workload.formats.slurm_values import JobId, Memory
-from pybatsched.workload.formats.swf import CUT, NO_REQUEST, OTHER_SIZE, SwfOptions
+from pybatsched.workload.logs.table import procs_in_use, spans_frame
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report, Tally
 from pybatsched.workload.selection import Selection
@@ -199,57 +204,10 @@ class JobLog:
         return replace(self, jobs=kept, others=others if others.count else None)
 
 
-def zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name, such as Europe/Paris. Raises InputError."""
-    if name.upper() in {"UTC", "Z"}:
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (OSError, ValueError, KeyError):
-        raise InputError(
-            f"time zone {name!r:.60}: expected a name of the time zone database, such as Europe/Paris or UTC"
-        ) from None
-
-
 @lru_cache(1 << 16)
 def sizes(cores: int | None, nodes: int | None, gpus: int | None) -> Mapping[SizeIn, int | None]:
     """Return the sizes of a job by what they count. Equal sizes are one object: most jobs have a usual size."""
     return {"cores": cores, "nodes": nodes, "gpus": gpus}
-
-
-@dataclass(frozen=True, slots=True)
-class JobLogOptions(SwfOptions):
-    """Options for the conversion of a log of Slurm or of a table.
-
-    `size_in`: what the size of a job counts; None: as the log says, cores for Slurm. `timezone`: that of times without
-    a zone; None: as the mapping of the table says, else UTC. `size`: allocated or requested cores, nodes or GPUs,
-    or the larger number. `memory_unit` and `unknown_runtime_s` are not used: the log has units, and jobs that ended
-    have a run time.
-    """
-
-    size_in: SizeIn | None = None
-    timezone: str | None = None
-
-    def __post_init__(self) -> None:
-        SwfOptions.__post_init__(self)  # super() fails: a dataclass with slots is created twice
-        if self.size_in is not None and self.size_in not in SIZES:
-            raise InputError(f"size: expected one of {', '.join(SIZES)}, found {self.size_in!r:.40}")
-        if self.timezone is not None:
-            zone_of(self.timezone)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the options for the workload file."""
-        made = SwfOptions.as_json(self)
-        del made["memory_unit"]
-        return made | {"size_in": self.size_in, "timezone": self.timezone}
-
-    @classmethod
-    def of(cls, options: SwfOptions, size_in: SizeIn | None = None, timezone: str | None = None) -> JobLogOptions:
-        """Return options for a log in SWF as options for a log of Slurm or a table. Options for these do not change."""
-        if isinstance(options, JobLogOptions):
-            return options
-        own = {one.name: getattr(options, one.name) for one in fields(SwfOptions)}
-        return cls(**own, size_in=size_in, timezone=timezone)
 
 
 def size_of(job: LoggedJob, size_in: SizeIn = "cores", size: str = "allocated") -> int:
@@ -281,17 +239,17 @@ def peak_use(jobs: Iterable[LoggedJob], size_in: SizeIn = "cores", size: str = "
     found = list(jobs)
     largest = max((size_of(job, size_in, size) for job in found if job.run_s), default=0)
     ended = (job for job in found if drop_reason(job) is None)
-    peak = max((used for used, _, _ in procs_in_use(spans_of(ended, size_in, size))), default=0)
+    peak = procs_in_use(spans_of(ended, size_in, size)).select(pl.col("used").max()).item() or 0
     return max(largest, peak)
 
 
-def spans_of(
-    jobs: Iterable[LoggedJob], size_in: SizeIn = "cores", size: str = "allocated"
-) -> Iterator[tuple[float, float, int, int]]:
-    """Yield the start, run time, size and line of each job that has them."""
-    for job in jobs:
-        if (started_at := job.started_at) is not None and (n := size_of(job, size_in, size)) and (run_s := job.run_s):
-            yield started_at, run_s, n, job.line
+def spans_of(jobs: Iterable[LoggedJob], size_in: SizeIn = "cores", size: str = "allocated") -> pl.DataFrame:
+    """Return the start, run time, size and line of each job that has them, for `procs_in_use`."""
+    return spans_frame(
+        (job.started_at, run_s, n, job.line)
+        for job in jobs
+        if job.started_at is not None and (n := size_of(job, size_in, size)) and (run_s := job.run_s)
+    )
 
 
 def to_workload(

@@ -18,9 +18,9 @@ from pybatsched.errors import InputError, setting
 from pybatsched.workload import progress
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.checks import shown
-from pybatsched.workload.formats.conversion import SizeIn, gc_paused
+from pybatsched.workload.formats.conversion import SizeIn, gc_paused, zone_of
 from pybatsched.workload.formats.files import BadLineError, lines_of, opened, parts_of, separator_of, text_of_line
-from pybatsched.workload.formats.job_log import JobLog, LoggedJob, sizes, zone_of
+from pybatsched.workload.formats.job_log import JobLog, LoggedJob, sizes
 from pybatsched.workload.formats.slurm_columns import CORES, GPUS, NODES, column_of, missing_column
 from pybatsched.workload.formats.slurm_values import JobId, LoggedTime, Memory
 from pybatsched.workload.report import Tally

@@ -8,23 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
-from pybatsched.workload.formats import job_log, rackham, swf
+from pybatsched.workload.formats import rackham
 from pybatsched.workload.formats.checks import is_number
-from pybatsched.workload.formats.conversion import LogOptions, SizeIn
-from pybatsched.workload.formats.job_log import JobLog
+from pybatsched.workload.formats.conversion import JobLogOptions, LogOptions, SizeIn
 from pybatsched.workload.formats.rackham_reader import RackhamTrace
-from pybatsched.workload.formats.swf import peak_use, size_of
-from pybatsched.workload.formats.swf_reader import SwfTrace
 from pybatsched.workload.model import Workload
 from pybatsched.workload.reading import read_file
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.statistics import shares
 from pybatsched.workload.walltimes import Walltimes
+
+if TYPE_CHECKING:
+    from pybatsched.workload.logs.table import LogTable
 
 DAY_S: Final = 86_400
 _PERIODS: Final[dict[float, str]] = {60: "minute", 600: "10 minutes", 3600: "hour", 21_600: "6 hours", DAY_S: "day"}
@@ -95,42 +95,40 @@ def sample(
     if partitions and isinstance(found, Workload | RackhamTrace):
         kind = "Batsim JSON" if isinstance(found, Workload) else "Rackham"
         raise InputError(f"{path}: partitions: expected a log in SWF or of Slurm, found {kind}")
-    match found:
-        case Workload():
-            return sample_workload(found, n_procs)
-        case RackhamTrace():  # converted: time 0 of the log is long before most of its jobs
-            workload, report = rackham.to_workload(found, LogOptions(n_procs=n_procs))
-        case SwfTrace():
-            return sample_trace(found.of_partitions(partitions) if partitions else found, n_procs)
-        case JobLog():
-            options = job_log.JobLogOptions(
-                Walltimes("requested-strict"), n_procs=n_procs, size_in=size_in, timezone=timezone
-            )
-            workload, report = job_log.to_workload(found, options, Selection(partitions=tuple(partitions)))
+    if isinstance(found, Workload):
+        return sample_workload(found, n_procs)
+    if isinstance(found, RackhamTrace):  # converted: time 0 of the log is long before most of its jobs
+        workload, report = rackham.to_workload(found, LogOptions(n_procs=n_procs))
+    else:
+        # These modules need polars, which is slow to import.
+        from pybatsched.workload.formats import job_log  # noqa: PLC0415
+        from pybatsched.workload.logs.table import LogTable  # noqa: PLC0415
+
+        if isinstance(found, LogTable):
+            return sample_log(found.of_partitions(partitions) if partitions else found, n_procs)
+        options = JobLogOptions(Walltimes("requested-strict"), n_procs=n_procs, size_in=size_in, timezone=timezone)
+        workload, report = job_log.to_workload(found, options, Selection(partitions=tuple(partitions)))
     made = sample_workload(workload)
     made.n_left_out += report.n_dropped
     return made
 
 
-def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
+def sample_log(log: LogTable, n_procs: int | None = None) -> Sample:
     """Return the sample of a log. O(n log n)."""
-    rows = []
-    for place, job in enumerate(trace):
-        n = size_of(job.allocated_procs, job.requested_procs)
-        if job.submitted_at >= 0 and job.run_s > 0 and n > 0:
-            request_s = job.requested_s if job.requested_s > 0 else math.nan
-            rows.append((job.submitted_at, job.run_s, n, request_s, max(job.wait_s, 0.0), place))
-    known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
-    largest = max((row[2] for row in rows), default=1)
-    n_known = known or max(largest, peak_use(trace))
-    made = _build_sample(trace.source, rows, n_known, len(trace) - len(rows))
-    places = [row[5] for row in rows]
-    names = ("user", "group", "partition", "queue", "status")
-    columns = dict(zip(names, trace.columns(names, places), strict=True))
-    columns |= {swf.extra_name(name): [column[place] for place in places] for name, column in trace.extras.items()}
-    _describe(made, {name: [None if value == -1 else value for value in column] for name, column in columns.items()})
-    made.wait_s = [row[4] for row in rows] if trace.knows_waits else None
-    made.clock, made.clock_name = _clock(trace.header, 0.0)
+    from pybatsched.workload.logs.conversion import extra_value, values_of  # noqa: PLC0415  it needs polars
+
+    jobs = log.runnable().sort("submitted_at", maintain_order=True)
+    size = jobs["n_procs"].to_list()
+    made = Sample(
+        log.source, n_procs or log.known_procs or max([*size, log.peak_use(), 1]), n_left_out=len(log) - len(jobs)
+    )
+    made.submitted_at, made.run_s, made.size = jobs["submitted_at"].to_list(), jobs["run_s"].to_list(), size
+    made.request_s = [math.nan if one is None or one <= 0 else one for one in jobs["requested_s"]]
+    columns = {name: jobs[name].to_list() for name in ("user", "group", "partition", "queue", "status")}
+    columns |= {name: values_of(jobs[column], extra_value) for name, column in log.extras.items()}
+    _describe(made, columns)
+    made.wait_s = [max(wait_s or 0.0, 0.0) for wait_s in jobs["wait_s"]] if log.knows_waits else None
+    made.clock, made.clock_name = _clock(log.header, 0.0)
     return made
 
 
@@ -177,7 +175,7 @@ def _describe(made: Sample, columns: Mapping[str, Sequence[Any]]) -> None:
         made.busiest_user_share = users.most_common(1)[0][1] / len(made.size)
 
 
-def _clock(header: dict[str, Any], shift_s: float) -> tuple[Callable[[float], float], str]:
+def _clock(header: Mapping[str, Any], shift_s: float) -> tuple[Callable[[float], float], str]:
     """Return a function from times of a log to local time, by the time zone in its header, and its name."""
     try:
         began_at = float(str(header["UnixStartTime"]).split()[0]) + shift_s
@@ -201,7 +199,7 @@ def _clock(header: dict[str, Any], shift_s: float) -> tuple[Callable[[float], fl
     return local, name
 
 
-def _zone(header: dict[str, Any]) -> tuple[tzinfo, str]:
+def _zone(header: Mapping[str, Any]) -> tuple[tzinfo, str]:
     name = str(header.get("TimeZoneString", "")).strip()
     try:
         if name:

@@ -1,24 +1,28 @@
-"""Fast reading equals careful reading, and only careful reading reports errors."""
+"""Fast reading equals careful or slow reading, with the same errors."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
 from support.logs import line
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats import batsim4, swf_reader
-from pybatsched.workload.formats.conversion import procs_in_use
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.slurm_values import JobId
-from pybatsched.workload.formats.swf_reader import SwfTrace
 from pybatsched.workload.formats.tables import reader as table_reader
+from pybatsched.workload.logs.conversion import plains
+from pybatsched.workload.logs.swf import FIELDS, read_swf
+from pybatsched.workload.logs.table import procs_in_use, spans_frame
 from pybatsched.workload.report import Report
-from pybatsched.workload.walltimes import plain, plains
+from pybatsched.workload.walltimes import plain
 
 # ------------------------------------------------------------------------------------------------------------- logs
 
@@ -46,73 +50,89 @@ _LINES = st.one_of(
     st.just(line()),
     st.sampled_from(["", "  ", "; MaxProcs: 8", " ; Note: b", ";", "; a ; b", "; 18: gpus"]),
 )
-_CHUNKS = st.tuples(
-    st.lists(_LINES, max_size=6), st.sampled_from(["\n", "\n", "\r\n"]), st.booleans(), st.sampled_from([0, 100])
-)
+_CHUNKS = st.tuples(st.lists(_LINES, max_size=6), st.sampled_from(["\n", "\n", "\r\n"]), st.booleans())
 
 
-def _state(trace: SwfTrace) -> Any:
-    columns = [[(type(value), value) for value in column] for column in (*trace.numbers, *trace.labels)]
-    return columns, list(trace.lines), trace.header, trace.bad, trace.extras, trace.unnamed
+def _read_slowly(text: bytes) -> tuple[list[tuple[Any, ...]], dict[str, list[int]], str]:
+    """Return the fields and lines of jobs, the lines of each fault, and the first fault with what was found."""
+    rows, short, wrong = [], {}, {}
+    first: dict[str, str] = {}
+    for number, raw in enumerate(text.split(b"\n"), 1):
+        words = raw.split()
+        if not words or words[0].startswith(b";"):
+            continue
+        if len(words) < 18:
+            rule = f"expected at least 18 fields, found {len(words)}"
+            short.setdefault(rule, []).append(number)
+            first.setdefault("short", f"line {number}: {rule}")
+            continue
+        row: list[Any] = []
+        for index, (word, field) in enumerate(zip(words, FIELDS, strict=False)):
+            if field.kind == "a label":
+                name = word.decode()
+                row.append(str(int(name)) if re.fullmatch("-?[0-9]{1,15}", name) else name)
+                row[-1] = None if row[-1] == "-1" else row[-1]
+                continue
+            try:
+                value = math.nan if b"_" in word else float(word)
+            except ValueError:
+                value = math.nan
+            if not abs(value) < 2**53 or (field.kind == "a whole number" and value != int(value)):
+                rule = f"field {index + 1} ({field.name}): expected {field.kind}"
+                wrong.setdefault(rule, []).append(number)
+                first.setdefault("wrong", f"line {number}: {rule}, found {word.decode()}")
+                break
+            row.append(None if value == -1 and index else value)
+        else:
+            rows.append((*row, number))
+    return rows, short | wrong, first.get("short") or first.get("wrong") or ""
 
 
-def _taken(way: str, chunk: bytes, n_before: int, *, lenient: bool) -> Any:
-    """Read a chunk in one way; return the number of lines and the kept fields, or the error."""
-    trace = SwfTrace("log.swf")
-    reader = swf_reader._Reader(trace, lenient=lenient)
-    try:
-        return getattr(reader, way)(chunk, n_before), _state(trace)
-    except InputError as error:
-        return str(error)
-
-
-@given(_CHUNKS, st.booleans())
+@given(_CHUNKS)
 @examples(400)
-def test_fast_and_careful_reading_of_lines_are_equal(drawn: tuple[list[str], str, bool, int], lenient: bool) -> None:
-    lines, end, ends_with_line, n_before = drawn
-    chunk = (end.join(lines) + end * ends_with_line).encode()
-    carefully = _taken("take_carefully", chunk, n_before, lenient=lenient)
-    assert _taken("take", chunk, n_before, lenient=lenient) == carefully
-    n, kept = _taken("take_jobs", chunk, n_before, lenient=lenient)
-    if n is None:
-        assert kept == _state(SwfTrace("log.swf"))
+def test_reading_a_log_at_once_equals_reading_it_slowly(
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[list[str], str, bool]
+) -> None:
+    lines, end, ends_with_line = drawn
+    text = ("; a log" + end + end.join(lines) + end * ends_with_line).encode()
+    file = tmp_path_factory.getbasetemp() / "drawn.swf"
+    file.write_bytes(text)
+    rows, bad, first = _read_slowly(text)
+    if any(b"\0" in raw and 0 < len(raw.split()) < 18 for raw in text.split(b"\n")):
+        with pytest.raises(InputError, match="found a binary file|expected at least 18 fields"):
+            read_swf(file, lenient=True)
+        return
+    found = read_swf(file, lenient=True)
+    assert found.jobs.select(*(field.column for field in FIELDS), "line").rows() == rows
+    assert {rule: (tally.count, tally.places) for rule, tally in found.bad.items()} == {
+        rule: (len(numbers), numbers[:5]) for rule, numbers in bad.items()
+    }
+    if first:
+        with pytest.raises(InputError) as caught:
+            read_swf(file)
+        assert str(caught.value) == f"{file}: {first}"
     else:
-        assert (n, kept) == carefully
+        assert read_swf(file).jobs.equals(found.jobs)
 
 
-def test_lines_of_jobs_are_read_by_the_fast_path() -> None:
-    """The fast path is used if possible: with names, points, tabs, both line ends, and none at the last line."""
-    chunk = "\r\n".join([line(1, user="a_b"), line(2, "1.5").replace(" ", "\t"), line("3.0")]).encode()
-    n, kept = _taken("take_jobs", chunk, 5, lenient=False)
-    assert n == 3
-    assert kept[1] == [6, 7, 8]
-    for odd in (line(run="x"), line(run="1_0"), line() + " 1", "1 2", "", "; Note: a"):
-        assert _taken("take_jobs", f"{line()}\n{odd}\n{line()}\n".encode(), 0, lenient=False)[0] is None
-
-
-def test_lines_that_only_together_have_the_fields_of_jobs() -> None:
+def test_lines_that_only_together_have_the_fields_of_jobs(tmp_path: Path) -> None:
     """The lines end where jobs could end, or where a name may be: they must not be taken for jobs."""
     fields = line().split()
+    file = tmp_path / "log.swf"
     for lines, text in (
         ([fields[:12], [*fields[12:], *fields]], "line 1: expected at least 18 fields, found 12"),
         ([[*fields, ";", *fields[:11]], fields[12:]], "line 2: expected at least 18 fields, found 6"),
     ):
-        chunk = b"".join(f"{' '.join(row)}\n".encode() for row in lines)
-        assert _taken("take_jobs", chunk, 0, lenient=False)[0] is None
-        assert _taken("take", chunk, 0, lenient=False) == f"log.swf: {text}"
-
-
-@pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "1e999", "9007199254740992", "-9007199254740992", "1_0", "x"])
-def test_unusual_numbers_are_not_read_by_the_fast_path(odd: str) -> None:
-    for place in range(3):
-        lines = [line(run=odd if place == k else k) for k in range(3)]
-        assert _taken("take_jobs", "\n".join(lines).encode(), 0, lenient=False)[0] is None
+        file.write_bytes(b"".join(f"{' '.join(row)}\n".encode() for row in lines))
+        with pytest.raises(InputError) as caught:
+            read_swf(file)
+        assert str(caught.value) == f"{file}: {text}"
 
 
 @given(st.lists(st.one_of(st.integers(-3, 3).map(float), st.floats())))
 @examples(200)
 def test_fast_and_careful_reading_of_values_are_equal(values: list[float]) -> None:
-    assert list(map(repr, plains(values))) == [repr(plain(value)) for value in values]
+    assert list(map(repr, plains(pl.Series(values, dtype=pl.Float64)))) == [repr(plain(value)) for value in values]
 
 
 # ------------------------------------------------------------------------------------------------------------- JSON
@@ -233,7 +253,7 @@ def test_columns_of_plain_numbers_are_read_at_once(cells: list[Any]) -> None:
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4), st.integers(1, 3)), max_size=8))
 def test_processors_in_use_equal_those_of_a_slow_count(jobs: list[tuple[int, int, int]]) -> None:
     """Ends come before starts at one instant, and starts are in the order of the jobs."""
-    found = list(procs_in_use((at, run_s, n, number) for number, (at, run_s, n) in enumerate(jobs)))
+    found = procs_in_use(spans_frame((at, run_s, n, number) for number, (at, run_s, n) in enumerate(jobs))).rows()
     expected = []
     used = 0
     for now in range(12):

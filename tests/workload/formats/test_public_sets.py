@@ -16,8 +16,8 @@ from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.workload import load
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats.files import FORMATS, format_of
-from pybatsched.workload.formats.swf_reader import DESCRIBED
 from pybatsched.workload.formats.tables import mapping as table_mapping
+from pybatsched.workload.logs.swf import DESCRIBED
 from pybatsched.workload.statistics.stats import sample
 
 

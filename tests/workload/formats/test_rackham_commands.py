@@ -13,7 +13,8 @@ from support.simulated import rows
 
 from pybatsched.errors import InputError
 from pybatsched.workload import load
-from pybatsched.workload.checks.lint import OTHER_ORDER, lint
+from pybatsched.workload.checks.job_order import OTHER_ORDER
+from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.rackham import OVER, RUNNING, WAITING, time_zero, to_workload
 from pybatsched.workload.formats.rackham_reader import JobClass, read_rackham

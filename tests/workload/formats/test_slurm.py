@@ -18,8 +18,8 @@ from pybatsched.metrics.runs import workloads_of
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import load
 from pybatsched.workload.formats import job_log
-from pybatsched.workload.formats.conversion import SizeIn
-from pybatsched.workload.formats.job_log import JobLogOptions, to_workload
+from pybatsched.workload.formats.conversion import JobLogOptions, SizeIn
+from pybatsched.workload.formats.job_log import to_workload
 from pybatsched.workload.formats.slurm_reader import read_slurm
 from pybatsched.workload.reading import read
 from pybatsched.workload.selection import Selection

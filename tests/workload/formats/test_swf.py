@@ -13,27 +13,21 @@ from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.conversion import (
+    CUT,
     LOOSE,
     MOVED,
+    NO_REQUEST,
     NO_RUN_TIME,
     NO_SUBMISSION,
+    OTHER_SIZE,
     RAISED,
     RENUMBERED,
     TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE,
     MemoryUnit,
-)
-from pybatsched.workload.formats.swf import (
-    CUT,
-    NO_REQUEST,
-    NO_SIZE,
-    OTHER_SIZE,
-    PART,
-    UNKNOWN,
-    UNPLANNED,
     SwfOptions,
-    to_workload,
 )
-from pybatsched.workload.formats.swf_reader import read_swf
+from pybatsched.workload.logs.conversion import NO_SIZE, PART, UNKNOWN, UNPLANNED, to_workload
+from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
 

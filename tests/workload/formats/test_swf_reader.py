@@ -12,23 +12,49 @@ from support.logs import counts, line, log, real, trace
 from pybatsched.errors import InputError
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.checks.log_checks import GAP, MINUTES
-from pybatsched.workload.formats.swf import EXTRA_FIELDS, TAKEN_FIELDS, to_workload
-from pybatsched.workload.formats.swf_reader import UNNAMED, SwfJob, extra_names, read_swf
+from pybatsched.workload.logs.conversion import to_workload
+from pybatsched.workload.logs.swf import EXTRA_FIELDS, TAKEN_FIELDS, UNNAMED, extra_names, read_swf
+from pybatsched.workload.selection import Selection
 
 
 def test_all_fields_of_a_line(tmp_path: Path) -> None:
     text = "  5 10.5  3  60 4 12.25 100 8 120 200 1 7 8 9 10 11 3 2.5  "
-    assert list(trace(tmp_path, text)) == [
-        SwfJob(5, 10.5, 3, 60, 4, 12.25, 100, 8, 120, 200, 1, 7, 8, 9, 10, 11, 3, 2.5, 3)
+    assert trace(tmp_path, text).jobs.rows() == [
+        (5, 10.5, 3, 60, 4, 12.25, 100, 8, 120, 200, 1, "7", "8", "9", "10", "11", 3, 2.5, 3)
     ]
 
 
-def test_jobs_are_read_by_index_and_by_iteration(tmp_path: Path) -> None:
-    made = trace(tmp_path, line(1), "", line(2, 5), "; Note: in between", line(3, 6))
-    assert len(made) == 3
-    assert [job.line for job in made] == [3, 5, 7]
-    assert made[1] == list(made)[1] == next(made.rows([1]))
-    assert made[-1].number == 3
+def test_unknown_values_are_null_and_other_negative_values_stay(tmp_path: Path) -> None:
+    fields = [
+        "-1.0",
+        "-1",
+        "-01",
+        "-2",
+        "-1",
+        "-1",
+        "-1",
+        "-7",
+        "0",
+        "-1",
+        "-1",
+        "-1",
+        "-01",
+        "-2",
+        "ann",
+        "-1",
+        "0",
+        "-1",
+    ]
+    (job,) = trace(tmp_path, " ".join(fields)).jobs.rows()
+    known = {0: -1, 3: -2, 7: -7, 8: 0, 13: "-2", 14: "ann", 16: 0, 18: 3}  # the job number is the id of the job
+    assert job == tuple(known.get(index) for index in range(19))
+
+
+def test_empty_lines_and_comments_count_as_lines(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1), "", line(2, 5), " ; Note: in between", "  ", line(3, 6))
+    assert made.jobs["line"].to_list() == [3, 5, 8]
+    assert made.jobs["id"].to_list() == [1, 2, 3]
+    assert made.header["Note"] == "in between"
 
 
 def test_headers(tmp_path: Path) -> None:
@@ -60,12 +86,16 @@ def test_headers_and_names_in_either_encoding(tmp_path: Path, encoding: str, nam
     file.write_bytes(f"; Installation: {name}\n{line(user=name)}\n".encode(encoding))
     made = read_swf(file)
     assert made.header["Installation"] == name
-    assert made[0].user == name
+    assert made.jobs["user"].to_list() == [name]
 
 
 def test_names_where_numbers_should_be_are_kept(tmp_path: Path) -> None:
     made = trace(tmp_path, line(user="routgeo", group=12, application="B00_RI*", queue="sx_rout", partition="p-1"))
-    assert made[0][11:16] == ("routgeo", 12, "B00_RI*", "sx_rout", "p-1")
+    assert made.jobs.row(0)[11:16] == ("routgeo", "12", "B00_RI*", "sx_rout", "p-1")
+    (job,) = to_workload(made)[0].jobs
+    assert [job[name] for name in ("user", "group", "application", "queue", "partition")] == [
+        *("routgeo", 12, "B00_RI*", "sx_rout", "p-1")
+    ]
 
 
 def test_line_ends_tabs_and_gzip(tmp_path: Path) -> None:
@@ -73,7 +103,7 @@ def test_line_ends_tabs_and_gzip(tmp_path: Path) -> None:
     file = tmp_path / "log.txt"
     file.write_bytes(gzip.compress(text.encode()))
     made = read_swf(file)
-    assert [job.number for job in made] == [1, 2]
+    assert made.jobs["id"].to_list() == [1, 2]
     assert made.header == {"MaxProcs": "4"}
 
 
@@ -100,13 +130,13 @@ def test_bad_lines(tmp_path: Path, bad: str, message: str) -> None:
         read_swf(file)
     assert str(caught.value) == f"{file}: line 4: {message}"
     made = read_swf(file, lenient=True)
-    assert [job.number for job in made] == [1, 3]
+    assert made.jobs["id"].to_list() == [1, 3]
     assert made.n_bad == 1
     assert [tally.places for tally in made.bad.values()] == [[4]]
 
 
 def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path) -> None:
-    assert trace(tmp_path, line(allocated="4.0"))[0].allocated_procs == 4
+    assert trace(tmp_path, line(allocated="4.0")).jobs["allocated_procs"].to_list() == [4]
 
 
 def test_lenient_reading_counts_by_reason(tmp_path: Path) -> None:
@@ -159,7 +189,7 @@ def test_a_long_log_is_read_in_pieces(tmp_path: Path) -> None:
     made = read_swf(file, lenient=True)
     assert (len(made), made.n_bad) == (n - 1, 1)
     assert next(iter(made.bad.values())).places == [n - 10 + 3]
-    assert [made[k].line for k in (0, 60_000, n - 2)] == [3, 60_003, n + 2]
+    assert made.jobs["line"].gather([0, 60_000, n - 2]).to_list() == [3, 60_003, n + 2]
 
 
 FROM_ZERO = """\
@@ -225,7 +255,8 @@ def test_names_of_other_fields_are_not_taken(tmp_path: Path) -> None:
 
 def test_extra_fields_of_one_partition(tmp_path: Path) -> None:
     made = trace(tmp_path, f"{line(1, partition=1)} 4", f"{line(2, partition=2)} 8", header="; 18: used_GPUs\n")
-    assert made.of_partitions(["2"]).extras == {"used_GPUs": [8]}
+    (job,) = to_workload(made, selection=Selection(partitions=("2",)))[0].jobs
+    assert job["gpus"] == 8
 
 
 def test_fewer_fields_stay_an_error(tmp_path: Path) -> None:

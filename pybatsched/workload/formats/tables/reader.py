@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar, cast
 from pybatsched.errors import InputError, setting
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.checks import shown
-from pybatsched.workload.formats.conversion import SizeIn, gc_paused
-from pybatsched.workload.formats.job_log import JobLog, LoggedJob, sizes, zone_of
+from pybatsched.workload.formats.conversion import SizeIn, gc_paused, zone_of
+from pybatsched.workload.formats.job_log import JobLog, LoggedJob, sizes
 from pybatsched.workload.formats.slurm_values import JobId, Memory
 from pybatsched.workload.formats.tables.files import Chunk, Table, open_table
 from pybatsched.workload.formats.tables.mapping import (
