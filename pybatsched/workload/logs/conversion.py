@@ -130,7 +130,9 @@ class _Conversion:
         if selection.filters_jobs:
             times = rows["submitted_at"]
             if self._origin_at:
-                times = pl.Series([float(tidy(at - self._origin_at)) for at in times.fill_null(-1)], dtype=pl.Float64)
+                times = pl.Series(
+                    [float(tidy(at - self._origin_at)) for at in times.fill_null(-1).to_list()], dtype=pl.Float64
+                )
             limit = _first_of(selection.limits(pl.lit(times), pl.col("n_procs")))
             rows = rows.with_columns(pl.coalesce("dropped_by", limit))
         dropped_by = rows["dropped_by"].drop_nulls().unique()
@@ -184,7 +186,7 @@ class _Conversion:
         times = [by_pair[pair] for pair in pairs]
         if sets_unknown and rule.rule in {"requested", "requested-strict"}:
             is_unplanned = jobs["is_unknown"] & jobs["requested_s"].is_null()
-            times = [_UNPLANNED if is_one else one for one, is_one in zip(times, is_unplanned, strict=True)]
+            times = [_UNPLANNED if is_one else one for one, is_one in zip(times, is_unplanned.to_list(), strict=True)]
         jobs = jobs.with_columns(pl.Series("times_changed", [one.changed for one in times], dtype=pl.String))
         self._jobs = self._with_numbers(jobs)
         rules = {
@@ -221,11 +223,17 @@ class _Conversion:
     def _job_fields(self, times: Sequence[Times]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
         """Return the jobs, with all their known fields, and the profiles. O(n) for each field."""
         rows, options = self._jobs, self._options
-        names = {run_s: str(plain(run_s)) for run_s in rows["run_s"].unique(maintain_order=True)}
+        in_a_gb = _IN_A_GB[options.memory_unit]
+        names = {run_s: str(plain(run_s)) for run_s in rows["run_s"].unique(maintain_order=True).to_list()}
         profiles = {
             name: profile_of(plain(run_s), options.profile, options.speed_flops) for run_s, name in names.items()
         }
-        columns = (rows["id"], plains(rows["submitted_at"]), rows["n_procs"], rows["run_s"])
+        columns = (
+            rows["id"].to_list(),
+            plains(rows["submitted_at"]),
+            rows["n_procs"].to_list(),
+            rows["run_s"].to_list(),
+        )
         jobs: list[dict[str, Any]] = [
             {"id": number, "subtime": at, "res": n, "profile": names[run_s]}
             for number, at, n, run_s in progress.with_progress(zip(*columns, strict=True), len(rows))
@@ -234,21 +242,23 @@ class _Conversion:
         _add(jobs, "estimate", [one.estimate_s for one in times])
         for name in _LABELS:
             _add(jobs, name, values_of(rows[name], _label))
-        memory = rows.select(pl.coalesce(_positive("requested_memory"), _positive("used_memory"))).to_series()
-        fields = rows.select(_positive("requested_procs"), pl.when(pl.col("status") >= 0).then("status"))
-        _add(jobs, "status", fields["status"])
-        in_a_gb = _IN_A_GB[
-            options.memory_unit
-        ]  # polars would multiply by 1 / in_a_gb, which may differ in the last digit
-        _add(jobs, "memory_gb", values_of(memory, lambda amount: plain(amount / in_a_gb)))
+        known = rows.select(
+            pl.when(pl.col("status") >= 0).then("status"),
+            pl.coalesce(_positive("requested_memory"), _positive("used_memory")).alias("memory"),
+            pl.when(pl.col("wait_s") >= 0).then("wait_s"),
+            _positive("requested_procs"),
+        )
+        _add(jobs, "status", known["status"].to_list())
+        # Python divides: polars multiplies by 1 / in_a_gb, which may differ in the last digit.
+        _add(jobs, "memory_gb", values_of(known["memory"], lambda amount: plain(amount / in_a_gb)))
         if options.with_waits:
-            _add(jobs, "logged_wait_s", plains(rows.select(pl.when(pl.col("wait_s") >= 0).then("wait_s"))["wait_s"]))
-        _add(jobs, "requested_procs", fields["requested_procs"])
-        _add(jobs, "requested_time", plains(rows["requested_s"]))
+            _add(jobs, "logged_wait_s", plains(known["wait_s"]))
+        _add(jobs, "requested_procs", known["requested_procs"].to_list())
+        _add(jobs, "requested_time", values_of(rows["requested_s"], plain))
         for name, column in self._log.extras.items():
             _add(jobs, name, values_of(rows[column], extra_value))
-        _add(jobs, "depends_on", rows["depends_on"])
-        _add(jobs, "think_time", plains(rows["think_s"]))
+        _add(jobs, "depends_on", rows["depends_on"].to_list())
+        _add(jobs, "think_time", values_of(rows["think_s"], plain))
         return jobs, profiles
 
 
@@ -287,11 +297,11 @@ def extra_value(text: str) -> float | str | None:
 
 def values_of(column: pl.Series, value_of: Callable[[Any], Any]) -> list[Any]:
     """Return a function of each known value of a column. Results for equal values are one object."""
-    values = {None: None} | {value: value_of(value) for value in column.drop_nulls().unique()}
+    values = {None: None} | {value: value_of(value) for value in column.drop_nulls().unique().to_list()}
     return [values[value] for value in column.to_list()]
 
 
-def _add(jobs: Sequence[dict[str, Any]], name: str, values: Iterable[Any]) -> None:
+def _add(jobs: Sequence[dict[str, Any]], name: str, values: Sequence[Any]) -> None:
     """Add a field to the jobs whose value is known."""
     for job, value in zip(jobs, values, strict=True):
         if value is not None:

@@ -55,7 +55,9 @@ _CHUNKS = st.tuples(st.lists(_LINES, max_size=6), st.sampled_from(["\n", "\n", "
 
 def _read_slowly(text: bytes) -> tuple[list[tuple[Any, ...]], dict[str, list[int]], str]:
     """Return the fields and lines of jobs, the lines of each fault, and the first fault with what was found."""
-    rows, short, wrong = [], {}, {}
+    rows: list[tuple[Any, ...]] = []
+    short: dict[str, list[int]] = {}
+    wrong: dict[str, list[int]] = {}
     first: dict[str, str] = {}
     for number, raw in enumerate(text.split(b"\n"), 1):
         words = raw.split()
