@@ -125,7 +125,6 @@ def run_campaign(
     the others continue. The manifest keeps `command`, which repeats the campaign. Errors in the description of the
     campaign name its file, `source`.
     """
-    table.load_polars()  # the workers need it
     try:
         points = points_of(spec, store, folders, spec_folder)
     except InputError as error:
@@ -162,7 +161,7 @@ def keep_result(store: Store, result: dict[str, Any]) -> None:
     """Store the result of a cell, with the table of its jobs if there is one."""
     jobs = result.get("jobs")
     if jobs:
-        import polars as pl  # noqa: PLC0415  an optional dependency
+        import polars as pl  # noqa: PLC0415  slow to import
 
         from pybatsched.campaign.execute import KEPT_FIELDS  # noqa: PLC0415
 

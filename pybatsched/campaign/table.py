@@ -79,7 +79,8 @@ def shown(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def frame(store: Store) -> pl.DataFrame:
     """Return all points of a campaign that are done, in the order of its file."""
-    polars = load_polars()
+    import polars as pl  # noqa: PLC0415  slow to import
+
     names = [str(part["name"]) for part in store.manifest()["spec"]["workload"]]
     any_load = any(part.get("load") for part in store.manifest()["spec"]["workload"])
     rows = []
@@ -93,9 +94,9 @@ def frame(store: Store) -> pl.DataFrame:
         head |= {LOAD: parts.load} if any_load else {}
         rows.append({name: head[name] for name in POINT if name in head} | result["figures"])
     if not rows:
-        rows_of: pl.DataFrame = polars.DataFrame(schema=[name for name in POINT if name != LOAD])
+        rows_of: pl.DataFrame = pl.DataFrame(schema=[name for name in POINT if name != LOAD])
     else:
-        rows_of = polars.DataFrame(rows, infer_schema_length=None)
+        rows_of = pl.DataFrame(rows, infer_schema_length=None)
     return rows_of
 
 
@@ -112,7 +113,8 @@ def groups_shown(table: pl.DataFrame) -> list[str]:
 
 def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> pl.DataFrame:
     """Return the means of figures over each group of points, with their numbers; groups in order of first point."""
-    polars = load_polars()
+    import polars as pl  # noqa: PLC0415  slow to import
+
     figures = [resolved(name, table.columns) for name in figures]
     _check_columns(table, (*by, *figures))
     from pybatsched.metrics.compare.grouped import with_other_jobs  # noqa: PLC0415  it needs polars
@@ -124,8 +126,8 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
         others = (name for name in POINT if name in table.columns and name not in {*first, "family", "address"})
         names = [*first, *others]
         return with_other_jobs(table.select(*names, *figures), table, names)
-    means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
-    found = table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
+    means = [pl.col(name).cast(pl.Float64).mean() for name in figures]
+    found = table.group_by(list(by), maintain_order=True).agg(pl.len().alias("points"), *means)
     return with_other_jobs(found, table, by)
 
 
@@ -145,8 +147,9 @@ def against(
     `baseline` is the label of a policy with one setting. By default, groups and figures are those that are shown, with
     a direction of better values; the columns are those of `pybatsched.metrics.compare.bootstrap`. Raises InputError.
     """
-    polars = load_polars()
-    from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  polars and scipy are extras
+    import polars as pl  # noqa: PLC0415  slow to import
+
+    from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  scipy is an extra
 
     rows = table.to_dicts()
     labels = list(dict.fromkeys(row["policy"] for row in rows))
@@ -159,15 +162,14 @@ def against(
     _check_columns(table, (*groups, *names))
     found = bootstrap.against(rows, lambda row: row["policy"] == baseline, groups, names, level=level)
     kinds = {name: table.schema[name] for name in groups}
-    kinds |= dict.fromkeys(("figure", "better", "verdict"), polars.String)
-    kinds |= {name: polars.Int64 if name == "n" else polars.Float64 for name in bootstrap.COLUMNS if name not in kinds}
-    made: pl.DataFrame = polars.DataFrame(found, schema={name: kinds[name] for name in (*groups, *bootstrap.COLUMNS)})
+    kinds |= dict.fromkeys(("figure", "better", "verdict"), pl.String)
+    kinds |= {name: pl.Int64 if name == "n" else pl.Float64 for name in bootstrap.COLUMNS if name not in kinds}
+    made: pl.DataFrame = pl.DataFrame(found, schema={name: kinds[name] for name in (*groups, *bootstrap.COLUMNS)})
     return made
 
 
 def written(table: pl.DataFrame, form: str) -> str:
     """Return a table as text, csv, markdown or latex."""
-    load_polars()
     from pybatsched.metrics.compare.grouped import in_csv, in_latex, in_markdown  # noqa: PLC0415  they need polars
 
     rows = [table.columns, *([_shown(value) for value in row] for row in table.iter_rows())]
@@ -189,12 +191,3 @@ def _shown(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def load_polars() -> Any:
-    """Return the module polars. Raises InputError if it is not installed."""
-    try:
-        import polars as pl  # noqa: PLC0415  an optional dependency
-    except ImportError:
-        raise InputError.not_installed("campaigns need polars", "campaign") from None
-    return pl

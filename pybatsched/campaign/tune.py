@@ -83,7 +83,6 @@ def tune(
     command: str = "",
 ) -> Search:
     """Search the options, test the best ones, and write the table of the test. Raises InputError."""
-    table.load_polars()
     wanted = spec.tune
     if wanted is None:
         raise InputError("expected a table [tune] with policy, figure and options")
@@ -144,7 +143,9 @@ def trials_frame(search: Search) -> Any:
         }
         for trial in search.trials
     ]
-    return table.load_polars().DataFrame(rows, infer_schema_length=None, strict=False)
+    import polars as pl  # noqa: PLC0415  slow to import
+
+    return pl.DataFrame(rows, infer_schema_length=None, strict=False)
 
 
 def _plain(value: Any) -> Any:

@@ -266,13 +266,13 @@ def _table(args: argparse.Namespace) -> int:
     elif args.quantiles is not None:
         if args.ci is not None:
             raise InputError("--ci and --quantiles were both given; expected only one")
-        from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is an extra
+        from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is slow to import
 
         percents = _percents(args.quantiles)
         found = grouped.quantile_table(everything, by or table.groups_shown(everything), figures, percents)
         print(table.written(found, args.format), end="")
     elif args.ci is not None:
-        from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is an extra
+        from pybatsched.metrics.compare import grouped  # noqa: PLC0415  polars is slow to import
 
         means = grouped.summary_table(everything, by or table.groups_shown(everything), figures, _level(args.ci))
         print(grouped.FORMATS[args.format](means, bold_best=args.bold_best), end="")

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_sets(args: argparse.Namespace) -> int:
     """Compare two sets of runs, pair by pair, then check the conditions on their means."""
-    from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  polars and scipy are extras
+    from pybatsched.metrics.compare import bootstrap  # noqa: PLC0415  scipy is an extra
 
     conditions = [comparison.read_condition(text) for text in args.fail_if]
     pairs = comparison.read_pairs(args.before, args.after, partial=args.partial)

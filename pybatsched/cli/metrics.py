@@ -28,7 +28,7 @@ examples:
   pybatsched metrics out/easy out/fcfs --json
 
 PREFIX is the value of -e: PREFIX_jobs.csv of the embedded simulator or of Batsim is read. docs/metrics.md has the
-definitions. It needs polars: pip install '.[metrics]'
+definitions.
 A run that is still running or incomplete is shown with a notice, and the exit code is 7 unless --partial
 is given.
 """

@@ -11,6 +11,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+import polars as pl
+
 from pybatsched.core.instants import seconds_text
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity
@@ -31,11 +33,6 @@ from pybatsched.workload.resample.users import Resampling, resample
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import Walltimes
-
-try:
-    import polars as pl
-except ImportError:
-    raise InputError.not_installed("experiments need polars", "notebook") from None
 
 __all__ = [
     "Log",

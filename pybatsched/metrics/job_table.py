@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
 
+import polars as pl
+
 from pybatsched.core.events import NOTHING
 from pybatsched.core.jobs import deadline_of
 from pybatsched.errors import InputError, did_you_mean, setting
@@ -25,11 +27,6 @@ from pybatsched.metrics.truncated import Truncation
 from pybatsched.metrics.workload_fields import as_choices, kind_of, matches, user_name
 from pybatsched.workload.statistics import shares
 from pybatsched.workload.statistics.shares import Share
-
-try:
-    import polars as pl
-except ImportError:
-    raise InputError.not_installed("figures of jobs need polars", "metrics") from None
 
 #: The columns of the table, with their types and meanings. Missing values are null. Facts of jobs follow, each in a
 #: column of Float64 named ``fact.NAME``.

@@ -88,8 +88,8 @@ class Run:
 
     @cached_property
     def jobs(self) -> JobTable:
-        """The table of all jobs. Raises InputError without polars."""
-        from pybatsched.metrics.job_table import JobTable  # noqa: PLC0415  polars is an extra
+        """The table of all jobs."""
+        from pybatsched.metrics.job_table import JobTable  # noqa: PLC0415  polars is slow to import
 
         return JobTable.of(self.records)
 

@@ -85,11 +85,16 @@ class Walltimes(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         return f"factor:{self.factor:g}" if self.rule == "factor" else self.rule
 
+    @property
+    def is_by_request(self) -> bool:
+        """Whether a request that is longer than the run time is the walltime, whatever the run time is."""
+        return self.rule in {"requested", "requested-strict"}
+
     def of(self, run_s: float, requested_s: float | None) -> Times:
         """Return walltime and estimate of a job, given its run time and its requested time. O(1)."""
         if self.rule == "none":
             return Times(None, None)
-        if self.rule in {"requested", "requested-strict"}:
+        if self.is_by_request:
             return self._as_requested(run_s, requested_s)
         estimate_s = min(run_s * self.factor, sys.float_info.max) if self.rule != "round" else rounded_up(run_s)
         if estimate_s > run_s + 1:

@@ -52,7 +52,7 @@ examples:
   pybatsched workload lint jobs.csv.gz --mapping mapping.toml
   pybatsched workload convert jobs.csv.gz w.json --mapping mapping.toml
 
-Tables are CSV with any delimiter, Parquet (pip install '.[traces]') or arrays of JSON objects.
+Tables are CSV with any delimiter, Parquet or arrays of JSON objects.
 """
 _GENERATE: Final = f"""\
 models:

@@ -332,7 +332,7 @@ class _Converter(LogConverter):
         size_in, size = self._size_in, self.options.size
         cuts = self.options.run_times == "cut"
         notes_other_size = size == "allocated" and self.trace.has_allocated
-        plans_by_limit = self.options.walltimes.rule in {"requested", "requested-strict"}
+        plans_by_limit = self.options.walltimes.is_by_request
         profiles = self._profile_names
         limits: dict[float, int | float] = {}  # equal limits are one object
         for place in progress.with_progress(places, len(places)):

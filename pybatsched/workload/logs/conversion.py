@@ -180,11 +180,13 @@ class _Conversion:
         jobs = jobs.with_columns(
             pl.when(is_cut).then("requested_s").otherwise("run_s").alias("run_s"), is_cut.alias("is_cut")
         )
-        pairs = list(zip(jobs["run_s"].to_list(), jobs["requested_s"].to_list(), strict=True))
         rule = options.walltimes
+        is_longer = (pl.col("requested_s") > pl.col("run_s")) & rule.is_by_request  # the run time does not matter
+        run_times = jobs.select(pl.when(is_longer).then(0.0).otherwise("run_s")).to_series()
+        pairs = list(zip(run_times.to_list(), jobs["requested_s"].to_list(), strict=True))
         by_pair = {pair: rule.of(*pair) for pair in set(pairs)}
         times = [by_pair[pair] for pair in pairs]
-        if sets_unknown and rule.rule in {"requested", "requested-strict"}:
+        if sets_unknown and rule.is_by_request:
             is_unplanned = jobs["is_unknown"] & jobs["requested_s"].is_null()
             times = [_UNPLANNED if is_one else one for one, is_one in zip(times, is_unplanned.to_list(), strict=True)]
         jobs = jobs.with_columns(pl.Series("times_changed", [one.changed for one in times], dtype=pl.String))
@@ -194,7 +196,7 @@ class _Conversion:
             UNKNOWN: pl.col("is_unknown"),
             CUT: pl.col("is_cut"),
             OTHER_SIZE: first_size <= 0,
-            **{rule: pl.col("times_changed") == rule for rule in jobs["times_changed"].drop_nulls().unique()},
+            **{changed: pl.col("times_changed") == changed for changed in jobs["times_changed"].drop_nulls().unique()},
             RENUMBERED: pl.col("is_renumbered"),
         }
         self._count("changed", rules)

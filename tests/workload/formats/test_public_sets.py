@@ -65,8 +65,6 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
 
 @pytest.mark.parametrize("name", table_mapping.SETS)
 def test_sets_by_name_and_by_their_columns(tmp_path: Path, name: str) -> None:
-    if name in tables.FRAMES:
-        pytest.importorskip("polars")
     file = tables.one_of(name, tmp_path)
     assert format_of(file) == FORMATS[name] == "table"
     names, expected = EXPECTED[name]
@@ -81,7 +79,6 @@ def test_sets_by_name_and_by_their_columns(tmp_path: Path, name: str) -> None:
 
 def test_the_unit_of_a_limit_is_that_of_the_set(tmp_path: Path) -> None:
     """PM100 has minutes, F-DATA seconds: one widely used loader reads minutes as seconds."""
-    pytest.importorskip("polars")
     assert load(tables.one_of("pm100", tmp_path)).jobs[0]["walltime"] == 30 * 60
     assert load(tables.one_of("fdata", tmp_path)).jobs[0]["walltime"] == 3600
 

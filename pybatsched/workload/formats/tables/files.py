@@ -232,17 +232,10 @@ class _Rows:
         return last + 1
 
 
-def _polars(file: Path) -> Any:
-    try:
-        import polars as pl  # noqa: PLC0415  an optional dependency
-    except ImportError:
-        raise InputError.not_installed(f"{file}: Parquet needs polars", "traces") from None
-    return pl
-
-
 def _parquet(file: Path, read: Callable[[Any], Any]) -> Any:
     """Read a Parquet file by polars. Errors of polars, and its panics, are InputErrors."""
-    pl = _polars(file)
+    import polars as pl  # noqa: PLC0415  slow to import
+
     try:
         return read(pl)
     except (InputError, KeyboardInterrupt, SystemExit, MemoryError):
