@@ -27,10 +27,8 @@ import pybatsched
 
 ROOT: Final = Path(__file__).parent.parent
 EXTRAS: Final = (
-    "campaign",
     "cluster",
     "compare",
-    "metrics",
     "notebook",
     "plot",
     "predict",

@@ -63,7 +63,7 @@ def test_extras_are_installed_from_a_clone() -> None:
     texts = [path.read_text() for path in pages if path.suffix in {".md", ".py", ".ipynb", ".yml"}]
     shown = re.compile(r"""pip install '\.\[([\w,]+)\]'|not_installed\(.*, "(\w+)"\)""")
     named = [extra for text in texts for found in shown.findall(text) for extra in "".join(found).split(",")]
-    assert len(named) > 40
+    assert len(named) > 30
     assert set(named) <= set(metadata.metadata("pybatsched").get_all("Provides-Extra") or ())
     assert [text for text in texts if re.search(r"pip install [\"'`]*pybatsched", text)] == []
 

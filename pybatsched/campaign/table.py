@@ -161,11 +161,10 @@ def against(
     groups = list(by) or groups_shown(table)
     _check_columns(table, (*groups, *names))
     found = bootstrap.against(rows, lambda row: row["policy"] == baseline, groups, names, level=level)
-    kinds = {name: table.schema[name] for name in groups}
+    kinds: dict[str, Any] = {name: table.schema[name] for name in groups}
     kinds |= dict.fromkeys(("figure", "better", "verdict"), pl.String)
     kinds |= {name: pl.Int64 if name == "n" else pl.Float64 for name in bootstrap.COLUMNS if name not in kinds}
-    made: pl.DataFrame = pl.DataFrame(found, schema={name: kinds[name] for name in (*groups, *bootstrap.COLUMNS)})
-    return made
+    return pl.DataFrame(found, schema={name: kinds[name] for name in (*groups, *bootstrap.COLUMNS)})
 
 
 def written(table: pl.DataFrame, form: str) -> str:

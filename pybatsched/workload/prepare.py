@@ -11,10 +11,10 @@ from typing import Any, Final
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError, quantity, setting
 from pybatsched.workload.formats.checks import is_number, shown
-from pybatsched.workload.formats.conversion import LOOSE, OTHER_PARTITION, profile_of
+from pybatsched.workload.formats.conversion import LOOSE, profile_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
-from pybatsched.workload.selection import NOT_COUNTED, TOO_MANY, Selection
+from pybatsched.workload.selection import NOT_COUNTED, OTHER_PARTITION, TOO_MANY, Selection
 from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
 #: Fields of jobs that are points in time, besides the submission.

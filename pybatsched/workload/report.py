@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -70,6 +70,12 @@ class Report:
         if tally is None:
             tally = self.tallies[rule] = Tally(rule, fate, where=where or self.where)
         tally.add(place)
+
+    def add(self, tallies: Iterable[Tally]) -> None:
+        """Add rules that were counted for the whole log."""
+        for tally in tallies:
+            tally.where = self.where
+            self.tallies[tally.rule] = tally
 
     def count_changed(self, rule: str, jobs: Sequence[int | str]) -> None:
         """Count jobs, by their ids, that a rule changed, as `count` does for each. O(1)."""
@@ -146,9 +152,9 @@ class LintReport:
             finding = self.findings[what] = Finding(what, remedy, level)
         finding.add(place)
 
-    def add_tally(self, tally: Tally, remedy: str) -> None:
-        """Add a note with the places that a reading has counted."""
-        self.findings[tally.rule] = Finding(tally.rule, remedy, "note", tally.count, list(tally.places))
+    def add_tally(self, tally: Tally, remedy: str, level: Level = "note") -> None:
+        """Add a finding whose places have been counted already."""
+        self.findings[tally.rule] = Finding(tally.rule, remedy, level, tally.count, list(tally.places))
 
     def add_bad_lines(self, bad: Mapping[str, Tally]) -> None:
         """Add the lines that a lenient reading has skipped."""

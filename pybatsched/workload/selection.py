@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -14,6 +14,8 @@ from pybatsched.workload.walltimes import tidy
 OUTSIDE: Final = "submitted outside of the window: dropped"
 TOO_SMALL: Final = "smaller than the least size: dropped"
 TOO_LARGE: Final = "larger than the greatest size: dropped"
+OTHER_PARTITION: Final = "of another partition: dropped"
+MOVED: Final = "submitted before the job on the line above: put in order of submission"
 TOO_MANY: Final = "not among the first {}: dropped"
 NOT_COUNTED: Final = "of the warm-up or cool-down: simulated, not counted in figures of jobs"
 
@@ -24,6 +26,14 @@ def seconds_of(text: str, what: str) -> float:
     if seconds is None:
         raise InputError(f"{what}: expected {A_SPAN}, found {text}")
     return seconds
+
+
+def check_partitions(source: str, wanted: Iterable[str], n_jobs: Mapping[str, int]) -> None:
+    """Raise InputError, with the number of jobs of each partition of a log, if a wanted partition has none."""
+    for name in wanted:
+        if name not in n_jobs:
+            known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(n_jobs.items())) or "none"
+            raise InputError(f"{source}: partition {name!r:.40}: expected a partition of the log: {known}")
 
 
 class NoJobsLeftError(InputError):
@@ -114,12 +124,6 @@ class Selection:
         chosen = {names[key]: value for key, value in numbers.items()}
         shift = cls.shift_of(n_workloads, clock)
         return cls(**chosen, partitions=tuple(partitions), clock=clock, shift=shift, may_be_empty=True)
-
-    @property
-    def filters_jobs(self) -> bool:
-        """Whether `drop_reason` can drop any job."""
-        limits = (self.from_at, self.to_at, self.min_size, self.max_size)
-        return any(limit is not None for limit in limits)
 
     def limits(self, at: Any, size: Any) -> Iterator[tuple[str, Any]]:
         """Yield each rule that can drop a job, and whether it does, for a time and a size, or for columns of them."""

@@ -8,9 +8,9 @@ import pytest
 from support.logs import counts, line, trace
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.conversion import MOVED, SwfOptions
+from pybatsched.workload.formats.conversion import SwfOptions
 from pybatsched.workload.logs.conversion import to_workload
-from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_SMALL, Selection
+from pybatsched.workload.selection import MOVED, OUTSIDE, TOO_LARGE, TOO_SMALL, Selection
 from pybatsched.workload.walltimes import OVERRAN, Walltimes
 
 EXACT = Walltimes("exact")

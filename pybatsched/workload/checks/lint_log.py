@@ -11,7 +11,7 @@ from pybatsched.errors import setting
 from pybatsched.workload.checks.job_order import check_order
 from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
 from pybatsched.workload.logs.table import PART_STATUS, WHOLE_NUMBER, LogTable, applying, size_of, spans
-from pybatsched.workload.report import Finding, Level, LintReport
+from pybatsched.workload.report import Level, LintReport
 
 _CANCELLED: Final = 5
 #: Columns that no simulation needs: unknown values are only a note.
@@ -74,8 +74,9 @@ def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
 def _add(checks: Sequence[_Check], jobs: pl.DataFrame, found: LintReport) -> None:
     """Add the findings of some checks, in the order of the first rows that have them."""
     by_name = {check.what: check for check in checks}
-    for what, count, lines in applying(jobs, {what: check.rows for what, check in by_name.items()}):
-        found.findings[what] = Finding(what, by_name[what].remedy, by_name[what].level, count, list(lines))
+    for tally in applying(jobs, {what: check.rows for what, check in by_name.items()}):
+        check = by_name[tally.rule]
+        found.add_tally(tally, check.remedy, check.level)
 
 
 def _check_plausible(log: LogTable, submissions: pl.Series, found: LintReport) -> None:

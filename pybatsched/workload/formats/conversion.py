@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, get_args
 from zoneinfo import ZoneInfo
 
-from pybatsched.errors import InputError, quantity, setting
+from pybatsched.errors import InputError, setting
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report, Tally
-from pybatsched.workload.selection import NOT_COUNTED, TOO_MANY, Selection
+from pybatsched.workload.selection import NOT_COUNTED, Selection
 from pybatsched.workload.walltimes import Times, Walltimes, plain, tidy
 
 
@@ -36,9 +36,7 @@ NO_RUN_TIME: Final = "run time of 0 or unknown: dropped"
 RAISED: Final = "run time of 0 or unknown: set to the minimum"
 RENUMBERED: Final = "job number given before: renumbered"
 LOOSE: Final = "depends on a job that is not in the workload: dependency removed"
-MOVED: Final = "submitted before the job on the line above: put in order of submission"
 TOO_LARGE: Final = "larger than the machine: kept, schedulers will reject it"
-OTHER_PARTITION: Final = "of another partition: dropped"
 
 CUT: Final = "ran longer than requested: run time cut to the request"
 NO_REQUEST: Final = "no requested time that its run time could be cut to: dropped"
@@ -179,14 +177,6 @@ class JobLogOptions(SwfOptions):
         return cls(**own, size_in=size_in, timezone=timezone)
 
 
-def check_partitions(source: str, wanted: Iterable[str], n_jobs: Mapping[str, int]) -> None:
-    """Raise InputError, with the number of jobs of each partition of a log, if a wanted partition has none."""
-    for name in wanted:
-        if name not in n_jobs:
-            known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(n_jobs.items())) or "none"
-            raise InputError(f"{source}: partition {name!r:.40}: expected a partition of the log: {known}")
-
-
 def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, Any]:
     """Return a profile of this duration: a delay, or a parallel task on processors of the given speed."""
     if kind == "delay":
@@ -194,17 +184,9 @@ def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, An
     return {"type": "parallel_homogeneous", "cpu": plain(duration_s * speed_flops), "com": 0}
 
 
-class LogLines(NamedTuple):
-    """The lines of a log: its file, the numbers of its jobs, and the lines that a lenient reading has skipped."""
-
-    source: str
-    numbers: Sequence[int]
-    bad: Mapping[str, Tally]
-    others: Tally | None = None
-    where: str = "line"
-
-
-def report_of_reading(n_jobs: int, bad: Mapping[str, Tally], others: Tally | None, where: str = "line") -> Report:
+def report_of_reading(
+    n_jobs: int, bad: Mapping[str, Tally], others: Tally | None = None, where: str = "line"
+) -> Report:
     """Return the report of a log with this many jobs, and the lines and jobs that are dropped already."""
     report = Report(n_jobs + sum(tally.count for tally in bad.values()), where=where)
     for tally in bad.values():
@@ -250,55 +232,29 @@ class LogConverter:
     #: Name of the job number's field in error messages.
     number_field = ""
 
-    def __init__(self, lines: LogLines, options: LogOptions, selection: Selection) -> None:
-        self.source = lines.source
+    def __init__(
+        self, source: str, numbers: Sequence[int], report: Report, options: LogOptions, selection: Selection
+    ) -> None:
+        self.source = source
         self.options = options
         self.selection = selection
-        self.report = report_of_reading(len(lines.numbers), lines.bad, lines.others, lines.where)
+        self.report = report
         self.jobs: list[dict[str, Any]] = []
         self.line_of: dict[int | str, int] = {}
         self.origin_at = 0.0
-        self.greatest_number = max(lines.numbers, default=0)
+        self.greatest_number = max(numbers, default=0)
         self._profiles: dict[str, dict[str, Any]] = {}
         self._profile_names: dict[float, str] = {}
 
     def chosen(self, candidates: Iterable[tuple[int, float, int, str | None]]) -> list[int]:
-        """Return the indices of the lines that become jobs, in order, and count others. Raises InputError."""
-        kept: list[int] = []
-        times: list[float] = []
-        lines: list[int] = []
-        moved: set[int] = set()
-        latest_at = 0.0
-        n_runnable = 0
-        filters_jobs = self.selection.filters_jobs
-        if self.selection.clock == "first":
-            candidates = list(candidates)
-            self.origin_at = self.selection.origin(at for _, at, _, dropped_by in candidates if dropped_by is None)
-        for place, (line, submitted_at, n_procs, refused) in enumerate(candidates):
-            times.append(submitted_at)
-            lines.append(line)
-            dropped_by = refused
-            if dropped_by is None:
-                n_runnable += 1
-                if filters_jobs:
-                    dropped_by = self.selection.drop_reason(submitted_at, n_procs, self.origin_at)
-            if dropped_by is not None:
-                self.report.count("dropped", dropped_by, line)
-                continue
-            if submitted_at < latest_at:
-                moved.add(place)
-            else:
-                latest_at = submitted_at
-            kept.append(place)
-        if n_runnable and not kept and not self.selection.may_be_empty:
-            raise self.selection.no_jobs_error(self.source, times)
-        kept.sort(key=times.__getitem__)  # stable: equal times stay in the log's order
-        most = len(kept) if self.selection.max_jobs is None else self.selection.max_jobs
-        for place in sorted(kept[most:]):
-            self.report.count("dropped", TOO_MANY.format(quantity(most, "job")), lines[place])
-        for place in sorted(moved.intersection(kept[:most])):
-            self.report.count("changed", MOVED, lines[place])
-        return kept[:most]
+        """Return the indices of the lines that become jobs, in order, and count others. Raises InputError.
+
+        A candidate is a line, its submission, its size, and the rule that drops it, if any.
+        """
+        from pybatsched.workload.logs.selection import candidates_of, chosen  # noqa: PLC0415  they need polars
+
+        kept, self.origin_at = chosen(candidates_of(candidates), self.selection, self.report, self.source)
+        return kept["place"].to_list()
 
     def run_time(self, logged_s: float, line: int) -> float:
         """Return a job's run time: the logged one, or the minimum."""

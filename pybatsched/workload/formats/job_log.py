@@ -26,22 +26,20 @@ from pybatsched.workload.formats.conversion import (
     NO_REQUEST,
     NO_RUN_TIME,
     NO_SUBMISSION,
-    OTHER_PARTITION,
     OTHER_SIZE,
     SIZES,
     JobLogOptions,
     LogConverter,
-    LogLines,
     SizeIn,
     SwfOptions,
-    check_partitions,
     gc_paused,
+    report_of_reading,
 )
 from pybatsched.workload.formats.slurm_values import JobId, Memory
 from pybatsched.workload.logs.table import procs_in_use, spans_frame
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report, Tally
-from pybatsched.workload.selection import Selection
+from pybatsched.workload.selection import OTHER_PARTITION, Selection, check_partitions
 from pybatsched.workload.walltimes import plain, tidy
 
 WAITING_TASKS: Final = "tasks of an array that had not started at the end of the log: dropped"
@@ -276,7 +274,8 @@ class _Converter(LogConverter):
         whole = trace
         trace = trace.of_partitions(selection.partitions) if selection.partitions else trace
         numbers = [job.id.number for job in trace.jobs]
-        super().__init__(LogLines(trace.source, numbers, trace.bad, trace.others, trace.where), options, selection)
+        report = report_of_reading(len(numbers), trace.bad, trace.others, trace.where)
+        super().__init__(trace.source, numbers, report, options, selection)
         for tally in trace.dropped.values():
             self.report.n_read += tally.count
             self.report.tallies[tally.rule] = tally

@@ -12,7 +12,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.conversion import NO_RUN_TIME, NO_SUBMISSION, LogConverter, LogLines, LogOptions
+from pybatsched.workload.formats.conversion import (
+    NO_RUN_TIME,
+    NO_SUBMISSION,
+    LogConverter,
+    LogOptions,
+    report_of_reading,
+)
 from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace
 from pybatsched.workload.inject.input_files import alone_s
 from pybatsched.workload.model import Workload
@@ -64,7 +70,8 @@ class _Converter(LogConverter):
     def __init__(self, trace: RackhamTrace, options: LogOptions, selection: Selection) -> None:
         if options.walltimes.rule == "requested":
             options = replace(options, walltimes=Walltimes("requested-strict"))
-        super().__init__(LogLines(trace.source, [job.number for job in trace.jobs], trace.bad), options, selection)
+        numbers = [job.number for job in trace.jobs]
+        super().__init__(trace.source, numbers, report_of_reading(len(numbers), trace.bad), options, selection)
         self.zero_at, remark = time_zero(trace)
         if remark:
             self.report.note(remark)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import polars as pl
 
-from pybatsched.errors import InputError, quantity, setting, spelled
+from pybatsched.errors import InputError, setting, spelled
 from pybatsched.workload import progress
 from pybatsched.workload.formats.conversion import (
     CUT,
     LOOSE,
-    MOVED,
     NO_REQUEST,
     NO_RUN_TIME,
     NO_SUBMISSION,
@@ -29,11 +28,12 @@ from pybatsched.workload.formats.conversion import (
     profile_of,
     report_of_reading,
 )
+from pybatsched.workload.logs.selection import chosen, first_of
 from pybatsched.workload.logs.table import PART_STATUS, WHOLE_NUMBER, LogTable, applying, size_of
 from pybatsched.workload.model import Workload
-from pybatsched.workload.report import Fate, Report, Tally
-from pybatsched.workload.selection import NOT_COUNTED, TOO_MANY, Selection
-from pybatsched.workload.walltimes import Times, plain, tidy
+from pybatsched.workload.report import Fate, Report
+from pybatsched.workload.selection import NOT_COUNTED, Selection
+from pybatsched.workload.walltimes import Times, plain
 
 PART: Final = "a part of a job that also has a line for the whole: dropped"
 NO_SIZE: Final = "no processors, neither allocated nor requested: dropped"
@@ -87,8 +87,9 @@ class _Conversion:
         self._log = log
         self._options = options
         self._selection = selection
-        self._origin_at = 0.0
-        self._jobs = self._chosen()
+        rows = log.jobs.with_columns(size_of(options.size).alias("n_procs"))
+        rows = rows.with_columns(first_of(self._drop_rules(rows)).alias("dropped_by"))
+        self._jobs, self._origin_at = chosen(rows, selection, self.report, log.source)
 
     def workload(self) -> Workload:
         """Return the workload. O(n)."""
@@ -115,38 +116,9 @@ class _Conversion:
         about["swf_header"] = dict(self._log.header)
         return Workload(jobs, profiles, n_procs, self._log.source, about)
 
-    def _count(self, fate: Fate, rules: Mapping[str, pl.Expr], rows: pl.DataFrame | None = None) -> None:
-        """Count the rows, by default the jobs, to which rules apply."""
-        for rule, count, lines in applying(self._jobs if rows is None else rows, rules):
-            self.report.tallies[rule] = Tally(rule, fate, count, places=list(lines))
-
-    def _chosen(self) -> pl.DataFrame:
-        """Return the rows that become jobs, with their sizes, and count the others. Raises InputError."""
-        log, selection = self._log, self._selection
-        rows = log.jobs.with_columns(size_of(self._options.size).alias("n_procs"))
-        rows = rows.with_columns(_first_of(self._drop_rules(rows)).alias("dropped_by"))
-        runnable = rows.filter(pl.col("dropped_by").is_null())
-        self._origin_at = selection.origin(runnable["submitted_at"])
-        if selection.filters_jobs:
-            times = rows["submitted_at"]
-            if self._origin_at:
-                times = pl.Series(
-                    [float(tidy(at - self._origin_at)) for at in times.fill_null(-1).to_list()], dtype=pl.Float64
-                )
-            limit = _first_of(selection.limits(pl.lit(times), pl.col("n_procs")))
-            rows = rows.with_columns(pl.coalesce("dropped_by", limit))
-        dropped_by = rows["dropped_by"].drop_nulls().unique()
-        self._count("dropped", {rule: pl.col("dropped_by") == rule for rule in dropped_by}, rows)
-        kept = rows.filter(pl.col("dropped_by").is_null())
-        if len(runnable) and not len(kept) and not selection.may_be_empty:
-            raise selection.no_jobs_error(log.source, rows["submitted_at"].fill_null(-1).to_list())
-        at = pl.col("submitted_at")
-        kept = kept.with_columns((at < at.cum_max().shift(1)).alias("is_moved")).sort(at, maintain_order=True)
-        most = len(kept) if selection.max_jobs is None else selection.max_jobs
-        too_many = TOO_MANY.format(quantity(most, "job"))
-        self._count("dropped", {too_many: pl.lit(value=True)}, kept[most:].sort("line"))
-        self._count("changed", {MOVED: pl.col("is_moved")}, kept[:most].sort("line"))
-        return kept[:most]
+    def _count(self, fate: Fate, rules: Mapping[str, pl.Expr]) -> None:
+        """Count the jobs to which rules apply."""
+        self.report.add(applying(self._jobs, rules, fate))
 
     def _drop_rules(self, rows: pl.DataFrame) -> Iterator[tuple[str, pl.Expr]]:
         """Yield each rule that drops jobs that did not run, and whether it applies."""
@@ -272,11 +244,6 @@ def _known(name: str) -> pl.Expr:
 def _positive(name: str) -> pl.Expr:
     """Return a column without values of 0 or below."""
     return pl.when(pl.col(name) > 0).then(name)
-
-
-def _first_of(rules: Iterable[tuple[str, pl.Expr]]) -> pl.Expr:
-    """Return the first rule that applies to a row, null for none."""
-    return pl.coalesce(pl.lit(None, pl.String), *(pl.when(applies).then(pl.lit(rule)) for rule, applies in rules))
 
 
 def plains(values: pl.Series) -> list[int | float | None]:

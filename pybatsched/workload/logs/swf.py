@@ -8,7 +8,7 @@ others are kept if comments name them, as `; 18: used_GPUs (of all nodes)` does 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -56,8 +56,7 @@ _SCHEMA: Final = {field.column: _TYPES[field.kind] for field in FIELDS} | {"line
 _EXACT: Final = 1 << 53  # larger whole numbers are not all exact in floating point; no log needs more
 _CHUNK: Final = 1 << 22
 _BLANKS: Final = bytes.maketrans(b"\t\r\v\f", b"    ")
-#: A word with bytes that are not ASCII.
-_FOREIGN_WORD: Final = re.compile(rb"[^\s\x80-\xff]*[\x80-\xff]\S*")
+_WORD: Final = re.compile(rb"\S+")
 
 #: Part of the error for a file whose first line is not a comment and does not start with a number.
 _NEITHER: Final = (
@@ -149,22 +148,25 @@ class _Reader:
         self._unnamed = Tally(UNNAMED, "noted")
         self._bad: dict[str, Tally] = {}
 
-    def take(self, chunk: bytes, n_before: int) -> int:
+    def take(self, text: bytes, n_before: int) -> int:
         """Read complete lines, which follow `n_before` others, and return their number. O(length)."""
-        n_head = begin = 0
-        while chunk.startswith(b";", begin):
-            end = chunk.find(b"\n", begin) + 1 or len(chunk)
-            self._take_comment(chunk[begin:end])
-            n_head, begin = n_head + 1, end
-        rest = chunk[begin:] if begin else chunk
-        if not rest:
-            return n_head
-        if b";" in rest:
-            for text in rest.split(b"\n"):
-                if text.lstrip().startswith(b";"):
-                    self._take_comment(text)
-        self._take_jobs(rest, n_before + n_head)
-        return n_head + rest.count(b"\n") + (not rest.endswith(b"\n"))
+        if b";" in text:
+            for line in text.split(b"\n"):
+                if line.lstrip().startswith(b";"):
+                    self._take_comment(line)
+        names = extra_names(self._named) or self._given_names
+        first_unnamed = next(index for index in count(_N_FIELDS) if index not in names)
+        rows = _split(text, sorted({*range(_N_FIELDS + 1), first_unnamed, *names}))
+        rows = rows.with_row_index("line", n_before + 1).with_columns(pl.col("line").cast(pl.Int64))
+        rows = self._valid_rows(rows.filter(~pl.col("0").str.starts_with(";")), text, n_before)  # null: an empty line
+        table = rows.select(*(_column(index, field) for index, field in enumerate(FIELDS)), "line")
+        if self._extras or rows[str(_N_FIELDS)].is_not_null().any():
+            self._extras.update(dict.fromkeys(names.values()))
+            extras = [_label(index).alias(_extra_column(name)) for index, name in names.items()]
+            table = table.hstack(rows.select(extras))
+            self._unnamed.add_all(rows.filter(pl.col(str(first_unnamed)).is_not_null())["line"].to_list())
+        self._tables.append(table)
+        return text.count(b"\n") + (not text.endswith(b"\n"))
 
     def log(self) -> LogTable:
         """Return the log."""
@@ -212,54 +214,32 @@ class _Reader:
             before = self._header.get(self._key)
             self._header[self._key] = text if before is None else f"{before}\n{text}"
 
-    def _take_jobs(self, text: bytes, n_before: int) -> None:
-        """Read the jobs of a text, and count or report lines that are neither jobs nor comments nor empty."""
-        names = extra_names(self._named) or self._given_names
-        first_unnamed = next(index for index in count(_N_FIELDS) if index not in names)
-        rows = _split(text, sorted({*range(_N_FIELDS + 1), first_unnamed, *names}))
-        rows = rows.with_row_index("line", n_before + 1).filter(pl.col("0").is_not_null())
-        if b";" in text:
-            rows = rows.filter(~pl.col("0").str.starts_with(";"))
-        is_short = pl.col(str(_N_FIELDS - 1)).is_null()
-        for line, raw in _looked_up(rows.filter(is_short)["line"], text, n_before):
-            self._take_short_line(line, raw)
-        rows = self._valid_rows(rows.filter(~is_short), text, n_before)
-        columns = [_column(index, field) for index, field in enumerate(FIELDS)]
-        table = rows.select(*columns, pl.col("line").cast(pl.Int64))
-        if self._extras or rows[str(_N_FIELDS)].is_not_null().any():
-            self._extras.update(dict.fromkeys(names.values()))
-            extras = [_label(index).alias(_extra_column(name)) for index, name in names.items()]
-            table = table.hstack(rows.select(extras))
-            self._unnamed.add_all(rows.filter(pl.col(str(first_unnamed)).is_not_null())["line"].to_list())
-        self._tables.append(table)
-
     def _valid_rows(self, rows: pl.DataFrame, text: bytes, n_before: int) -> pl.DataFrame:
-        """Return the rows whose numbers are valid, as numbers; count or report the others."""
+        """Return the rows with valid fields, numbers as numbers. Count or report the others, first too short ones."""
         numbers = {str(index): field for index, field in enumerate(FIELDS) if field.kind != "a label"}
-        rows = rows.with_columns(
-            pl.col(*numbers).cast(pl.Float64, strict=False),
-        )
+        is_short = pl.col(str(_N_FIELDS - 1)).is_null()
+        rows = rows.with_columns(pl.col(*numbers).cast(pl.Float64, strict=False), is_short=is_short)
         faults = [pl.when(~_is_valid(name, field)).then(pl.lit(int(name))) for name, field in numbers.items()]
-        fault = rows.select(pl.coalesce(faults)).to_series()
-        if fault.null_count() == rows.height:
+        fault = rows.select(fault=pl.coalesce(pl.when("is_short").then(pl.lit(-1)), *faults)).to_series()
+        if fault.null_count() == len(rows):
             return rows
-        bad = rows.filter(fault.is_not_null())["line"]
-        for (line, raw), index in zip(_looked_up(bad, text, n_before), fault.drop_nulls(), strict=True):
-            found = raw.split()[index][:40].decode("utf-8", "backslashreplace")
-            field = FIELDS[index]
-            self._take_bad_line(line, f"field {index + 1} ({field.name}): expected {field.kind}", f", found {found}")
+        bad = rows.select("line", fault).drop_nulls().sort(pl.col("fault") >= 0, maintain_order=True)
+        lines = text.split(b"\n")
+        for line, index in bad.iter_rows():
+            self._take_bad_line(line, lines[line - n_before - 1], index)
         return rows.filter(fault.is_null())
 
-    def _take_short_line(self, line: int, raw: bytes) -> None:
-        """Count or report a line with too few fields."""
-        if b"\0" in raw:
-            text_of_line(self._source, line, raw)  # raises InputError
+    def _take_bad_line(self, line: int, raw: bytes, index: int) -> None:
+        """Count or report a line with an invalid field, or, if its index is -1, with too few fields."""
         words = raw.split()
-        is_other_format = line == 1 and not words[0].isdigit() and not self._lenient
-        rule = f"expected at least {_N_FIELDS} fields, found {len(words)}"
-        self._take_bad_line(line, rule, _NEITHER if is_other_format else "")
-
-    def _take_bad_line(self, line: int, rule: str, found: str) -> None:
+        if index < 0:
+            if b"\0" in raw:
+                text_of_line(self._source, line, raw)  # raises InputError
+            rule = f"expected at least {_N_FIELDS} fields, found {len(words)}"
+            found = _NEITHER if line == 1 and not words[0].isdigit() else ""
+        else:
+            rule = f"field {index + 1} ({FIELDS[index].name}): expected {FIELDS[index].kind}"
+            found = f", found {words[index][:40].decode('utf-8', 'backslashreplace')}"
         if not self._lenient:
             raise InputError(f"{self._source}: line {line}: {rule}{found}")
         self._bad.setdefault(rule, Tally(rule, "dropped")).add(line)
@@ -274,7 +254,11 @@ def _split(text: bytes, indices: Sequence[int]) -> pl.DataFrame:
     try:
         text.decode()
     except UnicodeDecodeError:  # some words are in Latin-1
-        text = _FOREIGN_WORD.sub(lambda word: decoded(word[0]).encode(), text)
+        lines = (
+            line if line.isascii() else _WORD.sub(lambda word: decoded(word[0]).encode(), line)
+            for line in text.split(b"\n")
+        )
+        text = b"\n".join(lines)
     header = " ".join(map(str, range(indices[-1] + 1))).encode()
     return pl.read_csv(
         header + b"\n" + text,
@@ -284,13 +268,6 @@ def _split(text: bytes, indices: Sequence[int]) -> pl.DataFrame:
         infer_schema=False,
         truncate_ragged_lines=True,
     )
-
-
-def _looked_up(lines: pl.Series, text: bytes, n_before: int) -> Iterator[tuple[int, bytes]]:
-    """Yield lines of a text, given by their numbers in the file. O(length) if there is any."""
-    texts = text.split(b"\n") if len(lines) else []
-    for line in lines:
-        yield line, texts[line - n_before - 1]
 
 
 def _is_valid(name: str, field: Field) -> pl.Expr:

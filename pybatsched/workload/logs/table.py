@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import polars as pl
 
-from pybatsched.workload.formats.conversion import OTHER_PARTITION, check_partitions
 from pybatsched.workload.formats.files import Format
-from pybatsched.workload.report import PLACES_KEPT, Tally
+from pybatsched.workload.report import PLACES_KEPT, Fate, Tally
+from pybatsched.workload.selection import OTHER_PARTITION, check_partitions
 
 _COUNT: Final = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?![\d.]|,\d)")
 #: A label that is a number.
@@ -96,11 +96,8 @@ class LogTable:
         """Return the log of some partitions. The jobs of the others are counted in it. O(n). Raises InputError."""
         check_partitions(self.source, wanted, self.partitions)
         is_wanted = pl.col("partition").is_in(list(wanted)).fill_null(value=False)
-        others = next(iter(applying(self.jobs, {OTHER_PARTITION: ~is_wanted})), None)
-        if others is None:
-            return self
-        tally = Tally(OTHER_PARTITION, "dropped", others.n_rows, places=list(others.lines))
-        return replace(self, jobs=self.jobs.filter(is_wanted), others=tally)
+        others = applying(self.jobs, {OTHER_PARTITION: ~is_wanted}, "dropped")
+        return replace(self, jobs=self.jobs.filter(is_wanted), others=others[0]) if others else self
 
     def runnable(self, size: str = "allocated") -> pl.DataFrame:
         """Return the rows that have a submission, a run time and a size, which is their `n_procs`. O(n)."""
@@ -153,23 +150,15 @@ def procs_in_use(of: pl.DataFrame) -> pl.DataFrame:
     return events.select(pl.col("change").cum_sum().alias("used"), "change", "line")
 
 
-class Applied(NamedTuple):
-    """A rule that applies to rows of a log: their number, and the first lines."""
-
-    rule: str
-    n_rows: int
-    lines: list[int]
-
-
-def applying(jobs: pl.DataFrame, rules: Mapping[str, pl.Expr]) -> list[Applied]:
-    """Return the rules that apply to rows, in the order of their first rows. O(n) each.
+def applying(jobs: pl.DataFrame, rules: Mapping[str, pl.Expr], fate: Fate = "noted") -> list[Tally]:
+    """Count the rows to which rules apply, in the order of their first rows. O(n) each.
 
     Rules that first apply to the same row stay in their order.
     """
-    found: list[tuple[int, Applied]] = []
+    found: list[tuple[int, Tally]] = []
     line, *masks = jobs.select("line", *(condition.alias(rule) for rule, condition in rules.items()))
     for mask in masks:
         if n_rows := int(mask.sum()):
             rows = mask.arg_true().head(PLACES_KEPT)
-            found.append((rows[0], Applied(mask.name, n_rows, line.gather(rows).to_list())))
-    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+            found.append((rows[0], Tally(mask.name, fate, n_rows, places=line.gather(rows).to_list())))
+    return [tally for _, tally in sorted(found, key=lambda pair: pair[0])]

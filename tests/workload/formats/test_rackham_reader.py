@@ -14,7 +14,6 @@ from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.conversion import (
-    MOVED,
     NO_RUN_TIME,
     NO_SUBMISSION,
     RAISED,
@@ -26,7 +25,7 @@ from pybatsched.workload.formats.rackham import EARLY, LATE, NO_CORES, OUT_OF_TU
 from pybatsched.workload.formats.rackham_reader import FIELDS, JobClass, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
-from pybatsched.workload.selection import OUTSIDE, TOO_MANY, Selection
+from pybatsched.workload.selection import MOVED, OUTSIDE, TOO_MANY, Selection
 from pybatsched.workload.walltimes import OVERRAN_STRICT, UNREQUESTED_STRICT, Walltimes
 
 

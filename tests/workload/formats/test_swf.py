@@ -15,7 +15,6 @@ from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.conversion import (
     CUT,
     LOOSE,
-    MOVED,
     NO_REQUEST,
     NO_RUN_TIME,
     NO_SUBMISSION,
@@ -28,7 +27,7 @@ from pybatsched.workload.formats.conversion import (
 )
 from pybatsched.workload.logs.conversion import NO_SIZE, PART, UNKNOWN, UNPLANNED, to_workload
 from pybatsched.workload.logs.swf import read_swf
-from pybatsched.workload.selection import Selection
+from pybatsched.workload.selection import MOVED, Selection
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
 
 EXACT = Walltimes("exact")
