@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -53,7 +53,7 @@ def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
     for remark in log.remarks:
         found.add(remark, "taken", log.first_line, "note")
     _add(_order_and_numbers(jobs), jobs, found)
-    _add([*_times(), *_sizes(found.n_procs)], jobs, found)
+    _add((*_times(), *_sizes(found.n_procs)), jobs, found)
     runnable = log.runnable()
     together = runnable.filter(pl.col("submitted_at").is_duplicated())  # others are in order
     check_order(together.select("submitted_at", pl.col("id").cast(pl.String), "line").iter_rows(), found)
@@ -71,7 +71,7 @@ def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
     return found
 
 
-def _add(checks: Sequence[_Check], jobs: pl.DataFrame, found: LintReport) -> None:
+def _add(checks: Iterable[_Check], jobs: pl.DataFrame, found: LintReport) -> None:
     """Add the findings of some checks, in the order of the first rows that have them."""
     by_name = {check.what: check for check in checks}
     for tally in applying(jobs, {what: check.rows for what, check in by_name.items()}):
@@ -91,29 +91,22 @@ def _check_plausible(log: LogTable, submissions: pl.Series, found: LintReport) -
     check_beyond(n_beyond, len(limited), (log.names["requested_s"], names[1]), found, log.first_line)
 
 
-def _order_and_numbers(jobs: pl.DataFrame) -> list[_Check]:
-    """Return the checks of the order of submission, of repeated numbers, and of dependencies."""
+def _order_and_numbers(jobs: pl.DataFrame) -> Iterator[_Check]:
+    """Yield the checks of the order of submission, of repeated numbers, and of dependencies."""
     at = pl.col("submitted_at").fill_null(-1)
     is_part = pl.col("status").is_in(PART_STATUS).fill_null(value=False)
     depends_on = pl.when(pl.col("depends_on") > 0).then("depends_on")
     first = jobs.group_by("id").agg(pl.col("line").min())
     first_line = depends_on.replace_strict(first["id"], first["line"], default=None, return_dtype=pl.Int64)
-    return [
-        _Check("submitted before the job above it", "put in order of submission", (at >= 0) & (at < at.cum_max())),
-        _Check("a part of a job (status 2, 3 or 4)", "dropped if the whole job has a line too", is_part),
-        _Check(
-            "job number given before",
-            f"renumbered (or {setting('duplicates', 'error')})",
-            ~pl.col("id").is_first_distinct() & ~is_part,
-        ),
-        _Check(
-            "depends on a job that is not in the log",
-            "the dependency is removed",
-            depends_on.is_not_null() & first_line.is_null(),
-        ),
-        _Check("depends on a job that comes later", "kept", first_line > pl.col("line")),
-        _Check("depends on itself", "kept", depends_on == pl.col("id")),
-    ]
+    is_early = (at >= 0) & (at < at.cum_max())
+    yield _Check("submitted before the job above it", "put in order of submission", is_early)
+    yield _Check("a part of a job (status 2, 3 or 4)", "dropped if the whole job has a line too", is_part)
+    remedy = f"renumbered (or {setting('duplicates', 'error')})"
+    yield _Check("job number given before", remedy, ~pl.col("id").is_first_distinct() & ~is_part)
+    is_missing = depends_on.is_not_null() & first_line.is_null()
+    yield _Check("depends on a job that is not in the log", "the dependency is removed", is_missing)
+    yield _Check("depends on a job that comes later", "kept", first_line > pl.col("line"))
+    yield _Check("depends on itself", "kept", depends_on == pl.col("id"))
 
 
 def _times() -> Iterator[_Check]:
