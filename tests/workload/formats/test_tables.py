@@ -175,6 +175,44 @@ def test_units_of_times(tmp_path: Path, cell: str, column: str, at: float) -> No
     assert read_table(file, mapping=mapping(tmp_path, text)).jobs[0].submitted_at == at
 
 
+_DECIMALS = """\
+[table]
+decimal = ","
+unknown = ["-1,5"]
+[columns]
+submit = "s"
+run_time = { column = "r", unit = "min" }
+limit = "l"
+nodes = "n"
+memory = { column = "m", unit = "GB" }
+requested_cores = { column = "tres", resource = ["1"] }
+energy = "j"
+priority = "prio"
+"""
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    header = "s;r;l;n;m;tres;j;prio"
+    cells = ["1704067200,25", "1,5", "0:10:00,5", "4,0", "1,5G", "1=40,2=8192", "1.234,5", "-3,5"]
+    file = text_table(tmp_path, ";".join(cells), "1704067201;2;90;1;2;1=1;-1,5;N/A", header=header)
+    first, second = read_table(file, mapping=mapping(tmp_path, _DECIMALS)).jobs
+    assert (first.submitted_at, first.run_s, first.limit_s, first.energy_j) == (1704067200.25, 90, 600.5, 1234.5)
+    assert (first.allocated["nodes"], first.requested["cores"], first.priority) == (4, 40, -3.5)
+    assert first.memory is not None
+    assert (first.memory.gb, second.run_s, second.energy_j) == (1.5, 120, None)
+    quoted = text_table(tmp_path, ",".join(f'"{cell}"' for cell in cells), header=header.replace(";", ","))
+    assert read_table(quoted, mapping=mapping(tmp_path, _DECIMALS)).jobs == [first]
+
+
+@pytest.mark.parametrize(("cell", "point"), [("1.234", True), ("1.5G", True), ("1.234.567", False), ("1,2,3", False)])
+def test_numbers_that_decimal_commas_make_ambiguous(tmp_path: Path, cell: str, point: bool) -> None:
+    file = text_table(tmp_path, f"10;2;90;1;{cell};;;", header="s;r;l;n;m;tres;j;prio")
+    with pytest.raises(InputError) as caught:
+        read_table(file, mapping=mapping(tmp_path, _DECIMALS))
+    assert f'found "{cell}"' in str(caught.value)
+    assert ('expected a number without points, because the mapping has decimal = ","' in str(caught.value)) == point
+
+
 def test_time_zones_and_an_origin(tmp_path: Path) -> None:
     file = text_table(tmp_path, *ROWS)
     there = read_table(file, mapping=mapping(tmp_path, MAPPING.replace("[table]", '[table]\ntimezone = "Asia/Tokyo"')))
@@ -314,8 +352,8 @@ def test_rows_that_repeat_another(tmp_path: Path) -> None:
         (",4,", ",3000000000,", r"expected a whole number, 0 or more, at most 2,147,483,647, found \"3000000000\""),
         ("2024-01-01T00:00:00", "01/31/2024", r"\(the mapping of a column can have another format\), found"),
         ("2024-01-01T00:00:00", "0", "because the job ran \\(0 is an unknown time, unless the mapping has an origin"),
-        ("2024-01-01T00:00:00", '"137,5"', 'column submitted: .*, found "137,5"; write decimals with a point'),
-        (",30,", ',"30,25",', 'column limit: .*, found "30,25"; write decimals with a point'),
+        ("2024-01-01T00:00:00", '"137,5"', 'column submitted: .*, found "137,5"; a decimal comma needs decimal = ","'),
+        (",30,", ',"30,25",', 'column limit: .*, found "30,25"; a decimal comma needs decimal = ","'),
         ("7,", ",", "field id, column job: expected a job id"),
         ("COMPLETED", "odd", "field state, column state: expected a state of Slurm"),
         ("eve,", "eve,x,", "expected 8 fields, found 9"),
@@ -517,6 +555,7 @@ def test_a_missing_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ('size_in = "nodes"', 'size_in = "racks"',
          "line 2: table.size_in: expected one of cores, nodes, gpus, found 'racks'"),
         ('size_in = "nodes"', 'delimiter = "ab"', "table.delimiter: expected one character"),
+        ('size_in = "nodes"', 'decimal = ";"', "line 2: table.decimal: expected one of ., ,, found ';'"),
         ('size_in = "nodes"', 'zone = "UTC"', "table.zone: unknown key; expected one of timezone"),
         ('size_in = "nodes"', 'timezone = "Mars"', "line 2: table.timezone: time zone 'Mars': expected a name of the"),
         ('size_in = "nodes"', 'origin = "then"', "table.origin: expected seconds since 1970"),

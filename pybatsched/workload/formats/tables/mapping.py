@@ -53,10 +53,11 @@ PER: Final[Mapping[Kind, tuple[str, ...]]] = {
     "count": ("job", "node"),
 }
 _OF_COLUMN: Final = ("column", "unit", "format", "per", "resource")
-_OF_TABLE: Final = ("timezone", "size_in", "delimiter", "unknown", "origin", "layout")
+_OF_TABLE: Final = ("timezone", "size_in", "delimiter", "decimal", "unknown", "origin", "layout")
 _OF_STATES: Final = ("drop", "keep", "names")
 _SIZE_IN: Final = ("cores", "nodes", "gpus")
 _LAYOUTS: Final = ("rows", "attempts")
+_DECIMALS: Final = (".", ",")
 _HEADER: Final = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY: Final = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
@@ -79,10 +80,10 @@ class TableMapping(msgspec.Struct, frozen=True):
     """Which columns of a table are what. `source` is the file of the mapping, `name` that of a public set.
 
     `detect` are the columns by which a public set is recognised. `columns` are by field; the columns of a field are
-    alternatives, and the first one that the table has is used. `size_in` is what sizes count. `unknown` are texts that
-    mean: unknown. `origin` is time 0 of times that are numbers. `layout`: rows, or objects with a list of attempts.
-    `state_names` are states of Slurm by those of the table. Jobs of the states `drop` are dropped, or those that are
-    not in `keep`. `lines` are the lines of the members in the file.
+    alternatives, and the first one that the table has is used. `size_in` is what sizes count. `decimal` is the decimal
+    separator of numbers in texts. `unknown` are texts that mean: unknown. `origin` is time 0 of times that are numbers.
+    `layout`: rows, or objects with a list of attempts. `state_names` are states of Slurm by those of the table. Jobs of
+    the states `drop` are dropped, or those that are not in `keep`. `lines` are the lines of the members in the file.
     """
 
     source: str
@@ -92,6 +93,7 @@ class TableMapping(msgspec.Struct, frozen=True):
     timezone: str = "UTC"
     size_in: str | None = None
     delimiter: str | None = None
+    decimal: str = "."
     unknown: frozenset[str] = frozenset()
     origin: str | None = None
     layout: str = "rows"
@@ -242,6 +244,7 @@ def _checked(content: Mapping[str, Any], source: str, lines: Mapping[str, int], 
         timezone=_text(table.get("timezone", "UTC"), source, "table.timezone"),
         size_in=_one_of(table.get("size_in"), _SIZE_IN, source, "table.size_in"),
         delimiter=_delimiter(table.get("delimiter"), source),
+        decimal=_one_of(table.get("decimal"), _DECIMALS, source, "table.decimal") or ".",
         unknown=frozenset(one.lower() for one in _texts(table.get("unknown", []), source, "table.unknown")),
         origin=None if "origin" not in table else str(table["origin"]),
         layout=_one_of(table.get("layout"), _LAYOUTS, source, "table.layout") or "rows",
@@ -331,32 +334,26 @@ def _columns(what: str, value: Any, source: str) -> tuple[Column, ...]:
     if not names or not all(names):
         raise InputError(f"{source}: {where}.column: expected the name of a column, found {value!r:.60}")
     kind = FIELDS[what]
-    for member, known in (("unit", tuple(UNITS.get(kind, ()))), ("per", PER.get(kind, ()))):
-        if member in given and not known:
+    units, pers = UNITS.get(kind, {}), PER.get(kind, ())
+    for member, is_wrong, why in (
+        ("unit", not units, "has no unit"),
+        ("per", not pers, "has no per"),
+        ("format", kind != "time", "is not a time"),
+        ("unit", "format" in given and given.get("unit") != AUTO, "has a format"),
+        ("resource", kind not in {"count", "memory"}, "is not a size or memory"),
+    ):
+        if member in given and is_wrong:
             raise InputError(
-                f"{source}: {where}.{member}: expected none, because {what} has no {member}, "
-                f"found {given[member]!r:.60}"
+                f"{source}: {where}.{member}: expected none, because {what} {why}, found {given[member]!r:.60}"
             )
-        _one_of(given.get(member), known, source, f"{where}.{member}")
-    if "format" in given and kind != "time":
-        raise InputError(
-            f"{source}: {where}.format: expected none, because {what} is not a time, found {given['format']!r:.60}"
-        )
-    if "format" in given and given.get("unit", AUTO) != AUTO:
-        raise InputError(
-            f"{source}: {where}.unit: expected none, because {what} has a format, found {given['unit']!r:.60}"
-        )
+    _one_of(given.get("unit"), tuple(units), source, f"{where}.unit")
+    _one_of(given.get("per"), pers, source, f"{where}.per")
     if "format" in given:
         _check_format(_text(given["format"], source, f"{where}.format"), source, where)
-    if "resource" in given and kind not in {"count", "memory"}:
-        raise InputError(
-            f"{source}: {where}.resource: expected none, because {what} is not a size or memory, "
-            f"found {given['resource']!r:.60}"
-        )
     made = Column(
         "",
-        given.get("unit", next(iter(UNITS.get(kind, {"": 1})))),
-        "" if "format" not in given else _text(given["format"], source, f"{where}.format"),
+        given.get("unit", next(iter(units), "")),
+        given.get("format", ""),
         given.get("per", "job"),
         _texts(given.get("resource", []), source, f"{where}.resource"),
     )

@@ -45,7 +45,13 @@ _UNLIMITED: Final = -1.0  # a limit that says: none
 _MOST_S: Final = 100 * 366 * 86_400  # a century
 _LATEST: Final = 253_402_300_800  # the year 10000
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
-_DECIMAL_COMMA: Final = re.compile(r"[0-9]+,[0-9]+")
+#: A number, a duration or an amount with a decimal comma, perhaps with points between thousands.
+DECIMAL_COMMA: Final = re.compile(r"[-+]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9:-]+),[0-9]+[^.,]*")
+_DECIMAL_POINT: Final = re.compile(r"[-+]?[0-9]*\.[0-9]*[^.,:]*")
+_WITH_COMMAS: Final = re.compile(r"[-+]?[0-9:.-]+,[0-9.,]+[A-Za-z]*")
+_COMMA_HINT: Final = (
+    '; a decimal comma needs decimal = "," in [table] of the mapping; commas between thousands are invalid'
+)
 _ID_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _MOST_DIGITS: Final = 15
 _MOST_ID: Final = 10**_MOST_DIGITS
@@ -135,19 +141,33 @@ class _Values:
     def of(self, what: str, column: Column) -> Callable[[Any], Any]:
         """Return the reader of the values of a column. It raises ValueError for an invalid value."""
         kind = FIELDS[what]
-        if kind in {"energy", "power"}:
-            return self._amount_with(UNITS[kind][column.unit])
         makers: Mapping[Kind, Callable[[], Callable[[Any], Any]]] = {
             "id": lambda: self._id,
             "time": lambda: _Times(self, column).one,
             "duration": lambda: self._duration_with(what, column),
             "count": lambda: lambda cell: self._count(cell, column.resources),
             "memory": lambda: self._memory_with(column),
+            "energy": lambda: self._amount_with(UNITS[kind][column.unit]),
+            "power": lambda: self._amount_with(UNITS[kind][column.unit]),
             "number": lambda: self._priority,
             "state": lambda: self._state,
             "text": lambda: self._text,
         }
-        return makers[kind]()
+        read = makers[kind]()
+        if self.mapping.decimal == "." or kind in {"id", "state", "text"} or column.format or column.resources:
+            return read
+        return lambda cell: read(self._with_point(cell))
+
+    def _with_point(self, cell: Any) -> Any:
+        """Return a text with a decimal point instead of the comma, and other cells as they are."""
+        text = cell.strip() if isinstance(cell, str) else ""
+        if text.lower() in self.unknown:
+            return cell
+        if DECIMAL_COMMA.fullmatch(text):
+            return text.replace(".", "").replace(",", ".")
+        if _DECIMAL_POINT.fullmatch(text):
+            raise _BadValueError('a number without points, because the mapping has decimal = ","')
+        return cell
 
     def _number(self, cell: Any, expected: str, least: float = 0) -> float | None:
         """Return a number of at least `least`; None for an unknown one. Raises ValueError with the text."""
@@ -565,7 +585,7 @@ class _Reader:
             except ValueError as error:
                 made.append(None)
                 text = _text_of(cell)
-                hint = "; write decimals with a point" if _DECIMAL_COMMA.fullmatch(text) else ""
+                hint = _COMMA_HINT if _WITH_COMMAS.fullmatch(text) else ""
                 faults.setdefault(
                     place,
                     (f"field {what}, column {column.name:.60}: expected {error}", f", found {shown(text[:60])}{hint}"),
