@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any, Final
 
 from pybatsched.cli.common import arguments
@@ -20,7 +21,7 @@ from pybatsched.workload import load
 from pybatsched.workload.areas import planned_areas
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
-from pybatsched.workload.formats.tables.proposal import describe_table
+from pybatsched.workload.formats.tables.proposal import QUESTION, describe_table
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
 from pybatsched.workload.statistics import plot, stats
 from pybatsched.workload.walltimes import Walltimes, plain
@@ -147,7 +148,11 @@ def _describe_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe(args: argparse.Namespace) -> int:
-    print(describe_table(args.file), end="")
+    text = describe_table(args.file)
+    print(text, end="")
+    for line in text.splitlines():
+        if line.startswith(QUESTION):  # standard output may be a file
+            print(f"pybatsched: {line.removeprefix('# ')}", file=sys.stderr)
     return 0
 
 

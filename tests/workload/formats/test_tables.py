@@ -26,7 +26,7 @@ from pybatsched.workload.formats.job_log import COPY, LARGEST, MISSING_TIMES, NO
 from pybatsched.workload.formats.tables import reader
 from pybatsched.workload.formats.tables.files import delimiter_of
 from pybatsched.workload.formats.tables.mapping import mapping_of
-from pybatsched.workload.formats.tables.proposal import describe_table
+from pybatsched.workload.formats.tables.proposal import QUESTION, describe_table
 from pybatsched.workload.formats.tables.reader import BY_STATE, read_table
 
 JOBS = [
@@ -673,6 +673,149 @@ def test_limits_shorter_than_most_run_times_are_in_minutes(
     assert ("most jobs ran longer than so many seconds" in proposed) == (unit == "min")
     if unit != "s":
         assert jobs_of(file, mapping(tmp_path, proposed)) == JOBS
+
+
+_DATED = "job;submitted;began;ended;limit;nodes;memory"
+
+
+def proposed_lines(file: Path) -> dict[str, str]:
+    """Return the keys of a proposed mapping with their values, without comments."""
+    lines = [line.partition("  #")[0].partition(" = ") for line in describe_table(file).splitlines()]
+    return {key: value for key, equals, value in lines if equals}
+
+
+def test_the_proposed_mapping_of_a_table_with_decimal_commas_and_dates(tmp_path: Path) -> None:
+    row = "7;01.03.2024 12:00;01.03.2024 12:01;01.03.2024 12:11;1800,5;4;1.234,5"
+    file = text_table(tmp_path, row, row.replace("7", "8", 1).replace("01.03", "31.03"), header=_DATED)
+    assert (
+        describe_table(file)
+        == f"""\
+# Mapping of {file}: 7 columns, found by their names. Check them and the units, then
+#   pybatsched workload lint {file} --mapping THIS_FILE
+[table]
+timezone = "UTC"  # of times without a zone
+size_in = "nodes"  # what the sizes of jobs count: cores, nodes or gpus
+delimiter = ";"
+decimal = ","  # such as 1800,5
+
+[columns]
+id = "job"  # such as 7
+submit = {{ column = "submitted", format = "%d.%m.%Y %H:%M" }}  # such as 01.03.2024 12:00
+start = {{ column = "began", format = "%d.%m.%Y %H:%M" }}  # such as 01.03.2024 12:01
+end = {{ column = "ended", format = "%d.%m.%Y %H:%M" }}  # such as 01.03.2024 12:11
+limit = {{ column = "limit", unit = "s" }}  # such as 1800,5 (check the unit)
+nodes = "nodes"  # such as 4
+memory = {{ column = "memory", unit = "MB" }}  # such as 1.234,5 (check the unit)
+"""
+    )
+    (tmp_path / "mapping.toml").write_text(describe_table(file), encoding="utf-8")
+    out = tmp_path / "w.json"
+    done = run_cli("workload", "convert", str(file), str(out), "--mapping", str(tmp_path / "mapping.toml"))
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [(job["id"], job["subtime"], job["res"], job["walltime"], job["logged_wait_s"]) for job in load(out).jobs]
+    assert found == [("7", 0, 4, 1800.5, 60), ("8", 30 * 86_400, 4, 1800.5, 60)]
+
+
+@pytest.mark.parametrize(
+    ("submitted", "began", "formats"),
+    [
+        ("13.03.2024 12:00:01", "13.03.2024 12:00:02.5", ("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S.%f")),
+        ("31/01/2024 12:00", "01/02/2024 12:00", ("%d/%m/%Y %H:%M",) * 2),
+        ("01/02/2024 12:00", "31/03/2024 12:00", ("%d/%m/%Y %H:%M",) * 2),
+        ("1/31/2024 5:07 PM", "1/31/2024, 5:08:00PM", ("%m/%d/%Y %I:%M %p", "%m/%d/%Y, %I:%M:%S%p")),
+        ("2024/03/01 1:00", "2024-3-1", ("%Y/%m/%d %H:%M", "%Y-%m-%d")),
+        ("13-03-2024T12:00", "2024-03-13T12:00", ("%d-%m-%YT%H:%M", "")),
+        ("31.01.2024", "02/13/2024", ("%d.%m.%Y", "%m/%d/%Y")),
+        ("03/01/2024", "12.01.2024", ("%d/%m/%Y", "%d.%m.%Y")),  # one order, else the start is too early
+        ("05.06.2024", "06.05.2024", ("%m.%d.%Y", "%m.%d.%Y")),
+    ],
+)
+def test_proposed_formats_of_dates(tmp_path: Path, submitted: str, began: str, formats: tuple[str, str]) -> None:
+    file = text_table(tmp_path, f"7;{submitted};{began};60;4", header="job;submitted;began;elapsed;nodes")
+    found = proposed_lines(file)
+    for what, column, form in zip(("submit", "start"), ("submitted", "began"), formats, strict=True):
+        assert found[what] == (f'{{ column = "{column}", format = "{form}" }}' if form else f'"{column}"')
+    assert read_table(file, mapping=mapping(tmp_path, describe_table(file))).jobs[0].run_s == 60
+
+
+@pytest.mark.parametrize(("late", "form"), [("02.13.2024", "%m.%d.%Y"), ("13.02.2024", "%d.%m.%Y")])
+def test_a_date_late_in_the_file_shows_which_number_is_the_day(tmp_path: Path, late: str, form: str) -> None:
+    """The row is not among the first megabytes."""
+    text = f"1;01.02.2024;60;4;{'x' * 1000}"
+    file = text_table(tmp_path, *[text] * 9000, f"1;{late};60;4;x", header="job;submitted;elapsed;nodes;text")
+    assert proposed_lines(file)["submit"] == f'{{ column = "submitted", format = "{form}" }}'
+    assert QUESTION not in describe_table(file)
+
+
+@pytest.mark.parametrize(
+    ("dates", "form"),
+    [
+        (("01.11.2024", "01.12.2024", "04.01.2024"), "%m.%d.%Y"),  # else the last is in January, after December
+        (("11.03.2024", "12.03.2024", "01.04.2024"), "%d.%m.%Y"),
+        (("05.05.2024", "05.05.2024"), "%d.%m.%Y"),
+    ],
+)
+def test_submissions_show_which_number_is_the_day(tmp_path: Path, dates: tuple[str, ...], form: str) -> None:
+    file = text_table(tmp_path, *(f"1;{date};60;4" for date in dates), header="job;submitted;elapsed;nodes")
+    assert proposed_lines(file)["submit"] == f'{{ column = "submitted", format = "{form}" }}'
+    assert QUESTION not in describe_table(file)
+
+
+@pytest.mark.parametrize(
+    ("date", "form", "question"),
+    [
+        ("01.03.2024", "%d.%m.%Y", "# Is 01.03.2024 the 1st of March? If not, use %m.%d.%Y"),
+        ("02-11-2024", "%d-%m-%Y", "# Is 02-11-2024 the 2nd of November? If not, use %m-%d-%Y"),
+        ("3/12/2024", "%m/%d/%Y", "# Is 3/12/2024 the 12th of March? If not, use %d/%m/%Y"),
+    ],
+)
+def test_dates_that_the_file_does_not_decide(tmp_path: Path, date: str, form: str, question: str) -> None:
+    row = f"7;{date} 10:00;{date} 10:01;{date} 10:11;30;4;1"
+    file = text_table(tmp_path, row, header=_DATED)
+    assert describe_table(file).count(f"[columns]\n{question}\nid =") == describe_table(file).count(QUESTION) == 1
+    assert proposed_lines(file)["end"] == f'{{ column = "ended", format = "{form} %H:%M" }}'
+    done = run_cli("workload", "describe-table", str(file))
+    assert (done.stdout, done.stderr) == (describe_table(file), f"pybatsched: {question[2:]}\n")
+
+
+def test_dates_in_two_formats_in_a_column(tmp_path: Path) -> None:
+    file = text_table(tmp_path, "1;31.03.2024;60;4", "2;31.03.2024 00:30;60;4", header="job;submitted;elapsed;nodes")
+    assert "; a time such as 31.03.2024 00:30 is an error: a column has one format\n" in describe_table(file)
+
+
+@pytest.mark.parametrize(
+    ("limit", "nodes", "memory", "line"),
+    [
+        ("30,5", "4", "2", 'decimal = ","  # such as 30,5\n\n'),
+        ("30", "4,0", "2", 'decimal = ","  # such as 4,0\n\n'),
+        ("1,234", "4", "1,5G", 'decimal = ","  # such as 1,5G\n\n'),
+        ("0,250", "4", "2", 'decimal = ","  # such as 0,250\n\n'),
+        ("1.5", "4", "1,5",
+         'decimal = ","  # such as 1,5\n# Numbers with a point and no comma, such as 1.5, are errors: use one sep'),
+        ("1,234", "4", "2", '# Is 1,234 a number with decimals? If so, add decimal = ","\n\n'),
+        ("1,234,567", "4", "1,5", "# Commas between thousands, such as 1,234,567, are errors: remove them\n\n"),
+        ("1,234.5", "4", "2", "# Commas between thousands, such as 1,234.5, are errors: remove them\n\n"),
+        ("30", "4,5", "2", "\n"),
+        ("30.5", "4", "2", "\n"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("delimiter", [";", ","])
+def test_proposed_decimal_separators(
+    tmp_path: Path, limit: str, nodes: str, memory: str, line: str, delimiter: str
+) -> None:
+    """A number of nodes such as 4,5 is a list of nodes. In CSV with commas the numbers are quoted."""
+    cells = ("7", "2024-01-01T00:00:00", "60", limit, nodes, memory)
+    row = delimiter.join(f'"{cell}"' for cell in cells)
+    header = "job;submitted;elapsed;limit;nodes;memory".replace(";", delimiter)
+    proposed = describe_table(text_table(tmp_path, row, header=header))
+    assert f'delimiter = "{delimiter}"\n{line}' in proposed
+    assert (QUESTION in proposed) == (QUESTION in line)
+
+
+def test_the_proposed_mapping_reads_quoted_decimal_commas(tmp_path: Path) -> None:
+    file = text_table(tmp_path, '7,2024-01-01T00:00:00,"60,5","90,25",4', header="job,submitted,elapsed,limit,nodes")
+    (job,) = read_table(file, mapping=mapping(tmp_path, describe_table(file))).jobs
+    assert (job.run_s, job.limit_s) == (60.5, 90.25)
 
 
 def test_the_proposed_mapping_reads_the_jobs_of_a_run(tmp_path: Path) -> None:

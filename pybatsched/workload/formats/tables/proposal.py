@@ -7,19 +7,25 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats import slurm_values as values
 from pybatsched.workload.formats.files import format_of
+from pybatsched.workload.formats.job_log import JobLog
+from pybatsched.workload.formats.tables.dates import DAY_FIRST, MONTH_FIRST, Dates, Order, dates_of
 from pybatsched.workload.formats.tables.files import Table, open_table
 from pybatsched.workload.formats.tables.mapping import FIELDS, detected, mapping_of
-from pybatsched.workload.formats.tables.reader import read_rows
+from pybatsched.workload.formats.tables.reader import DECIMAL_COMMA, DECIMAL_POINT, read_rows
 
-_ROWS: Final = 1000
+#: How a comment with a question begins.
+QUESTION: Final = "# Is "
+_ROWS: Final = 10_000
 _MOST_STATES: Final = 20
+_MAYBE_THOUSANDS: Final = re.compile(r"[-+]?[1-9][0-9]{0,2},[0-9]{3}")
+_THOUSANDS: Final = re.compile(r"[-+]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2,})")
 #: Names of columns by field, the likeliest first, in small letters and without other characters.
 _NAMES: Final[Mapping[str, str]] = {
     "id": "jobid idjob jid job jobnumber jobnum id jobidraw cobaltjobid applicationid",
@@ -76,7 +82,10 @@ _SUFFIXES: Final = (
 
 
 def describe_table(path: str | Path) -> str:
-    """Return a proposed mapping for a table as TOML, with comments. Reads the first rows. Raises InputError."""
+    """Return a proposed mapping for a table as TOML, with comments. Raises InputError.
+
+    Reads the first rows, and more if these do not show which number of a date is the day.
+    """
     table = open_table(path)
     name = detected(table.columns)
     shown = _printable(path)
@@ -91,19 +100,50 @@ def describe_table(path: str | Path) -> str:
         for name in filter(None, table.columns)
     }
     chosen = _chosen(table.columns)
-    lines = []
-    if format_of(path) == "Slurm":
-        lines = [f"# This is a log of Slurm, which needs no mapping: pybatsched workload lint {shown}", "#"]
-    lines += [
-        f"# Mapping of {shown}: {len(table.columns)} columns, found by their names. Check them and the units, then",
-        f"#   pybatsched workload lint {shown} --mapping THIS_FILE",
-        "[table]",
-        'timezone = "UTC"  # of times without a zone',
+    dates = _dates(table, chosen, samples)
+
+    def log_of(mapping: str) -> JobLog | None:
+        try:
+            return read_rows(replace(table, objects=[rows]), mapping_of(mapping, "proposal"))
+        except InputError:  # a column is missing
+            return None
+
+    undecided = [one for one in dates.values() if one.is_undecided]
+    if undecided:  # these columns have one order
+        logs = []
+        usual = DAY_FIRST if any(one.usual == DAY_FIRST for one in undecided) else MONTH_FIRST
+        for order in (DAY_FIRST, MONTH_FIRST):
+            for one in undecided:
+                one.order = order
+            logs.append(log_of(_mapping(table, chosen, samples, dates)))
+        found = _plausible(*logs)
+        for one in undecided:
+            one.order, one.usual = found, usual
+    text = _mapping(table, chosen, samples, dates)
+    if "limit" in chosen and (log := log_of(text)) is not None and _most_ran_longer(log):
+        text = _mapping(table, chosen, samples, dates, limit_unit="min")
+    start = [
+        f"# Mapping of {shown}: {len(table.columns)} columns, found by their names. Check them and the units, then"
     ]
+    if format_of(path) == "Slurm":
+        start = [f"# This is a log of Slurm, which needs no mapping: pybatsched workload lint {shown}", "#", *start]
+    return "\n".join([*start, f"#   pybatsched workload lint {shown} --mapping THIS_FILE", text])
+
+
+def _mapping(
+    table: Table,
+    chosen: Mapping[str, str],
+    samples: Mapping[str, Sequence[Any]],
+    dates: Mapping[str, Dates],
+    limit_unit: str = "s",
+) -> str:
+    """Return the text of a mapping. `limit_unit` is that of limits without a unit in the name of the column."""
+    lines = ["[table]", 'timezone = "UTC"  # of times without a zone']
     if (size_in := _size_in(chosen)) is not None:
         lines.append(f'size_in = "{size_in}"  # what the sizes of jobs count: cores, nodes or gpus')
     if table.delimiter:
         lines.append(f"delimiter = {json.dumps(table.delimiter)}")
+    lines += _decimal({what: samples[column] for what, column in chosen.items() if what not in dates})
     if any(
         _has(samples[column], "-1")
         for what, column in chosen.items()
@@ -113,20 +153,23 @@ def describe_table(path: str | Path) -> str:
     if "submit" in chosen and _has(samples[chosen["submit"]], "0"):
         lines.append('origin = "2000-01-01"  # the date of time 0; without it, 0 is an unknown time')
     lines += ["", "[columns]"]
+    # one question for each character between day and month
+    lines += {
+        one.mark: f"{QUESTION}{one.meaning()}? If not, use {one.exchanged()}"
+        for one in reversed(list(dates.values()))
+        if one.is_undecided and one.example
+    }.values()
     for what in FIELDS:
         if what in chosen:
-            lines.append(_line(what, chosen[what], samples[chosen[what]]))
+            usual = limit_unit if what == "limit" else "s"
+            lines.append(_line(what, chosen[what], samples[chosen[what]], usual, dates.get(what)))
     lines += [f"# {one}" for one in _missing(chosen)]
     others = [one for one in table.columns if one and one not in chosen.values()]
     lines += ["", "# Columns that were not recognised:"] if others else []
     lines += [f"#   {_printable(one)}{_such_as(samples[one])}" for one in others]
     if "state" in chosen:
         lines += _states(samples[chosen["state"]])
-    text = "\n".join(lines) + "\n"
-    if "limit" in chosen and _most_ran_longer(table, rows, text):
-        limit = ("limit", chosen["limit"], samples[chosen["limit"]])
-        text = text.replace(_line(*limit), _line(*limit, "min"))
-    return text
+    return "\n".join(lines) + "\n"
 
 
 def _first_rows(table: Table) -> list[dict[str, Any]]:
@@ -137,19 +180,84 @@ def _first_rows(table: Table) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _most_ran_longer(table: Table, rows: Sequence[Mapping[str, Any]], mapping: str) -> bool:
-    """Return whether most jobs of some rows ran longer than their limits, read by a proposed mapping."""
-    try:
-        jobs = read_rows(replace(table, objects=[rows]), mapping_of(mapping, "proposal")).jobs
-    except InputError:  # a column is missing
-        return False
-    longer = [run_s > job.limit_s for job in jobs if job.limit_s and (run_s := job.run_s)]
+def _dates(table: Table, chosen: Mapping[str, str], samples: Mapping[str, Sequence[Any]]) -> dict[str, Dates]:
+    """Return the dates of each field that has some. Reads rows until the days of all are known, or all rows."""
+    made = {what: dates_of(samples[column]) for what, column in chosen.items() if FIELDS[what] == "time"}
+    found = {what: one for what, one in made.items() if one is not None}
+    undecided = {chosen[what]: one for what, one in found.items() if one.is_undecided}
+    if undecided:
+        for chunk in table.chunks(list(undecided), lambda *_: None):
+            for column, one in undecided.items():
+                one.take(chunk.columns[column])
+            if not any(one.is_undecided for one in undecided.values()):
+                break
+    for one in undecided.values():  # columns with the same character between day and month are alike
+        orders = {other.order for other in found.values() if other.mark == one.mark} - {None}
+        if one.order is None and len(orders) == 1:
+            (one.order,) = orders
+    return found
+
+
+def _plausible(day_first: JobLog | None, month_first: JobLog | None) -> Order | None:
+    """Return the order of day and month with which fewer times are before others of a job, or else fewer decrease."""
+    if day_first is None or month_first is None:
+        return None
+    (n_day, day_s), (n_month, month_s) = map(_disorder, (day_first, month_first))
+    if n_day != n_month:
+        return DAY_FIRST if n_day < n_month else MONTH_FIRST
+    return DAY_FIRST if 2 * day_s < month_s else MONTH_FIRST if 2 * month_s < day_s else None
+
+
+def _disorder(log: JobLog) -> tuple[int, float]:
+    """Return how many jobs end before their start or start before their submission, and the decreases of submissions.
+
+    Decreases are in seconds.
+    """
+    pairs = [(job.submitted_at, job.started_at) for job in log.jobs]
+    n_early = sum(start is not None and submitted is not None and start < submitted for submitted, start in pairs)
+    known = [submitted for submitted, _ in pairs if submitted is not None]
+    return n_early + sum(tally.count for tally in log.bad.values()), sum(
+        max(before - after, 0) for before, after in pairwise(known)
+    )
+
+
+def _most_ran_longer(log: JobLog) -> bool:
+    """Return whether most jobs ran longer than their limits."""
+    longer = [run_s > job.limit_s for job in log.jobs if job.limit_s and (run_s := job.run_s)]
     return 2 * sum(longer) > len(longer)
+
+
+def _decimal(samples: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return the line of the decimal separator if numbers in texts have commas, or else a comment about these."""
+    cells = [
+        (what, cell.strip())
+        for what, sample in samples.items()
+        if FIELDS[what] not in {"id", "text", "state"}
+        for cell in sample
+        if isinstance(cell, str)
+    ]
+    if thousands := next((cell for _, cell in cells if _THOUSANDS.fullmatch(cell)), None):
+        return [f"# Commas between thousands, such as {thousands}, are errors: remove them"]
+    commas = [
+        cell
+        for what, cell in cells
+        if DECIMAL_COMMA.fullmatch(cell)
+        if FIELDS[what] != "count" or not cell.partition(",")[2].strip("0")  # else a list of nodes
+    ]
+    sure = next((cell for cell in commas if not _MAYBE_THOUSANDS.fullmatch(cell)), None)
+    if sure is None:
+        return [f'{QUESTION}{one} a number with decimals? If so, add decimal = ","' for one in commas[:1]]
+    lines = [f'decimal = ","  # such as {_printable(sure)[:40]}']
+    if point := next((cell for _, cell in cells if DECIMAL_POINT.fullmatch(cell)), None):
+        lines.append(
+            f"# Numbers with a point and no comma, such as {_printable(point)[:40]}, are errors: use one separator"
+        )
+    return lines
 
 
 def _has(sample: Sequence[Any], number: str) -> bool:
     """Return whether a whole number, with or without decimals, is among the values."""
-    return any(re.fullmatch(rf"{number}(?:\.0*)?", str(one).strip()) for one in sample)
+    return any(re.fullmatch(rf"{number}(?:[.,]0*)?", str(one).strip()) for one in sample)
 
 
 def _chosen(columns: Sequence[str]) -> dict[str, str]:
@@ -179,12 +287,18 @@ def _size_in(chosen: Iterable[str]) -> str | None:
     return next((one for one in ("cores", "nodes", "gpus") if present & {one, f"requested_{one}"}), None)
 
 
-def _line(what: str, column: str, sample: Sequence[Any], usual: str = "s") -> str:
-    """Return the line of a field, with its unit if it has one, and a value. `usual` is the unit of numbers."""
+def _line(what: str, column: str, sample: Sequence[Any], usual: str, dates: Dates | None) -> str:
+    """Return the line of a field, with its unit or format, and a value. `usual` is the unit of numbers."""
     kind = FIELDS[what]
     quoted = json.dumps(column, ensure_ascii=False)
     unit = {"duration": "s", "memory": "MB", "energy": "J", "power": "W"}.get(kind, "")
-    numbers = [float(one) for one in map(str, sample) if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", one)]
+    texts = (str(one).replace(",", ".") for one in sample)
+    numbers = [float(one) for one in texts if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", one)]
+    if dates is not None:
+        other = (
+            f"; a time such as {_printable(dates.other)} is an error: a column has one format" if dates.other else ""
+        )
+        return f'{what} = {{ column = {quoted}, format = "{dates.format}" }}  #{_such_as(sample)}{other}'
     if kind == "time" and numbers:
         size = max(numbers)
         unit = "us" if size > 1e14 else "ms" if size > 1e11 else "s"

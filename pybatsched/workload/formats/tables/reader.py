@@ -47,7 +47,8 @@ _LATEST: Final = 253_402_300_800  # the year 10000
 _NUMBER: Final = re.compile(r"[-+]?(?:[0-9]{1,20}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 #: A number, a duration or an amount with a decimal comma, perhaps with points between thousands.
 DECIMAL_COMMA: Final = re.compile(r"[-+]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9:-]+),[0-9]+[^.,]*")
-_DECIMAL_POINT: Final = re.compile(r"[-+]?[0-9]*\.[0-9]*[^.,:]*")
+#: A number or an amount with a point, and no comma.
+DECIMAL_POINT: Final = re.compile(r"[-+]?[0-9]*\.[0-9]*[^.,:]*")
 _WITH_COMMAS: Final = re.compile(r"[-+]?[0-9:.-]+,[0-9.,]+[A-Za-z]*")
 _COMMA_HINT: Final = (
     '; a decimal comma needs decimal = "," in [table] of the mapping; commas between thousands are invalid'
@@ -165,7 +166,7 @@ class _Values:
             return cell
         if DECIMAL_COMMA.fullmatch(text):
             return text.replace(".", "").replace(",", ".")
-        if _DECIMAL_POINT.fullmatch(text):
+        if DECIMAL_POINT.fullmatch(text):
             raise _BadValueError('a number without points, because the mapping has decimal = ","')
         return cell
 
