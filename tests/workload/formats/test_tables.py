@@ -778,6 +778,13 @@ def test_dates_that_the_file_does_not_decide(tmp_path: Path, date: str, form: st
     assert (done.stdout, done.stderr) == (describe_table(file), f"pybatsched: {question[2:]}\n")
 
 
+def test_unsorted_submissions_do_not_show_which_number_is_the_day(tmp_path: Path) -> None:
+    """With either order, some submissions decrease."""
+    rows = (f"1;{date};60;4" for date in ("01.02.2024", "01.03.2024", "01.01.2024"))
+    proposed = describe_table(text_table(tmp_path, *rows, header="job;submitted;elapsed;nodes"))
+    assert "# Is 01.02.2024 the 1st of February? If not, use %m.%d.%Y\n" in proposed
+
+
 def test_dates_in_two_formats_in_a_column(tmp_path: Path) -> None:
     file = text_table(tmp_path, "1;31.03.2024;60;4", "2;31.03.2024 00:30;60;4", header="job;submitted;elapsed;nodes")
     assert "; a time such as 31.03.2024 00:30 is an error: a column has one format\n" in describe_table(file)
@@ -813,9 +820,13 @@ def test_proposed_decimal_separators(
 
 
 def test_the_proposed_mapping_reads_quoted_decimal_commas(tmp_path: Path) -> None:
-    file = text_table(tmp_path, '7,2024-01-01T00:00:00,"60,5","90,25",4', header="job,submitted,elapsed,limit,nodes")
+    header = "job,submitted,elapsed,limit,nodes"
+    file = text_table(tmp_path, '7,2024-01-01T00:00:00,"60,5","90,25",4', header=header)
     (job,) = read_table(file, mapping=mapping(tmp_path, describe_table(file))).jobs
     assert (job.run_s, job.limit_s) == (60.5, 90.25)
+    file = text_table(tmp_path, '7,2024-01-01T00:00:00,"2.000,5","1.234,5",4', header=header)
+    (job,) = read_table(file, mapping=mapping(tmp_path, describe_table(file))).jobs
+    assert (job.run_s, job.limit_s) == (2000.5, 1234.5 * 60)  # limits below the run times are in minutes
 
 
 def test_the_proposed_mapping_reads_the_jobs_of_a_run(tmp_path: Path) -> None:

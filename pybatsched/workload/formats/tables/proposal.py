@@ -199,26 +199,19 @@ def _dates(table: Table, chosen: Mapping[str, str], samples: Mapping[str, Sequen
 
 
 def _plausible(day_first: JobLog | None, month_first: JobLog | None) -> Order | None:
-    """Return the order of day and month with which fewer times are before others of a job, or else fewer decrease."""
-    if day_first is None or month_first is None:
-        return None
-    (n_day, day_s), (n_month, month_s) = map(_disorder, (day_first, month_first))
-    if n_day != n_month:
-        return DAY_FIRST if n_day < n_month else MONTH_FIRST
-    return DAY_FIRST if 2 * day_s < month_s else MONTH_FIRST if 2 * month_s < day_s else None
+    """Return the order of day and month with which no time is too early, if some are with the other order."""
+    if day_first is not None and month_first is not None:
+        for day, month in zip(_disorder(day_first), _disorder(month_first), strict=True):
+            if day != month:
+                return MONTH_FIRST if day else DAY_FIRST
+    return None
 
 
-def _disorder(log: JobLog) -> tuple[int, float]:
-    """Return how many jobs end before their start or start before their submission, and the decreases of submissions.
-
-    Decreases are in seconds.
-    """
-    pairs = [(job.submitted_at, job.started_at) for job in log.jobs]
-    n_early = sum(start is not None and submitted is not None and start < submitted for submitted, start in pairs)
-    known = [submitted for submitted, _ in pairs if submitted is not None]
-    return n_early + sum(tally.count for tally in log.bad.values()), sum(
-        max(before - after, 0) for before, after in pairwise(known)
-    )
+def _disorder(log: JobLog) -> tuple[bool, bool]:
+    """Return whether a job starts before its submission or ends before its start, and whether submissions decrease."""
+    pairs = [(at, job.started_at) for job in log.jobs if (at := job.submitted_at) is not None]
+    is_early = any(started is not None and started < submitted for submitted, started in pairs)
+    return is_early or bool(log.bad), any(before > after for (before, _), (after, _) in pairwise(pairs))
 
 
 def _most_ran_longer(log: JobLog) -> bool:
@@ -292,7 +285,7 @@ def _line(what: str, column: str, sample: Sequence[Any], usual: str, dates: Date
     kind = FIELDS[what]
     quoted = json.dumps(column, ensure_ascii=False)
     unit = {"duration": "s", "memory": "MB", "energy": "J", "power": "W"}.get(kind, "")
-    texts = (str(one).replace(",", ".") for one in sample)
+    texts = (one.replace(".", "").replace(",", ".") if "," in one else one for one in map(str, sample))
     numbers = [float(one) for one in texts if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", one)]
     if dates is not None:
         other = (
