@@ -45,7 +45,8 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 def _real(value: Any) -> Any:
-    """Return a finite number of any type as a float, an integer unchanged; None for anything else."""
+    """Return a finite number of any type, or in a text, as a float, an integer unchanged; None for anything else."""
+    value = _number_of_text(value) if isinstance(value, str) else value
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     try:
@@ -93,6 +94,7 @@ def whole(least: int = 1, most: int | None = None) -> Kind:
 
     def of(value: Any) -> int | None:
         found = _real(value)
+        found = int(found) if isinstance(found, float) and found.is_integer() else found
         return found if isinstance(found, int) and found >= least and (most is None or found <= most) else None
 
     upto = f", {least} or more" if most is None else f" from {least:,} to {most:,}"

@@ -44,6 +44,19 @@ def test_settings_that_exclude_each_other(record: Any, values: dict[str, Any], t
     assert str(caught.value).startswith(text)
 
 
+@pytest.mark.parametrize("value", [3, 3.0, "3", "3.0", "0.3e1"])
+def test_numbers_may_be_written_in_several_ways(value: Any) -> None:
+    made = MachineSpec(n_procs=value, mmax=value), WorkloadSpec(max_jobs=value, scale_load=value), RunSpec(seed=value)
+    assert made == (MachineSpec(n_procs=3, mmax=3), WorkloadSpec(max_jobs=3, scale_load=3), RunSpec(seed=3))
+    assert {type(one) for one in (made[0].n_procs, made[0].mmax, made[1].max_jobs, made[2].seed)} == {int}
+
+
+@pytest.mark.parametrize("value", [3.5, "3.5", "", "many", True, "nan", "1e999", float("inf")])
+def test_whole_numbers_are_whole(value: Any) -> None:
+    with pytest.raises(InputError, match="max_jobs: expected a whole number, 1 or more"):
+        WorkloadSpec(max_jobs=value)
+
+
 def test_records_are_immutable_and_equal_by_value() -> None:
     spec = WorkloadSpec("a.swf", load=0.5)
     assert (spec, hash(spec)) == (WorkloadSpec(file="a.swf", load=0.5), hash(WorkloadSpec("a.swf", load=0.5)))
