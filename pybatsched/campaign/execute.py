@@ -86,6 +86,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     return {
         "figures": figures_of_run(jobs, n_procs, spec.tau_s, content),
         "warnings": [spelled(text, as_key) for text in (*built.warnings, *warnings_after(result))],
+        **({"n_cut": len(result.stuck) + result.n_to_come} if result.cut_at is not None else {}),
         **({"each": each} if each else {}),
         **({"ends": _ends(jobs, cell["compared"])} if cell.get("compared") is not None else {}),
         "jobs": _jobs(jobs, cell["address"], spec.tau_s) if cell["keep"] == "jobs" else [],

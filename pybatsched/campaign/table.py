@@ -32,6 +32,8 @@ WARNING_COUNTS: Final = ("n_left_out", "n_rejected", "n_unfinished", "n_broken_p
 
 #: The warning about a run in which no job completed.
 NOTHING_COMPLETED: Final = "no job completed: all were rejected or killed"
+#: The warning about a run that was stopped early; the number of jobs comes before it, where there is one number.
+CUT: Final = "jobs unfinished or not submitted at stop_at"
 #: Number of cached runs. The points of one workload follow each other, with their baseline.
 _N_CACHED: Final = 8
 
@@ -58,10 +60,11 @@ def points_done(store: Store) -> Iterator[tuple[Mapping[str, Any], Mapping[str, 
 
 
 def warnings_of(result: Mapping[str, Any]) -> list[str]:
-    """Return the warnings of a cell: those stored with its result, and one if none of its jobs completed."""
+    """Return the warnings of a cell: those stored with its result, and those that follow from its counts of jobs."""
     texts, figures = result.get("warnings"), result.get("figures") or {}
     n_lost = sum(figures.get(name) or 0 for name in ("n_rejected", "n_killed"))
     found = [NOTHING_COMPLETED] if 0 < (figures.get("n_jobs") or 0) <= n_lost else []
+    found += [CUT] if result.get("n_cut") else []
     return found + [printable(text) for text in (texts if isinstance(texts, list) else ()) if isinstance(text, str)]
 
 

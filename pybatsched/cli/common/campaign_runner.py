@@ -105,7 +105,10 @@ def losses_of(store: Store) -> tuple[list[str], int]:
         cells = f"in {len(rejected):,} of {quantity(len(done), 'cell')}"
         lines.append(f"{sum(rejected):,.0f} of {n_jobs:,.0f} jobs rejected, {cells}")
     warnings = Counter(text for result in done for text in dict.fromkeys(table.warnings_of(result)))
-    lines += [f"warning in {n:,} of {quantity(len(done), 'cell')}: {text}" for text, n in warnings.items()]
+    n_cut = f"{sum(result.get('n_cut') or 0 for result in done):,} "
+    for text, n in warnings.items():
+        how_many = n_cut if text == table.CUT else ""
+        lines.append(f"warning in {n:,} of {quantity(len(done), 'cell')}: {how_many}{text}")
     return lines, NothingCompletedError.exit_code if table.NOTHING_COMPLETED in warnings else 0
 
 

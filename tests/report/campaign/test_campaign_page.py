@@ -6,6 +6,7 @@ import html
 from pathlib import Path
 
 import pytest
+from support import logs
 from support.campaigns import Row, keep
 from support.places import ROOT
 from support.process import run_cli
@@ -110,6 +111,23 @@ def test_a_campaign_that_rejects_all_jobs_says_so(tmp_path: Path) -> None:
         f"warning in 1 of 1 cell: {table.NOTHING_COMPLETED}",
         "warning in 1 of 1 cell: 30 jobs rejected, first reason: too many jobs",
     ]
+
+
+def test_a_campaign_counts_the_jobs_that_are_left_at_its_end(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        'name = "cut"\nstop_at = 420\n[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "fcfs"\n'
+        + "".join(f'[[workload]]\nname = "{name}"\nfile = "{name}.swf"\n' for name in ("some", "none", "more"))
+    )
+    for name, n in {"some": 3, "none": 1, "more": 5}.items():
+        rows = [logs.line(k + 1, 200 * k, run=300, allocated=1) for k in range(n)]
+        logs.log(tmp_path, *rows, name=f"{name}.swf")
+    done = run_cli("campaign", "run", "s.toml", "--quiet", "--output", "out", cwd=tmp_path)
+    text = "6 jobs unfinished or not submitted at stop_at"
+    assert done.returncode == 0
+    assert done.stderr.rpartition(": warning")[2] == f" in 2 of 3 cells: {text}\n"
+    status = run_cli("campaign", "status", "out", cwd=tmp_path)
+    assert (status.returncode, status.stdout.splitlines()[2:]) == (0, [f"warning in 2 of 3 cells: {text}"])
+    assert f"{table.CUT}</td><td>2</td>" in page.of_campaign(Store(tmp_path / "out"))
 
 
 STUDY = """
