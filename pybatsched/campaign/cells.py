@@ -158,7 +158,7 @@ def cells_of(
                     source = _policy(number, policy, read, folders)
                     for options in policy.settings():
                         given, agents = _with_code(source, dict(options), folders, digest)
-                        if PolicySpec(source.name, given, config=read.get("config")).has_seed:
+                        if PolicySpec(source.name, given).has_seed:
                             given["seed"] = effective
                         content = {
                             "figures": FIGURES_VERSION,

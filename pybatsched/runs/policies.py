@@ -79,9 +79,8 @@ class PolicySpec(Checked):
 
     @property
     def has_seed(self) -> bool:
-        """Whether the policy uses random numbers: it has the option `seed`, and no value for it is given."""
-        given = {**self._from_file, **self.options}
-        return "seed" in self.source.option_fields and "seed" not in given
+        """Whether the policy uses the seed of the run: it has the option `seed`, and no value in `options`."""
+        return "seed" in self.source.option_fields and "seed" not in self.options
 
     @cached_property
     def _from_file(self) -> Mapping[str, Any]:
@@ -95,8 +94,8 @@ class PolicySpec(Checked):
     def plan(self, seed: int | None = None) -> registry.PolicyPlan:
         """Return the policy for a run, with its checked options and the `seed` of the run. Raises InputError."""
         options = dict(self.options)
-        if seed is not None and "seed" in self.source.option_fields:
-            options.setdefault("seed", seed)  # over that of the configuration file
+        if seed is not None and self.has_seed:
+            options["seed"] = seed  # over that of the configuration file
         if isinstance(options.get("predict"), type):
             options["predict"] = add_predictor(options["predict"])
         if self.host_reservations is not None:

@@ -113,7 +113,8 @@ def test_a_cell_depends_on_the_code_of_its_predictor_and_on_its_configuration(tm
     code.write_text(PREDICTOR + "\n# another version\n")
     assert addresses(tmp_path, name="easy", options={"predict": "own.py:P"}) != before
     ((first, options),) = addresses(tmp_path, name="ujfb", config="conf.toml")
-    assert "seed" not in options  # that of the file is used
+    assert options == {"seed": 0}  # that of the run, not of the file
+    assert addresses(tmp_path, name="ujfb", config="conf.toml", options={"seed": 5})[0][1] == {"seed": 5}
     config.write_text("[policy.ujfb]\nseed = 8\n")
     assert addresses(tmp_path, name="ujfb", config="conf.toml")[0][0] != first
     config.write_text("[policy.ujfb]\nsed = 8\n")
