@@ -84,9 +84,9 @@ class Cell:
     """One run. `address` is a digest of all that its result depends on; the other members describe the run.
 
     `compared` selects, by their fields, the jobs whose ends are kept for a comparison with a baseline; None without
-    one. `machine` and `run` are the settings of `runs.spec` by name. `file_options` are the options in the campaign's
-    file; `options` may also have the seed. `source` is the file of the workload before its preparation, and `warnings`
-    are those of its preparation.
+    one. `machine`, `run` and `policy` are the settings of `runs.spec` by name. `options` are those of the policy in the
+    campaign's file. `source` is the file of the workload before its preparation, and `warnings` are those of its
+    preparation.
     """
 
     address: str
@@ -96,17 +96,13 @@ class Cell:
     workload_digest: str
     machine: Mapping[str, Any]
     run: Mapping[str, Any]
-    policy: str
-    label: str
+    policy: Mapping[str, Any]
     options: Mapping[str, Any]
-    file_options: Mapping[str, Any]
     seed: int
     repeat: int
     keep: str
     each: tuple[str, ...] = ()
     compared: Mapping[str, Any] | None = None
-    config: str | None = None
-    host_reservations: str | None = None
     warnings: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -116,10 +112,10 @@ class Cell:
     @property
     def shown(self) -> str:
         """A line that identifies the run."""
-        options = ",".join(f"{key}={json.dumps(value)}" for key, value in self.options.items())
+        options = ",".join(f"{key}={json.dumps(value)}" for key, value in self.policy["options"].items())
         return (
             f"{self.workload} {self.machine.get('platform') or self.machine.get('n_procs')} "
-            f"{self.label}{f'({options})' if options else ''} {self.seed}"
+            f"{self.policy['label']}{f'({options})' if options else ''} {self.seed}"
         )
 
 
@@ -139,38 +135,33 @@ def cells_of(
         run["sched_cfg_file"] = _file_at("sched_cfg_file", spec.run.sched_cfg_file, folders)
     run_digest = {name: value for name, value in run.items() if name != "sched_cfg_file"}
     run_digest |= {} if "sched_cfg_file" not in run else {"sched_cfg_file": _digest_of_file(run["sched_cfg_file"])}
+    policies = [
+        (policy, list(_settings(number, policy, folders, digest))) for number, policy in enumerate(spec.policy, start=1)
+    ]
     for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
         effective = effective_seed(seed, repeat)
         columns = [prepared[effective, platform.name] for platform in spec.platform]
         for row in zip(*columns, strict=True):
             for platform, workload in zip(spec.platform, row, strict=True):
                 machine, machine_digest = _machine(platform, workload, folders, effective)
-                for number, policy in enumerate(spec.policy, start=1):
+                for policy, settings in policies:
                     if policy.platforms and platform.name not in policy.platforms:
                         continue
                     if policy.workloads and workload.family not in policy.workloads:
                         continue
-                    read = {
-                        name: _file_at(name, path, folders)
-                        for name in ("config", "host_reservations")
-                        if (path := getattr(policy, name)) is not None
-                    }
-                    source = _policy(number, policy, read, folders)
-                    for options in policy.settings():
-                        given, agents = _with_code(source, dict(options), folders, digest)
-                        if PolicySpec(source.name, given).has_seed:
-                            given["seed"] = effective
+                    for options, own, policy_digest in settings:
+                        if own.has_seed:
+                            own = replace(own, options={**own.options, "seed": effective})
                         content = {
                             "figures": FIGURES_VERSION,
                             "code": code_digest(),
                             "workload": workload.digest,
                             "platform": machine_digest,
-                            "policy": [*_code_of(source), given | agents],
+                            "policy": [policy_digest, own.options.get("seed")],
                             "run": run_digest,
                             "keep": spec.keep,
                             "each": spec.each,
                             "compared": compared,
-                            **{name: _digest_of_file(path) for name, path in read.items()},
                         }
                         yield (
                             platform,
@@ -182,17 +173,14 @@ def cells_of(
                                 workload_digest=workload.digest,
                                 machine=machine,
                                 run=run,
-                                policy=source.name,
-                                label=policy.label or policy.name,
-                                options=given,
-                                file_options=options,
+                                policy=own.as_json(),
+                                options=options,
                                 seed=seed,
                                 repeat=repeat,
                                 keep=spec.keep,
                                 each=spec.each,
                                 compared=compared,
                                 warnings=workload.warnings,
-                                **read,
                             ),
                         )
 
@@ -225,35 +213,50 @@ def _digest_of_file(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def _policy(
-    number: int, policy: PolicyTable, files: Mapping[str, str], folders: Sequence[Path]
-) -> registry.PolicySource:
-    """Load a policy and check all its settings, before anything runs. Raises InputError with its number in the file."""
+def _settings(
+    number: int, policy: PolicyTable, folders: Sequence[Path], digest: Callable[[Path, str], str]
+) -> Iterator[tuple[dict[str, Any], PolicySpec, list[Any]]]:
+    """Yield each setting of a policy: its options in the file, the policy with whole paths, and what identifies it.
+
+    All of it is checked, before anything runs. Raises InputError with the number of the policy in the file.
+    """
     try:
-        source = registry.find(policy_at(policy.name, folders), trusted=True)
+        name = policy_at(policy.name, folders)
         for given in policy.settings():
-            whole = _with_paths(given, folders)
-            PolicySpec(source.name, whole, **files, given_by="the campaign").plan().options_for(None)
+            own = PolicySpec(name, given, policy.config, policy.host_reservations, policy.title, given_by="the campaign")
+            files = {
+                kind: _file_at(kind, path, folders)
+                for kind in ("config", "host_reservations")
+                if (path := getattr(own, kind)) is not None
+            }
+            own = replace(own, **files)
+            own = replace(own, options=_with_paths(own, folders))
+            own.plan().options_for(None)
+            options = {**own.options, **_digests_of_code(own, digest)}
+            digests = {kind: _digest_of_file(path) for kind, path in files.items()}
+            yield given, own, [*_code_of(own.source), options, digests]
     except InputError as error:
         raise InputError(f"policy {number}: {error}") from None
-    return source
 
 
-def _with_paths(given: Mapping[str, Any], folders: Sequence[Path]) -> dict[str, Any]:
-    """Return options with absolute paths of the Python files that they name."""
+def _names_code(source: registry.PolicySource, option: str, value: Any) -> bool:
+    return isinstance(value, str) and (option in source.cls.names_code or names_file(value))
+
+
+def _with_paths(policy: PolicySpec, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the options, and those of the configuration file that name code, with absolute paths of Python files."""
+    from_file = {key: value for key, value in policy.from_file.items() if _names_code(policy.source, key, value)}
     return {
         option: policy_at(value, folders, option) if isinstance(value, str) and names_file(value) else value
-        for option, value in given.items()
+        for option, value in {**from_file, **policy.options}.items()
     }
 
 
-def _with_code(
-    source: registry.PolicySource, given: dict[str, Any], folders: Sequence[Path], digest: Callable[[Path, str], str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options with absolute paths of code, and the digests of that code, which replace them in addresses."""
-    whole, digests = _with_paths(given, folders), {}
-    for option, name in whole.items():
-        if not isinstance(name, str) or not (option in source.cls.names_code or names_file(name)):
+def _digests_of_code(policy: PolicySpec, digest: Callable[[Path, str], str]) -> dict[str, Any]:
+    """Return the digests of the code that options name, which replace them in addresses."""
+    digests = {}
+    for option, name in policy.options.items():
+        if not _names_code(policy.source, option, name):
             continue
         if names_file(name):
             path, inner = split(name)
@@ -264,7 +267,7 @@ def _with_code(
             digests[option] = [name, *(digest(Path(folder), "**/*") for folder in packages)]
             if spec is not None and not packages and spec.origin is not None:
                 digests[option].append(digest(Path(spec.origin).parent, "*"))
-    return whole, digests
+    return digests
 
 
 def _spec_of(module: str) -> ModuleSpec | None:

@@ -50,14 +50,7 @@ def _workload_of(path: str) -> tuple[Workload, Mapping[str, Mapping[str, Any]]]:
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Run a cell and return its figures; with keep = "files", its files stay in `folder`. Raises what a run raises."""
     workload, fields = _workload_of(cell["workload_file"])
-    policy = PolicySpec(  # trusted: the user's campaign names it
-        cell["policy"],
-        cell["options"],
-        config=cell.get("config"),
-        host_reservations=cell.get("host_reservations"),
-        label=cell["label"],
-        given_by="the campaign",
-    )
+    policy = PolicySpec(**cell["policy"], given_by="the campaign")  # trusted: the user's campaign names it
     spec = RunSpec.of({**cell["run"], **cell["machine"]}, policy)
     jobs_read = Jobs(
         replace(workload, source=cell["source"]),

@@ -98,8 +98,8 @@ def points_in(
             "address": cell.address,
             "workload": cell.workload,
             "platform": platform.name,
-            "policy": cell.label,
-            "options": cell.file_options,
+            "policy": cell.policy["label"],
+            "options": cell.options,
             "seed": cell.seed,
             "repeat": cell.repeat,
         }

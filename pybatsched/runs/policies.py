@@ -63,7 +63,7 @@ class PolicySpec(Checked):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle without the class of an installed policy, or of one in a file, which is found again by its name."""
-        return {name: value for name, value in self.__dict__.items() if name not in {"source", "_from_file"}}
+        return {name: value for name, value in self.__dict__.items() if name not in {"source", "from_file"}}
 
     @cached_property
     def source(self) -> registry.PolicySource:
@@ -83,7 +83,7 @@ class PolicySpec(Checked):
         return "seed" in self.source.option_fields and "seed" not in self.options
 
     @cached_property
-    def _from_file(self) -> Mapping[str, Any]:
+    def from_file(self) -> Mapping[str, Any]:
         """The options of the configuration file. Raises InputError."""
         return {} if self.config is None else _table(self.config, self.source.table_name)
 
@@ -103,7 +103,7 @@ class PolicySpec(Checked):
                 raise self._both_reservations()
             options[_RESERVATIONS] = reservations_of(self.host_reservations)
         plan = registry.PolicyPlan(
-            self.source, options, self._from_file, self.config or "", given_by=self.given_by, trusted=True
+            self.source, options, self.from_file, self.config or "", given_by=self.given_by, trusted=True
         )
         plan.check_early()
         return plan

@@ -316,11 +316,11 @@ def test_files_are_looked_for_beside_the_campaign_and_then_here(
     assert str(error.value) == f"policy 1: policy parts/mine.py:Mine: no such file in {beside}, {here}"
     (here / "parts" / "mine.py").write_text(MINE)
     first = cell()
-    assert (first.machine["platform"], first.policy) == (f"{here}/parts/machine.xml", f"{here}/parts/mine.py:Mine")
+    assert (first.machine["platform"], first.policy["policy"]) == (f"{here}/parts/machine.xml", f"{here}/parts/mine.py:Mine")
     (beside / "parts" / "machine.xml").write_text(xml)
     (beside / "parts" / "mine.py").write_text(MINE)
     same = cell()
-    assert (same.machine["platform"], same.policy) == (f"{beside}/parts/machine.xml", f"{beside}/parts/mine.py:Mine")
+    assert (same.machine["platform"], same.policy["policy"]) == (f"{beside}/parts/machine.xml", f"{beside}/parts/mine.py:Mine")
     assert same.address == first.address  # what is in them counts, not where they lie
     (beside / "parts" / "machine.xml").write_text(xml + "<!-- another -->\n")
     other_machine = cell().address
@@ -378,7 +378,7 @@ def test_a_policy_may_be_tried_on_some_platforms_only() -> None:
     )
     ready = [Prepared("w", "w.json", "digest", 4)]
     prepared = {(seed, name): ready for seed in spec.seeds for name in ("small", "large")}
-    found = [(platform.name, cell.policy) for platform, cell in cells_of(spec, prepared)]
+    found = [(platform.name, cell.policy["policy"]) for platform, cell in cells_of(spec, prepared)]
     assert found == [("small", "easy"), ("large", "easy"), ("large", "fcfs")] * len(spec.seeds)
 
 
@@ -394,7 +394,7 @@ def test_a_policy_limited_to_a_workload_runs_on_all_its_weeks() -> None:
         "s.toml",
     )
     ready = [Prepared("log-week01", "1.json", "1", 4, "log"), Prepared("drawn", "d.json", "d", 4, "drawn")]
-    found = [(cell.workload, cell.file_options["order"]) for _, cell in cells_of(spec, {(0, "p"): ready})]
+    found = [(cell.workload, cell.options["order"]) for _, cell in cells_of(spec, {(0, "p"): ready})]
     assert found == [("log-week01", "fcfs"), ("log-week01", "sjf"), ("drawn", "sjf")]
 
 

@@ -101,7 +101,7 @@ def addresses(folder: Path, **policy: Any) -> list[tuple[str, Any]]:
     }
     with Store(folder / "out") as store:
         return [
-            (cell.address, cell.options) for _, cell in points_of(spec_of(content, "c.toml"), store, [folder], folder)
+            (cell.address, cell.policy["options"]) for _, cell in points_of(spec_of(content, "c.toml"), store, [folder], folder)
         ]
 
 
@@ -112,6 +112,12 @@ def test_a_cell_depends_on_the_code_of_its_predictor_and_on_its_configuration(tm
     before = addresses(tmp_path, name="easy", options={"predict": "own.py:P"})
     code.write_text(PREDICTOR + "\n# another version\n")
     assert addresses(tmp_path, name="easy", options={"predict": "own.py:P"}) != before
+    config.write_text('[policy.easy]\npredict = "own.py:P"\n')
+    ((before_change, options),) = addresses(tmp_path, name="easy", config="conf.toml")
+    assert options == {"predict": f"{code}:P"}  # found beside the campaign file
+    code.write_text(PREDICTOR)
+    assert addresses(tmp_path, name="easy", config="conf.toml")[0][0] != before_change
+    config.write_text("[policy.ujfb]\nseed = 7\n")
     ((first, options),) = addresses(tmp_path, name="ujfb", config="conf.toml")
     assert options == {"seed": 0}  # that of the run, not of the file
     assert addresses(tmp_path, name="ujfb", config="conf.toml", options={"seed": 5})[0][1] == {"seed": 5}
