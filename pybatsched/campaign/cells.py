@@ -143,22 +143,21 @@ def cells_of(
         columns = [prepared[effective, platform.name] for platform in spec.platform]
         for row in zip(*columns, strict=True):
             for platform, workload in zip(spec.platform, row, strict=True):
-                machine, machine_digest = _machine(platform, workload, folders, effective)
+                machine, machine_digest = _machine(platform, workload, folders)
                 for policy, settings in policies:
                     if policy.platforms and platform.name not in policy.platforms:
                         continue
                     if policy.workloads and workload.family not in policy.workloads:
                         continue
                     for options, own, policy_digest in settings:
-                        if own.has_seed:
-                            own = replace(own, options={**own.options, "seed": effective})
+                        used_seed = {"seed": effective} if own.has_seed or platform.machine.draws else {}
                         content = {
                             "figures": FIGURES_VERSION,
                             "code": code_digest(),
                             "workload": workload.digest,
                             "platform": machine_digest,
-                            "policy": [policy_digest, own.options.get("seed")],
-                            "run": run_digest,
+                            "policy": policy_digest,
+                            "run": run_digest | used_seed,
                             "keep": spec.keep,
                             "each": spec.each,
                             "compared": compared,
@@ -172,7 +171,7 @@ def cells_of(
                                 source=workload.source,
                                 workload_digest=workload.digest,
                                 machine=machine,
-                                run=run,
+                                run=run | used_seed,
                                 policy=own.as_json(),
                                 options=options,
                                 seed=seed,
@@ -223,7 +222,9 @@ def _settings(
     try:
         name = policy_at(policy.name, folders)
         for given in policy.settings():
-            own = PolicySpec(name, given, policy.config, policy.host_reservations, policy.title, given_by="the campaign")
+            own = PolicySpec(
+                name, given, policy.config, policy.host_reservations, policy.title, given_by="the campaign"
+            )
             files = {
                 kind: _file_at(kind, path, folders)
                 for kind in ("config", "host_reservations")
@@ -286,14 +287,9 @@ def effective_seed(seed: int, repeat: int) -> int:
     return seed if repeat == 0 else random.Random(f"{seed}/{repeat}").getrandbits(31)  # noqa: S311  no secret
 
 
-def _machine(
-    table: PlatformTable, workload: Prepared, folders: Sequence[Path], seed: int
-) -> tuple[dict[str, Any], list[Any]]:
+def _machine(table: PlatformTable, workload: Prepared, folders: Sequence[Path]) -> tuple[dict[str, Any], list[Any]]:
     """Return the settings of the machine for a prepared workload, and what identifies it."""
     spec = _with_files(table, folders)
-    if spec.draws:
-        assert spec.failures is not None
-        spec = replace(spec, failures=replace(spec.failures, seed=seed))
     if spec.platform is None:
         procs = spec.n_procs or workload.n_procs
         spec = replace(spec, n_procs=procs + n_extra(procs, table.alpha))

@@ -316,11 +316,17 @@ def test_files_are_looked_for_beside_the_campaign_and_then_here(
     assert str(error.value) == f"policy 1: policy parts/mine.py:Mine: no such file in {beside}, {here}"
     (here / "parts" / "mine.py").write_text(MINE)
     first = cell()
-    assert (first.machine["platform"], first.policy["policy"]) == (f"{here}/parts/machine.xml", f"{here}/parts/mine.py:Mine")
+    assert (first.machine["platform"], first.policy["policy"]) == (
+        f"{here}/parts/machine.xml",
+        f"{here}/parts/mine.py:Mine",
+    )
     (beside / "parts" / "machine.xml").write_text(xml)
     (beside / "parts" / "mine.py").write_text(MINE)
     same = cell()
-    assert (same.machine["platform"], same.policy["policy"]) == (f"{beside}/parts/machine.xml", f"{beside}/parts/mine.py:Mine")
+    assert (same.machine["platform"], same.policy["policy"]) == (
+        f"{beside}/parts/machine.xml",
+        f"{beside}/parts/mine.py:Mine",
+    )
     assert same.address == first.address  # what is in them counts, not where they lie
     (beside / "parts" / "machine.xml").write_text(xml + "<!-- another -->\n")
     other_machine = cell().address

@@ -101,8 +101,34 @@ def addresses(folder: Path, **policy: Any) -> list[tuple[str, Any]]:
     }
     with Store(folder / "out") as store:
         return [
-            (cell.address, cell.policy["options"]) for _, cell in points_of(spec_of(content, "c.toml"), store, [folder], folder)
+            (cell.address, cell.policy["options"])
+            for _, cell in points_of(spec_of(content, "c.toml"), store, [folder], folder)
         ]
+
+
+def test_a_cell_has_the_seed_of_the_campaign_if_it_uses_one(tmp_path: Path) -> None:
+    failures: dict[str, dict[str, Any]] = {"none": {}, "some": {"mtbf": "1h"}, "own": {"mtbf": "1h", "seed": 7}}
+    content = {
+        "name": "c",
+        "seeds": [3, 4],
+        "workload": [{"name": "w", "file": WORKLOAD}],
+        "platform": [
+            {"name": name, "of_workload": True} | ({"failures": one} if one else {}) for name, one in failures.items()
+        ],
+        "policy": [
+            {"name": "easy"},
+            {"name": "ujfb"},
+            {"name": "ujfb", "label": "own", "options": {"seed": 5}},
+        ],
+    }
+    with Store(tmp_path / "out") as store:
+        found = points_of(spec_of(content, "c.toml"), store, [tmp_path], tmp_path)
+    seeds = {(point["platform"], point["policy"], point["seed"]): cell.run.get("seed") for point, cell in found}
+    used = {(platform, policy): seeds[platform, policy, 3] for platform, policy, seed in seeds if seed == 3}
+    assert used == {
+        (p, q): 3 if p == "some" or q == "ujfb" else None for p in failures for q in ("easy", "ujfb", "own")
+    }
+    assert len({cell.address for _, cell in found}) == sum(2 if seed else 1 for seed in used.values())
 
 
 def test_a_cell_depends_on_the_code_of_its_predictor_and_on_its_configuration(tmp_path: Path) -> None:
@@ -119,8 +145,7 @@ def test_a_cell_depends_on_the_code_of_its_predictor_and_on_its_configuration(tm
     assert addresses(tmp_path, name="easy", config="conf.toml")[0][0] != before_change
     config.write_text("[policy.ujfb]\nseed = 7\n")
     ((first, options),) = addresses(tmp_path, name="ujfb", config="conf.toml")
-    assert options == {"seed": 0}  # that of the run, not of the file
-    assert addresses(tmp_path, name="ujfb", config="conf.toml", options={"seed": 5})[0][1] == {"seed": 5}
+    assert options == {}
     config.write_text("[policy.ujfb]\nseed = 8\n")
     assert addresses(tmp_path, name="ujfb", config="conf.toml")[0][0] != first
     config.write_text("[policy.ujfb]\nsed = 8\n")

@@ -309,6 +309,9 @@ def as_campaign(run: Described) -> Outcome:
     found = read("campaign/files/run")
     assert found.figures == result["figures"]
     assert {text[:40] for text in result["warnings"]} == {text[:40] for text in found.warnings}
+    failures = run.machine.get("failures", {"seed": 0})
+    is_used = "seed" not in failures or run.policy == "ujfb"
+    assert json.loads(Path("campaign/files/run_summary.json").read_text())["seed"] == (run.seed if is_used else None)
     return Outcome(found.jobs, result["figures"], found.warnings)
 
 
