@@ -10,7 +10,6 @@ from functools import cache, reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched import workload as workload_package
 from pybatsched.campaign.workloads import GeneratedWorkload, WorkloadTable
 from pybatsched.errors import InputError, setting
 from pybatsched.machines.write import n_extra
@@ -282,8 +281,19 @@ def _read_index(path: Path) -> list[Prepared]:
         return []
 
 
+#: The code that prepares workloads.
+_CODE: Final = (
+    "workload/**/*.py",
+    "campaign/prepare.py",
+    "campaign/workloads.py",
+    "runs/spec.py",
+    "runs/workloads.py",
+    "settings.py",
+)
+
+
 @cache
 def _code_digest() -> str:
     """Return a digest of the code that prepares workloads: another version may prepare different ones."""
-    root = Path(str(workload_package.__file__)).parent
-    return digest_of([Path(__file__).read_text(encoding="utf-8"), digest_of_files(root, root.rglob("*.py"))])
+    root = Path(__file__).parents[1]
+    return digest_of_files(root, (path for pattern in _CODE for path in root.glob(pattern)))

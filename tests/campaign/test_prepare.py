@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,14 @@ from support.logs import sacct, sacct_line
 from support.places import ROOT
 from support.rlscheduler_twin import draw_starts
 
+from pybatsched.campaign import prepare
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
+from pybatsched.runs.spec import WorkloadSpec
+from pybatsched.runs.workloads import load_factor
+from pybatsched.settings import whole
+from pybatsched.workload import reading
 
 
 def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
@@ -23,6 +30,29 @@ def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
     (index,) = tmp_path.glob("*.index.json")
     index.write_text("[[")
     assert Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0) == before
+
+
+def test_workloads_are_prepared_again_if_the_code_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = (Preparer, WorkloadTable, WorkloadSpec, load_factor, whole, reading.read)
+    files = [Path(inspect.getfile(one)).relative_to(ROOT) for one in own]
+    package = tmp_path / "pybatsched"
+    shutil.copytree(ROOT / "pybatsched", package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    monkeypatch.setattr(prepare, "__file__", str(package / "campaign" / "prepare.py"))
+
+    def digest() -> str:
+        prepare._code_digest.cache_clear()
+        return prepare._code_digest()
+
+    found = [digest()]
+    for name in files:
+        with (tmp_path / name).open("a") as file:
+            file.write("# another version\n")
+        found.append(digest())
+    assert len(set(found)) == 7
+    (package / "cli" / "serve.py").write_text("")
+    assert digest() == found[-1]
+    monkeypatch.undo()
+    prepare._code_digest.cache_clear()
 
 
 def log(path: Path, n_weeks: int) -> Path:
