@@ -95,7 +95,7 @@ class Preparer:
         mapping = None if table.jobs.mapping is None else self._find(table.jobs.mapping)
         depends_on: dict[str, Any] = {"seed": seed} if table.draws else {}
         depends_on |= {} if mapping is None else {"mapping": self._digest(mapping)}
-        depends_on |= {"sizing": machine.sizing, "file": table.jobs.file} if machine.sizing else {}
+        depends_on |= {"sizing": machine.sizing, "names": table.sources or table.name} if machine.sizing else {}
         depends_on |= {"machine": machine[1:]} if table.load else {}
         # Without file names: equal content is the same workload.
         steps = table.model_dump(mode="json", exclude={"name": True, "optional": True, "merge": {"__all__": {"file"}}})
@@ -170,24 +170,25 @@ class _Preparation:
 
     def workloads(self) -> Iterator[_Labelled]:
         """Yield the workloads, each with the suffix of its name."""
-        for label, workload in self._shaken(self._scaled(self._split(map(self._sized, self._read())))):
+        for label, workload in self._shaken(self._scaled(self._split(self._read()))):
             workload.source = self._spec.file  # without its directory: equal content gives equal files
             yield label, reduce(lambda jobs, step: step.applied(jobs, self._seed), self._table.injections, workload)
 
     def _read(self) -> Iterator[_Labelled]:
         for label, workload in self._loaded():
-            yield label, with_feedback(workload) if self._spec.feedback else workload
+            read = with_feedback(workload) if self._spec.feedback else workload
+            name = f"{self._spec.file or self._table.name}{label}"
+            yield label, read if self._table.merge else self._in_hosts(read, name, self._sources, label)
 
-    def _sized(self, one: _Labelled) -> _Labelled:
-        """Return a workload with sizes in hosts of the machine."""
-        label, workload = one
+    def _in_hosts(self, workload: Workload, name: str, sources: Sequence[Path], label: str = "") -> Workload:
+        """Return a workload of these files, or of none, with sizes in hosts of the machine."""
         sizing = self._machine.sizing
-        is_log = any(kind_of(self._at(source)) != "Batsim JSON" for source in self._sources)
-        jobs = Jobs(workload, f"{self._spec.file}{label}", is_from_log=is_log)
+        is_log = any(kind_of(self._at(source)) != "Batsim JSON" for source in sources)
+        jobs = Jobs(workload, name, is_from_log=is_log)
         if sizing is None or not sizing.fits(jobs):
-            return one
+            return workload
         self.warnings.append((label, sizing.warning(jobs)))
-        return label, sizing.applied(workload)[0]
+        return sizing.applied(workload)[0]
 
     def _split(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
         """Yield the sequences or resamples of each workload, or the workload itself."""
@@ -255,7 +256,7 @@ class _Preparation:
             try:
                 options = log_options(replace(self._at(source), n_procs=log.procs))
                 found = reading.read(source, options, selection, lenient=self._spec.lenient)[0]
-                parts.append(merge.ClusterLog(log.name, found))
+                parts.append(merge.ClusterLog(log.name, self._in_hosts(found, log.file, [source])))
             except InputError as error:
                 raise InputError(f"{log.name}: {error}") from None
         whole = merge.merged(parts, self._table.external, self._seed)

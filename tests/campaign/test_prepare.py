@@ -15,7 +15,9 @@ from support.places import ROOT
 from support.rlscheduler_twin import draw_starts
 
 from pybatsched.campaign import prepare
+from pybatsched.campaign.cells import host_of
 from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.spec import PlatformTable
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.runs.spec import WorkloadSpec
@@ -266,6 +268,22 @@ def test_merged_logs(tmp_path: Path) -> None:
     ]
     (whole,) = preparer.prepare(merge_spec(external=1, moldable={}), 3)
     assert [("external" in job, "moldable" in job) for job in jobs_of(whole.path)] == [(True, False)] * 6
+
+
+def test_only_merged_logs_are_converted_to_hosts(tmp_path: Path) -> None:
+    small_log(tmp_path / "a.swf", 0, 10)
+    batsim = {"nb_res": 32, "jobs": [{"id": "x", "subtime": 5, "res": 9, "profile": "p"}]}
+    (tmp_path / "b.json").write_text(json.dumps(batsim | {"profiles": {"p": {"type": "delay", "delay": 60}}}))
+    logs = [{"name": name, "file": file} for name, file in (("a", "a.swf"), ("b", "b.json"))]
+    found = {}
+    for units in (None, "node"):
+        machine = PlatformTable.model_validate(
+            {"name": "m", "platform": "ricc-node@0.05"} | ({"units": units} if units else {})
+        )
+        (one,) = Preparer(tmp_path, [tmp_path]).prepare(merge_spec(merge=logs), 0, host_of(machine, [tmp_path]))
+        sizes = {job["id"]: job["res"] for job in jobs_of(one.path)}
+        found[units] = sizes["a-1"], sizes["b-x"], [text.partition(": converted sizes")[0] for text in one.warnings]
+    assert found == {None: (1, 9, ["a.swf"]), "node": (1, 2, ["a.swf", "b.json"])}
 
 
 def test_external_jobs_depend_on_the_seed(tmp_path: Path) -> None:
