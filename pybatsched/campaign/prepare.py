@@ -231,8 +231,7 @@ class _Preparation:
         table, spec = self._table, self._spec
         selection = selection_of(spec)
         if table.generate is not None:
-            rule = spec.walltimes if "walltimes" in dict(spec.changed()) else "exact"
-            made = generate(_recipe(table.generate, Walltimes.parse(rule), self._seed))
+            made = generate(_recipe(table.generate, Walltimes.parse(spec.walltimes), self._seed))
             yield "", prepare.select(made, selection)[0]
             return
         check_formats([self._at(source) for source in self._sources])

@@ -239,6 +239,11 @@ class WorkloadTable(PartWithSettings):
     files: Files | None = None
     urgent: Urgent | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _exact_if_random(cls, given: Any) -> Any:
+        return {"walltimes": "exact"} | given if isinstance(given, dict) and "generate" in given else given
+
     def has(self, seed: int) -> bool:
         """Return whether the workload runs with a seed of the campaign."""
         return not self.seeds or seed in self.seeds

@@ -358,6 +358,17 @@ def test_sequences_of_a_random_workload_come_before_injections(tmp_path: Path) -
         assert (len(jobs), sum("max_stay" in job for job in jobs)) == (10, 2)
 
 
+def test_random_workloads_have_no_requested_walltimes(tmp_path: Path) -> None:
+    given = {"name": "w", "generate": {"procs": 8, "jobs": 5}}
+    made = [
+        Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(given | more), 1)
+        for more in ({}, {"walltimes": "exact"}, {"walltimes": "round"})
+    ]
+    assert made[0] == made[1] != made[2]
+    with pytest.raises(InputError, match="^workload w: walltimes: expected exact, factor:F, round or none, found requ"):
+        Preparer(tmp_path, [tmp_path]).prepare(WorkloadTable.model_validate(given | {"walltimes": "requested"}), 1)
+
+
 def test_a_log_with_too_few_jobs_for_its_sequences(tmp_path: Path) -> None:
     numbered_log(tmp_path / "log.swf", 21)
     spec = WorkloadTable.model_validate({"name": "log", "file": "log.swf", "sequences": {"jobs": 10}})
