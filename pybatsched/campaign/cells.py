@@ -8,6 +8,7 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
@@ -184,12 +185,26 @@ def cells_of(
                         )
 
 
-def host_of(table: PlatformTable, folders: Sequence[Path]) -> Host:
-    """Return what the preparation of workloads depends on. Reads the platform. Raises InputError."""
-    spec = _with_files(table, folders)
-    platform = platform_of(replace(spec, mmax=0))
-    n_procs = 0 if platform is None else platform.n_procs
-    return Host(sizing(spec, platform), n_procs, table.alpha, spec.mmax, spec.mmax_workload)
+@contextmanager
+def _place(kind: str, number: int) -> Iterator[None]:
+    """Name a table of the file in errors."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{kind} {number}: {error}") from None
+
+
+def hosts_of(spec: Spec, spec_folder: Path | None = None) -> dict[str, Host]:
+    """Return what the preparation of workloads depends on, by platform. Reads the platforms. Raises InputError."""
+    found = {}
+    for number, table in enumerate(spec.platform, start=1):
+        with _place("platform", number):
+            machine = _with_files(table, search_folders(spec_folder))
+            platform = platform_of(replace(machine, mmax=0))
+            n_procs = 0 if platform is None else platform.n_procs
+            resize = sizing(machine, platform)
+            found[table.name] = Host(resize, n_procs, table.alpha, machine.mmax, machine.mmax_workload)
+    return found
 
 
 def _with_files(table: PlatformTable, folders: Sequence[Path]) -> MachineSpec:
@@ -219,7 +234,7 @@ def _settings(
 
     All of it is checked, before anything runs. Raises InputError with the number of the policy in the file.
     """
-    try:
+    with _place("policy", number):
         name = policy_at(policy.name, folders)
         for given in policy.settings():
             own = PolicySpec(
@@ -236,8 +251,6 @@ def _settings(
             options = {**own.options, **_digests_of_code(own, digest)}
             digests = {kind: _digest_of_file(path) for kind, path in files.items()}
             yield given, own, [*_code_of(own.source), options, digests]
-    except InputError as error:
-        raise InputError(f"policy {number}: {error}") from None
 
 
 def _names_code(source: registry.PolicySource, option: str, value: Any) -> bool:

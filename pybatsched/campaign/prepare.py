@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.campaign.workloads import GeneratedWorkload, WorkloadTable
-from pybatsched.errors import InputError, setting
+from pybatsched.errors import InputError
 from pybatsched.machines.write import n_extra
 from pybatsched.runs.spec import WorkloadSpec
 from pybatsched.runs.workloads import Jobs, Sizing, check_formats, kind_of, load_factor, log_options, selection_of
@@ -141,9 +141,7 @@ class Preparer:
             if name and path.exists():
                 return path
         shown = ", ".join(str(folder) for folder in self._source_folders)
-        raise InputError(
-            f"workload file {name}: not found in {shown}; use {setting('traces')} or set PYBATSCHED_TRACES"
-        )
+        raise InputError(f"workload file {name}: not found in {shown}; use `--traces DIR` or set PYBATSCHED_TRACES")
 
     def _digest(self, path: Path) -> str:
         if path not in self._digests:

@@ -17,8 +17,7 @@ from pybatsched.campaign.cells import (
     cells_of,
     code_digest,
     effective_seed,
-    host_of,
-    search_folders,
+    hosts_of,
 )
 from pybatsched.campaign.keys import as_key
 from pybatsched.campaign.prepare import Prepared, Preparer
@@ -77,7 +76,7 @@ def prepared_of(
 ) -> dict[tuple[int, str], list[Prepared]]:
     """Prepare all workloads of a campaign, and return them by effective seed and name of the platform."""
     preparer = Preparer(store.prepared, folders)
-    machines = {table.name: host_of(table, search_folders(spec_folder)) for table in spec.platform}
+    machines = hosts_of(spec, spec_folder)
     seeds = sorted((effective_seed(seed, repeat), seed) for seed in spec.seeds for repeat in range(spec.repeats))
     return {
         (effective, name): [

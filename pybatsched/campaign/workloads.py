@@ -71,8 +71,10 @@ class PartWithSettings(Part):
     @classmethod
     def _settings(cls, given: Any) -> Any:
         (member,) = cls.SETTINGS
-        if not isinstance(given, dict) or member in given:
+        if not isinstance(given, dict):
             return given
+        if member in given:
+            raise ValueError(f"unknown key {member!r}; expected each of its settings as a key of this table")
         known = cls.RECORD.names()
         own = _Settings({key: value for key, value in given.items() if key in known and key not in cls.APART})
         return {key: value for key, value in given.items() if key not in own} | {member: own}

@@ -15,9 +15,9 @@ from support.places import ROOT
 from support.rlscheduler_twin import draw_starts
 
 from pybatsched.campaign import prepare
-from pybatsched.campaign.cells import host_of
+from pybatsched.campaign.cells import hosts_of
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.spec import PlatformTable
+from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.runs.spec import WorkloadSpec
@@ -277,10 +277,10 @@ def test_only_merged_logs_are_converted_to_hosts(tmp_path: Path) -> None:
     logs = [{"name": name, "file": file} for name, file in (("a", "a.swf"), ("b", "b.json"))]
     found = {}
     for units in (None, "node"):
-        machine = PlatformTable.model_validate(
-            {"name": "m", "platform": "ricc-node@0.05"} | ({"units": units} if units else {})
-        )
-        (one,) = Preparer(tmp_path, [tmp_path]).prepare(merge_spec(merge=logs), 0, host_of(machine, [tmp_path]))
+        machine = {"name": "m", "platform": "ricc-node@0.05"} | ({"units": units} if units else {})
+        given = {"name": "c", "workload": [{"name": "w", "file": "f"}], "policy": [{"name": "easy"}]}
+        host = hosts_of(spec_of({**given, "platform": [machine]}, "s"))["m"]
+        (one,) = Preparer(tmp_path, [tmp_path]).prepare(merge_spec(merge=logs), 0, host)
         sizes = {job["id"]: job["res"] for job in jobs_of(one.path)}
         found[units] = sizes["a-1"], sizes["b-x"], [text.partition(": converted sizes")[0] for text in one.warnings]
     assert found == {None: (1, 9, ["a.swf"]), "node": (1, 2, ["a.swf", "b.json"])}

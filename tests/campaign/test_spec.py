@@ -114,6 +114,9 @@ TWICE = "two entries have this label and the same options on"
         (of_file(size="largest"), "workload 1: size: expected one of allocated, requested"),
         (of_file(memory_unit="mb"), "workload 1: memory_unit: expected one of KB, MB, GB"),
         (of_file(size_in="sockets"), "workload 1: size_in: expected one of cores, nodes, gpus"),
+        (of_file(jobs=5), "s.toml: workload 1: unknown key 'jobs'; expected each of its settings as a key"),
+        (machine(procs=4, machine={"mmax": 1}), "s.toml: platform 1: unknown key 'machine'; expected each of its"),
+        ({"run": {"stop_at": 3}, "tau_s": 5}, "s.toml: unknown key 'run'; expected each of its settings as a key"),
         (of_file(timezone="Mars"), "timezone: expected a name of the time zone database, such as Europe/Paris or UTC"),
         (
             of_file(urgent={"jobs": [[4, 60, 0], [4, 60]]}),
@@ -364,8 +367,16 @@ def test_the_cell_address_depends_on_files_beside_the_policy(tmp_path: Path) -> 
     assert found[0] != found[1]
 
 
+def test_errors_of_platforms_have_their_number(tmp_path: Path) -> None:
+    wrong = {"name": "b", "platform": "ricc-node@0.01", "units": "pset"}
+    spec = spec_of(content(platform=[{"name": "a", "procs": 4}, wrong]), "s")
+    with pytest.raises(InputError) as caught:
+        points(spec, tmp_path)
+    assert str(caught.value).startswith("platform 2: units pset: expected a platform with a pset per host, found ricc-")
+
+
 def test_a_missing_log_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"workload file log\.swf: not found in .*PYBATSCHED_TRACES"):
+    with pytest.raises(InputError, match=r"workload file log\.swf: not found in .*; use `--traces DIR` or set PYBATS"):
         points(spec_of(content(workload=[{"name": "w", "file": "log.swf"}]), "s"), tmp_path)
 
 
