@@ -235,12 +235,12 @@ def _settings(
     All of it is checked, before anything runs. Raises InputError with the number of the policy in the file.
     """
     with _place("policy", number):
-        name = policy_at(policy.name, folders)
+        named = replace(
+            policy.spec, policy=policy_at(str(policy.spec.policy), folders), label=policy.title, given_by="the campaign"
+        )
         for given in policy.settings():
-            own = PolicySpec(
-                name, given, policy.config, policy.host_reservations, policy.title, given_by="the campaign"
-            )
-            files = {
+            own = replace(named, options=given)
+            files: dict[str, Any] = {
                 kind: _file_at(kind, path, folders)
                 for kind in ("config", "host_reservations")
                 if (path := getattr(own, kind)) is not None

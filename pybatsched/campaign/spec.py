@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     Field,
     InstanceOf,
     StrictBool,
@@ -27,6 +26,7 @@ from pybatsched.campaign.workloads import Name, Part, PartWithSettings, Positive
 from pybatsched.core import pydantic_errors
 from pybatsched.errors import InputError, toml_problem
 from pybatsched.metrics.workload_fields import as_choices
+from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import MachineSpec, RunSpec
 
 FORMAT_VERSION: Final = 1
@@ -84,18 +84,24 @@ def _are_tables(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(part, dict) for part in value)
 
 
-class PolicyTable(Part):
+class PolicyTable(PartWithSettings):
     """A policy. It runs with all combinations of the values of its options; a list has several values."""
 
-    name: str
-    label: str = ""
+    RECORD = PolicySpec
+    APART = ("options",)
+    SETTINGS: ClassVar = {"spec": keys_of(PolicySpec, APART)}
+
+    spec: Annotated[InstanceOf[PolicySpec], read_as(PolicySpec)]
     options: _JsonTable = Field(default_factory=dict)
-    config: str | None = None
-    host_reservations: str | None = Field(
-        default=None, validation_alias=AliasChoices("reservations", "host_reservations")
-    )
     platforms: tuple[Name, ...] = ()
     workloads: tuple[Name, ...] = ()
+
+    @field_validator("spec")
+    @classmethod
+    def _has_name(cls, spec: PolicySpec) -> PolicySpec:
+        if not spec.policy:
+            raise ValueError("name is missing; expected the name of a policy, or path/to/file.py:Class")
+        return spec
 
     @field_validator("options")
     @classmethod
@@ -108,7 +114,7 @@ class PolicyTable(Part):
     @property
     def title(self) -> str:
         """The name in tables."""
-        return self.label or self.name
+        return self.spec.label or str(self.spec.policy)
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Yield all combinations of the values of its options. O(combinations)."""

@@ -12,7 +12,7 @@ import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -120,7 +120,8 @@ def tune(
             chosen = (max if search.direction == "maximize" else min)(best, default=None)
             search.trials[-1] = trial._replace(best=chosen)
             on_trial(search.trials[-1])
-        found = own.model_copy(update={"label": own.title + TUNED, "options": {**own.options, **search.best.options}})
+        tuned = {"spec": replace(own.spec, label=own.title + TUNED), "options": {**own.options, **search.best.options}}
+        found = own.model_copy(update=tuned)
         points = [point for point in points_with(*others, own, found) if _unit(point[0]) in test]
         runner.values(points)
     about = spec.model_copy(update={"policy": (*spec.policy, found), "baseline": "", "where": {}, "chart": ()})

@@ -84,7 +84,8 @@ class PartWithSettings(Part):
         (member,) = self.SETTINGS
         content: dict[str, Any] = write(self)
         content.pop(member, None)
-        return content | {as_key(name): value for name, value in getattr(self, member).as_json().items()}
+        own = getattr(self, member).as_json()
+        return content | {as_key(name): value for name, value in own.items() if name not in self.APART}
 
 
 def read_as(record: type[Checked]) -> BeforeValidator:

@@ -32,7 +32,9 @@ def test_each_load_is_a_workload(tmp_path: Path) -> None:
     assert [one.family for one in found] == ["w", "w"]
     loads = [pb.read_workload(one.path).figures["offered_load"] for one in found]
     assert loads == pytest.approx([0.5, 1.0])
-    one = Preparer(tmp_path, []).prepare(spec.model_copy(update={"load": (), "jobs": WorkloadSpec(scale_load=2.0)}), 1)
+    one = Preparer(tmp_path, []).prepare(
+        spec.model_copy(update={"load": (), "jobs": WorkloadSpec(scale_load=2.0, walltimes="exact")}), 1
+    )
     plain = Preparer(tmp_path, []).prepare(spec.model_copy(update={"load": ()}), 1)
     twice, times = ([job["subtime"] for job in json.loads(Path(w[0].path).read_text())["jobs"]] for w in (one, plain))
     assert twice == pytest.approx([at / 2 for at in times], abs=1e-6)

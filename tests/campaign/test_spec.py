@@ -85,6 +85,13 @@ TWICE = "two entries have this label and the same options on"
         (machine(of_workload=True, alpha=0.999), "platform 1: alpha: expected at most 0.99"),
         (machine(platform="curie", alpha=0.1), "alpha: works only with procs or of_workload"),
         (of_file(feedback=1), "workload 1: feedback: expected true or false, found 1"),
+        (
+            easy(reservations="r.toml", host_reservations="r.toml"),
+            "s.toml: policy 1: reservations: expected one value, found both reservations and host_reservations",
+        ),
+        (easy(label=5), "s.toml: policy 1: label: expected a text, found 5"),
+        ({"policy": [{"label": "x"}]}, "s.toml: policy 1: name is missing; expected the name of a policy"),
+        (easy(given_by="x"), "s.toml: policy 1: unknown key 'given_by'; expected one of name, config, reservations, "),
         (easy(options={"order": []}), "order: expected a value, or a list of at least one value"),
         (easy(platforms=["nowhere"]), "policy easy: no platform is named 'nowhere'"),
         (easy(workloads=["none"]), "policy easy: no workload is named 'none'"),
@@ -181,7 +188,7 @@ def test_invalid_toml_is_an_input_error(text: str, message: str, tmp_path: Path)
 
 
 def test_options_are_a_grid() -> None:
-    policy = PolicyTable(name="x", options={"a": [1, 2], "b": "y", "c": [[3, 4]]})
+    policy = PolicyTable.model_validate({"name": "x", "options": {"a": [1, 2], "b": "y", "c": [[3, 4]]}})
     assert list(policy.settings()) == [{"a": 1, "b": "y", "c": [3, 4]}, {"a": 2, "b": "y", "c": [3, 4]}]
 
 
@@ -190,9 +197,9 @@ def test_a_list_of_reservations_is_one_value() -> None:
         {"name": "a", "start": 0, "duration": 5, "hosts": 1},
         {"name": "b", "start": 9, "duration": 5, "hosts": 1},
     ]
-    one = PolicyTable(name="x", options={"host_reservations": tables, "b": [1, 2]})
+    one = PolicyTable.model_validate({"name": "x", "options": {"host_reservations": tables, "b": [1, 2]}})
     assert list(one.settings()) == [{"host_reservations": tables, "b": 1}, {"host_reservations": tables, "b": 2}]
-    several = PolicyTable(name="x", options={"host_reservations": [tables, tables[:1]]})
+    several = PolicyTable.model_validate({"name": "x", "options": {"host_reservations": [tables, tables[:1]]}})
     assert list(several.settings()) == [{"host_reservations": tables}, {"host_reservations": tables[:1]}]
 
 
@@ -381,7 +388,7 @@ def test_a_missing_log_says_where_it_was_looked_for(tmp_path: Path) -> None:
 
 
 def test_infinity_is_stored_as_a_string_in_json() -> None:
-    policy = PolicyTable(name="redirection", options={"theta": [1, float("inf")]})
+    policy = PolicyTable.model_validate({"name": "redirection", "options": {"theta": [1, float("inf")]}})
     assert list(policy.settings()) == [{"theta": 1}, {"theta": "inf"}]
 
 

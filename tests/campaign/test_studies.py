@@ -336,7 +336,7 @@ def test_the_page_of_the_locality_study_has_its_main_charts() -> None:
             ("mean_stretch", "score", ""),
             ("mean_stretch", "score", "user"),
         ]
-        (scores,) = (policy for policy in campaign.policy if not policy.label)
+        (scores,) = (policy for policy in campaign.policy if not policy.spec.label)
         assert scores.options["backfill"] == [False, True]
 
 
@@ -408,7 +408,7 @@ def test_all_rows_of_kth_under_the_passes_of_predictsim_have_the_published_digit
 
 def test_areas_of_the_locality_study_are_those_of_its_jobs(tmp_path: Path) -> None:
     campaign = studies.read_study("locality").campaign
-    (policy,) = (policy for policy in campaign.policy if policy.label == "area")
+    (policy,) = (policy for policy in campaign.policy if policy.spec.label == "area")
     (drawn,) = (workload for workload in campaign.workload if workload.name in policy.workloads)
     (platform,) = (platform for platform in campaign.platform if platform.name in policy.platforms)
     (ready,) = Preparer(tmp_path, []).prepare(drawn, seed=1)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from pydantic import AliasChoices, BaseModel
+from pydantic import BaseModel
 
 import pybatsched
 from pybatsched.campaign.keys import as_key
@@ -114,9 +114,7 @@ def _keys(record: type[Checked], name: str) -> tuple[str, ...]:
     table: Any = TABLES[record]
     if as_key(name) in {as_key(one) for keys in getattr(table, "SETTINGS", {}).values() for one in keys}:
         return tuple(dict.fromkeys((as_key(name), name)))
-    fields = {key: about.validation_alias for key, about in table.model_fields.items()}
-    known = {key: one.choices if isinstance(one, AliasChoices) else [key] for key, one in fields.items()}
-    return tuple(str(one) for keys in known.values() if as_key(name) in keys for one in keys)
+    return (name,) if name in table.model_fields else ()
 
 
 def table(record: type[Checked]) -> str:
