@@ -20,7 +20,6 @@ from pybatsched.campaign.prepare import Host, Prepared, digest_of, digest_of_fil
 from pybatsched.campaign.spec import PlatformTable, PolicyTable, Spec
 from pybatsched.errors import InputError, setting
 from pybatsched.machines import names
-from pybatsched.machines.write import n_extra
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 from pybatsched.runs.build import platform_of
@@ -200,10 +199,8 @@ def hosts_of(spec: Spec, spec_folder: Path | None = None) -> dict[str, Host]:
     for number, table in enumerate(spec.platform, start=1):
         with _place("platform", number):
             machine = _with_files(table, search_folders(spec_folder))
-            platform = platform_of(replace(machine, mmax=0))
-            n_procs = 0 if platform is None else platform.n_procs
-            resize = sizing(machine, platform)
-            found[table.name] = Host(resize, n_procs, table.alpha, machine.mmax, machine.mmax_workload)
+            platform = None if machine.platform is None else platform_of(machine)
+            found[table.name] = Host(machine, table.alpha, platform, sizing(machine, platform))
     return found
 
 
@@ -302,11 +299,8 @@ def effective_seed(seed: int, repeat: int) -> int:
 
 def _machine(table: PlatformTable, workload: Prepared, folders: Sequence[Path]) -> tuple[dict[str, Any], list[Any]]:
     """Return the settings of the machine for a prepared workload, and what identifies it."""
-    spec = _with_files(table, folders)
-    if spec.platform is None:
-        procs = spec.n_procs or workload.n_procs
-        spec = replace(spec, n_procs=procs + n_extra(procs, table.alpha))
-    elif spec.units != "core":
+    spec = Host(_with_files(table, folders), table.alpha).spec_for(workload.n_procs)
+    if spec.units != "core":
         spec = replace(spec, units=None)  # sizes were converted when the workload was prepared
     found = spec.as_json()
     content = [_machine_digest(spec.platform, spec.energy)] if spec.platform else []

@@ -13,7 +13,9 @@ from typing import Any, Final, NamedTuple
 from pybatsched.campaign.workloads import GeneratedWorkload, WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.machines.write import n_extra
-from pybatsched.runs.spec import WorkloadSpec
+from pybatsched.platform.model import Platform
+from pybatsched.runs.build import machine_of, platform_of
+from pybatsched.runs.spec import MachineSpec, WorkloadSpec
 from pybatsched.runs.workloads import Jobs, Sizing, check_formats, kind_of, load_factor, log_options, selection_of
 from pybatsched.workload import merge, prepare, reading
 from pybatsched.workload.formats import batsim4, files
@@ -60,20 +62,24 @@ class Prepared(NamedTuple):
 
 
 class Host(NamedTuple):
-    """Settings of the machine for the preparation. `n_procs` is 0 if the machine is that of the workload."""
+    """A machine of a campaign, with `alpha` more processors. `platform` is None unless one is named."""
 
-    sizing: Sizing | None = None
-    n_procs: int = 0
+    spec: MachineSpec = MachineSpec()
     alpha: float = 0.0
-    mmax: int = 0
-    mmax_workload: bool = False
+    platform: Platform | None = None
+    sizing: Sizing | None = None
 
-    def n_procs_for(self, workload: Workload) -> int:
-        """Return the processors of the machine for a workload."""
-        n_procs = self.n_procs or workload.n_procs
-        n_procs += n_extra(n_procs, self.alpha)
-        n_procs = min(n_procs, self.mmax or n_procs)
-        return min(n_procs, workload.n_procs) if self.mmax_workload else n_procs
+    def spec_for(self, n_procs: int) -> MachineSpec:
+        """Return the machine of the run of a workload that was made for `n_procs` processors."""
+        if self.spec.platform is not None:
+            return self.spec
+        n_procs = self.spec.n_procs or n_procs
+        return replace(self.spec, n_procs=n_procs + n_extra(n_procs, self.alpha))
+
+    def n_procs_for(self, n_procs: int) -> int:
+        """Return the size of that machine."""
+        spec = self.spec_for(n_procs)
+        return machine_of(spec, self.platform or platform_of(spec), n_procs).n_procs
 
 
 OF_WORKLOAD: Final = Host()
@@ -96,7 +102,9 @@ class Preparer:
         depends_on: dict[str, Any] = {"seed": seed} if table.draws else {}
         depends_on |= {} if mapping is None else {"mapping": self._digest(mapping)}
         depends_on |= {"sizing": machine.sizing, "names": table.sources or table.name} if machine.sizing else {}
-        depends_on |= {"machine": machine[1:]} if table.load else {}
+        if table.load:
+            size = {name: getattr(machine.spec, name) for name in ("n_procs", "mmax", "mmax_workload")}
+            depends_on["machine"] = [size, machine.alpha, machine.platform and machine.platform.n_procs]
         # Without file names: equal content is the same workload.
         steps = table.model_dump(mode="json", exclude={"name": True, "optional": True, "merge": {"__all__": {"file"}}})
         steps.pop("file", None)
@@ -212,7 +220,7 @@ class _Preparation:
                 if not spec.scales_load:
                     yield ended, workload
                     continue
-                factor = load_factor(spec, [workload], self._machine.n_procs_for(workload))
+                factor = load_factor(spec, [workload], self._machine.n_procs_for(workload.n_procs))
                 yield ended, prepare.scale_load(workload, factor)
 
     def _shaken(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
@@ -284,6 +292,7 @@ _CODE: Final = (
     "workload/**/*.py",
     "campaign/prepare.py",
     "campaign/workloads.py",
+    "runs/build.py",
     "runs/spec.py",
     "runs/workloads.py",
     "settings.py",

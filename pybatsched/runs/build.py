@@ -174,7 +174,7 @@ def platform_of(spec: MachineSpec) -> Platform | None:
         platform = model.uniform(spec.n_procs)
     else:
         return None
-    return model.limit(platform, spec.mmax) if spec.mmax else platform
+    return model.limit(platform, spec.mmax)
 
 
 def fit(jobs: Sequence[Jobs], specs: Sequence[WorkloadSpec], spec: MachineSpec, platform: Platform | None) -> Fitted:
@@ -189,19 +189,11 @@ def fit(jobs: Sequence[Jobs], specs: Sequence[WorkloadSpec], spec: MachineSpec, 
         if resize is not None and is_converted:
             warnings.append(resize.warning(one))
         found[f"w{number}"] = resize.applied(one.workload)[0] if resize and is_converted else replace(one.workload)
-    if platform is None:
-        n_procs = max((workload.n_procs for workload in found.values()), default=0)
-        if not n_procs:
-            raise InputError(
-                f"expected {setting('platform')} or {setting('n_procs')}, or a workload that contains the size of its "
-                "machine"
-            )
+    n_procs = max((workload.n_procs for workload in found.values()), default=0)
+    if platform is None and n_procs:
         either = f"{setting('n_procs')} or {setting('platform')} changes this"
         notes.append(f"{quantity(n_procs, 'processor')}, as in the workload; {either}")
-        platform = model.uniform(n_procs)
-        platform = model.limit(platform, spec.mmax) if spec.mmax else platform
-    if spec.mmax_workload and found:
-        platform = model.limit(platform, max(workload.n_procs for workload in found.values()))
+    platform = machine_of(spec, platform, n_procs)
     how = _how(jobs, spec, resize)
     if specs and specs[0].scales_load and any(workload.jobs for workload in found.values()):
         factor = load_factor(specs[0], list(found.values()), platform.n_procs)
@@ -209,6 +201,18 @@ def fit(jobs: Sequence[Jobs], specs: Sequence[WorkloadSpec], spec: MachineSpec, 
         notes.append(f"submission times are divided by {factor:g}")
         found = {name: prepare.scale_load(workload, factor) for name, workload in found.items()}
     return Fitted(platform, found, how, notes, warnings)
+
+
+def machine_of(spec: MachineSpec, platform: Platform | None, n_procs: int) -> Platform:
+    """Return the machine of a run whose workloads were made for `n_procs` processors. Raises InputError."""
+    if platform is None:
+        if not n_procs:
+            raise InputError(
+                f"expected {setting('platform')} or {setting('n_procs')}, or a workload that contains the size of its "
+                "machine"
+            )
+        platform = model.limit(model.uniform(n_procs), spec.mmax)
+    return model.limit(platform, n_procs if spec.mmax_workload else 0)
 
 
 def _is_estimate(jobs: Jobs, note: str) -> bool:

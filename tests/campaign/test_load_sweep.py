@@ -14,13 +14,19 @@ from support.process import run_cli
 import pybatsched as pb
 from pybatsched.campaign import table
 from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.running import points_of as points_in_store
+from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.report.campaign import means
 from pybatsched.report.campaign.layout import sweep_charts
 from pybatsched.report.campaign.points import Origin, points_of
-from pybatsched.runs.spec import WorkloadSpec
+from pybatsched.runs.build import build
+from pybatsched.runs.policies import PolicySpec
+from pybatsched.runs.spec import RunSpec, WorkloadSpec
+from pybatsched.runs.workloads import Jobs
+from pybatsched.workload import load
 
 GENERATED = {"model": "poisson", "procs": 8, "jobs": 40}
 
@@ -64,6 +70,33 @@ def test_a_percentage_is_no_load(tmp_path: Path) -> None:
     spec = WorkloadTable.model_validate({"name": "w", "generate": GENERATED, "load": 90})
     with pytest.raises(InputError, match=r"^workload w: load: expected .*, found 90; did you mean 0\.9\?$"):
         Preparer(tmp_path, []).prepare(spec, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("machine", "n_procs"),
+    [
+        ({"procs": 12}, 12),
+        ({"procs": 12, "alpha": 0.25, "mmax": 10}, 10),
+        ({"of_workload": True, "alpha": 0.2}, 10),
+        ({"of_workload": True, "alpha": 0.2, "mmax_workload": True}, 8),
+        ({"platform": "ricc-node@0.05", "mmax": 20}, 20),
+        ({"platform": "ricc-node@0.05", "mmax_workload": True}, 8),
+    ],
+)
+def test_a_load_is_that_of_the_machine_of_the_run(machine: dict[str, Any], n_procs: int, tmp_path: Path) -> None:
+    content = {
+        "name": "c",
+        "workload": [{"name": "w", "generate": GENERATED, "load": 0.5}],
+        "platform": [{"name": "m", **machine}],
+        "policy": [{"name": "fcfs"}],
+    }
+    with Store(tmp_path / "out") as store:
+        ((_, cell),) = points_in_store(spec_of(content, "c.toml"), store, [tmp_path])
+    workload = pb.read_workload(cell.workload_file, n_procs=n_procs)
+    assert workload.figures["offered_load"] == pytest.approx(0.5)
+    policy = PolicySpec("fcfs")
+    jobs = [Jobs(load(cell.workload_file))]
+    assert build(RunSpec.of({**cell.run, **cell.machine}, policy), jobs).scenario.platform.n_procs == n_procs
 
 
 SWEEP = """
