@@ -8,7 +8,6 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
@@ -84,16 +83,12 @@ class Cell:
     """One run. `address` is a digest of all that its result depends on; the other members describe the run.
 
     `compared` selects, by their fields, the jobs whose ends are kept for a comparison with a baseline; None without
-    one. `machine`, `run` and `policy` are the settings of `runs.spec` by name. `options` are those of the policy in the
-    campaign's file. `source` is the file of the workload before its preparation, and `warnings` are those of its
-    preparation.
+    one. `workload` has the members of a `Prepared`; `machine`, `run` and `policy` are the settings of `runs.spec` by
+    name. `options` are those of the policy in the campaign's file.
     """
 
     address: str
-    workload: str
-    workload_file: str
-    source: str
-    workload_digest: str
+    workload: Mapping[str, Any]
     machine: Mapping[str, Any]
     run: Mapping[str, Any]
     policy: Mapping[str, Any]
@@ -103,7 +98,6 @@ class Cell:
     keep: str
     each: tuple[str, ...] = ()
     compared: Mapping[str, Any] | None = None
-    warnings: Sequence[str] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the members by name, for JSON and for other processes."""
@@ -114,7 +108,7 @@ class Cell:
         """A line that identifies the run."""
         options = ",".join(f"{key}={json.dumps(value)}" for key, value in self.policy["options"].items())
         return (
-            f"{self.workload} {self.machine.get('platform') or self.machine.get('n_procs')} "
+            f"{self.workload['name']} {self.machine.get('platform') or self.machine.get('n_procs')} "
             f"{self.policy['label']}{f'({options})' if options else ''} {self.seed}"
         )
 
@@ -129,15 +123,13 @@ def cells_of(
     """Yield all cells in the order of the file. Cells with equal results share their address."""
     folders = search_folders(spec_folder)
     digest = cache(_digest_of_folder)  # only for this call: agents may be trained again later
-    compared = spec.where if spec.baseline else None
+    kept: dict[str, Any] = {"keep": spec.keep, "each": spec.each, "compared": spec.where if spec.baseline else None}
     run = spec.run.as_json()
     if spec.run.sched_cfg_file is not None:
         run["sched_cfg_file"] = _file_at("sched_cfg_file", spec.run.sched_cfg_file, folders)
-    run_digest = {name: value for name, value in run.items() if name != "sched_cfg_file"}
-    run_digest |= {} if "sched_cfg_file" not in run else {"sched_cfg_file": _digest_of_file(run["sched_cfg_file"])}
-    policies = [
-        (policy, list(_settings(number, policy, folders, digest))) for number, policy in enumerate(spec.policy, start=1)
-    ]
+    run_digest = {name: _digest_of_file(one) if name == "sched_cfg_file" else one for name, one in run.items()}
+    numbered = enumerate(spec.policy, start=1)
+    policies = [(policy, list(_settings(number, policy, folders, digest))) for number, policy in numbered]
     for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
         effective = effective_seed(seed, repeat)
         columns = [prepared[effective, platform.name] for platform in spec.platform]
@@ -158,49 +150,32 @@ def cells_of(
                             "platform": machine_digest,
                             "policy": policy_digest,
                             "run": run_digest | used_seed,
-                            "keep": spec.keep,
-                            "each": spec.each,
-                            "compared": compared,
+                            **kept,
                         }
-                        yield (
-                            platform,
-                            Cell(
-                                address=digest_of(content),
-                                workload=workload.name,
-                                workload_file=workload.path,
-                                source=workload.source,
-                                workload_digest=workload.digest,
-                                machine=machine,
-                                run=run | used_seed,
-                                policy=own.as_json(),
-                                options=options,
-                                seed=seed,
-                                repeat=repeat,
-                                keep=spec.keep,
-                                each=spec.each,
-                                compared=compared,
-                                warnings=workload.warnings,
-                            ),
+                        cell = Cell(
+                            address=digest_of(content),
+                            workload=workload._asdict(),
+                            machine=machine,
+                            run=run | used_seed,
+                            policy=own.as_json(),
+                            options=options,
+                            seed=seed,
+                            repeat=repeat,
+                            **kept,
                         )
-
-
-@contextmanager
-def _place(kind: str, number: int) -> Iterator[None]:
-    """Name a table of the file in errors."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{kind} {number}: {error}") from None
+                        yield platform, cell
 
 
 def hosts_of(spec: Spec, spec_folder: Path | None = None) -> dict[str, Host]:
     """Return what the preparation of workloads depends on, by platform. Reads the platforms. Raises InputError."""
     found = {}
     for number, table in enumerate(spec.platform, start=1):
-        with _place("platform", number):
+        try:
             machine = _with_files(table, search_folders(spec_folder))
             platform = None if machine.platform is None else platform_of(machine)
-            found[table.name] = Host(machine, table.alpha, platform, sizing(machine, platform))
+            found[table.name] = Host(machine, table.alpha, sizing(machine, platform))
+        except InputError as error:
+            raise InputError(f"platform {number}: {error}") from None
     return found
 
 
@@ -231,10 +206,9 @@ def _settings(
 
     All of it is checked, before anything runs. Raises InputError with the number of the policy in the file.
     """
-    with _place("policy", number):
-        named = replace(
-            policy.spec, policy=policy_at(str(policy.spec.policy), folders), label=policy.title, given_by="the campaign"
-        )
+    try:
+        name = policy_at(str(policy.spec.policy), folders)
+        named = replace(policy.spec, policy=name, label=policy.title, given_by="the campaign")
         for given in policy.settings():
             own = replace(named, options=given)
             files: dict[str, Any] = {
@@ -248,6 +222,8 @@ def _settings(
             options = {**own.options, **_digests_of_code(own, digest)}
             digests = {kind: _digest_of_file(path) for kind, path in files.items()}
             yield given, own, [*_code_of(own.source), options, digests]
+    except InputError as error:
+        raise InputError(f"policy {number}: {error}") from None
 
 
 def _names_code(source: registry.PolicySource, option: str, value: Any) -> bool:

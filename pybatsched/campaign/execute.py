@@ -49,14 +49,15 @@ def _workload_of(path: str) -> tuple[Workload, Mapping[str, Mapping[str, Any]]]:
 
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Run a cell and return its figures; with keep = "files", its files stay in `folder`. Raises what a run raises."""
-    workload, fields = _workload_of(cell["workload_file"])
+    prepared = cell["workload"]
+    workload, fields = _workload_of(prepared["path"])
     policy = PolicySpec(**cell["policy"], given_by="the campaign")  # trusted: the user's campaign names it
     spec = RunSpec.of({**cell["run"], **cell["machine"]}, policy)
     jobs_read = Jobs(
-        replace(workload, source=cell["source"]),
-        cell["source"],
-        digest=cell["workload_digest"],
-        warnings=cell["warnings"],
+        replace(workload, source=prepared["source"]),
+        prepared["source"],
+        digest=prepared["digest"],
+        warnings=prepared["warnings"],
         copy=f"run{WORKLOAD}",
     )
     built = build(spec, [jobs_read])
@@ -65,7 +66,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         Path(folder).mkdir(parents=True, exist_ok=True)
         with results_of(built, f"{folder}/run") as results:
             result, content = execute(built, results, outcomes=outcomes)
-            shutil.copyfile(cell["workload_file"], f"{results.part}{WORKLOAD}")
+            shutil.copyfile(prepared["path"], f"{results.part}{WORKLOAD}")
             finish(results, content)
     else:
         result, content = execute(built, None, outcomes=outcomes)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.campaign.workloads import GeneratedWorkload, WorkloadTable
+from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.machines.write import n_extra
-from pybatsched.platform.model import Platform
-from pybatsched.runs.build import machine_of, platform_of
+from pybatsched.runs.build import size_of
 from pybatsched.runs.spec import MachineSpec, WorkloadSpec
-from pybatsched.runs.workloads import Jobs, Sizing, check_formats, kind_of, load_factor, log_options, selection_of
+from pybatsched.runs.workloads import (
+    Jobs,
+    Sizing,
+    check_formats,
+    in_hosts,
+    kind_of,
+    load_factor,
+    log_options,
+    selection_of,
+)
 from pybatsched.workload import merge, prepare, reading
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.generate.models import Recipe, generate
@@ -62,11 +70,10 @@ class Prepared(NamedTuple):
 
 
 class Host(NamedTuple):
-    """A machine of a campaign, with `alpha` more processors. `platform` is None unless one is named."""
+    """A machine of a campaign, with `alpha` more processors."""
 
     spec: MachineSpec = MachineSpec()
     alpha: float = 0.0
-    platform: Platform | None = None
     sizing: Sizing | None = None
 
     def spec_for(self, n_procs: int) -> MachineSpec:
@@ -75,11 +82,6 @@ class Host(NamedTuple):
             return self.spec
         n_procs = self.spec.n_procs or n_procs
         return replace(self.spec, n_procs=n_procs + n_extra(n_procs, self.alpha))
-
-    def n_procs_for(self, n_procs: int) -> int:
-        """Return the size of that machine."""
-        spec = self.spec_for(n_procs)
-        return machine_of(spec, self.platform or platform_of(spec), n_procs).n_procs
 
 
 OF_WORKLOAD: Final = Host()
@@ -103,8 +105,9 @@ class Preparer:
         depends_on |= {} if mapping is None else {"mapping": self._digest(mapping)}
         depends_on |= {"sizing": machine.sizing, "names": table.sources or table.name} if machine.sizing else {}
         if table.load:
-            size = {name: getattr(machine.spec, name) for name in ("n_procs", "mmax", "mmax_workload")}
-            depends_on["machine"] = [size, machine.alpha, machine.platform and machine.platform.n_procs]
+            own = machine.spec
+            n_procs = own.n_procs if own.platform is None else size_of(own, 0)
+            depends_on["machine"] = [n_procs, machine.alpha, own.mmax, own.mmax_workload]
         # Without file names: equal content is the same workload.
         steps = table.model_dump(mode="json", exclude={"name": True, "optional": True, "merge": {"__all__": {"file"}}})
         steps.pop("file", None)
@@ -145,9 +148,8 @@ class Preparer:
 
     def _find(self, name: str) -> Path:
         for folder in self._source_folders:
-            path = folder / name
-            if name and path.exists():
-                return path
+            if name and (folder / name).exists():
+                return folder / name
         shown = ", ".join(str(folder) for folder in self._source_folders)
         raise InputError(f"workload file {name}: not found in {shown}; use `--traces DIR` or set PYBATSCHED_TRACES")
 
@@ -176,9 +178,17 @@ class _Preparation:
 
     def workloads(self) -> Iterator[_Labelled]:
         """Yield the workloads, each with the suffix of its name."""
-        for label, workload in self._shaken(self._scaled(self._split(self._read()))):
+        table, seed, found = self._table, self._seed, self._read()
+        if (users := table.resample) is not None:
+            found = _numbered(found, "resample", lambda one: resamples(one, users.n, users.options, seed), users.n)
+        elif (parts := table.sequences) is not None:
+            found = _numbered(found, "seq", lambda one: sequences_of(one, parts.number, parts.jobs, seed))
+        found = self._scaled(found)
+        if (shake := table.shake) is not None:
+            found = _numbered(found, "shake", lambda one: shaken(one, shake.n, shake.by_s, seed), shake.n)
+        for label, workload in found:
             workload.source = self._spec.file  # without its directory: equal content gives equal files
-            yield label, reduce(lambda jobs, step: step.applied(jobs, self._seed), self._table.injections, workload)
+            yield label, reduce(lambda jobs, step: step.applied(jobs, seed), table.injections, workload)
 
     def _read(self) -> Iterator[_Labelled]:
         for label, workload in self._loaded():
@@ -188,27 +198,10 @@ class _Preparation:
 
     def _in_hosts(self, workload: Workload, name: str, sources: Sequence[Path], label: str = "") -> Workload:
         """Return a workload of these files, or of none, with sizes in hosts of the machine."""
-        sizing = self._machine.sizing
         is_log = any(kind_of(self._at(source)) != "Batsim JSON" for source in sources)
-        jobs = Jobs(workload, name, is_from_log=is_log)
-        if sizing is None or not sizing.fits(jobs):
-            return workload
-        self.warnings.append((label, sizing.warning(jobs)))
-        return sizing.applied(workload)[0]
-
-    def _split(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
-        """Yield the sequences or resamples of each workload, or the workload itself."""
-        sequences, wanted = self._table.sequences, self._table.resample
-        for label, workload in workloads:
-            if wanted is not None:
-                for number, made in enumerate(resamples(workload, wanted.n, wanted.options, self._seed), start=1):
-                    yield f"{label}{ending('resample', number, wanted.n)}", made
-            elif sequences is not None:
-                found = sequences_of(workload, sequences.number, sequences.jobs, self._seed)
-                for number, sequence in enumerate(found, start=1):
-                    yield f"{label}{ending('seq', number)}", sequence
-            else:
-                yield label, workload
+        found, warnings = in_hosts(Jobs(workload, name, is_from_log=is_log), self._machine.sizing)
+        self.warnings += [(label, text) for text in warnings]
+        return found
 
     def _scaled(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
         """Yield each workload with its load scaled, one for each load of the table."""
@@ -220,24 +213,17 @@ class _Preparation:
                 if not spec.scales_load:
                     yield ended, workload
                     continue
-                factor = load_factor(spec, [workload], self._machine.n_procs_for(workload.n_procs))
-                yield ended, prepare.scale_load(workload, factor)
-
-    def _shaken(self, workloads: Iterator[_Labelled]) -> Iterator[_Labelled]:
-        """Yield the shaken copies of each workload, or the workload itself."""
-        wanted = self._table.shake
-        for label, workload in workloads:
-            if wanted is None:
-                yield label, workload
-                continue
-            for number, copy in enumerate(shaken(workload, wanted.n, wanted.by_s, self._seed), start=1):
-                yield f"{label}{ending('shake', number, wanted.n)}", copy
+                n_procs = size_of(self._machine.spec_for(workload.n_procs), workload.n_procs)
+                yield ended, prepare.scale_load(workload, load_factor(spec, [workload], n_procs))
 
     def _loaded(self) -> Iterator[_Labelled]:
         table, spec = self._table, self._spec
         selection = selection_of(spec)
         if table.generate is not None:
-            made = generate(_recipe(table.generate, Walltimes.parse(spec.walltimes), self._seed))
+            one, walltimes = table.generate, Walltimes.parse(spec.walltimes)
+            amount: dict[str, Any] = {"n_jobs": one.jobs, "days": one.days, "load": one.load, "n_users": one.users}
+            kinds: dict[str, Any] = {"runtimes": one.runtimes, "sizes": one.sizes, "walltimes": walltimes}
+            made = generate(Recipe(one.model, one.procs, seed=self._seed, **amount, **kinds))
             yield "", prepare.select(made, selection)[0]
             return
         check_formats([self._at(source) for source in self._sources])
@@ -273,10 +259,13 @@ class _Preparation:
         return replace(self._spec, file=str(source))
 
 
-def _recipe(spec: GeneratedWorkload, walltimes: Walltimes, seed: int) -> Recipe:
-    amount: dict[str, Any] = {"n_jobs": spec.jobs, "days": spec.days, "load": spec.load, "n_users": spec.users}
-    kinds: dict[str, Any] = {"runtimes": spec.runtimes, "sizes": spec.sizes, "walltimes": walltimes}
-    return Recipe(spec.model, spec.procs, seed=seed, **amount, **kinds)
+def _numbered(
+    workloads: Iterator[_Labelled], kind: str, make: Callable[[Workload], Iterable[Workload]], *n: int
+) -> Iterator[_Labelled]:
+    """Yield the workloads that are made of each workload: its sequences, resamples or copies."""
+    for label, workload in workloads:
+        for number, made in enumerate(make(workload), start=1):
+            yield f"{label}{ending(kind, number, *n)}", made
 
 
 def _read_index(path: Path) -> list[Prepared]:
@@ -288,15 +277,7 @@ def _read_index(path: Path) -> list[Prepared]:
 
 
 #: The code that prepares workloads.
-_CODE: Final = (
-    "workload/**/*.py",
-    "campaign/prepare.py",
-    "campaign/workloads.py",
-    "runs/build.py",
-    "runs/spec.py",
-    "runs/workloads.py",
-    "settings.py",
-)
+_CODE: Final = ("workload/**/*.py", "campaign/prepare.py", "campaign/workloads.py", "runs/*.py", "settings.py")
 
 
 @cache

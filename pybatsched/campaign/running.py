@@ -93,16 +93,9 @@ def points_in(
     """Return all points of a campaign with their cells, given its prepared workloads."""
     points = []
     for platform, cell in cells_of(spec, prepared, spec_folder):
-        point = {
-            "address": cell.address,
-            "workload": cell.workload,
-            "platform": platform.name,
-            "policy": cell.policy["label"],
-            "options": cell.options,
-            "seed": cell.seed,
-            "repeat": cell.repeat,
-        }
-        points.append((point, cell))
+        point = {name: getattr(cell, name) for name in ("address", "options", "seed", "repeat")}
+        names = {"workload": cell.workload["name"], "platform": platform.name, "policy": cell.policy["label"]}
+        points.append((point | names, cell))
     return points
 
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.runs.checks import checkpoint_warnings, warnings_of
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
-from pybatsched.runs.workloads import Jobs, Sizing, check_formats, load_factor, read, sizing
+from pybatsched.runs.workloads import Jobs, Sizing, check_formats, in_hosts, load_factor, read, sizing
 from pybatsched.simulator import external_events, run as simulator
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.failure_events import checkpointed
@@ -185,10 +186,9 @@ def fit(jobs: Sequence[Jobs], specs: Sequence[WorkloadSpec], spec: MachineSpec, 
     resize = sizing(spec, platform)
     found: dict[str, Workload] = {}
     for number, one in enumerate(jobs):
-        is_converted = resize is not None and resize.fits(one)
-        if resize is not None and is_converted:
-            warnings.append(resize.warning(one))
-        found[f"w{number}"] = resize.applied(one.workload)[0] if resize and is_converted else replace(one.workload)
+        workload, conversion = in_hosts(one, resize)
+        warnings += conversion
+        found[f"w{number}"] = replace(workload)
     n_procs = max((workload.n_procs for workload in found.values()), default=0)
     if platform is None and n_procs:
         either = f"{setting('n_procs')} or {setting('platform')} changes this"
@@ -213,6 +213,12 @@ def machine_of(spec: MachineSpec, platform: Platform | None, n_procs: int) -> Pl
             )
         platform = model.limit(model.uniform(n_procs), spec.mmax)
     return model.limit(platform, n_procs if spec.mmax_workload else 0)
+
+
+@cache
+def size_of(spec: MachineSpec, n_procs: int) -> int:
+    """Return the size of that machine. Reads its platform once. Raises InputError."""
+    return machine_of(spec, platform_of(spec), n_procs).n_procs
 
 
 def _is_estimate(jobs: Jobs, note: str) -> bool:

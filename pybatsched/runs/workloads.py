@@ -174,10 +174,6 @@ class Sizing(NamedTuple):
     asked: bool
     platform: str = ""
 
-    def fits(self, jobs: Jobs) -> bool:
-        """Return whether sizes of these jobs are converted. Those of a Batsim file are only if the user asks for it."""
-        return self.asked or jobs.is_from_log
-
     def applied(self, workload: Workload, report: Report | None = None) -> tuple[Workload, Report]:
         """Return the workload with sizes in hosts. Its machine is the platform, unless the workload has more cores."""
         n_procs = None if workload.n_procs > self.n_cores_in_all else -(-workload.n_procs // self.n_cores)
@@ -191,6 +187,13 @@ class Sizing(NamedTuple):
         how = "" if self.asked else f", the hosts of {self.platform}; {setting('units', 'core')} keeps cores"
         what = f"converted sizes from cores to {self.unit}s of {self.n_cores:,} cores"
         return f"{jobs.name}: {what} ({rounded}){how}"
+
+
+def in_hosts(jobs: Jobs, resize: Sizing | None) -> tuple[Workload, list[str]]:
+    """Return the workload with sizes in hosts, and a warning. Sizes of a Batsim file are converted only if asked."""
+    if resize is None or not (resize.asked or jobs.is_from_log):
+        return jobs.workload, []
+    return resize.applied(jobs.workload)[0], [resize.warning(jobs)]
 
 
 def sizing(spec: MachineSpec, platform: Platform | None) -> Sizing | None:

@@ -76,7 +76,7 @@ def test_a_percentage_is_no_load(tmp_path: Path) -> None:
     ("machine", "n_procs"),
     [
         ({"procs": 12}, 12),
-        ({"procs": 12, "alpha": 0.25, "mmax": 10}, 10),
+        ({"procs": 12, "alpha": 0.25, "mmax": 14}, 14),
         ({"of_workload": True, "alpha": 0.2}, 10),
         ({"of_workload": True, "alpha": 0.2, "mmax_workload": True}, 8),
         ({"platform": "ricc-node@0.05", "mmax": 20}, 20),
@@ -92,10 +92,10 @@ def test_a_load_is_that_of_the_machine_of_the_run(machine: dict[str, Any], n_pro
     }
     with Store(tmp_path / "out") as store:
         ((_, cell),) = points_in_store(spec_of(content, "c.toml"), store, [tmp_path])
-    workload = pb.read_workload(cell.workload_file, n_procs=n_procs)
+    workload = pb.read_workload(cell.workload["path"], n_procs=n_procs)
     assert workload.figures["offered_load"] == pytest.approx(0.5)
     policy = PolicySpec("fcfs")
-    jobs = [Jobs(load(cell.workload_file))]
+    jobs = [Jobs(load(cell.workload["path"]))]
     assert build(RunSpec.of({**cell.run, **cell.machine}, policy), jobs).scenario.platform.n_procs == n_procs
 
 

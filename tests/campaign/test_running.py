@@ -370,7 +370,7 @@ def test_an_internal_error_is_reported_with_its_place(tmp_path: Path, monkeypatc
         raise MemoryError("no room")
 
     monkeypatch.setattr(execute, "load", fails)
-    result = execute.run_or_error({"address": "a", "workload_file": "w.json"})
+    result = execute.run_or_error({"address": "a", "workload": {"path": "w.json"}})
     first, *more = result["error"].splitlines()
     assert first == "MemoryError: no room"
     assert more[-1].strip().startswith("raise MemoryError")

@@ -418,7 +418,7 @@ def test_a_policy_limited_to_a_workload_runs_on_all_its_weeks() -> None:
         "s.toml",
     )
     ready = [Prepared("log-week01", "1.json", "1", 4, "log"), Prepared("drawn", "d.json", "d", 4, "drawn")]
-    found = [(cell.workload, cell.options["order"]) for _, cell in cells_of(spec, {(0, "p"): ready})]
+    found = [(cell.workload["name"], cell.options["order"]) for _, cell in cells_of(spec, {(0, "p"): ready})]
     assert found == [("log-week01", "fcfs"), ("log-week01", "sjf"), ("drawn", "sjf")]
 
 

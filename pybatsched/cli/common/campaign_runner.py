@@ -100,15 +100,13 @@ def losses_of(store: Store) -> tuple[list[str], int]:
     done = [result for result in results.values() if "figures" in result]
     rejected = [n for result in done if (n := result["figures"].get("n_rejected"))]
     n_jobs = sum(result["figures"].get("n_jobs") or 0 for result in done)
+    of = f"of {quantity(len(done), 'cell')}"
     lines = []
     if rejected:
-        cells = f"in {len(rejected):,} of {quantity(len(done), 'cell')}"
-        lines.append(f"{sum(rejected):,.0f} of {n_jobs:,.0f} jobs rejected, {cells}")
+        lines.append(f"{sum(rejected):,.0f} of {n_jobs:,.0f} jobs rejected, in {len(rejected):,} {of}")
     warnings = Counter(text for result in done for text in dict.fromkeys(table.warnings_of(result)))
-    n_cut = f"{sum(result.get('n_cut') or 0 for result in done):,} "
-    for text, n in warnings.items():
-        how_many = n_cut if text == table.CUT else ""
-        lines.append(f"warning in {n:,} of {quantity(len(done), 'cell')}: {how_many}{text}")
+    counted = {table.CUT: f"{sum(result.get('n_cut') or 0 for result in done):,} {table.CUT}"}
+    lines += [f"warning in {n:,} {of}: {counted.get(text, text)}" for text, n in warnings.items()]
     return lines, NothingCompletedError.exit_code if table.NOTHING_COMPLETED in warnings else 0
 
 
