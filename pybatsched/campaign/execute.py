@@ -65,7 +65,8 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     if folder is not None and cell["keep"] == "files":
         Path(folder).mkdir(parents=True, exist_ok=True)
         with results_of(built, f"{folder}/run") as results:
-            result, content = execute(built, results, outcomes=outcomes)
+            # Members such as `walltimes` say how to read the copy, which was prepared.
+            result, content = execute(built, results, outcomes=outcomes, more={"prepared": prepared["how"]})
             shutil.copyfile(prepared["path"], f"{results.part}{WORKLOAD}")
             finish(results, content)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from pathlib import Path
@@ -19,6 +19,7 @@ from pybatsched.runs.workloads import (
     Jobs,
     Sizing,
     check_formats,
+    how_read,
     in_hosts,
     kind_of,
     load_factor,
@@ -57,7 +58,8 @@ class Prepared(NamedTuple):
     """A prepared workload: its name in tables, its file, the digest of its content, and its machine's size.
 
     `family` is the name of the workload in the campaign's file; the prepared workload may be a week or a
-    sequence of it. `source` is the file that it was read from. `warnings` are those of its preparation.
+    sequence of it. `source` is the file that it was read from, `how` are the settings that it was read with.
+    `warnings` are those of its preparation.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Prepared(NamedTuple):
     family: str = ""
     source: str = ""
     warnings: Sequence[str] = ()
+    how: Mapping[str, Any] | None = None
 
 
 class Host(NamedTuple):
@@ -141,6 +144,7 @@ class Preparer:
             family=table.name,
             path=str(self._folder / row.path),
             source=table.jobs.file or table.name,
+            how=how_read(table.jobs) | ({} if table.jobs.mapping is None else {"mapping": table.jobs.mapping}),
         )
 
     def _is_there(self, name: str) -> bool:

@@ -158,7 +158,7 @@ def _tau(run: Run, tau_s: float) -> str:
 
 def _read_options(summary: Mapping[str, Any]) -> dict[str, str]:
     """Return the options with which workloads were read that differ from the default."""
-    how = read_options_of(summary)
+    how = read_options_of({**summary, **_mapping(summary.get("prepared"))})
     chosen = how["selection"]
     units = how["units"]
     return {

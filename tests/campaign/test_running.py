@@ -22,6 +22,8 @@ from support.process import run_cli, run_process
 
 from pybatsched.campaign import table, workers
 from pybatsched.campaign.store import Store
+from pybatsched.metrics.runs import Run
+from pybatsched.report import provenance
 
 HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
 SPEC = """
@@ -128,6 +130,11 @@ def test_files_of_failed_cells_are_marked_incomplete(tmp_path: Path) -> None:
         path: json.loads(path.read_text())["state"] for path in (tmp_path / "out" / "runs").glob("*/run_state.json")
     }
     assert sorted(states.values()) == ["failed", "finished", "finished", "finished"]
+    summaries = [json.loads(path.read_text()) for path in (tmp_path / "out" / "runs").glob("*/run_summary.json")]
+    assert [summary["prepared"] for summary in summaries] == [{"walltimes": "exact"}] * 3  # of random workloads
+    assert {dict(provenance.rows_of([Run("", (), 4, summary)], 10.0))["walltimes"][0] for summary in summaries} == {
+        "exact"
+    }
     for path, state in states.items():
         shown = run_cli("metrics", str(path).removesuffix("_state.json"))
         assert shown.returncode == (7 if state == "failed" else 0)

@@ -28,7 +28,7 @@ _MAYBE_THOUSANDS: Final = re.compile(r"[-+]?[1-9][0-9]{0,2},[0-9]{3}")
 _THOUSANDS: Final = re.compile(r"[-+]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2,})")
 #: Names of columns by field, the likeliest first, in small letters and without other characters.
 _NAMES: Final[Mapping[str, str]] = {
-    "id": "jobid idjob jid job jobnumber jobnum id jobidraw cobaltjobid applicationid",
+    "id": "jobid idjob jid job jobnumber jobnum id nr jobidraw cobaltjobid applicationid",
     "submit": "submit submitted submission qtime ctime adt queued enqueued arrival arrived created creation",
     "eligible": "eligible etime qdt",
     "start": "start started starting begin began begun dispatch dispatched launch launched sdt",
