@@ -201,15 +201,13 @@ def _status(args: argparse.Namespace) -> int:
     manifest = store.manifest()
     points = {point["address"]: point for point in manifest["points"]}
     results = store.results(points)
-    failed = {address: result["error"] for address, result in results.items() if "error" in result}
+    failed = campaign_runner.failures_of(store)
     n_done = len(results) - len(failed)
     print(f"{manifest['name']}: {quantity(len(manifest['points']), 'point')}, {quantity(len(points), 'cell')}")
     print(f"{n_done:,} done, {len(failed):,} failed, {len(points) - len(results):,} left")
-    for address, error in failed.items():
-        point = points[address]
-        where = f"{point['workload']} {point['platform']} {point['policy']} {point['options']} seed {point['seed']}"
+    for address, cell, error in failed:
         first, *more = error.splitlines() or ["no error message"]
-        print(f"failed: {where}: {first}", *(f"    {line}" for line in more[-_N_LINES_SHOWN:]), sep="\n")
+        print(f"failed: {cell}: {first}", *(f"    {line}" for line in more[-_N_LINES_SHOWN:]), sep="\n")
         if len(more) > _N_LINES_SHOWN:
             print(f"    (the whole error is in {args.folder}/cells/{address}.json)")
     losses, code = campaign_runner.losses_of(store)

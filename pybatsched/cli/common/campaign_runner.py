@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pybatsched.campaign import table
 from pybatsched.campaign.on_dask import DaskWorkers
@@ -94,30 +93,51 @@ def outcome_text(progress: Progress, folder: str) -> str:
     )
 
 
+def cell_text(point: Mapping[str, Any]) -> str:
+    """Return workload, platform, policy, options and seed of a point as text."""
+    options = f" {point['options']}" if point["options"] else ""
+    return f"{point['workload']} {point['platform']} {point['policy']}{options} seed {point['seed']}"
+
+
+def failures_of(store: Store) -> list[tuple[str, str, str]]:
+    """Return the address, the text and the error of each failed cell."""
+    points = {point["address"]: point for point in store.manifest()["points"]}
+    found = store.results(points)
+    return [(address, cell_text(points[address]), one["error"]) for address, one in found.items() if "error" in one]
+
+
 def losses_of(store: Store) -> tuple[list[str], int]:
     """Return a line for each loss in the finished cells, and the exit code: 8 if a cell completed no job."""
-    results = store.results(point["address"] for point in store.manifest()["points"])
-    done = [result for result in results.values() if "figures" in result]
-    rejected = [n for result in done if (n := result["figures"].get("n_rejected"))]
-    n_jobs = sum(result["figures"].get("n_jobs") or 0 for result in done)
+    points = {point["address"]: point for point in store.manifest()["points"]}
+    done = {address: one for address, one in store.results(points).items() if "figures" in one}
+    rejected = [n for one in done.values() if (n := one["figures"].get("n_rejected"))]
+    n_jobs = sum(one["figures"].get("n_jobs") or 0 for one in done.values())
     of = f"of {quantity(len(done), 'cell')}"
     lines = []
     if rejected:
         lines.append(f"{sum(rejected):,.0f} of {n_jobs:,.0f} jobs rejected, in {len(rejected):,} {of}")
-    warnings = Counter(text for result in done for text in dict.fromkeys(table.warnings_of(result)))
-    counted = {table.CUT: f"{sum(result.get('n_cut') or 0 for result in done):,} {table.CUT}"}
-    lines += [f"warning in {n:,} {of}: {counted.get(text, text)}" for text, n in warnings.items()]
-    return lines, NothingCompletedError.exit_code if table.NOTHING_COMPLETED in warnings else 0
+    warned: dict[str, list[str]] = {}
+    for address, one in done.items():
+        for text in dict.fromkeys(table.warnings_of(one)):
+            warned.setdefault(text, []).append(address)
+    counted = {table.CUT: f"{sum(one.get('n_cut') or 0 for one in done.values()):,} {table.CUT}"}
+    for text, cells in warned.items():
+        which = cell_text(points[cells[0]]) + (", …" if len(cells) > 1 else "")
+        which = f" ({which})" if len(cells) < len(done) else ""
+        lines.append(f"warning in {len(cells):,} {of}{which}: {counted.get(text, text)}")
+    return lines, NothingCompletedError.exit_code if table.NOTHING_COMPLETED in warned else 0
 
 
 def say_losses(store: Store) -> int:
-    """Print the first losses of a campaign, also with --quiet. Returns the exit code of `losses_of`."""
+    """Print the first failure and losses of a campaign, also with --quiet. Returns the exit code of `losses_of`."""
     lines, code = losses_of(store)
-    for line in lines[:_N_LOSSES]:
+    failures = [f"failed: {cell}: {error.partition(chr(10))[0]}" for _, cell, error in failures_of(store)]
+    shown = [*failures[:1], *lines][:_N_LOSSES]
+    for line in shown:
         arguments.say(line)
-    if len(lines) > _N_LOSSES:
-        n_more = quantity(len(lines) - _N_LOSSES, "line")
-        arguments.say(f"and {n_more} more; pybatsched campaign status {store.folder} shows all of them")
+    if n_more := len(failures) + len(lines) - len(shown):
+        more = quantity(n_more, "line")
+        arguments.say(f"and {more} more; pybatsched campaign status {store.folder} shows all of them")
     return code
 
 

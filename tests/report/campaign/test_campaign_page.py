@@ -65,6 +65,9 @@ def test_misleading_counts_are_shown_and_missing_points_are_counted(study: Path)
     assert "n_rejected" not in chosen
 
 
+WARNING = "warning in 1 of 2 cells (w own easy seed 0):"
+
+
 @pytest.mark.parametrize(
     ("row", "lines", "code"),
     [
@@ -72,12 +75,12 @@ def test_misleading_counts_are_shown_and_missing_points_are_counted(study: Path)
         (Row("w", "easy", figures() | {"n_rejected": 1}), ["1 of 4 jobs rejected, in 1 of 2 cells"], 0),
         (
             Row("w", "easy", figures(), warnings=["5 <hosts> have no route", "5 <hosts> have no route", "late\x1b"]),
-            ["warning in 1 of 2 cells: 5 <hosts> have no route", "warning in 1 of 2 cells: late\\x1b"],
+            [f"{WARNING} 5 <hosts> have no route", f"{WARNING} late\\x1b"],
             0,
         ),
         (
             Row("w", "easy", figures() | {"n_rejected": 1, "n_killed": 1}),
-            ["1 of 4 jobs rejected, in 1 of 2 cells", f"warning in 1 of 2 cells: {table.NOTHING_COMPLETED}"],
+            ["1 of 4 jobs rejected, in 1 of 2 cells", f"{WARNING} {table.NOTHING_COMPLETED}"],
             8,
         ),
         (Row("w", "easy", figures(), warnings=7), [], 0),  # not the program's own store
@@ -124,9 +127,10 @@ def test_a_campaign_counts_the_jobs_that_are_left_at_its_end(tmp_path: Path) -> 
     done = run_cli("campaign", "run", "s.toml", "--quiet", "--output", "out", cwd=tmp_path)
     text = "6 jobs unfinished or not submitted at stop_at"
     assert done.returncode == 0
-    assert done.stderr.rpartition(": warning")[2] == f" in 2 of 3 cells: {text}\n"
+    line = f"warning in 2 of 3 cells (some own fcfs seed 0, …): {text}"
+    assert done.stderr.partition(": ")[2] == f"{line}\n"
     status = run_cli("campaign", "status", "out", cwd=tmp_path)
-    assert (status.returncode, status.stdout.splitlines()[2:]) == (0, [f"warning in 2 of 3 cells: {text}"])
+    assert (status.returncode, status.stdout.splitlines()[2:]) == (0, [line])
     assert f"{table.CUT}</td><td>2</td>" in page.of_campaign(Store(tmp_path / "out"))
 
 
