@@ -43,7 +43,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Fill the markers of a page, and change its links to files outside docs/."""
+    """Fill the markers of a page, change its links to files outside docs/, and link to the table of all settings."""
     path = page.file.src_uri
 
     def copied(found: re.Match[str]) -> str:
@@ -54,7 +54,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return found[1] if found[1].startswith("`") else f"`{found[1]}`"
         return f"[{found[1]}]({posixpath.relpath(_copy_of(target), posixpath.dirname(path) or '.')})"
 
-    return _OUTSIDE.sub(copied, site_pages.with_plain_pipes(site_pages.fill(markdown)))
+    text = _OUTSIDE.sub(copied, site_pages.with_plain_pipes(site_pages.fill(markdown)))
+    return site_pages.with_link_to_settings(text, path)
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:

@@ -11,6 +11,7 @@ import argparse
 import ast
 import inspect
 import json
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -141,6 +142,18 @@ def with_plain_pipes(markdown: str) -> str:
     return re.sub(
         r"^\|.*$", lambda row: code.sub(lambda span: span[0].replace("\\|", "|"), row[0]), markdown, flags=re.MULTILINE
     )
+
+
+def with_link_to_settings(text: str, page: str) -> str:
+    r"""Return the text of a page with a link to the table of all settings at its end.
+
+    >>> with_link_to_settings("# Commands", "reference/cli.md")
+    '# Commands\n\n---\n\n[All settings of runs](../settings.md)\n'
+    """
+    if page == "settings.md":
+        return text
+    link = posixpath.relpath("settings.md", posixpath.dirname(page) or ".")
+    return f"{text}\n\n---\n\n[All settings of runs]({link})\n"
 
 
 def with_one_update(html: str) -> str:
