@@ -245,7 +245,9 @@ class WorkloadTable(PartWithSettings):
     @model_validator(mode="before")
     @classmethod
     def _exact_if_random(cls, given: Any) -> Any:
-        return {"walltimes": "exact"} | given if isinstance(given, dict) and "generate" in given else given
+        if not isinstance(given, dict) or given.get("generate") is None:
+            return given
+        return {"walltimes": "exact"} | given
 
     def has(self, seed: int) -> bool:
         """Return whether the workload runs with a seed of the campaign."""

@@ -283,7 +283,7 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"n_jobs": 1, "span_s": 1}, "episodes: expected n_jobs or span_s, found both"),
         ({"n_jobs": 0}, "n_jobs=: expected a whole number, 1 or more, found 0"),
         ({"n_jobs": 2.5}, "n_jobs=: expected a whole number, 1 or more, found 2.5"),
-        ({"n_jobs": "3"}, "n_jobs=: expected a whole number, 1 or more, found '3'"),
+        ({"n_jobs": "all"}, "n_jobs=: expected a whole number, 1 or more, found 'all'"),
         ({"span_s": -1.0}, "span_s=: expected a number above 0, found -1.0"),
         ({"span_s": "7d"}, "span_s=: expected a number above 0, found '7d'"),
         ({"span_s": float("nan")}, "span_s=: expected a number above 0, found nan"),
@@ -317,7 +317,7 @@ def test_wrong_workloads_and_resets_are_named(tmp_path: Path) -> None:
         env.step(0)
     with pytest.raises(InputError, match="start: expected a whole number from 0 to 0, found 1"):
         env.reset(options={"start": 1})
-    for start in (0.5, "0", True):
+    for start in (0.5, "first", True):
         with pytest.raises(InputError, match="start: expected a whole number from 0 to 0, found "):
             env.reset(options={"start": start})
     with pytest.raises(InputError, match="reset: unknown option 'begin'; expected start"):
