@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -62,15 +61,6 @@ def test_nothing_is_installed_twice(first: str, clone: Path) -> None:
     assert installs(clone, "lint") == ([] if first == "ready" else [FOR_TESTS])
 
 
-@pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt"])
-def test_changed_needs_are_installed(changed: str, clone: Path) -> None:
-    set_up(clone, ".venv/ready")
-    later = (clone / ".venv" / "ready").stat().st_mtime + 1
-    os.utime(clone / changed, (later, later))
-    assert installs(clone, "demo") == [FOR_DEMO]
-    assert installs(clone, "lint") == [FOR_TESTS]
-
-
 @pytest.mark.parametrize("goal", ["unit", "long"])
 def test_other_programs_are_installed_before_the_tests_that_need_them(goal: str, clone: Path) -> None:
     (clone / "tests" / "foreign").mkdir(parents=True)
@@ -87,10 +77,6 @@ def test_all_that_is_installed_is_pinned(extra: str) -> None:
     needed = needed_for(extra) - {"pybatsched"}
     assert needed >= {"bokeh", "polars", "pydantic"}
     assert {name: metadata.version(name) for name in needed} == {name: pinned.get(name) for name in needed}
-
-
-def test_tests_have_all_that_the_demo_has() -> None:
-    assert needed_for("dev") > needed_for("report")
 
 
 def test_a_script_beside_a_clone_imports_the_package(tmp_path: Path) -> None:

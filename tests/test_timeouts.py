@@ -6,7 +6,6 @@ import ast
 import re
 from itertools import pairwise
 
-import pytest
 from support.places import ROOT
 
 #: A number of seconds as a literal; 0 means for ever. PATIENCE_S and similar names do not match.
@@ -61,28 +60,8 @@ def test_every_program_that_is_run_has_a_limit() -> None:
                 assert limits in (["PATIENCE_S"], ["PATIENCE_OF_WORK_S"]), f"{path}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "subprocess.run(command, timeout=60)", "process.communicate(timeout=2.5)", "process.communicate()",
-        "process.wait()", "process.wait(5)", "thread.join(20)", "socket.poll(20_000)", "endpoints.get(timeout=1)",
-        "WebDriverWait(browser, 60).until(ready)", "socket.setsockopt(zmq.RCVTIMEO, 2000)", "socket.RCVTIMEO = 2000",
-        "give_up_at = time.monotonic() + 20", "assert time.monotonic() - started < 8", 'Server("--timeout", "1")',
-        '"POLICY_OPTIONS": "-o order=sjf --timeout 20"', "timeout_s = 2.0", "time.sleep(1)",
-    ],
-)  # fmt: skip
-def test_a_hard_coded_time_limit_is_detected(line: str) -> None:
-    assert suspects(line) == [line]
-    assert suspects(f"# patience: a reason\n{line}") == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "subprocess.run(command, timeout=PATIENCE_S)", "process.wait(PATIENCE_S)", '", ".join(names)',
-        "socket.poll(PATIENCE_MS)", 'Server("--timeout", "0", "-v")', 'Server("--timeout", f"{PATIENCE_S:g}")',
-        "ServerOptions(endpoint, timeout_s=0, look=look)", "give_up_at = time.monotonic() + PATIENCE_S",
-    ],
-)  # fmt: skip
-def test_limits_from_patience_are_accepted(line: str) -> None:
-    assert suspects(line) == []
+def test_a_hard_coded_time_limit_is_detected() -> None:
+    for line in ("subprocess.run(command, timeout=60)", "process.wait()", "time.sleep(1)", "socket.RCVTIMEO = 2000"):
+        assert suspects(line) == [line]
+        assert suspects(f"# patience: a reason\n{line}") == []
+    assert suspects("process.wait(PATIENCE_S)") == []

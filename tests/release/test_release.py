@@ -118,27 +118,6 @@ def test_all_extras_are_in_the_bill(bill: Any) -> None:
     assert {*bill.EXTRAS, "dev"} == {*extras}
 
 
-def test_a_pin_that_is_not_installed_is_reported(bill: Any, tmp_path: Path) -> None:
-    (tmp_path / "constraints.txt").write_text("msgspec==0.0.1\n")
-    with pytest.raises(SystemExit, match=r"^msgspec 0\.0\.1 of constraints\.txt is not installed: run make licences"):
-        bill.bill(tmp_path / "constraints.txt", has_foreign=False)
-
-
-@pytest.mark.parametrize(
-    ("about", "classifiers", "licence"),
-    [
-        ({"License": "BSD"}, ["License :: OSI Approved :: MIT License"], "BSD"),
-        ({"License-Expression": "MIT OR Apache-2.0", "License": "x"}, [], "MIT OR Apache-2.0"),
-        ({"License": "UNKNOWN"}, ["License :: OSI Approved :: MIT License"], "MIT License"),
-        ({}, [], "not said"),
-    ],
-)
-def test_the_licence_is_read_from_package_metadata(
-    bill: Any, about: dict[str, str], classifiers: list[str], licence: str
-) -> None:
-    assert bill.licence_of(about, classifiers) == licence
-
-
 def sdist_of(names: list[str], *, mtime: int, mode: int, owner: str) -> bytes:
     text = io.BytesIO()
     with tarfile.open(fileobj=text, mode="w:gz") as archive:
@@ -177,16 +156,6 @@ def test_a_wheel_does_not_depend_on_the_umask(build: Any) -> None:
         (member,) = archive.infolist()
         assert stat.filemode(member.external_attr >> 16) == "-rw-r--r--"
         assert archive.read(member) == b"x = 1\n"
-
-
-def test_different_builds_are_reported_by_file(build: Any, tmp_path: Path) -> None:
-    for place, text in (("one", "same"), ("other", "not the same")):
-        (tmp_path / place).mkdir()
-        with zipfile.ZipFile(tmp_path / place / "p.whl", "w") as archive:
-            archive.writestr("kept.py", "kept")
-            archive.writestr("changed.py", text)
-    assert build.differences(tmp_path / "one", tmp_path / "other") == ["p.whl", "  changed.py"]
-    assert build.differences(tmp_path / "one", tmp_path / "one") == []
 
 
 @pytest.mark.long
