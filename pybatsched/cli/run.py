@@ -179,10 +179,12 @@ def _prepare(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Pr
     assert spec.policy is not None
     plan = spec.policy.plan(spec.seed)
     given = [one.file for one in spec.workloads]
-    _refuse_to_overwrite(args, [args.platform, *given, *spec.policy.files()])
+    own_suffixes = ("_platform.xml", *(f"_w{i}.json" for i in range(len(given))))
+    arguments.refuse_outputs_over(args, [args.platform, *given, *spec.policy.files()], own_suffixes)
     version = _version(args) if args.for_batsim else None
     options = _options(args.for_batsim, version) if version else {}
-    _refuse_to_overwrite(args, [path for name in _FILES_OF_BATSIM for path in options.get(name, ())])
+    of_batsim = [path for name in _FILES_OF_BATSIM for path in options.get(name, ())]
+    arguments.refuse_outputs_over(args, of_batsim, own_suffixes)
     roles = [*options.get("--add-role-to-hosts", ()), *options.get("--add-role", ())]
     machine = replace(
         spec.machine,
@@ -253,15 +255,6 @@ def _without_feedback_jobs(workloads: Mapping[str, Workload]) -> tuple[dict[str,
         submitted[name], held = held_back(name, workload)
         feedback_jobs += held
     return submitted, feedback_jobs
-
-
-def _refuse_to_overwrite(args: argparse.Namespace, given: Sequence[str]) -> None:
-    """Raise InputError if the run would write over one of these inputs, or the journal over another file of the run."""
-    own_suffixes = ("_platform.xml", *(f"_w{i}.json" for i in range(len(args.files))))
-    arguments.refuse_outputs_over(args.export, given, own_suffixes)
-    if args.journal:
-        arguments.refuse_to_overwrite(args.journal, given)
-        arguments.refuse_journal_among(args.journal, args.export, own_suffixes)
 
 
 def _launcher(args: argparse.Namespace, readable: Sequence[str], writable: str | Path) -> batsim.Launcher:

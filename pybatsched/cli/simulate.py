@@ -88,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
     process.raise_interrupted()
     if args.curve is not None:
         _keys(args)  # before the run starts
-    _refuse_to_overwrite(args, spec)
+    single = (path for path in (spec.machine.platform, spec.sched_cfg_file) if path)
+    files = [*spec.machine.events, *(spec.policy.files() if spec.policy else ())]
+    arguments.refuse_outputs_over(args, [*single, *(one.file for one in spec.workloads), *files])
     with loading(", ".join(f"reading {one.file}" for one in spec.workloads), quiet=args.quiet):
         built = build(spec)
     if not args.quiet:
@@ -138,17 +140,6 @@ def spec_of(args: argparse.Namespace) -> RunSpec:
                 )
     spec = inputs.run_spec(args, arguments.policy_spec(args) if args.policy else None)
     return replace(spec, forward_unknown_events=True) if args.protocol == "v5" else spec  # Batsim 5 forwards all events
-
-
-def _refuse_to_overwrite(args: argparse.Namespace, spec: RunSpec) -> None:
-    """Raise InputError if the run would write over one of its own inputs."""
-    single = (path for path in (spec.machine.platform, spec.sched_cfg_file) if path)
-    files = [one.file for one in spec.workloads]
-    given = [*single, *files, *spec.machine.events, *(spec.policy.files() if spec.policy else ())]
-    arguments.refuse_outputs_over(args.export, given)
-    if args.journal:
-        arguments.refuse_to_overwrite(args.journal, given)
-        arguments.refuse_journal_among(args.journal, args.export)
 
 
 def _external(

@@ -19,7 +19,7 @@ from pybatsched.live import DEFAULT_TIMEOUT_S
 from pybatsched.policies import registry
 from pybatsched.results import run_state
 from pybatsched.runs.policies import PolicySpec
-from pybatsched.settings import Checked
+from pybatsched.settings import INTEGER, Checked, Kind, whole
 from pybatsched.version import __version__
 
 if TYPE_CHECKING:
@@ -288,17 +288,15 @@ def _files_of_run(prefix: str, more_suffixes: Iterable[str]) -> list[str]:
     return [*partial, *(f"{prefix}{suffix}" for suffix in (*run_state.SUFFIXES, run_state.MARK, *more_suffixes))]
 
 
-def refuse_outputs_over(prefix: str, inputs: Iterable[str], more_suffixes: Iterable[str] = ()) -> None:
-    """Raise InputError if a run with this prefix would write over one of its own inputs."""
-    wanted = list(inputs)
-    for name in _files_of_run(prefix, more_suffixes):
-        refuse_to_overwrite(name, wanted)
-
-
-def refuse_journal_among(journal: str, prefix: str, more_suffixes: Iterable[str] = ()) -> None:
-    """Raise InputError if the journal has the name of another file of the run."""
-    if Path(journal).resolve() in {Path(name).resolve() for name in _files_of_run(prefix, more_suffixes)}:
-        raise InputError(f"--journal {journal} is an output file of the run (-e {prefix}); expected another name")
+def refuse_outputs_over(args: argparse.Namespace, inputs: Iterable[str], more_suffixes: Iterable[str] = ()) -> None:
+    """Raise InputError if a run would write over one of its inputs, or its journal over another of its files."""
+    read, written = list(inputs), _files_of_run(args.export, more_suffixes)
+    for name in (*written, *filter(None, [args.journal])):
+        refuse_to_overwrite(name, read)
+    if args.journal and Path(args.journal).resolve() in {Path(name).resolve() for name in written}:
+        raise InputError(
+            f"--journal {args.journal} is an output file of the run (-e {args.export}); expected another name"
+        )
 
 
 def timeout_s(text: str) -> float:
@@ -313,7 +311,11 @@ def add_workers(parser: Group) -> None:
     """Describe the option for the number of processes."""
     n_cores = os.cpu_count() or 1
     parser.add_argument(
-        "--workers", type=n_workers, default=n_cores, metavar="N", help="number of processes (default: all cores)"
+        "--workers",
+        type=reader(whole(1, 4096)),
+        default=n_cores,
+        metavar="N",
+        help="number of processes (default: all cores)",
     )
 
 
@@ -369,13 +371,6 @@ def format_of(path: str, args: argparse.Namespace) -> Format:
     return files.format_of(path, args.format, args.mapping)
 
 
-def n_workers(text: str) -> int:
-    """Read a number of processes."""
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 4096:
-        raise argparse.ArgumentTypeError(f"expected a number of processes from 1 to 4096, found {text!r}")
-    return int(text)
-
-
 def megabytes(text: str) -> int:
     """Read a size in MiB and return it in bytes."""
     size = number(text)
@@ -392,29 +387,16 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a number, found {text!r}") from None
 
 
-def integer(text: str) -> int:
-    """Read a whole number."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, found {text!r:.40}") from None
+def reader(kind: Kind) -> Callable[[str], int]:
+    """Return the function that reads a whole number of a kind."""
+
+    def read(text: str) -> int:
+        value: int | None = kind.of(kind.of_text(text))
+        if value is None:
+            raise argparse.ArgumentTypeError(f"expected {kind.expected}, found {text!r:.40}")
+        return value
+
+    return read
 
 
-def positive(text: str) -> int:
-    """Read a whole number, 1 or more."""
-    return _whole(text, 1)
-
-
-def natural(text: str) -> int:
-    """Read a whole number, 0 or more."""
-    return _whole(text, 0)
-
-
-def _whole(text: str, least: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise argparse.ArgumentTypeError(f"expected a whole number, {least} or more, found {text!r:.40}")
-    return number
+integer, natural, positive = reader(INTEGER), reader(whole(0)), reader(whole(1))
