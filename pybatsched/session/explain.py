@@ -80,7 +80,7 @@ class PolicyReplay:
 
 @dataclass(slots=True)
 class _Histories:
-    """The histories of some jobs, or of all jobs of the journal with `takes_all`. `read` adds an exchange."""
+    """The histories of some jobs, or of all jobs of the journal with `takes_all`."""
 
     histories: dict[str, job_history.JobHistory] = field(default_factory=dict)
     takes_all: bool = False
@@ -90,9 +90,18 @@ class _Histories:
     waiting: dict[str, job_history.JobHistory] = field(default_factory=dict)
     #: The first line of jobs that appear later.
     first_line: str = ""
+    now: float = 0.0
 
-    def read(self, exchange: Exchange, decoded: _Decoded, replayed: PolicyReplay, now: float) -> None:
-        """Add an exchange. O(its size + waiting jobs)."""
+    def read_all(self, reader: JournalReader, replayed: PolicyReplay) -> Iterator[_Decoded]:
+        """Add all exchanges of a journal, and yield each. O(journal + waiting jobs at each exchange)."""
+        transcript = Transcript()
+        for exchange in reader.exchanges():
+            decoded = _decode(exchange, transcript)
+            self.now = self.now if decoded.now is None else decoded.now
+            self._add(exchange, decoded, replayed, self.now)
+            yield decoded
+
+    def _add(self, exchange: Exchange, decoded: _Decoded, replayed: PolicyReplay, now: float) -> None:
         for decision, _, _ in decoded.decisions or ():
             if parent := job_history.parent_of_segment(decision):
                 self.owners |= dict.fromkeys(job_history.ids_in_decision(decision), parent)
@@ -171,12 +180,7 @@ def explain(
             raise
         histories.add_to_all(0.0, f"(why the job waited is unknown: {error})")
     namesakes: dict[str, None] = {}
-    transcript = Transcript()
-    now = 0.0
-    for exchange in reader.exchanges():
-        decoded = _decode(exchange, transcript)
-        now = now if decoded.now is None else decoded.now
-        histories.read(exchange, decoded, replayed, now)
+    for decoded in histories.read_all(reader, replayed):
         namesakes |= dict.fromkeys(_namesakes(decoded, job_id))
     if job_id in histories.owners:  # a segment: it is in the job's history
         return explain(
@@ -185,7 +189,7 @@ def explain(
     if not any(text for _, text in histories.lines()[job_id] if not text.startswith("(")):
         raise no_such_job(reader, job_id, namesakes)
     if reader.note:
-        histories.add_to_all(now, f"({reader.note})")
+        histories.add_to_all(histories.now, f"({reader.note})")
     return histories.lines()[job_id]
 
 
@@ -291,13 +295,8 @@ def job_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
 def full_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
     """Return `explain` for all jobs at once. O(journal + waiting jobs at each exchange). Raises InputError."""
     histories = _Histories(takes_all=True)
-    replayed = PolicyReplay(session_for(reader))
-    transcript = Transcript()
-    now = 0.0
-    for exchange in reader.exchanges():
-        decoded = _decode(exchange, transcript)
-        now = now if decoded.now is None else decoded.now
-        histories.read(exchange, decoded, replayed, now)
+    for _ in histories.read_all(reader, PolicyReplay(session_for(reader))):
+        pass
     return histories.lines()
 
 
