@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -18,17 +19,19 @@ from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, Externa
 from pybatsched.simulator.failure_events import FailureStream, RandomFailures
 from pybatsched.simulator.job_processes import JobProcesses
 from pybatsched.simulator.jobs import SimJob
-from pybatsched.simulator.loop import HALT, Loop, Process
+from pybatsched.simulator.loop import HALT, SOON, Loop, Process
 from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simgrid.numbers import as_read
-from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.world import Refusal, World
 
 if TYPE_CHECKING:
     from pybatsched.simulator.simgrid.kernel import SimgridLoop
 
+T = TypeVar("T")
+#: A function to which a process posts something.
+Handler: TypeAlias = Callable[[Any], None]
 #: A message to the scheduler: its time and events.
 Request: TypeAlias = tuple[float, Sequence[e.Event]]
 #: A reply of the scheduler: when it is ready again, and its decisions.
@@ -358,3 +361,44 @@ def _as_read(answer: Answer) -> Answer:
         decision if decision.timestamp is None else replace(decision, timestamp=as_read(decision.timestamp))
         for decision in decisions
     ]
+
+
+def submit(
+    take_jobs: Callable[[], Iterable[SimJob]], execution: Execution, submitted: Handler, goodbye: Handler
+) -> Process:
+    """Submit the jobs of a workload, those of one instant in the order of their full ids. O(n log n).
+
+    The jobs are taken one step after the hello, so jobs registered into the workload before that are included.
+    """
+    yield _greeted, None
+    jobs = sorted(take_jobs(), key=lambda job: (job.subtime, job.id))
+    if jobs:
+        yield jobs[0].subtime
+        if execution.awaits_first_submission:  # checked here: the submitter of another workload may have been first
+            if execution.meters_are_stale():
+                yield SOON
+                execution.meters_read()
+            execution.note_first_submission()
+    jobs.reverse()
+    remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
+    yield from _batches(remaining, lambda job: job.subtime, submitted)
+    yield goodbye, None
+
+
+def occur(events: Iterable[ExternalEvent], occurred: Handler, goodbye: Handler) -> Process:
+    """Post external events, which are sorted by time."""
+    yield _greeted, None
+    yield from _batches(events, lambda event: event.at, occurred)
+    yield goodbye, None
+
+
+def _batches(items: Iterable[T], due: Callable[[T], float], post: Handler) -> Process:
+    """Post all items of one instant together, at that instant."""
+    for at, batch in groupby(items, due):
+        if at > 0.0:
+            yield at
+        yield post, list(batch)
+
+
+def _greeted(_nothing: None) -> None:
+    """Do nothing: the hello takes one step of the loop, as in Batsim."""
