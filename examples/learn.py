@@ -27,13 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from pybatsched import Log, simulate
 from pybatsched.errors import PybatschedError
 from pybatsched.gym import SchedulingEnv
-from pybatsched.platform.model import uniform
-from pybatsched.policies import registry
-from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs.files import Outputs
-from pybatsched.simulator.run import run_policy
 from pybatsched.workload import Workload, load
 
 #: The bound of the bounded slowdowns.
@@ -114,9 +110,8 @@ def offered(week: Workload) -> float:
 
 def by_policy(week: Workload, policy: str, **options: Any) -> float:
     """Return the mean bounded slowdown of a week under a policy."""
-    plan = registry.PolicyPlan(registry.find(policy), options, trusted=True)
-    result = run_policy(Scenario(uniform(week.n_procs), {"w0": week}), plan, Outputs(None), tau_s=TAU_S)
-    return result.figures.mean_bounded_slowdown or 1.0
+    run = simulate(Log(week, "week"), policy, tau_s=TAU_S, progress=False, **options)
+    return run.figures["mean_bounded_slowdown"] or 1.0
 
 
 def write_agent(weights: Any, path: Path) -> None:
