@@ -8,7 +8,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,14 @@ def test_the_verbosity_level_selects_logged_messages(
     assert any("[batsim/INFO] Workload 'w0' corresponds to workload file" in line for line in lines) == has_more
 
 
+@contextmanager
+def started(scheduler: Scheduler, *args: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    """Start the program beside a scheduler that listens. Its standard error is a pipe."""
+    with scheduler.listening() as endpoint:
+        command = [*DROP_IN, *args, "-q", "-s", endpoint]
+        yield subprocess.Popen(command, cwd=cwd, stderr=subprocess.PIPE, text=True)
+
+
 @pytest.mark.parametrize("name", ["bad-json", "bad-unknown-type", "bad-busy-resource"])
 def test_replies_that_abort_batsim_abort_the_run(name: str, tmp_path: Path) -> None:
     done, _ = run_beside(recording(name), tmp_path / "out", "-q")
@@ -95,9 +104,7 @@ def test_a_long_list_of_unfinished_jobs_is_truncated(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(json.dumps(workload))
     platform = recording("plain").directory / "platform.xml"
     scheduler = Scheduler([b'{"now":0,"events":[]}'] * 4)
-    with scheduler.listening() as endpoint:
-        command = [*DROP_IN, "-p", str(platform), "-w", "w.json", "-s", endpoint, "-q"]
-        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    with started(scheduler, "-p", str(platform), "-w", "w.json", cwd=tmp_path) as process:
         scheduler.answer(process)
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 0
@@ -115,9 +122,7 @@ def test_a_lost_scheduler_is_reported(tmp_path: Path) -> None:
     """Batsim would wait for ever."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:1])
-    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
-    with scheduler.listening() as endpoint:
-        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
+    with started(scheduler, *source.args, "-e", str(tmp_path / "out"), cwd=source.directory) as process:
         scheduler.answer(process)
     _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 4
@@ -301,9 +306,7 @@ def test_link_does_not_replace_a_real_batsim(tmp_path: Path) -> None:
 def test_a_signal_ends_a_waiting_simulation(signum: signal.Signals, tmp_path: Path) -> None:
     source = recording("plain")
     scheduler = Scheduler(source.replies[:1])
-    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
-    with scheduler.listening() as endpoint:
-        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
+    with started(scheduler, *source.args, "-e", str(tmp_path / "out"), cwd=source.directory) as process:
         scheduler.answer(process)
         process.send_signal(signum)
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
@@ -315,15 +318,14 @@ def test_a_signal_after_the_last_message_keeps_the_output_files(tmp_path: Path) 
     """The scheduler may have finished, and all processes may get a signal, before the files are written."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:-1])
-    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
-    with scheduler.listening() as endpoint:
-        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory)
+    with started(scheduler, *source.args, "-e", str(tmp_path / "out"), cwd=source.directory) as process:
         scheduler.answer(process)
         last = scheduler.receive()
         assert b"SIMULATION_ENDS" in last
         process.send_signal(signal.SIGTERM)
         scheduler.send(source.replies[-1])
-        assert process.wait(PATIENCE_OF_WORK_S) == 0
+        process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 0
     assert (tmp_path / "out_jobs.csv").read_text() == (source.directory / "out_jobs.csv").read_text()
 
 
@@ -331,9 +333,7 @@ def test_the_second_signal_ends_the_wait_for_the_final_reply(tmp_path: Path) -> 
     """A scheduler may receive the end and send no reply."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:-1])
-    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
-    with scheduler.listening() as endpoint:
-        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
+    with started(scheduler, *source.args, "-e", str(tmp_path / "out"), cwd=source.directory) as process:
         scheduler.answer(process)
         assert b"SIMULATION_ENDS" in scheduler.receive()
 
@@ -354,13 +354,7 @@ def test_a_scheduler_that_only_requests_calls_gets_simulation_ends(tmp_path: Pat
     place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
     (place / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
     scheduler = Scheduler([])
-    with scheduler.listening() as endpoint:
-        process = subprocess.Popen(
-            [*DROP_IN, "-p", "platform.xml", "-w", "w.json", "-s", endpoint, "-q"],
-            cwd=place,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    with started(scheduler, "-p", "platform.xml", "-w", "w.json", cwd=place) as process:
         message = b""
         while b"SIMULATION_ENDS" not in message:
             message = scheduler.receive()
@@ -380,13 +374,9 @@ def test_simulation_ends_in_a_job_field_does_not_disable_signals(tmp_path: Path)
     content["jobs"][0]["note"] = "SIMULATION_ENDS"
     (place / "workload.json").write_text(json.dumps(content))
     scheduler = Scheduler(recording("plain").replies[:1])
-    with scheduler.listening() as endpoint:
-        process = subprocess.Popen(
-            [*DROP_IN, *recording("plain").args, "-e", str(tmp_path / "out"), "-q", "-s", endpoint],
-            cwd=place,
-            stderr=subprocess.DEVNULL,
-        )
+    with started(scheduler, *recording("plain").args, "-e", str(tmp_path / "out"), cwd=place) as process:
         scheduler.answer(process)
         assert b'"SIMULATION_ENDS"' in scheduler.receive()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_OF_WORK_S) == 128 + signal.SIGTERM
+        process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 128 + signal.SIGTERM
