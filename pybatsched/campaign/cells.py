@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -102,15 +101,6 @@ class Cell:
     def as_dict(self) -> dict[str, Any]:
         """Return the members by name, for JSON and for other processes."""
         return asdict(self)
-
-    @property
-    def shown(self) -> str:
-        """A line that identifies the run."""
-        options = ",".join(f"{key}={json.dumps(value)}" for key, value in self.policy["options"].items())
-        return (
-            f"{self.workload['name']} {self.machine.get('platform') or self.machine.get('n_procs')} "
-            f"{self.policy['label']}{f'({options})' if options else ''} {self.seed}"
-        )
 
 
 #: The prepared workloads of a campaign, by effective seed and name of the platform.

@@ -59,6 +59,12 @@ def points_done(store: Store) -> Iterator[tuple[Mapping[str, Any], Mapping[str, 
         yield point, result
 
 
+def cell_text(point: Mapping[str, Any]) -> str:
+    """Return workload, platform, policy, options and seed of a point as text."""
+    options = f" {point['options']}" if point["options"] else ""
+    return f"{point['workload']} {point['platform']} {point['policy']}{options} seed {point['seed']}"
+
+
 def warnings_of(result: Mapping[str, Any]) -> list[str]:
     """Return the warnings of a cell: those stored with its result, and those that follow from its counts of jobs."""
     texts, figures = result.get("warnings"), result.get("figures") or {}

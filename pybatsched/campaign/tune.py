@@ -206,10 +206,12 @@ class _Runner:
         for point, cell in points:
             result = known[cell.address]
             if "error" in result:
-                raise InputError(f"{cell.shown}: {str(result['error']).splitlines()[0]}")
+                raise InputError(f"{table.cell_text(point)}: {str(result['error']).splitlines()[0]}")
             value = result["figures"].get(self._figure)
             if value is None:
-                raise InputError(f"{cell.shown}: it has no figure {self._figure}; expected a figure of all workloads")
+                raise InputError(
+                    f"{table.cell_text(point)}: it has no figure {self._figure}; expected a figure of all workloads"
+                )
             values[pair_key(point)] = float(value)
         return values
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pybatsched.campaign import table
 from pybatsched.campaign.on_dask import DaskWorkers
@@ -93,17 +93,13 @@ def outcome_text(progress: Progress, folder: str) -> str:
     )
 
 
-def cell_text(point: Mapping[str, Any]) -> str:
-    """Return workload, platform, policy, options and seed of a point as text."""
-    options = f" {point['options']}" if point["options"] else ""
-    return f"{point['workload']} {point['platform']} {point['policy']}{options} seed {point['seed']}"
-
-
 def failures_of(store: Store) -> list[tuple[str, str, str]]:
     """Return the address, the text and the error of each failed cell."""
     points = {point["address"]: point for point in store.manifest()["points"]}
     found = store.results(points)
-    return [(address, cell_text(points[address]), one["error"]) for address, one in found.items() if "error" in one]
+    return [
+        (address, table.cell_text(points[address]), one["error"]) for address, one in found.items() if "error" in one
+    ]
 
 
 def losses_of(store: Store) -> tuple[list[str], int]:
@@ -122,7 +118,7 @@ def losses_of(store: Store) -> tuple[list[str], int]:
             warned.setdefault(text, []).append(address)
     counted = {table.CUT: f"{sum(one.get('n_cut') or 0 for one in done.values()):,} {table.CUT}"}
     for text, cells in warned.items():
-        which = cell_text(points[cells[0]]) + (", …" if len(cells) > 1 else "")
+        which = table.cell_text(points[cells[0]]) + (", …" if len(cells) > 1 else "")
         which = f" ({which})" if len(cells) < len(done) else ""
         lines.append(f"warning in {len(cells):,} {of}{which}: {counted.get(text, text)}")
     return lines, NothingCompletedError.exit_code if table.NOTHING_COMPLETED in warned else 0
