@@ -1,7 +1,5 @@
 """The gate on instruction counts: what passes, and what it reports."""
 
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,50 +26,6 @@ def test_three_per_cent_more_pass_and_one_more_instruction_does_not(gate: Any) -
 
 def test_a_section_without_a_figure_is_new_and_no_failure(gate: Any) -> None:
     assert gate.compared({"ujfb": 5}, {}) == ([("ujfb", "5", "", "new")], [])
-
-
-def run(
-    gate: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    *arguments: str,
-    counts: dict[str, int],
-) -> tuple[object, str]:
-    """Run the command with counts of our own, on a file of our own."""
-    monkeypatch.setattr(gate, "KEPT", tmp_path / "instructions.json")
-    monkeypatch.setattr(gate, "counted", lambda _sections: counts)
-    monkeypatch.setattr(shutil, "which", lambda _name: "/somewhere/valgrind")
-    monkeypatch.setattr(sys, "argv", ["instructions.py", *arguments])
-    try:
-        gate.main()
-    except SystemExit as end:
-        return end.code, capsys.readouterr().out
-    return 0, capsys.readouterr().out
-
-
-def test_stored_counts_are_compared_in_the_next_run(
-    gate: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    def count(*arguments: str, **counts: int) -> tuple[object, str]:
-        return run(gate, monkeypatch, capsys, tmp_path, *arguments, counts=counts)
-
-    code, output = count(easy=1000, codec=10)
-    assert code == 0
-    assert "instructions.json has no figures of this Python: nothing was compared" in output
-    assert count("--write", easy=1000, codec=10)[0] == 0
-    assert count(easy=1000, codec=10)[0] == 0
-    assert count(easy=1031, codec=10)[0] == "over 3 % more instructions than kept: easy"
-    # Keeping one section leaves the others, and those of other interpreters, as they were.
-    assert count("--write", "easy", easy=900)[0] == 0
-    assert count(easy=1000, codec=11)[0] == "over 3 % more instructions than kept: easy, codec"
-
-
-def test_without_valgrind_it_says_so(gate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
-    monkeypatch.setattr(sys, "argv", ["instructions.py"])
-    with pytest.raises(SystemExit, match="valgrind is not installed"):
-        gate.main()
 
 
 def test_summaries_of_cachegrind_are_read_and_other_files_are_errors(gate: Any, tmp_path: Path) -> None:
