@@ -27,7 +27,7 @@ SHOWN: Final = ("n_jobs", "mean_wait_s", "mean_bounded_slowdown", "max_bounded_s
 #: Figures against a baseline that are shown if there is one.
 AGAINST: Final = ("response_ratio", "impacted", "early")
 #: Counts that are also shown if one of them is not 0: without them the other figures would mislead.
-WARNING_COUNTS: Final = ("n_left_out", "n_rejected", "n_unfinished", "n_broken_promises")
+WARNING_COUNTS: Final = ("n_left_out", "n_rejected", "n_killed", "n_unfinished", "n_broken_promises")
 
 
 #: The warning about a run in which no job completed.

@@ -188,7 +188,7 @@ def closing_table(result: Result) -> list[str]:
         lines = [f"warning: {text}", *lines]
     if figures.n_left_out and not figures.n_jobs:
         lines.append("there are no figures of jobs: none has evaluated: true")
-    lines += rejections(result)
+    lines += losses(result)
     return lines
 
 
@@ -206,9 +206,11 @@ def nothing_completed(n_by_state: Mapping[str, int]) -> str:
     return f"none of {quantity(n_jobs, 'job')} completed: {counts}"
 
 
-def rejections(result: Result) -> list[str]:
-    """Return the number of rejected jobs for each rule, with the first reason."""
-    return [f"{quantity(n, 'job')} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
+def losses(result: Result) -> list[str]:
+    """Return the number of rejected jobs for each rule, with the first reason, and of killed jobs."""
+    n = result.figures.n_by_state.get(e.COMPLETED_KILLED, 0)
+    found = [f"{quantity(n, 'job')} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
+    return [*found, f"{quantity(n, 'job')} killed, which did not run again"] if n else found
 
 
 def _seconds(value: float | None) -> str:

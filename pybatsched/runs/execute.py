@@ -80,8 +80,8 @@ def all_warnings(before: Sequence[str], result: summary.Result) -> dict[str, lis
 
 
 def warnings_after(result: summary.Result) -> Sequence[str]:
-    """Return what a user should know about a result: rejected and unfinished jobs, remarks, broken promises."""
-    found = [*summary.rejections(result), *result.remarks]
+    """Return what a user should know about a result: rejected, killed and unfinished jobs, remarks, broken promises."""
+    found = [*summary.losses(result), *result.remarks]
     found += [f"the policy broke a promise: {text}" for text in result.broken_promises]
     if not result.finished and result.cut_at is None:
         why = f": {result.stuck[0].job_id}: {result.stuck[0].why}" if result.stuck else ""
