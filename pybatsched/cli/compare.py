@@ -8,6 +8,7 @@ from typing import Final
 from pybatsched.cli.common import arguments, run_end
 from pybatsched.errors import BrokenPromiseError, quantity
 from pybatsched.metrics.compare import comparison
+from pybatsched.metrics.outcomes import LOST_JOBS
 from pybatsched.text_table import aligned
 
 EPILOG: Final = """\
@@ -25,7 +26,7 @@ A condition is a metric of the table, one of < <= > >= == !=, and a number. A nu
 change from the first run to the second (+5% in per cent of the first, +5 in the metric's unit), one without a sign with
 the value of the second run. The exit code is 7 if a condition holds or its metric has no value. It is also 7 if a run
 is still running or incomplete, unless --partial is given: its figures include only the jobs that have ended. If one run
-rejected more jobs than the other, their figures are over other jobs, and a condition on a change of them always holds.
+rejected or killed other jobs, their figures are over other jobs, and a condition on a change of them always holds.
 """
 
 #: Columns that are texts.
@@ -48,14 +49,15 @@ def run(args: argparse.Namespace) -> int:
         return _run_sets(args)
     conditions = [comparison.read_condition(text) for text in args.fail_if]
     before, after = (comparison.read_summary(path, partial=args.partial) for path in (args.before, args.after))
-    failures = [why for why in (comparison.broken(condition, before, after) for condition in conditions) if why]
+    others = comparison.other_jobs(before, after)
+    failures = [why for condition in conditions if (why := comparison.broken(condition, before, after, others))]
     run_states = (before.run_state, after.run_state)
     run_end.introduce(run_states)
     print("\n".join(comparison.table(before, after)))
-    for why in filter(None, (comparison.other_tau(before, after), comparison.other_jobs(before, after))):
+    for why in filter(None, (comparison.other_tau(before, after), others)):
         arguments.say(why)
     of_end = [comparison.differs(name, before, after) for name in ("ended_at", "makespan_s")]
-    if of_end == [True, False] and not comparison.other_jobs(before, after):
+    if of_end == [True, False] and not others:
         arguments.say(
             "ended_at is the last reply of the scheduler, makespan_s the last end of a job: here only the calls of the "
             "scheduler differ"
@@ -80,6 +82,7 @@ def _run_sets(args: argparse.Namespace) -> int:
     run_end.introduce(run_states)
     runs = [one for pair in pairs.values() for one in pair]
     names = [name for name in runs[0].metrics if all(one.metrics.get(name) is not None for one in runs)]
+    names = [name for name in names if name != LOST_JOBS]
     rows = [
         {"workload": key, "policy": policy, **one.metrics}
         for key, pair in pairs.items()
@@ -105,11 +108,12 @@ def _run_sets(args: argparse.Namespace) -> int:
     arguments.say(f"{quantity(len(pairs), 'pair')} of runs; the difference is after - before")
     if n := sum(bool(comparison.different_inputs(a.inputs, b.inputs)) for a, b in pairs.values()):
         arguments.say(f"different inputs in {quantity(n, 'pair')}")
-    means = [
+    before, after = (
         comparison.RunSummary(path, {row["figure"]: row[key] for row in found}, {})
         for path, key in ((args.before, "baseline"), (args.after, "mean"))
-    ]
-    if failures := [why for one in conditions if (why := comparison.broken(one, *means))]:
+    )
+    others = next((f"{key}: {why}" for key, pair in pairs.items() if (why := comparison.other_jobs(*pair))), "")
+    if failures := [why for one in conditions if (why := comparison.broken(one, before, after, others))]:
         lines = "\n".join(f"  {why}" for why in failures)
         raise BrokenPromiseError(f"the second set of runs meets a condition of --fail-if:\n{lines}")
     run_end.check(run_states, partial=args.partial)

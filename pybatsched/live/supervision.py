@@ -108,7 +108,7 @@ def result_of(
         finished=finished and not stuck,
         ended_at=engine.now,
         n_messages=session.n_messages,
-        figures=tally.figures(engine.cluster.n_procs),
+        figures=tally.figures(engine.cluster.n_procs, (job.job_id for job in stuck)),
         stuck=tuple(stuck),
         remarks=engine.remarks,
         **from_engine(engine),

@@ -11,6 +11,8 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from pybatsched.metrics.outcomes import LOST_JOBS
+
 
 class Figure(NamedTuple):
     """A figure: its name, unit (empty for plain numbers), title on pages, definition, and `better` direction."""
@@ -79,6 +81,12 @@ OF_RUNS: Final = _by_name(
             "lower",
         ),
         Figure("n_unfinished", "", "n unfinished", "jobs that were left when the run ended", "lower"),
+        Figure(
+            LOST_JOBS,
+            "",
+            "lost jobs",
+            "a number for the set of jobs that were rejected, killed or left, if there are any; equal sets are equal",
+        ),
         Figure("utilisation", "", "utilisation", "share of all processors' time that jobs held, see below", "higher"),
         Figure("makespan_s", "s", "makespan (s)", "last end, counted from 0", "lower"),
         Figure("mean_queue_length", "", "mean queue length", "waiting jobs, mean over time", "lower"),

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pybatsched.core.events import FINAL_STATES
+from pybatsched.core.events import FINAL_STATES, NOTHING
 from pybatsched.metrics import truncated
 from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.outcomes import MAY_CONTINUE, digest_of_ids
 from pybatsched.metrics.summary import STATE_COUNTS
-from pybatsched.metrics.truncated import Truncation
 
 #: Statistics of a measure for each kind of job.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
@@ -20,30 +20,28 @@ _STATISTICS: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "m
 
 
 def figures_of(
-    table: JobTable, n_procs: int, tau_s: float, cut: Truncation | None = None
+    table: JobTable, n_procs: int, tau_s: float, summary: Mapping[str, Any] = NOTHING
 ) -> dict[str, float | int | None]:
     """Return the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end.
 
     If some jobs are not evaluated, utilisation, queue and end include all jobs; the other figures include only
-    evaluated jobs. In a run that was truncated, utilisation and queue include the jobs that ran and waited at the
-    `cut`. A figure of a fact never replaces another figure of the same name.
+    evaluated jobs. In a run that was truncated, utilisation and queue include the jobs that ran and waited
+    then. A figure of a fact never replaces another figure of the same name.
     """
     jobs, frame = table.evaluated, table.evaluated.frame
-    begin, end = table.span
+    cut = truncated.of_summary("the summary", summary)
     queue = table.queue_length(cut)
-    states = Counter(frame["state"])
-    row: dict[str, float | int | None] = {
+    row: dict[str, Any] = {
         "n_jobs": len(jobs),
         "n_left_out": len(table) - len(jobs),
         "n_ran": jobs.ran.height,
         "n_requeued": int((frame["n_segments"] > 1).sum()),
         "utilisation": table.utilisation(n_procs, cut),
-        "makespan_s": end if end > begin else None,
+        "makespan_s": table.frame["ended_at"].max(),
         "mean_queue_length": queue.mean(*table.span_until(cut)),
         "max_queue_length": queue.maximum,
     }
-    for state in FINAL_STATES:
-        row[STATE_COUNTS[state]] = states[state]
+    row |= counts_of(table, summary)
     measures = jobs.plain_measures
     for measure in measures:
         statistics = jobs.distribution(measure, tau_s)
@@ -71,13 +69,21 @@ def figures_of(
     return row | {name: value for name, value in of_facts.items() if name not in row}
 
 
+def counts_of(table: JobTable, summary: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counts of the jobs of a run by their final states, of those left at its end, and which were lost."""
+    frame = table.evaluated.frame
+    states = Counter(frame["state"])
+    lost = frame.filter(frame["state"].is_in(list(MAY_CONTINUE)))["id"].to_list()
+    lost += [str(one.get("job")) for one in summary.get("unfinished") or () if isinstance(one, dict)]
+    counts = {STATE_COUNTS[state]: states[state] for state in FINAL_STATES}
+    return {"n_jobs": len(frame), **counts, "n_unfinished": summary.get("n_unfinished") or 0, **digest_of_ids(lost)}
+
+
 def figures_of_run(table: JobTable, n_procs: int, tau_s: float, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of a run, with those that only its summary has: energy, and figures of the policy."""
-    row: dict[str, Any] = figures_of(table, n_procs, tau_s, truncated.of_summary("the summary", summary))
+    row: dict[str, Any] = figures_of(table, n_procs, tau_s, summary)
     row |= summary.get("energy") or {}
-    broken = summary.get("broken_promises") or ()
-    row |= {"n_unfinished": summary.get("n_unfinished", 0), "n_broken_promises": len(broken)}
-    row |= {"n_messages": summary.get("n_messages")}
+    row |= {"n_broken_promises": len(summary.get("broken_promises") or ()), "n_messages": summary.get("n_messages")}
     own = summary.get("policy_figures")
     return {**own, **row} if isinstance(own, Mapping) else row
 

@@ -255,7 +255,7 @@ class JobTable:
             found = bounded_slowdowns(pl.col("wait_s"), pl.col("runtime_s"), bound_s)
         elif measure in STRETCHES:
             bound_s = STRETCH_BOUND_S if measure == "bounded_stretch" else 0.0
-            found = pl.col("flow_s") / _at_least(bound_s, pl.col("alone_s"))
+            found = pl.col("flow_s") / pl.col("alone_s").clip(lower_bound=bound_s)
         elif measure in MEASURES:
             found = pl.col(measure)
         elif f"{_FACT}{measure}" in self.frame.columns:
@@ -294,12 +294,14 @@ class JobTable:
         """Return the share of all processors' time from the first submission to the last end that jobs held.
 
         A truncated run counts up to the truncation, with the jobs that ran then; None if files do not contain them, and
-        if no job ran or the size of the machine is unknown. O(n log n).
+        if no job ran or the size of the machine is unknown. O(n).
         """
         begin, end = self.span_until(cut)
         if end <= begin or not n_procs or (cut is not None and cut.unfinished is None):
             return None
-        return self.procs_in_use(cut).integral(begin, end) / (n_procs * (end - begin))
+        held_s = (self.segments["n_procs"] * self.segments["runtime_s"]).to_list()
+        held_s += [by * (end - at) for at, by in (cut.in_use() if cut is not None else ()) if by > 0]
+        return math.fsum(held_s) / (n_procs * (end - begin))
 
     def span_until(self, cut: Truncation | None) -> tuple[float, float]:
         """Return the first submission, and the last end or the truncation; (0, 0) if no job ran."""

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Set as AbstractSet
-from dataclasses import dataclass, field, fields, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pybatsched.core.events import REJECTED
-from pybatsched.metrics.outcomes import MAY_CONTINUE, UNUSED_SPARE, JobRecord, Outcome, join_segments, lineage_of
+from pybatsched.metrics.distributions import mean_and_maximum
+from pybatsched.metrics.outcomes import (
+    LOST_JOBS,
+    MAY_CONTINUE,
+    UNUSED_SPARE,
+    JobRecord,
+    Outcome,
+    digest_of_ids,
+    join_segments,
+    lineage_of,
+)
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S, bounded_slowdown
 from pybatsched.metrics.truncated import UnfinishedJob
 
@@ -22,7 +34,7 @@ class Figures:
     max(1, (wait + run) / max(run, tau)). `utilisation` is the share of all processors' time between the first
     submission and the last end that jobs held. A truncated run counts up to the truncation, with the jobs that ran
     then. `makespan_s` is the last end, counted from 0 as in Batsim. `n_left_out` jobs are not evaluated: only
-    utilisation and makespan include them.
+    utilisation and makespan include them. `lost_jobs` identifies the jobs that were rejected or killed, or did not end.
     """
 
     n_jobs: int
@@ -35,44 +47,34 @@ class Figures:
     utilisation: float | None
     makespan_s: float | None
     n_left_out: int = 0
+    lost_jobs: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the figures by name, for JSON; `n_left_out` only if it is not 0."""
+        """Return the figures by name, for JSON; `n_left_out` and `lost_jobs` only if they are not 0."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        if not self.n_left_out:
-            del found["n_left_out"]
-        return found
+        return {name: value for name, value in found.items() if value or name not in {"n_left_out", LOST_JOBS}}
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Waits and slowdowns of the jobs counted so far."""
+    """Waits and slowdowns of the jobs counted so far. Sums of them are exact, as in the table of jobs."""
 
     tau_s: float
     n_by_state: Counter[str] = field(default_factory=Counter)
-    n_ran: int = 0
-    wait_sum: float = 0.0
-    wait_max: float = 0.0
-    slow_sum: float = 0.0
-    slow_max: float = 0.0
+    waits_s: array[float] = field(default_factory=lambda: array("d"))
+    slowdowns: array[float] = field(default_factory=lambda: array("d"))
 
     def count(self, state: str, wait_s: float, runtime_s: float) -> None:
         """Count a job that ran."""
         self.n_by_state[state] += 1
-        self.n_ran += 1
-        slowdown = bounded_slowdown(wait_s, runtime_s, self.tau_s)
-        self.wait_sum += wait_s
-        self.slow_sum += slowdown
-        if wait_s > self.wait_max:
-            self.wait_max = wait_s
-        if slowdown > self.slow_max:
-            self.slow_max = slowdown
+        wait_s = round(wait_s, 6) if wait_s > 0 else 0.0
+        self.waits_s.append(wait_s)
+        self.slowdowns.append(bounded_slowdown(wait_s, runtime_s, self.tau_s))
 
     def count_record(self, job: JobRecord) -> None:
         """Count a job that may have several segments, or never ran."""
-        if job.ran and job.state != REJECTED:
-            wait_s = max(round(job.ended_at - job.submitted_at - job.runtime_s, 6), 0.0)
-            self.count(job.state, wait_s, job.runtime_s)
+        if job.ran:
+            self.count(job.state, job.ended_at - job.submitted_at - job.runtime_s, job.runtime_s)
         else:
             self.n_by_state[job.state] += 1
 
@@ -84,7 +86,7 @@ class Tally:
         self._sums = _Sums(tau_s)
         self._evaluated = evaluated
         self._left_out: set[str] = set()
-        self._held_s = 0.0  # processor-seconds
+        self._held_s = array("d")  # processor-seconds of each segment
         self._first_at = math.inf
         self._last_at = -math.inf
         self._cut_at = -math.inf
@@ -103,7 +105,7 @@ class Tally:
         if submitted_at < self._first_at:
             self._first_at = submitted_at
         if state != REJECTED:
-            self._held_s += outcome.n_procs * runtime_s
+            self._held_s.append(outcome.n_procs * runtime_s)
             if started_at + runtime_s > self._last_at:
                 self._last_at = started_at + runtime_s
         if self._evaluated is not None:
@@ -116,7 +118,13 @@ class Tally:
         elif state in MAY_CONTINUE:
             self._possible_parents[outcome.id] = outcome
         else:
-            self._sums.count(state, max(started_at - submitted_at, 0.0), runtime_s)
+            self._sums.count(state, started_at - submitted_at, runtime_s)
+
+    @property
+    def n_over(self) -> int:
+        """The number of jobs that are over, whether they count or not."""
+        n_counted = sum(self._sums.n_by_state.values()) + len(self._possible_parents.keys() | self._later.keys())
+        return n_counted + len(self._left_out)
 
     def truncate(self, at: float, unfinished: Iterable[UnfinishedJob]) -> None:
         """Count the processors that jobs still hold when the simulation is truncated."""
@@ -124,28 +132,32 @@ class Tally:
         for n_procs, submitted_at, started_at in unfinished:
             self._first_at = min(self._first_at, submitted_at)
             if started_at is not None:
-                self._held_s += n_procs * (at - started_at)
+                self._held_s.append(n_procs * (at - started_at))
 
-    def figures(self, n_procs: int) -> Figures:
-        """Return the figures so far, on a machine of `n_procs` processors. O(killed, rejected and derived jobs)."""
-        sums = replace(self._sums, n_by_state=self._sums.n_by_state.copy())
-        for job_id, outcome in self._possible_parents.items():
-            sums.count_record(join_segments(outcome, self._later.get(job_id, ())))
-        for job_id, segments in self._later.items():
-            if job_id not in self._possible_parents:  # the job itself is not in this run's rows
-                sums.count_record(join_segments(None, segments))
-        ran, n = sums.n_ran > 0, max(sums.n_ran, 1)
-        span_s = (self._last_at if self._cut_at == -math.inf else self._cut_at) - self._first_at
-        any_ran = self._last_at > -math.inf
+    def figures(self, n_procs: int, unfinished: Iterable[str] = ()) -> Figures:
+        """Return the figures so far, on a machine of `n_procs` processors; `unfinished` are ids of jobs. O(jobs)."""
+        sums = deepcopy(self._sums)
+        lost = list(unfinished)
+        for job_id in self._possible_parents.keys() | self._later.keys():
+            # Without a possible parent, the job itself is not in this run's rows.
+            job = join_segments(self._possible_parents.get(job_id), self._later.get(job_id, ()))
+            sums.count_record(job)
+            lost += [job_id] if job.state in MAY_CONTINUE else []
+        mean_wait_s, max_wait_s = mean_and_maximum(sums.waits_s)
+        mean_slowdown, max_slowdown = mean_and_maximum(sums.slowdowns)
+        last_at = round(self._last_at, 6) if self._last_at > -math.inf else None
+        end = last_at if self._cut_at == -math.inf else self._cut_at
+        span_s = 0.0 if end is None else end - self._first_at
         return Figures(
             n_jobs=sum(sums.n_by_state.values()),
             n_by_state=dict(sorted(sums.n_by_state.items())),
-            mean_wait_s=sums.wait_sum / n if ran else None,
-            max_wait_s=sums.wait_max if ran else None,
-            mean_bounded_slowdown=sums.slow_sum / n if ran else None,
-            max_bounded_slowdown=sums.slow_max if ran else None,
+            mean_wait_s=mean_wait_s,
+            max_wait_s=max_wait_s,
+            mean_bounded_slowdown=mean_slowdown,
+            max_bounded_slowdown=max_slowdown,
             tau_s=sums.tau_s,
-            utilisation=self._held_s / (n_procs * span_s) if 0 < span_s < math.inf else None,
-            makespan_s=self._last_at if any_ran else None,
+            utilisation=math.fsum(self._held_s) / (n_procs * span_s) if 0 < span_s < math.inf else None,
+            makespan_s=last_at,
             n_left_out=len(self._left_out),
+            **digest_of_ids(lost),
         )

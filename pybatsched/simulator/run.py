@@ -222,7 +222,7 @@ def result_of(simulation: Simulation, engine: Engine | None, outputs: Outputs) -
         finished=simulation.finished,
         ended_at=on_tick(simulation.ended_at),
         n_messages=simulation.n_messages,
-        figures=outputs.tally.figures(scenario.platform.n_procs),
+        figures=outputs.tally.figures(scenario.platform.n_procs, (one.job_id for one in stuck)),
         stuck=stuck,
         remarks=(*(() if engine is None else engine.remarks), *_failure_remarks(simulation)),
         energy=simulation.energy,

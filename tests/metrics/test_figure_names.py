@@ -153,5 +153,5 @@ def test_old_names_in_conditions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert run_cli("simulate", *args, "--policy", policy, "-e", policy, cwd=tmp_path).returncode == 0
     first, second = read_summary("fcfs"), read_summary("easy")
     for old, new in (("wait_s_mean", "mean_wait_s"), ("n_successfully", "n_completed")):
-        messages = [broken(read_condition(f"{name} >= 0"), first, second) for name in (old, new)]
+        messages = [broken(read_condition(f"{name} >= 0"), first, second, "") for name in (old, new)]
         assert messages[0].partition(":")[2] == messages[1].partition(":")[2] != ""

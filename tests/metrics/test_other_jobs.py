@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from support import campaigns
-from support.picky import Picky
+from support.picky import Even, Killer, Odd, Picky
 from support.places import ROOT
 from support.process import run_cli
 
@@ -25,9 +25,15 @@ PICKY = f"{ROOT}/tests/support/picky.py"
 
 def summary(n_jobs: int = 10, n_rejected: int = 0, wait_s: float = 100.0, **members: Any) -> str:
     states = {"COMPLETED_SUCCESSFULLY": n_jobs - n_rejected, "REJECTED": n_rejected}
-    figures = {"n_jobs": n_jobs, "n_by_state": states, "mean_wait_s": wait_s}
+    states["COMPLETED_KILLED"] = members.pop("n_killed", 0)
+    figures = {"n_jobs": n_jobs, "n_by_state": states, "mean_wait_s": wait_s, **members.pop("figures", {})}
     about = {"format": "pybatsched-summary", "format_version": 1, "figures": figures, "n_unfinished": 0, **members}
     return json.dumps(about)
+
+
+def lost(lost_jobs: int) -> str:
+    """A run that lost five jobs."""
+    return summary(10, 5, figures={"lost_jobs": lost_jobs})
 
 
 @pytest.mark.parametrize(
@@ -39,6 +45,16 @@ def summary(n_jobs: int = 10, n_rejected: int = 0, wait_s: float = 100.0, **memb
         (summary(), summary(n_unfinished=1), "mean_wait_s > +5%", "other jobs", "10 of 10 ran before, 10 of 11"),
         (summary(), summary(n_rejected=5), "mean_wait_s > 999", "other jobs", ""),  # a bound on the second run alone
         (summary(10, 5), summary(10, 5, 50.0), "mean_wait_s > +5%", "-50.00%", ""),
+        (
+            summary(),
+            summary(n_killed=10),
+            "mean_wait_s > +5%",
+            "other jobs",
+            "10 of 10 ran before, 10 of 10 ran, 10 killed",
+        ),
+        (lost(3), lost(4), "mean_wait_s > +5%", "other jobs", "5 of 10 ran before, 5 of 10 ran after"),
+        (lost(3), lost(3), "mean_wait_s > +5%", "=", ""),
+        (lost(3), summary(10, 5), "mean_wait_s > +5%", "=", ""),  # an old summary does not say which jobs
         (summary(10), summary(20, 0, 50.0), "mean_wait_s > +5%", "-50.00%", ""),  # other workloads are another matter
     ],
 )
@@ -118,6 +134,16 @@ def test_counts_are_compared_also_over_other_jobs(study: Path) -> None:
     assert "*" not in second
 
 
+def test_rejections_in_different_weeks_do_not_cancel_out() -> None:
+    first, second = ([*runs(name, 1.0, 2)[:1], *runs(name, 1.0, 5)[1:2]] for name in "xy")
+    second[0]["n_rejected"], second[1]["n_rejected"] = 5, 2
+    found = summary_table(pl.DataFrame(first + second + runs("all", 9.0, 0, 1)), ["policy"], ["mean_wait_s"])
+    assert found["other_jobs"].to_list() == ["53 of 60 ran", "53 of 60 ran", None]
+    seeds = [{**runs("x", 1.0, 3)[0], "seed": seed} for seed in (1, 2)] + [{**runs("y", 9.0)[0], "seed": None}]
+    found = summary_table(pl.DataFrame(seeds), ["policy"], ["mean_wait_s"])
+    assert found["other_jobs"].to_list() == ["54 of 60 ran", None], "a run without a seed is that of all seeds"
+
+
 def test_the_page_of_a_campaign(study: Path) -> None:
     text = page.of_campaign(Store(study))
     assert text.count("picky<br><b>(other jobs: 88 of 240 ran)</b>") == 2  # means, and ratios
@@ -131,6 +157,19 @@ def test_the_page_of_a_campaign(study: Path) -> None:
     assert ">other jobs<" in second
 
 
+def test_policies_that_lose_different_jobs_or_kill_jobs(tmp_path: Path) -> None:
+    log = pb.read_workload(str(ROOT / "examples" / "workload.json"))
+    with pytest.warns(UserWarning, match="15 jobs rejected|30 jobs killed, which did not run again"):
+        found = pb.simulate(log, ["easy", Odd, Even, Killer], n_procs=32, progress=False)
+    assert found.summary()["other_jobs"].to_list() == [None, *["15 of 30 ran"] * 2, "30 of 30 ran, 30 killed"]
+    assert found[1:3].summary()["other_jobs"].to_list() == ["15 of 30 ran"] * 2
+    for run in found:
+        run.save(tmp_path / f"{run.policy}-1")
+    for pair in (("Odd-1", "Even-1"), ("easy-*", "Killer-*")):
+        done = run_cli("compare", *pair, "--fail-if", "mean_wait_s > +999%", cwd=tmp_path)
+        assert (done.returncode, "lost_jobs" in done.stdout) == (7, False)
+
+
 def test_runs_in_python_and_their_page(tmp_path: Path) -> None:
     log = pb.read_workload(str(ROOT / "examples" / "workload.json"))
     with pytest.warns(UserWarning, match="19 jobs rejected"):
@@ -138,7 +177,7 @@ def test_runs_in_python_and_their_page(tmp_path: Path) -> None:
     assert found.summary()["other_jobs"].to_list() == [None, "11 of 30 ran"]
     assert "<td>11 of 30 ran</td>" in found._repr_html_()
     found.report(tmp_path / "page.html")
-    notice = "11 of 30 ran, fewer than in another run. Its figures are over other jobs.</p>"
+    notice = "11 of 30 ran, fewer or others than in another run. Its figures are over other jobs.</p>"
     assert notice in (tmp_path / "page.html").read_text()
     assert "other_jobs" not in found[:1].summary().columns
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pybatsched import Cluster, Decision, ExecuteJob, Job, Policy, RejectJob
+from pybatsched import CallMeLater, Cluster, Decision, ExecuteJob, Job, KillJob, Policy, RejectJob
 
 
 class Picky(Policy):
@@ -30,6 +30,38 @@ class Picky(Policy):
                 return
             self.n_submitted += 1
             self.jobs.remove(job)
+
+
+class Odd(Picky):
+    """Rejects every second job."""
+
+    rest = 0
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        for job in [job for job in self.jobs if int(job.id.partition("!")[2]) % 2 == self.rest]:
+            self.jobs.remove(job)
+            yield RejectJob(job.id)
+        self.n_submitted = 0
+        yield from super().decide(now)
+
+
+class Even(Odd):
+    """Rejects the others."""
+
+    rest = 1
+
+
+class Killer(Picky):
+    """Kills each job 150 s after its start."""
+
+    n_kept = 30
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        for job in [job for job in self.machine.running_jobs if now >= (job.started_at or 0) + 150]:
+            yield KillJob((job.id,))
+        for decision in super().decide(now):
+            yield decision
+            yield CallMeLater(now + 150)
 
 
 class Refusing(Picky):

@@ -34,7 +34,7 @@ COLUMNS: Final = {
     "p": "The p-value of a permutation test: how often random signs give a difference as large.",
     "p_adjusted": "The same after the correction of Benjamini and Hochberg for all rows of the table.",
     "verdict": "better or worse if p_adjusted is below 1 minus the level of confidence, else undecided. There is no "
-    "verdict, interval or probability if the policy and the baseline did not run the same share of the jobs.",
+    "verdict, interval or probability if the policy and the baseline did not run the same jobs.",
 }
 
 Row = Mapping[str, Any]
@@ -116,7 +116,7 @@ def against(
 
     A row is a run with its figures; groups differ in the columns `by`. The result has a row for each group and figure:
     the columns `by`, and those of `COLUMNS`. Pairs without a finite value are left out. A baseline without a seed is
-    compared with all seeds. There is no verdict if a run and its partner did not run the same share of jobs. Raises
+    compared with all seeds. There is no verdict if a run and its partner did not run the same jobs. Raises
     InputError if there is no pair, and if the baseline has several settings.
     """
     base: dict[tuple[Any, ...], Row] = {}

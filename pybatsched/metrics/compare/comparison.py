@@ -15,6 +15,7 @@ from pybatsched.errors import InputError, did_you_mean, setting
 from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.compare.paired import OTHER_JOBS, ran_of
 from pybatsched.metrics.figure_names import is_count, resolved
+from pybatsched.metrics.outcomes import LOST_JOBS
 from pybatsched.metrics.runs import READ_OPTIONS, read_options_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
 from pybatsched.metrics.workload_fields import evaluated_ids
@@ -220,8 +221,8 @@ def _digests(inputs: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
-    """Return why a ``--fail-if`` condition applies to the second run; empty if it does not."""
+def broken(condition: Condition, before: RunSummary, after: RunSummary, others: str) -> str:
+    """Return why a ``--fail-if`` condition applies to the second run; else nothing. For `others` see `other_jobs`."""
     known = before.metrics.keys() & after.metrics.keys()
     condition = replace(condition, metric=resolved(condition.metric, known))
     if condition.metric not in known:
@@ -229,8 +230,8 @@ def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
         raise InputError(f"{setting('fail_if', condition.text)}: no metric {condition.metric!r} in both runs{names}")
     if condition.metric in _BY_TAU and condition.kind != "value" and (why := other_tau(before, after)):
         raise InputError(f"{setting('fail_if', condition.text)}: {why}")
-    if condition.kind != "value" and not is_count(condition.metric) and (why := other_jobs(before, after)):
-        return f"{condition.text}: {why}"
+    if condition.kind != "value" and not is_count(condition.metric) and others:
+        return f"{condition.text}: {others}"
     a, b = before.metrics[condition.metric], after.metrics[condition.metric]
     if b is None or (a is None and condition.kind != "value"):
         where = after.path if b is None else before.path
@@ -250,7 +251,7 @@ def other_tau(before: RunSummary, after: RunSummary) -> str:
 
 
 def other_jobs(before: RunSummary, after: RunSummary) -> str:
-    """Return why the figures of two runs are over different jobs; empty if the same share of jobs ran."""
+    """Return why the figures of two runs are over different jobs; empty if the same jobs ran, as far as is known."""
     a, b = ran_of(before.metrics), ran_of(after.metrics)
     return f"the two runs have figures of different jobs: {a} before, {b} after" if a.differs(b) else ""
 
@@ -263,10 +264,10 @@ def differs(metric: str, before: RunSummary, after: RunSummary) -> bool:
 
 def table(before: RunSummary, after: RunSummary) -> list[str]:
     """Return the lines of a table: each metric of both runs, and its change."""
-    names = [name for name in before.metrics if name in after.metrics]
+    names = [name for name in before.metrics if name in after.metrics and name != LOST_JOBS]
     rows = [("metric", "before", "after", "change")]
-    are_others = bool(other_jobs(before, after))
-    marks = {name: OTHER_JOBS for name in names if are_others and not is_count(name) and name != "tau_s"}
+    others = other_jobs(before, after)
+    marks = {name: OTHER_JOBS for name in names if others and not is_count(name) and name != "tau_s"}
     marks |= dict.fromkeys(_BY_TAU, _OTHER_TAU) if other_tau(before, after) else {}
     rows += [
         (name, shown(a), shown(b), marks.get(name) or change(a, b))

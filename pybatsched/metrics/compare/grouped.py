@@ -70,7 +70,7 @@ def summary_table(frame: pl.DataFrame, by: Sequence[str], figures: Sequence[str]
 
 
 def with_other_jobs(table: pl.DataFrame, runs: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Add the column `other_jobs` ("11 of 30 ran") where fewer jobs ran than under another policy. O(runs)."""
+    """Add the column `other_jobs` ("11 of 30 ran") where other jobs ran than under another policy. O(runs)."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in runs.iter_rows(named=True):
         groups.setdefault(tuple(row[name] for name in by), []).append(row)

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pybatsched.metrics.distributions import distribution
+from pybatsched.metrics.outcomes import LOST_JOBS
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
 
 if TYPE_CHECKING:
@@ -22,45 +23,66 @@ PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
 pair_key: Final = itemgetter(*PAIRED_BY)
 #: The mark of figures over other jobs than those they are compared with.
 OTHER_JOBS: Final = "other jobs"
+_LOST: Final = ("n_rejected", "n_killed", "n_unfinished")
 
 _Group = TypeVar("_Group", bound=Hashable)
 
 
 class Ran(NamedTuple):
-    """The number of jobs that ran, and of all jobs. Figures over different shares are over different jobs."""
+    """The jobs that ran, that were killed, and all jobs. `lost` is the figure `lost_jobs`, NaN if unknown."""
 
     n_ran: float
+    n_killed: float
     n_jobs: float
+    lost: float
 
     def __str__(self) -> str:
-        return f"{self.n_ran:,.0f} of {self.n_jobs:,.0f} ran"
+        killed = f", {self.n_killed:,.0f} killed" if self.n_killed else ""
+        return f"{self.n_ran:,.0f} of {self.n_jobs:,.0f} ran{killed}"
 
-    def is_less(self, other: Ran) -> bool:
-        """Return whether a smaller share of the jobs ran."""
-        return self.n_ran * other.n_jobs < other.n_ran * self.n_jobs
+    @property
+    def share(self) -> float:
+        """The share of the jobs that ran and were not killed."""
+        return (self.n_ran - self.n_killed) / self.n_jobs if self.n_jobs else 1.0
 
     def differs(self, other: Ran) -> bool:
-        """Return whether another share of the jobs ran."""
-        return self.is_less(other) or other.is_less(self)
+        """Return whether figures are over different jobs: by the share, and by the lost jobs if both are known."""
+        return self.share != other.share or abs(self.lost - other.lost) > 0  # False with NaN
 
 
 def ran_of(*runs: Mapping[str, Any]) -> Ran:
     """Return how many jobs ran in runs, by the counts among their figures."""
-    n_jobs = sum(run.get("n_jobs") or 0 for run in runs)
-    n_ran = sum((run.get("n_jobs") or 0) - (run.get("n_rejected") or 0) for run in runs)
-    return Ran(n_ran, n_jobs + sum(run.get("n_unfinished") or 0 for run in runs))
+    n_jobs, n_rejected, n_killed, n_unfinished = (
+        sum(run.get(name) or 0 for run in runs) for name in ("n_jobs", "n_rejected", "n_killed", "n_unfinished")
+    )
+    lost = [run.get(LOST_JOBS) or math.nan for run in runs if any(run.get(name) for name in _LOST)]
+    return Ran(n_jobs - n_rejected, n_killed, n_jobs + n_unfinished, sum(lost))
 
 
 def other_jobs(
     groups: Mapping[_Group, Iterable[Mapping[str, Any]]], compared: Callable[[_Group], Hashable]
 ) -> dict[_Group, str]:
-    """Return which groups of runs ran fewer jobs than one with the same `compared`, and how many. O(runs)."""
-    found = {group: ran_of(*runs) for group, runs in groups.items()}
-    most: dict[Hashable, Ran] = {}
-    for group, ran in found.items():
-        if most.setdefault(compared(group), ran).is_less(ran):
-            most[compared(group)] = ran
-    return {group: str(ran) for group, ran in found.items() if ran.is_less(most[compared(group)])}
+    """Return which groups of runs have figures over other jobs than one with the same `compared`, and how many ran.
+
+    Runs are compared by workload, platform, seed and repeat; one without a seed is compared with all seeds. A group is
+    marked if another one ran more jobs of some workload, or as many but others. O(runs).
+    """
+    rows = [(group, (compared(group), *map(run.get, PAIRED_BY)), run) for group, runs in groups.items() for run in runs]
+    seeds: dict[Hashable, set[Hashable]] = {}
+    for _, key, _ in rows:
+        if key[-2] is not None:
+            seeds.setdefault(key[:-2], set()).add(key[-2:])
+    pairs: dict[Hashable, dict[_Group, list[Mapping[str, Any]]]] = {}
+    for group, key, run in rows:
+        for seed in seeds.get(key[:-2], (key[-2:],)) if key[-2] is None else (key[-2:],):
+            pairs.setdefault((key[:-2], seed), {}).setdefault(group, []).append(run)
+    marked: set[_Group] = set()
+    for own in pairs.values():
+        found = {group: ran_of(*runs) for group, runs in own.items()}
+        most = max(found.values(), key=lambda ran: ran.share)
+        are_equal = not any(ran.differs(most) for ran in found.values() if ran.share == most.share)
+        marked |= {group for group, ran in found.items() if not are_equal or ran.share < most.share}
+    return {group: str(ran_of(*runs)) for group, runs in groups.items() if group in marked}
 
 
 class Stay(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pybatsched.errors import quantity
 from pybatsched.metrics.compare.confidence import Estimate, estimate
-from pybatsched.metrics.compare.paired import other_jobs
+from pybatsched.metrics.compare.paired import PAIRED_BY, other_jobs
 from pybatsched.report.campaign.axes import setting_axis
 from pybatsched.report.campaign.points import Origin, Point
 
@@ -100,7 +100,8 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
         if point.figures is None:
             continue
         names = (*(getattr(point, name) for name in several), point.setting)
-        runs.setdefault(names, []).append(point.figures)
+        of_point = dict(zip(PAIRED_BY, point.key, strict=True))
+        runs.setdefault(names, []).append({**of_point, **point.figures})
         if not (baseline and (partner is None or point.setting == baseline)):
             pair = point.address, partner.address if partner is not None else ""
             groups.setdefault(names, {}).setdefault(pair, (point, partner))

@@ -15,6 +15,7 @@ from pybatsched.metrics.compare.paired import OTHER_JOBS, other_jobs, paired
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
 from pybatsched.metrics.figure_names import figure_title, title_of
+from pybatsched.metrics.figures import counts_of
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.slowdown import DEFAULT_TAU_S
@@ -110,7 +111,7 @@ def _notices(runs: Sequence[Run]) -> list[str]:
     """Return a warning for each run that is not complete, or that ran fewer jobs of its workload than another run."""
     found = []
     for k, text in _with_other_jobs(runs).items():
-        why = f"{runs[k].label}: {text}, fewer than in another run. Its figures are over {OTHER_JOBS}."
+        why = f"{runs[k].label}: {text}, fewer or others than in another run. Its figures are over {OTHER_JOBS}."
         found.append(f'<p class="broken" role="alert">{html.escape(why)}</p>')
     for run in runs:
         if run.run_state.notice:
@@ -121,17 +122,8 @@ def _notices(runs: Sequence[Run]) -> list[str]:
 
 
 def _with_other_jobs(runs: Sequence[Run]) -> dict[int, str]:
-    """Return which runs ran fewer jobs of their workload than another run, and how many."""
-    counts = {}
-    for k, run in enumerate(runs):
-        n_jobs, n_unfinished = len(run.evaluated), run.summary.get("n_unfinished")
-        counts[k] = [
-            {
-                "n_jobs": n_jobs,
-                "n_rejected": n_jobs - run.evaluated.ran.height,
-                "n_unfinished": n_unfinished if isinstance(n_unfinished, int) else 0,
-            }
-        ]
+    """Return which runs ran fewer or other jobs of their workload than another run, and how many."""
+    counts = {k: [counts_of(run.jobs, run.summary)] for k, run in enumerate(runs)}
     return other_jobs(counts, lambda k: chart.workload_key(runs[k]))
 
 

@@ -176,8 +176,7 @@ class Outputs:
                 self._open_all()
                 yield
         finally:
-            figures = self.tally.figures(n_procs)
-            results.n_over = figures.n_jobs + figures.n_left_out
+            results.n_over = self.tally.n_over
 
     def _open_all(self) -> None:
         self._jobs = self._open(JOBS)
