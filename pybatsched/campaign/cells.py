@@ -119,7 +119,8 @@ def cells_of(
         run["sched_cfg_file"] = _file_at("sched_cfg_file", spec.run.sched_cfg_file, folders)
     run_digest = {name: _digest_of_file(one) if name == "sched_cfg_file" else one for name, one in run.items()}
     numbered = enumerate(spec.policy, start=1)
-    policies = [(policy, list(_settings(number, policy, folders, digest))) for number, policy in numbered]
+    keeps_seed = "seeds" not in spec.model_fields_set and spec.repeats == 1
+    policies = [(policy, list(_settings(number, policy, folders, digest, keeps_seed))) for number, policy in numbered]
     for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
         effective = effective_seed(seed, repeat)
         columns = [prepared[effective, platform.name] for platform in spec.platform]
@@ -190,11 +191,12 @@ def _digest_of_file(path: str) -> str:
 
 
 def _settings(
-    number: int, policy: PolicyTable, folders: Sequence[Path], digest: Callable[[Path, str], str]
+    number: int, policy: PolicyTable, folders: Sequence[Path], digest: Callable[[Path, str], str], keeps_seed: bool
 ) -> Iterator[tuple[dict[str, Any], PolicySpec, list[Any]]]:
     """Yield each setting of a policy: its options in the file, the policy with whole paths, and what identifies it.
 
-    All of it is checked, before anything runs. Raises InputError with the number of the policy in the file.
+    All of it is checked, before anything runs. With `keeps_seed`, a `seed` in a configuration file is used instead of
+    the campaign's default seed. Raises InputError with the number of the policy in the file.
     """
     try:
         name = policy_at(str(policy.spec.policy), folders)
@@ -208,6 +210,8 @@ def _settings(
             }
             own = replace(own, **files)
             own = replace(own, options=_with_paths(own, folders))
+            if keeps_seed and "seed" in own.from_file:
+                own = replace(own, options={"seed": own.from_file["seed"], **own.options})
             own.plan().options_for(None)
             options = {**own.options, **_digests_of_code(own, digest)}
             digests = {kind: _digest_of_file(path) for kind, path in files.items()}

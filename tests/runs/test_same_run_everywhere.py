@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from support import logs
 from support.episodes import played
 from support.examples import examples
@@ -25,6 +25,7 @@ from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.cli import main
 from pybatsched.gym import SchedulingEnv, in_queue_order
+from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import Checked
 from pybatsched.simulator.failure_events import FailureModel
@@ -51,6 +52,7 @@ EVENTS: Final = (
     '{"type": "event_resource_unavailable", "resources": "0-1", "timestamp": 300}\n'
     '{"type": "event_resource_available", "resources": "0-1", "timestamp": 900}\n'
 )
+CONFIG: Final = "config.toml"
 RESERVATIONS: Final = '[[reservation]]\nname = "upgrade"\nstart = 400\nduration = 300\nhosts = "0-1"\n'
 
 
@@ -66,7 +68,13 @@ class Described:
     policy: str = "easy"
     options: dict[str, Any] = field(default_factory=dict)
     reservations: bool = False
-    seed: int = 0
+    seed: int | None = 0
+    config: bool = False  # a file with the seed of the policy
+
+    def spec(self) -> PolicySpec:
+        """The policy, with its files."""
+        reservations = "r.toml" if self.reservations else None
+        return PolicySpec(self.policy, self.options, CONFIG if self.config else None, reservations)
 
 
 def some(**kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
@@ -170,6 +178,7 @@ def described(draw: st.DrawFn) -> Described:
     if "load" in workload:
         workload.pop("scale_load", None)
     policy, options = draw(st.sampled_from(POLICIES))
+    config = policy == "ujfb" and draw(st.booleans())
     return Described(
         lines,
         draw(st.sampled_from(["; MaxProcs: 32\n", "; MaxProcs: 8\n", "; \n"])),
@@ -179,7 +188,8 @@ def described(draw: st.DrawFn) -> Described:
         policy,
         options,
         draw(st.integers(0, 3)) == 0,
-        draw(st.integers(0, 3)),
+        None if config and "failures" not in machine and draw(st.booleans()) else draw(st.integers(0, 3)),
+        config,
     )
 
 
@@ -190,6 +200,7 @@ class Outcome:
     jobs: str = ""
     figures: Mapping[str, Any] = field(default_factory=dict)
     warnings: frozenset[str] = frozenset()
+    policy: Any = None
     error: str = ""
 
 
@@ -217,7 +228,8 @@ def as_command(run: Described) -> tuple[Outcome, str]:
         given += ["-o", f"{key}={json.dumps(value)}"]
     given += ["--reservations", "r.toml"] if run.reservations else []
     errors = io.StringIO()
-    given += ["--seed", str(run.seed), "-e", "command/run"]
+    given += [] if run.seed is None else ["--seed", str(run.seed)]
+    given += [*(["--config", CONFIG] if run.config else []), "-e", "command/run"]
     command = ["simulate", "-w", "log.swf", "--policy", run.policy, *given]
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(errors):
         code = main(command)
@@ -232,18 +244,18 @@ def read(prefix: str) -> Outcome:
     jobs = Path(f"{prefix}_jobs.csv").read_text()
     in_summary = {name: run.about["figures"].get(name, run.figures.get(name)) for name in run.figures}
     assert in_summary == run.figures
-    return Outcome(jobs, run.figures, frozenset(run.about.get("warnings", ())))
+    return Outcome(jobs, run.figures, frozenset(run.about.get("warnings", ())), run.about["policy"])
 
 
 def in_python(run: Described) -> tuple[Outcome, frozenset[str]]:
     of_log = {name: value for name, value in run.workload.items() if name not in {"load", "scale_load"}}
     of_run = {name: value for name, value in run.workload.items() if name not in of_log} | run.machine | run.run
-    policy = pb.policy(run.policy, **run.options, **({"host_reservations": "r.toml"} if run.reservations else {}))
+    seeds = None if run.seed is None else [run.seed]
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         try:
             log = pb.read_workload("log.swf", **of_log)
-            (made,) = pb.simulate(log, [policy], seeds=[run.seed], progress=False, **of_run)
+            (made,) = pb.simulate(log, [run.spec()], seeds=seeds, progress=False, **of_run)
         except pb.InputError as error:
             return Outcome(error=str(error)), frozenset()
         made.save("python/run")
@@ -291,15 +303,14 @@ def check_environment(run: Described) -> None:
 
 def as_campaign(run: Described) -> Outcome:
     platform = run.machine if {"n_procs", "platform"} & run.machine.keys() else {"of_workload": True, **run.machine}
-    policy = {"name": run.policy, "options": run.options} | ({"reservations": "r.toml"} if run.reservations else {})
     content = {
         "name": "one",
         "keep": "files",
-        "seeds": [run.seed],
+        **({} if run.seed is None else {"seeds": [run.seed]}),
         **run.run,
         "workload": [{"name": "log", "file": "log.swf", **run.workload}],
         "platform": [{"name": "machine", **platform}],
-        "policy": [policy],
+        "policy": [run.spec().as_json()],
     }
     try:
         spec = spec_of(content, "one.toml")
@@ -314,7 +325,7 @@ def as_campaign(run: Described) -> Outcome:
     failures = run.machine.get("failures", {"seed": 0})
     is_used = "seed" not in failures or run.policy == "ujfb"
     assert json.loads(Path("campaign/files/run_summary.json").read_text())["seed"] == (run.seed if is_used else None)
-    return Outcome(found.jobs, result["figures"], found.warnings)
+    return replace(found, figures=result["figures"])
 
 
 def check(run: Described) -> None:
@@ -326,6 +337,7 @@ def check(run: Described) -> None:
         Path("nodes.xml").write_text(NODES)
         Path("events.txt").write_text(EVENTS)
         Path("r.toml").write_text(RESERVATIONS)
+        Path(CONFIG).write_text("[policy.ujfb]\nseed = 7\n")
         if run.machine.get("platform") == "nodes.xml":  # campaigns name it by its whole path
             run = replace(run, machine=run.machine | {"platform": str(Path("nodes.xml").resolve())})
         command, printed = as_command(run)
@@ -337,6 +349,7 @@ def check(run: Described) -> None:
             return
         assert python.jobs == command.jobs
         assert campaign.jobs == command.jobs
+        assert python.policy == command.policy == campaign.policy
         assert python.figures == command.figures
         assert campaign.figures == command.figures
         assert python.warnings == command.warnings
@@ -352,6 +365,7 @@ def check(run: Described) -> None:
 
 
 @examples(20)
+@example(Described([logs.line(1, 0, run=30, allocated=2)], "; MaxProcs: 8\n", policy="ujfb", seed=None, config=True))
 @given(described())
 def test_a_run_is_the_same_as_a_command_in_python_and_in_a_campaign(run: Described) -> None:
     check(run)
