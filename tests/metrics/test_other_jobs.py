@@ -147,6 +147,7 @@ def test_rejections_in_different_weeks_do_not_cancel_out() -> None:
 def test_the_page_of_a_campaign(study: Path) -> None:
     text = page.of_campaign(Store(study))
     assert text.count("picky<br><b>(other jobs: 88 of 240 ran)</b>") == 2  # means, and ratios
+    assert "<b>(other jobs: 88 of 240 ran under the baseline)</b>" in page.of_campaign(Store(study), baseline="picky")
     heads, rows = text.partition('<table id="differences">')[2].split("<tbody>", 1)
     names = ["policy", "figure", "verdict", "difference", "low", "high", "p", "p_adjusted"]
     assert re.findall(r">(\w+)</th>", heads)[:8] == names

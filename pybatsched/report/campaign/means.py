@@ -106,6 +106,7 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
             pair = point.address, partner.address if partner is not None else ""
             groups.setdefault(names, {}).setdefault(pair, (point, partner))
     marks = other_jobs(runs, lambda names: names[:-1])
+    of_base = {names[:-1]: f"{text} under the baseline" for names, text in marks.items() if names[-1] == baseline}
     rows = []
     for names, pairs in groups.items():
         means = tuple(mean_over(_values(pairs.values(), figure)) for figure in figures)
@@ -116,7 +117,7 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
                     names[-1],
                     len(pairs),
                     means,
-                    marks.get(names) or marks.get((*names[:-1], baseline), ""),
+                    marks.get(names) or of_base.get(names[:-1], ""),
                 )
             )
     titles = {"family": "workload", "platform": "platform"}
