@@ -25,7 +25,7 @@ from pybatsched.experiment.policies import PolicyLike, policy as choose
 from pybatsched.experiment.running import Folder, Task, run_task, warn_all
 from pybatsched.experiment.runs import Run, Runs, WorkerDiedError
 from pybatsched.runs.policies import PolicySpec
-from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
+from pybatsched.runs.spec import INSTEAD_OF_OPTIONS, MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import taken, takes, whole
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ NOT_OF_SIMULATE: Final = frozenset({*WorkloadSpec.settings()} - {"load", "scale_
 #: What to write in Python instead of settings of files and options of commands.
 INSTEAD: Final = {
     name: f"read_workload(…, {name}=…)" for name in WorkloadSpec.settings() if name in NOT_OF_SIMULATE
-} | {
-    "mtbf": 'failures={"mtbf": …}',
-    "repair": 'failures={"mtbf": …, "repair": …}',
-}
+} | INSTEAD_OF_OPTIONS
 #: Short work shows no progress bar.
 _BAR_AFTER_S: Final = 1.0
 

@@ -22,7 +22,7 @@ from pybatsched.policies.choices import Mask
 from pybatsched.policies.observations import Observation, observe, shapes
 from pybatsched.runs.execute import warnings_after
 from pybatsched.runs.policies import PolicySpec
-from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
+from pybatsched.runs.spec import INSTEAD_OF_OPTIONS, MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.settings import as_keyword, misspelled, taken, takes
 from pybatsched.simulator.run import options_of
 from pybatsched.workload import Workload
@@ -30,6 +30,7 @@ from pybatsched.workload.sequences import SequenceStarts
 
 #: Settings of runs that the environment does not take, or takes in another form.
 _NOT_TAKEN: Final = frozenset({"file", "platform", "stop_at", "seed", "allow_empty"})
+_INSTEAD: Final = {**INSTEAD_OF_OPTIONS, "seed": "reset(seed=…)", "stop_at": "span_s=…"}
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
@@ -53,7 +54,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  as Gymnasium declares it
 
-    @takes(MachineSpec, RunSpec, WorkloadSpec, without=_NOT_TAKEN, instead={"seed": "reset(seed=…)"})
+    @takes(MachineSpec, RunSpec, WorkloadSpec, without=_NOT_TAKEN, instead=_INSTEAD)
     def __init__(
         self,
         workload: str | Path | Workload,
@@ -74,7 +75,9 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
             n_procs = built.scenario.platform.n_procs
             self._episodes = Episodes(whole, n_procs, n_jobs=n_jobs, span_s=span_s, kind=episodes)
         except InputError as error:
-            raise misspelled(SchedulingEnv.__init__, error) or InputError(error.spelled(as_keyword)) from None
+            unknown = f"policy {Environment.__name__}: unknown option"
+            text = error.spelled(as_keyword).replace(unknown, "SchedulingEnv: unknown keyword")
+            raise misspelled(SchedulingEnv.__init__, error) or InputError(text) from None
         assert built.plan is not None
         self._tau_s = built.spec.tau_s
         self._plan, self._scenario = built.plan, built.scenario

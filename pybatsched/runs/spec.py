@@ -261,6 +261,10 @@ class MachineSpec(Checked):
         return self.failures is not None and self.failures.seed is None
 
 
+#: What to write in Python instead of options of commands.
+INSTEAD_OF_OPTIONS: Final = {"mtbf": 'failures={"mtbf": …}', "repair": 'failures={"mtbf": …, "repair": …}'}
+
+
 @record_of_settings
 class RunSpec(Checked):
     """A run: workloads, machine, policy (None: an external scheduler), and the settings of the simulation."""
