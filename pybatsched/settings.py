@@ -9,12 +9,13 @@ import numbers
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Final, ParamSpec, Self, TypeVar, dataclass_transform
 
 import msgspec
 
 from pybatsched.core.instants import A_SPAN, span_of
-from pybatsched.errors import InputError, did_you_mean, setting
+from pybatsched.errors import InputError, did_you_mean, not_utf8, setting
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -293,6 +294,24 @@ def takes(
 def taken(function: Any, keywords: dict[str, Any]) -> dict[str, Any]:
     """Move the settings that a function `takes` out of its keywords, and return them."""
     return {name: keywords.pop(name) for name in list(keywords) if name in function.settings}
+
+
+def check_exists(name: str, path: str) -> None:
+    """Raise InputError with the setting if the file that it names does not exist."""
+    try:
+        Path(path).stat()
+    except OSError as error:
+        raise InputError(f"{setting(name, path)}: cannot be read: {error.strerror}") from None
+
+
+def text_of(name: str, path: str) -> str:
+    """Read the text file that a setting names. Raises InputError with the setting."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{setting(name, path)}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{setting(name, path)}: {not_utf8(error)}") from None
 
 
 def misspelled(function: Callable[..., Any], error: Exception) -> InputError | None:

@@ -14,7 +14,7 @@ import msgspec
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.services.host_reservations import windows_of
-from pybatsched.errors import InputError, not_utf8, quantity, setting, spelled
+from pybatsched.errors import InputError, quantity, setting, spelled
 from pybatsched.metrics import summary
 from pybatsched.metrics.workload_fields import check_fields, not_evaluated
 from pybatsched.platform import model, roles
@@ -24,6 +24,7 @@ from pybatsched.policies.registry import PolicyPlan
 from pybatsched.runs.checks import checkpoint_warnings, warnings_of
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 from pybatsched.runs.workloads import Jobs, Sizing, check_formats, in_hosts, load_factor, read, sizing
+from pybatsched.settings import check_exists, text_of
 from pybatsched.simulator import external_events, run as simulator
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.failure_events import checkpointed
@@ -133,15 +134,7 @@ def read_all(spec: RunSpec, jobs: Sequence[Jobs] = ()) -> Sequence[Jobs]:
 
 def options_of(spec: RunSpec) -> SimulationOptions:
     """Return the options of the simulator. Raises InputError."""
-    text = spec.sched_cfg
-    if spec.sched_cfg_file is not None:
-        where = setting("sched_cfg_file", spec.sched_cfg_file)
-        try:
-            text = Path(spec.sched_cfg_file).read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise InputError(f"{where}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{where}: {not_utf8(error)}") from None
+    text = spec.sched_cfg if spec.sched_cfg_file is None else text_of("sched_cfg_file", spec.sched_cfg_file)
     return SimulationOptions(
         dynamic_jobs=spec.dynamic_jobs,
         acknowledge_dynamic_jobs=spec.acknowledge_dynamic_jobs,
@@ -248,13 +241,11 @@ def scenario_of(
     event_lists: Sequence[Iterable[ExternalEvent]] = (),
 ) -> Scenario:
     """Return the inputs of the simulator, and read its external events. Raises InputError."""
-    events: list[Iterable[ExternalEvent]] = [
-        *event_lists,
-        *(
-            external_events.read(path, n_hosts=len(platform.hosts), forward_unknown=options.forward_unknown_events)
-            for path in machine.events
-        ),
-    ]
+    events = list(event_lists)
+    for path in machine.events:
+        check_exists("events", path)
+        n_hosts, forward = len(platform.hosts), options.forward_unknown_events
+        events.append(external_events.read(path, n_hosts=n_hosts, forward_unknown=forward))
     if machine.failures is not None:
         events.append(machine.failures.on(platform))
     workloads = checkpointed(workloads, machine.checkpoint, platform, machine.failures)

@@ -6,15 +6,14 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from inspect import getdoc
-from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.core.policy import Policy
-from pybatsched.errors import InputError, not_utf8, setting, toml_problem
+from pybatsched.errors import InputError, setting, toml_problem
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 from pybatsched.policies.predictions import add_predictor
-from pybatsched.settings import FILE, TEXT, Checked, Kind, given, record_of_settings
+from pybatsched.settings import FILE, TEXT, Checked, Kind, given, record_of_settings, text_of
 
 _RESERVATIONS: Final = "host_reservations"
 
@@ -151,7 +150,7 @@ def reservations_of(path: str) -> list[dict[str, Any]]:
     """Read a file of reservations. Raises InputError with the file and the line."""
     from pybatsched.core.services.reservation_specs import read_reservations  # noqa: PLC0415  imports pydantic
 
-    return read_reservations(_text_of(path, path), path)
+    return read_reservations(text_of(_RESERVATIONS, path), path)
 
 
 def _table(path: str, name: str) -> Mapping[str, Any]:
@@ -160,7 +159,7 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
 
     where = setting("config", path)
     try:
-        content = tomllib.loads(_text_of(path, where))
+        content = tomllib.loads(text_of("config", path))
     except (ValueError, RecursionError) as error:  # not TOML, a number of thousands of digits
         raise InputError(f"{where}: {toml_problem(error)}") from None
     unknown = [key for key in content if key != "policy"]
@@ -176,12 +175,3 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
     if not isinstance(table, dict):
         raise InputError(f"{where}: expected a table [policy.{name}]")
     return table
-
-
-def _text_of(path: str, where: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{where}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: {not_utf8(error)}") from None

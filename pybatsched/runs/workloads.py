@@ -13,6 +13,7 @@ from pybatsched.errors import InputError, quantity, setting
 from pybatsched.platform.groups import host_size
 from pybatsched.platform.model import Platform
 from pybatsched.runs.spec import MachineSpec, WorkloadSpec
+from pybatsched.settings import check_exists
 from pybatsched.workload import prepare, reading
 from pybatsched.workload.formats import batsim4, files
 from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
@@ -97,6 +98,8 @@ def check_formats(specs: Iterable[WorkloadSpec]) -> None:
 
 def kind_of(spec: WorkloadSpec) -> files.Format:
     """Return the format of a file. Raises InputError."""
+    if spec.mapping is not None:
+        check_exists("mapping", spec.mapping)
     return files.format_of(spec.file, spec.format, spec.mapping)
 
 
