@@ -102,11 +102,11 @@ def whole(least: int = 1, most: int | None = None) -> Kind:
     return Kind(f"a whole number{upto}", of, "N", _number_of_text)
 
 
-def one_of(*values: str, hidden: Sequence[str] = ()) -> Kind:
-    """Return the kind of a value from a list. Values that are `hidden` are not shown."""
+def one_of(*values: str) -> Kind:
+    """Return the kind of a value from a list."""
 
     def of(value: Any) -> str | None:
-        return value if isinstance(value, str) and value in {*values, *hidden} else None
+        return value if isinstance(value, str) and value in values else None
 
     return Kind(f"one of {', '.join(values)}", of, choices=values)
 
@@ -343,11 +343,12 @@ def misspelled(function: Callable[..., Any], error: Exception) -> InputError | N
 def as_keyword(name: str, value: str) -> str:
     """Write a setting as a keyword argument, and perhaps its value.
 
-    >>> as_keyword("stop_at", ""), as_keyword("units", "node"), as_keyword("failures.mtbf", "30d")
-    ('stop_at=', "units='node'", "failures={'mtbf': '30d'}")
+    >>> as_keyword("stop_at", ""), as_keyword("end", "60"), as_keyword("failures.mtbf", "30d")
+    ('stop_at=', 'end=60', "failures={'mtbf': '30d'}")
     """
     record, _, key = name.rpartition(".")
-    shown = value if not value or value in {"True", "False"} or name == "options" else repr(value)
+    is_plain = not value or value in {"True", "False"} or name == "options" or _number_of_text(value) != value
+    shown = value if is_plain else repr(value)
     if record:
         return f"{record}={{{key!r}: {shown or '…'}}}"
     return value if name == "options" and value else f"{name}={shown}"

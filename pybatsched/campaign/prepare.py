@@ -197,7 +197,7 @@ class _Preparation:
     def _read(self) -> Iterator[_Labelled]:
         for label, workload in self._loaded():
             read = with_feedback(workload) if self._spec.feedback else workload
-            name = f"{self._spec.file or self._table.name}{label}"
+            name = ", ".join(filter(None, (self._spec.file or self._table.name, label.removeprefix("-"))))
             yield label, read if self._table.merge else self._in_hosts(read, name, self._sources, label)
 
     def _in_hosts(self, workload: Workload, name: str, sources: Sequence[Path], label: str = "") -> Workload:

@@ -24,7 +24,7 @@ from pybatsched.campaign.keys import as_key, keys_of
 from pybatsched.core.pydantic_errors import for_pydantic
 from pybatsched.errors import InputError
 from pybatsched.runs.spec import WorkloadSpec
-from pybatsched.settings import Checked
+from pybatsched.settings import NUMBER, Checked
 from pybatsched.workload.generate.models import MODELS
 from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
 from pybatsched.workload.merge import NAME, NAME_IN_WORDS, check_name
@@ -88,6 +88,12 @@ class PartWithSettings(Part):
         return content | {as_key(name): value for name, value in own.items() if name not in self.APART}
 
 
+def _above_zero(value: Any) -> Any:
+    """Return a number above 0. The error is that of settings."""
+    with for_pydantic():
+        return NUMBER.read("", value)
+
+
 def read_as(record: type[Checked]) -> BeforeValidator:
     """Return the validator of the member of a `PartWithSettings`. Its errors have the keys of the file."""
 
@@ -101,7 +107,7 @@ def read_as(record: type[Checked]) -> BeforeValidator:
 
 
 #: An offered load, or a factor of it.
-_Load = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Load = Annotated[float, BeforeValidator(_above_zero)]
 _Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, allow_inf_nan=False)]
 
 

@@ -271,7 +271,6 @@ def _scenario(given: Given, log: _Log) -> Scenario:
     spec = RunSpec(
         tuple(WorkloadSpec(path) for path in given.all("--workload")),
         machine,
-        clock=BATSIM,
         dynamic_jobs=given.has("--enable-dynamic-jobs"),
         acknowledge_dynamic_jobs=given.has("--acknowledge-dynamic-jobs"),
         profile_reuse=given.has("--enable-profile-reuse"),
@@ -283,7 +282,7 @@ def _scenario(given: Given, log: _Log) -> Scenario:
         sched_cfg_file=given.one("--sched-cfg-file") or None,
         allow_empty=True,
     )
-    built = build(spec)
+    built = build(spec, clock=BATSIM)
     if not log.is_quiet:
         for text in (*built.notes, *built.warnings):
             arguments.say(text)

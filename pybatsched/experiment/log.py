@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 
@@ -153,7 +153,7 @@ class Log:
         *,
         warm_up: Time = 0,
         cool_down: Time = 0,
-        window_clock: Literal["first", "log"] = "first",
+        window_clock: str = "first",
     ) -> Log:
         """Return the jobs submitted from `begin` up to `end`, counted from the first submission.
 

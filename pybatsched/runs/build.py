@@ -85,10 +85,14 @@ class Built(msgspec.Struct, frozen=True):
         )
 
 
-def build(spec: RunSpec, jobs: Sequence[Jobs] = ()) -> Built:
-    """Return a run that is ready to start, of workloads in memory (`jobs`) or files. Raises InputError."""
+def build(spec: RunSpec, jobs: Sequence[Jobs] = (), *, clock: str = "") -> Built:
+    """Return a run that is ready to start, of workloads in memory (`jobs`) or files. Raises InputError.
+
+    With `clock` BATSIM, it is a run of `pybatsched batsim`.
+    """
     plan = None if spec.policy is None else spec.policy.plan(spec.seed)
     options = options_of(spec)
+    options = replace(options, clock=clock or options.clock)
     machine = _with_seed(spec)
     if plan is not None:
         if machine.failures is not None:

@@ -30,7 +30,7 @@ from pybatsched.settings import (
     whole,
 )
 from pybatsched.simulator.failure_events import FailureModel
-from pybatsched.simulator.options import AUTO, BATSIM, CLOCKS
+from pybatsched.simulator.options import AUTO, CLOCKS
 from pybatsched.workload.formats.conversion import MEMORY_UNITS, SIZES, MemoryUnit, SizeIn
 from pybatsched.workload.formats.files import FORMATS
 from pybatsched.workload.inject.checkpoints import Checkpointing
@@ -284,7 +284,7 @@ class RunSpec(Checked):
     clock: str = given(
         "exact: exact times, and messages of Batsim take no simulated time. simgrid: the times and the network of "
         "SimGrid, to the last bit. auto: simgrid if jobs communicate, else exact",
-        one_of(*CLOCKS, hidden=[BATSIM]),
+        one_of(*CLOCKS),
         AUTO,
     )
     dynamic_jobs: bool = given(

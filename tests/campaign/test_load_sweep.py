@@ -49,7 +49,7 @@ def test_each_load_is_a_workload(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "text"),
     [
-        ({"load": -0.5}, "greater than 0"),
+        ({"load": -0.5}, "expected a number above 0"),
         ({"load": []}, None),
         ({"load": [0.5, 0.5]}, "load: 0.5 is given twice; expected different loads"),
         ({"load": 0.5, "scale_load": 2}, "load: cannot be used with scale_load"),

@@ -14,6 +14,7 @@ from pybatsched.runs.workloads import selection_of
 from pybatsched.workload import reading
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.merge import ClusterLog, check_name, merged
+from pybatsched.workload.selection import Selection
 
 SUMMARY: Final = "Merge the logs of several clusters into one workload."
 EPILOG: Final = """\
@@ -22,7 +23,8 @@ examples:
   pybatsched workload merge ctc=CTC.swf.gz sdsc=w.json --procs ctc=430 --from 30d --submitted-before 60d --output m.json
   pybatsched workload merge ctc=CTC-SP2.swf.gz sdsc=SDSC-SP2.swf.gz --external 0.667 --seed 1 --output grid.json
 
-T counts from the first submission of each log. The start of the window is time 0 of the workload. Ids of jobs are
+T counts from the first submission of each log, and the start of the window is time 0 of the workload; with
+--window-clock log, both are those of the logs. Ids of jobs are
 NAME-ID, and the field cluster is NAME. Options for logs are those of convert and apply to all logs; to use other
 options for one log, convert it first. See docs/workloads.md.
 """
@@ -35,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("logs", nargs="+", metavar="NAME=FILE", help=text)
     add("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
     add("--procs", action="append", default=[], metavar="NAME=N", help="processors of a cluster (repeatable)")
-    arguments.add_workload_settings(parser, *convert.WINDOW)
+    arguments.add_workload_settings(parser, *convert.WINDOW, "window_clock")
     text = "make each job external with this probability, by the seed"
     add("--external", type=arguments.number, metavar="SHARE", help=text)
     add("--seed", type=arguments.natural, default=0, metavar="S", help="seed of the random numbers (default: 0)")
@@ -53,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
     convert.check_name(args.output)
     for path in paths.values():
         arguments.refuse_to_overwrite(args.output, [path])
-    selection = replace(selection_of(arguments.workload_spec(args, paths[next(iter(paths))])), clock="first")
+    spec = arguments.workload_spec(args, paths[next(iter(paths))])
+    clock = spec.window_clock
+    selection = replace(selection_of(spec), clock=clock, shift=Selection.shift_of(len(paths), clock))
     parts = []
     for name, path in paths.items():
         try:
