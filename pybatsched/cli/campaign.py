@@ -260,7 +260,10 @@ def _table(args: argparse.Namespace) -> int:
             raise InputError("--against: cannot be used with --quantiles or --bold-best")
         chosen = figures if args.figures is not None else ()
         level = LEVEL if args.ci is None else _level(args.ci)
-        print(table.written(table.against(everything, args.against, by, chosen, level), args.format), end="")
+        found = table.against(everything, args.against, by, chosen, level)
+        print(table.written(found, args.format), end="")
+        if found.is_empty():
+            arguments.say(f"no figure has a value under {args.against} and another policy; did any job run?")
     elif args.quantiles is not None:
         if args.ci is not None:
             raise InputError("--ci and --quantiles were both given; expected only one")

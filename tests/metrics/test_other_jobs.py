@@ -144,6 +144,13 @@ def test_rejections_in_different_weeks_do_not_cancel_out() -> None:
     assert found["other_jobs"].to_list() == ["54 of 60 ran", None], "a run without a seed is that of all seeds"
 
 
+def test_a_baseline_without_figures(tmp_path: Path) -> None:
+    rows = [campaigns.Row("w", name, {"n_jobs": 3, "mean_wait_s": x}) for name, x in (("easy", None), ("sjf", 1.0))]
+    study = campaigns.keep(tmp_path / "study", rows, ["w"])
+    done = run_cli("campaign", "table", str(study), "--against", "easy", "--figures", "mean_wait_s")
+    assert "no figure has a value under easy and another policy; did any job run?" in done.stderr
+
+
 def test_the_page_of_a_campaign(study: Path) -> None:
     text = page.of_campaign(Store(study))
     assert text.count("picky<br><b>(other jobs: 88 of 240 ran)</b>") == 2  # means, and ratios

@@ -99,8 +99,8 @@ def test_the_same_options_give_the_same_file(tmp_path: Path) -> None:
     assert json.loads(files[0])["external"] == {"share": 0.5, "seed": 4}
     b = made(tmp_path, "b", line(1, 100))
     for clock, at in (("first", [0]), ("log", [100])):
-        options = ("--window-clock", clock, "--output", str(tmp_path / "t.json"))
-        assert run_cli("workload", "merge", f"a={a}", f"b={b}", *options).returncode == 0
+        words = ("--window-clock", clock, "--output", str(tmp_path / "t.json"))
+        assert run_cli("workload", "merge", f"a={a}", f"b={b}", *words).returncode == 0
         jobs = json.loads((tmp_path / "t.json").read_text())["jobs"]
         assert [job["subtime"] for job in jobs if job["cluster"] == "b"] == at
 
