@@ -8,7 +8,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,7 @@ from pybatsched.errors import InputError, setting
 from pybatsched.machines import names
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
-from pybatsched.runs.build import platform_of
+from pybatsched.runs.build import platform_of, version_of
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import MachineSpec
 from pybatsched.runs.workloads import sizing
@@ -273,13 +273,13 @@ def _machine(table: PlatformTable, workload: Prepared, folders: Sequence[Path]) 
     if spec.units != "core":
         spec = replace(spec, units=None)  # sizes were converted when the workload was prepared
     found = spec.as_json()
-    content = [_machine_digest(spec.platform, spec.energy)] if spec.platform else []
+    content = [_machine_digest(spec.platform, spec.energy, version_of(spec.platform))] if spec.platform else []
     content += [_digest_of_file(path) for path in spec.events]
     return found, [*content, {name: value for name, value in found.items() if name not in {"platform", "events"}}]
 
 
-@cache
-def _machine_digest(name: str, energy: bool) -> str:
+@lru_cache(16)
+def _machine_digest(name: str, energy: bool, _version: tuple[int, int] | None) -> str:
     return hashlib.sha256(names.find(name, energy=energy).data()).hexdigest()
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -212,10 +213,20 @@ def machine_of(spec: MachineSpec, platform: Platform | None, n_procs: int) -> Pl
     return model.limit(platform, n_procs if spec.mmax_workload else 0)
 
 
-@cache
 def size_of(spec: MachineSpec, n_procs: int) -> int:
-    """Return the size of that machine. Reads its platform once. Raises InputError."""
+    """Return the size of that machine. Reads its platform again only if the file has changed. Raises InputError."""
+    return _size_of(spec, n_procs, version_of(spec.platform or ""))
+
+
+@lru_cache(16)
+def _size_of(spec: MachineSpec, n_procs: int, _version: tuple[int, int] | None) -> int:
     return machine_of(spec, platform_of(spec), n_procs).n_procs
+
+
+def version_of(path: str) -> tuple[int, int] | None:
+    """Return the time and the size of a file, which change with its content; None if it is no file."""
+    status = Path(path).stat() if path and os.path.isfile(path) else None  # noqa: PTH113  false for an impossible name
+    return status and (status.st_mtime_ns, status.st_size)
 
 
 def _is_estimate(jobs: Jobs, note: str) -> bool:

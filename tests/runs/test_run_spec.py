@@ -15,6 +15,7 @@ from pybatsched.campaign.running import points_of
 from pybatsched.campaign.spec import spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
+from pybatsched.runs.build import size_of
 from pybatsched.runs.policies import PolicySpec
 from pybatsched.runs.spec import MachineSpec, RunSpec, WorkloadSpec
 
@@ -151,3 +152,11 @@ def test_a_cell_depends_on_the_code_of_its_predictor_and_on_its_configuration(tm
     config.write_text("[policy.ujfb]\nsed = 8\n")
     with pytest.raises(InputError, match="policy 1: policy ujfb: unknown option 'sed'"):
         addresses(tmp_path, name="ujfb", config="conf.toml")
+
+
+def test_a_platform_file_that_changes_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "p.xml"
+    for n_hosts in (2, 3):
+        hosts = "".join(f'<host id="{name}" speed="1Gf"/>' for name in ("master_host", *range(n_hosts)))
+        file.write_text(f'<platform version="4.1"><zone id="z" routing="None">{hosts}</zone></platform>')
+        assert size_of(MachineSpec(platform=str(file)), 0) == n_hosts
