@@ -325,6 +325,11 @@ def test_without_starts_the_machine_is_as_large_as_the_largest_job(tmp_path: Pat
     }
 
 
+def test_names_of_times_are_recognised(tmp_path: Path) -> None:
+    proposed = describe_table(text_table(tmp_path, "10,12,20,3", header="sent,started_on,ended_on,cores"))
+    assert all(text in proposed for text in ('submit = { column = "sent"', '"started_on"', '"ended_on"'))
+
+
 def test_rows_without_a_run_time(tmp_path: Path) -> None:
     file = text_table(tmp_path, "10,5,1,CD", "20,,1,CD", "30,,1,PD", "40,,1,", header="submit,run_time,nodes,state")
     jobs = read_table(file, mapping=mapping(tmp_path, describe_table(file))).jobs

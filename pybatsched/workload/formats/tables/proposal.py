@@ -29,10 +29,10 @@ _THOUSANDS: Final = re.compile(r"[-+]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0
 #: Names of columns by field, the likeliest first, in small letters and without other characters.
 _NAMES: Final[Mapping[str, str]] = {
     "id": "jobid idjob jid job jobnumber jobnum id nr jobidraw cobaltjobid applicationid",
-    "submit": "submit submitted submission qtime ctime adt queued enqueued arrival arrived created creation",
+    "submit": "submit submitted sent submission qtime ctime adt queued enqueued arrival arrived created creation",
     "eligible": "eligible etime qdt",
-    "start": "start started starting begin began begun dispatch dispatched launch launched sdt",
-    "end": "end ended finish finished completion completed stop stopped terminated edt",
+    "start": "start started startedon starting begin began begun dispatch dispatched launch launched sdt",
+    "end": "end ended endedon finish finished completion completed stop stopped terminated edt",
     "wait": "wait waittime waits queuetime queuewait queuedwaitseconds waitseconds waitingtime",
     "run_time": "runtime run elapsed elapsedraw elapsedtime duration walltimeused usedwalltime executiontime "
     "actualruntime",
