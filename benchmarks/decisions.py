@@ -28,13 +28,12 @@ from pybatsched.simulator.run import with_needs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.text_table import aligned
 from pybatsched.workload import Workload
-from pybatsched.workload.formats import rackham
-from pybatsched.workload.formats.conversion import LogOptions, SwfOptions
-from pybatsched.workload.formats.rackham_reader import read_rackham
+from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.inject.deadlines import every, with_deadlines
 from pybatsched.workload.inject.steps import Moldable, Urgent
 from pybatsched.workload.logs.conversion import to_workload
+from pybatsched.workload.logs.rackham import read_rackham
 from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.merge import ClusterLog, merged
 from pybatsched.workload.selection import Selection
@@ -92,7 +91,7 @@ def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
         ("DWD", "DWD-SXO-2020-urgentq.swf.gz", 1024, Urgent(queues=("sx_rout",)), None),
     ):
         if (traces / file).exists():
-            options = SwfOptions(Walltimes.parse("exact"), n_procs=n_procs)
+            options = LogOptions(Walltimes.parse("exact"), n_procs=n_procs)
             log = to_workload(read_swf(traces / file), options, Selection(max_jobs=n_jobs))[0]
             jobs = step.applied(log, seed=1)
             rows.append(row(name, jobs, n_procs, "conservative"))
@@ -105,7 +104,7 @@ def locality_rows(traces: Path) -> list[tuple[str, ...]]:
     file = traces / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
     if not file.exists():
         return []
-    jobs = rackham.to_workload(read_rackham(file), LogOptions(Walltimes.parse("requested")), Selection())[0]
+    jobs = to_workload(read_rackham(file), LogOptions(Walltimes.parse("requested")), Selection())[0]
     platform = names.find("rackham-128gb").read()
     return [
         row("Rackham, 2022-09-10", jobs, platform, "locality", score=score, faithful=faithful)
@@ -123,7 +122,7 @@ def grid_rows(traces: Path) -> list[tuple[str, ...]]:
     platform, rows = names.find("grid-pwa").read(), []
     for case, first, last in (("month 1", 0, 30), ("month 3", 60, 90), ("six months", 0, 182)):
         window = Selection(from_at=first * DAY_S, to_at=last * DAY_S, clock="first")
-        options = SwfOptions(Walltimes.parse("requested"))
+        options = LogOptions(Walltimes.parse("requested"))
         parts = [ClusterLog(name, to_workload(read_swf(file), options, window)[0]) for name, file in files.items()]
         jobs = Moldable().applied(merged(parts), 1)
         for algorithm, heuristic in (
@@ -153,7 +152,7 @@ def main() -> None:
         ("random, urgent", Urgent(every_s=DAY_S, kinds=((64, 600.0),)).applied(jobs_256, seed=1), "ujfb"),
     ):
         rows.append(row(case, workload, 302 if policy in {"easy", "redirection"} else 256, policy))
-    exact = SwfOptions(Walltimes.parse("exact"))
+    exact = LogOptions(Walltimes.parse("exact"))
     blue = Path(args.traces) / "SDSC-BLUE-2000-4.2-cln.swf.gz"
     if blue.exists() and not args.quick:
         jobs = to_workload(read_swf(blue), exact, Selection())[0]

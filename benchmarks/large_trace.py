@@ -138,7 +138,7 @@ def step(name: str, path: Path) -> None:
     """Do one step in this process, and print its figures as JSON."""
     from pybatsched.workload import reading  # noqa: PLC0415  the command that writes does not need it
     from pybatsched.workload.checks.lint import lint_content  # noqa: PLC0415
-    from pybatsched.workload.formats.conversion import SwfOptions  # noqa: PLC0415
+    from pybatsched.workload.formats.conversion import LogOptions  # noqa: PLC0415
     from pybatsched.workload.selection import Selection  # noqa: PLC0415
     from pybatsched.workload.walltimes import Walltimes  # noqa: PLC0415
 
@@ -147,7 +147,7 @@ def step(name: str, path: Path) -> None:
         mapping = str(path.with_name("large_trace.toml"))
         Path(mapping).write_text(_MAPPING, encoding="utf-8")
     before = time.process_time(), time.perf_counter()
-    options = SwfOptions(Walltimes.parse("requested"), n_procs=N_NODES, mapping=mapping)
+    options = LogOptions(Walltimes.parse("requested"), n_procs=N_NODES, mapping=mapping)
     check = partial(lint_content, path, n_procs=N_NODES) if name == "prepare" else None
     workload, _ = reading.read(path, options, Selection(), check=check)
     if name == "simulate":

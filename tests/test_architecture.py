@@ -68,7 +68,7 @@ MAY_NAME_OPTIONS = {
     },
     "pybatsched.live.supervision": {"--socket-endpoint"},
     "pybatsched.policies.registry": {"--sched-cfg"},
-    "pybatsched.workload.formats.tables.proposal": {"--format", "--mapping"},
+    "pybatsched.workload.logs.tables.proposal": {"--format", "--mapping"},
 }
 
 

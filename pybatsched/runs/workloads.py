@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,15 +16,13 @@ from pybatsched.runs.spec import MachineSpec, WorkloadSpec
 from pybatsched.settings import check_exists
 from pybatsched.workload import prepare, reading
 from pybatsched.workload.formats import batsim4, files
-from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT
+from pybatsched.workload.formats.conversion import DEFAULT_MEMORY_UNIT, LogOptions
+from pybatsched.workload.formats.detection import format_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.resample.feedback import feedback_note, with_feedback
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
-
-if TYPE_CHECKING:
-    from pybatsched.workload.formats.conversion import SwfOptions
 
 #: Formats in words, for errors.
 _IN_WORDS: Final[Mapping[str, str]] = {
@@ -100,25 +98,24 @@ def kind_of(spec: WorkloadSpec) -> files.Format:
     """Return the format of a file. Raises InputError."""
     if spec.mapping is not None:
         check_exists("mapping", spec.mapping)
-    return files.format_of(spec.file, spec.format, spec.mapping)
+    return format_of(spec.file, spec.format, spec.mapping)
 
 
-def log_options(spec: WorkloadSpec, **more: Any) -> SwfOptions:
+def log_options(spec: WorkloadSpec, **more: Any) -> LogOptions:
     """Return the options for the conversion of a log; `more` are those that runs do not have."""
-    return reading.options_for(
-        kind_of(spec),
+    names = ("size", "run_times", "memory_unit")
+    given = {name: value for name in names if (value := getattr(spec, name)) is not None}
+    return LogOptions(
         walltimes=Walltimes.parse(spec.walltimes),
-        size=spec.size or "allocated",
-        run_times=spec.run_times or "logged",
         min_runtime_s=spec.min_runtime,
         unknown_runtime_s=spec.unknown_runtime,
         n_procs=spec.n_procs,
         with_waits=spec.feedback,
-        memory_unit=spec.memory_unit or DEFAULT_MEMORY_UNIT,
         size_in=spec.size_in,
         timezone=spec.timezone,
         format=spec.format,
         mapping=spec.mapping,
+        **given,
         **more,
     )
 

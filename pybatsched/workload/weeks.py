@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import is_number
-from pybatsched.workload.formats.conversion import SwfOptions
-from pybatsched.workload.formats.files import format_of
+from pybatsched.workload.formats.conversion import LogOptions
+from pybatsched.workload.formats.detection import format_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import select
 from pybatsched.workload.reading import read, read_file
@@ -177,7 +177,7 @@ def busy_weeks(
 
 
 def workloads_of(
-    log: LogTable, weeks: Sequence[Week], options: SwfOptions, selection: Selection
+    log: LogTable, weeks: Sequence[Week], options: LogOptions, selection: Selection
 ) -> Iterator[tuple[Week, Workload, Report]]:
     """Yield a workload of the jobs submitted in each of these weeks, with the week in its `about`. O(n) each."""
     from pybatsched.workload.logs.conversion import to_workload  # noqa: PLC0415  it needs polars
@@ -221,7 +221,7 @@ def range_of(text: str, what: str = "utilisation") -> Range:
 
 def weekly(
     path: str | Path,
-    options: SwfOptions,
+    options: LogOptions,
     selection: Selection,
     choice: WeekChoice,
     source: str | None = None,

@@ -42,11 +42,9 @@ def simulating(tmp_path: Path, *more: str) -> set[str]:
 def test_a_simulation_imports_no_connections_codecs_and_formats_of_logs(tmp_path: Path) -> None:
     modules = simulating(tmp_path, "-q")
     assert "pybatsched_schedulers.easy" in modules
-    formats = tuple(f"pybatsched.workload.formats.{name}" for name in ("job_log", "rackham", "slurm_reader"))
-    formats += ("pybatsched.workload.logs",)
     codecs = ("pybatsched.protocol.v4", "pybatsched.protocol.v5", "pybatsched.session.session")
     others = ("pybatsched.simulator.simgrid.kernel", "pybatsched.metrics.runs", "pybatsched.report")
-    assert found((*_CONNECTIONS, *_RARE, *_CHECKS, *formats, *codecs, *others), modules) == []
+    assert found((*_CONNECTIONS, *_RARE, *_CHECKS, "pybatsched.workload.logs", *codecs, *others), modules) == []
 
 
 def test_only_the_named_policy_is_loaded(tmp_path: Path) -> None:

@@ -421,36 +421,6 @@ def test_bad_events_name_file_and_line(line: str, message: str, inputs: Path) ->
     assert message in done.stderr
 
 
-def test_the_unit_of_memory_in_a_log_is_one_of_the_inputs(tmp_path: Path) -> None:
-    """12,000 MB leave at 6 GB/s in two seconds, 12,000 KB in two milliseconds; the urgent job waits so long."""
-    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 60 4 -1 -1 4 100 12000 1 7 3 -1 2 -1 -1 -1\n")
-    urgent = jobs((2, 5))
-    urgent["jobs"][0] |= {"subtime": 10, "urgent": True}
-    write_workload(tmp_path, urgent, "urgent.json")
-    args = ("--procs", "4", "-w", "log.swf", "-w", "urgent.json", "--policy", "ujfb")
-    for given, unit, starts_at, memory_gb in (
-        (["--memory-unit", "MB"], "MB", "12.000000", "12"),
-        ([], "KB", "10.002000", "0.012"),
-    ):
-        done = run_cli("simulate", *args, *given, "-e", unit, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        (row,) = [row for row in rows(tmp_path / f"{unit}_jobs.csv") if row["workload_name"] == "w1"]
-        assert row["starting_time"] == starts_at
-        assert json.loads((tmp_path / f"{unit}_summary.json").read_text()).get("memory_unit", "KB") == unit
-        classes = run_cli("metrics", unit, "--by", "memory_gb", cwd=tmp_path).stdout
-        assert re.search(rf"^{re.escape(memory_gb)}\s", classes, re.MULTILINE), classes
-    done = run_cli("compare", "KB_summary.json", "MB_summary.json", cwd=tmp_path)
-    assert "the two runs have different inputs: memory_unit" in done.stderr
-
-
-def test_the_seed_goes_to_policies_that_have_one(inputs: Path) -> None:
-    done = simulate(inputs, "--policy", f"{PUSHY}:Gambler", "--seed", "11", "-e", "seeded")
-    assert done.returncode == 0, done.stderr
-    summary = json.loads((inputs / "seeded_summary.json").read_text())
-    assert summary["policy"]["options"] == {"seed": 11}
-    assert simulate(inputs, "--policy", "easy", "--seed", "11").returncode == 0
-
-
 def test_processors_come_from_the_workload_without_a_machine(tmp_path: Path) -> None:
     given = ("simulate", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy")
     done = run_cli(*given, "-e", "log", cwd=tmp_path)

@@ -10,7 +10,6 @@ from support.process import run_cli
 
 import pybatsched as pb
 from pybatsched import InputError
-from pybatsched.report import figure_style
 
 SPEC = """
 name = "small"
@@ -50,17 +49,6 @@ def test_a_campaign_is_shown_as_a_table(folder: Path) -> None:
     assert isinstance(mean, float)
     shown = f"{mean:,.4g}" if mean < 1e4 else f"{mean:,.0f}"
     assert f"<td>{shown}</td>" in page
-
-
-@pytest.mark.parametrize("kind", ["boxes", "ratios", "means", "mean-ratios"])
-def test_figures_are_those_of_the_command(kind: str, folder: Path, tmp_path: Path) -> None:
-    args = ("--measure", "mean_wait_s", "--baseline", "fcfs", "--width", "column")
-    path = tmp_path / "cli.png"
-    assert run_cli("plot", kind, str(folder), *args, "--output", str(path)).returncode == 0
-    draw = getattr(pb.read_campaign(folder).plot, kind.replace("-", "_"))
-    figure = draw("mean_wait_s", baseline="fcfs", width="column")
-    figure_style.write(figure, tmp_path / "api.png")
-    assert (tmp_path / "api.png").read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize(

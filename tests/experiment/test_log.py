@@ -111,9 +111,9 @@ _ESTIMATE = "the size of the machine is an estimate: the "
     ("text", "mapped", "of_file", "note"),
     [
         (f"; MaxProcs: 4\n{_SWF}", False, 4, None),
-        (_SWF, False, 2, "header: no MaxProcs or MaxNodes"),
+        (_SWF, False, 2, f"{_ESTIMATE}processors of the largest job"),
         (_SACCT, False, 2, f"{_ESTIMATE}most cores in use at one time"),
-        (_TABLE, True, 2, f"{_ESTIMATE}cores of the largest job, because no job has a start"),
+        (_TABLE, True, 2, f"{_ESTIMATE}cores of the largest job"),
     ],
 )
 def test_findings_are_those_of_lint_for_the_machine_of_the_log(

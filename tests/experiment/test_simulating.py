@@ -35,7 +35,6 @@ EXAMPLE = ROOT / "examples" / "workload.json"
 NOT_A_POLICY: Any = int
 WRONG_LOGS: Any = {"a": 3}
 TIME: Any = "10d"
-FILES = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 
 @pytest.fixture(scope="module")
@@ -409,18 +408,6 @@ def test_dask_gives_the_same_runs(log: pb.Log) -> None:
     assert runs.jobs.equals(alone.jobs)
 
 
-def test_figures_of_a_stopped_run_are_those_of_the_command(log: pb.Log, tmp_path: Path) -> None:
-    last_at = float(log.jobs["submitted_at"].max())  # type: ignore[arg-type]
-    run = pb.simulate(log, "easy", stop_at=last_at / 2, progress=False)
-    run.save(tmp_path / "cut")
-    rows = json.loads(run_cli("metrics", str(tmp_path / "cut"), "--json").stdout)[str(tmp_path / "cut")]
-    assert run.figures["mean_queue_length"] == rows["queue_length"]["mean"]
-    assert run.figures["max_queue_length"] == rows["queue_length"]["max"]
-    assert run.figures["utilisation"] == rows["utilisation"]["mean"]
-    assert run.figures["mean_wait_s"] == rows["wait_s"]["mean"]
-    assert run.figures["p95_bounded_slowdown"] == rows["bounded_slowdown"]["p95"]
-
-
 def test_a_saved_run_replaces_the_workload_of_another(log: pb.Log, tmp_path: Path) -> None:
     middle = float(log.jobs["submitted_at"].median())  # type: ignore[arg-type]
     pb.simulate(log.window(middle, warm_up=middle / 2), "easy", progress=False).save(tmp_path / "run")
@@ -616,35 +603,3 @@ def test_there_are_no_more_workers_than_runs(log: pb.Log, monkeypatch: pytest.Mo
 
 
 #: Two clusters, with a network and a property that Batsim rejects.
-_TWO_CLUSTERS = """<?xml version='1.0'?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
-  <zone id="z" routing="Full">
-    <host id="master_host" speed="1Gf"/>
-    <host id="a0" speed="1Gf"><prop id="cluster" value="a"/></host>
-    <host id="b0" speed="1Gf"><prop id="cluster" value="b"/></host>
-    <link id="l" bandwidth="1Gbps" latency="1ms"/>
-    <route src="master_host" dst="a0"><link_ctn id="l"/></route>
-    <route src="master_host" dst="b0"><link_ctn id="l"/></route>
-    <route src="a0" dst="b0"><link_ctn id="l"/></route>
-  </zone>
-</platform>
-"""
-
-
-def test_warnings_and_summary_on_a_platform_are_those_of_the_command(tmp_path: Path) -> None:
-    (tmp_path / "two.xml").write_text(_TWO_CLUSTERS)
-    platform, workload = str(tmp_path / "two.xml"), str(tmp_path / "w.json")
-    pb.generate_workload("lublin", n_jobs=12, n_procs=2, seed=1).write(workload)
-    done = run_cli("simulate", "-p", platform, "-w", workload, "--policy", "easy", "-e", str(tmp_path / "cli"))
-    assert done.returncode == 0
-    with pytest.warns(UserWarning, match="in Batsim, messages take time") as found:
-        run = pb.simulate(workload, "easy", platform=platform, progress=False)
-    assert all(str(one.message).rpartition("(")[0] in done.stderr for one in found)
-    run.save(tmp_path / "api")
-    by_command, in_python = (json.loads((tmp_path / f"{name}_summary.json").read_text()) for name in ("cli", "api"))
-    del by_command["command"]
-    assert in_python.pop("names") == {"policy": "easy", "workload": "w", "origin": workload.removesuffix(".json")}
-    assert in_python == by_command
-    for suffix in FILES:
-        assert (tmp_path / f"api{suffix}").read_bytes() == (tmp_path / f"cli{suffix}").read_bytes()

@@ -24,7 +24,6 @@ from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 from support.rlscheduler_twin import draw_starts
 
-import pybatsched as pb
 from pybatsched.errors import InputError
 from pybatsched.gym import REWARDS, SchedulingEnv, Since, in_queue_order
 from pybatsched.testing import Workload, run_policy
@@ -134,17 +133,6 @@ def test_episodes_are_jobs_in_a_row() -> None:
         found.append(numbers(env))
     assert found == [[1, 0], [0, 2], [2, 4], [4, 5]]
     assert env.reset(options={"start": 2})[1]["now"] == 10  # jobs keep their times
-
-
-@pytest.mark.parametrize("options", [{}, {"on_failure": "requeue_last"}, {"expected_repair_s": 3600.0}])
-def test_failures_are_those_of_simulate(options: dict[str, Any]) -> None:
-    failures = {"mtbf": "20h", "repair": "30m"}
-    env = SchedulingEnv(EXAMPLE, 32, failures=failures, **options)
-    rl = pb.policy("rl", agent="pybatsched.gym:in_queue_order", **options)
-    run = pb.simulate(EXAMPLE, rl, n_procs=32, failures=failures, progress=False)
-    assert run.figures["n_requeued"]
-    for _ in range(2):
-        assert played(env, in_queue_order).figures["mean_wait_s"] == pytest.approx(run.figures["mean_wait_s"])
 
 
 def test_jobs_of_an_episode_follow_others_of_it() -> None:

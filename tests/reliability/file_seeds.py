@@ -30,7 +30,7 @@ from pybatsched.session.session import Session
 from pybatsched.simulator import external_events
 from pybatsched.testing import FakeBatsim, plan_for
 from pybatsched.workload.formats import batsim4, batsim5
-from pybatsched.workload.formats.tables.mapping import SETS
+from pybatsched.workload.formats.files import SETS
 from pybatsched.workload.model import Workload
 from reliability.mutations import BYTES, Dice, change_value, dice_of, mutated
 
@@ -110,7 +110,7 @@ def parquet_tables() -> list[bytes]:
 
 def mappings() -> list[bytes]:
     """Mappings of tables."""
-    folder = resources.files("pybatsched.workload.formats").joinpath("tables")
+    folder = resources.files("pybatsched.workload.logs").joinpath("tables")
     return [MAPPING.encode(), *(folder.joinpath(f"{name}.toml").read_bytes() for name in SETS)]
 
 

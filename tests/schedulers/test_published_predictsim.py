@@ -16,7 +16,7 @@ from pybatsched.errors import InputError
 from pybatsched.experiment.log import Log
 from pybatsched.testing import Workload, run_policy
 from pybatsched.workload import model
-from pybatsched.workload.formats.conversion import SwfOptions
+from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.logs.conversion import to_workload
 from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.walltimes import Walltimes
@@ -187,7 +187,7 @@ def test_every_job_ends_with_machine_failures(
 
 def log_of(n_jobs: int) -> Log:
     """The first jobs of KTH-SP2, as the study reads them."""
-    how = SwfOptions(walltimes=Walltimes("requested-strict"), size="requested", run_times="cut")
+    how = LogOptions(walltimes=Walltimes("requested-strict"), size="requested", run_times="cut")
     workload, _ = to_workload(read_swf(real(KTH)), how)
     return Log(workload, "kth-sp2").head(n_jobs)
 

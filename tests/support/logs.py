@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -142,3 +143,8 @@ def sacct(path: Path, *lines: str, name: str = "sacct.txt", header: str = "|".jo
     file = path / name
     file.write_text("".join(f"{text}\n" for text in (header, *lines)), encoding="utf-8")
     return file
+
+
+def rows_of(found: LogTable) -> list[SimpleNamespace]:
+    """Return the rows of a log, with their columns as attributes."""
+    return [SimpleNamespace(**row) for row in found.jobs.iter_rows(named=True)]

@@ -14,7 +14,7 @@ from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.formats.batsim4 import text_of
-from pybatsched.workload.formats.conversion import SwfOptions
+from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.logs.swf import read_swf
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
@@ -126,7 +126,7 @@ def test_weeks_of_any_format_have_the_same_jobs(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(text_of(load(path)))
     found = []
     for name in ("log.swf", "w.json"):
-        options = SwfOptions(Walltimes("requested"))
+        options = LogOptions(Walltimes("requested"))
         made = weekly(tmp_path / name, options, Selection(warm_up_s=WEEK_S), WeekChoice(all=True))
         found.append([(week, workload.jobs, workload.about["week"]) for week, workload, _ in made])
     assert found[0] == found[1]

@@ -366,9 +366,9 @@ def add_file(parser: Group) -> None:
 
 def format_of(path: str, args: argparse.Namespace) -> Format:
     """Return the format of a file by the options, or by its content. Raises InputError."""
-    from pybatsched.workload.formats import files  # noqa: PLC0415  `serve` does not need it
+    from pybatsched.workload.formats import detection  # noqa: PLC0415  `serve` does not need it
 
-    return files.format_of(path, args.format, args.mapping)
+    return detection.format_of(path, args.format, args.mapping)
 
 
 def megabytes(text: str) -> int:

@@ -21,8 +21,8 @@ from pybatsched.workload import load
 from pybatsched.workload.areas import planned_areas
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.formats.files import write_text
-from pybatsched.workload.formats.tables.proposal import QUESTION, describe_table
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
+from pybatsched.workload.logs.tables.proposal import QUESTION, describe_table
 from pybatsched.workload.statistics import plot, stats
 from pybatsched.workload.walltimes import Walltimes, plain
 

@@ -20,8 +20,9 @@ from pybatsched.runs.spec import MachineSpec, WorkloadSpec
 from pybatsched.runs.workloads import check_formats, kind_of
 from pybatsched.workload import prepare, reading
 from pybatsched.workload.checks.lint import lint_content
-from pybatsched.workload.formats import batsim4, batsim5, files
-from pybatsched.workload.formats.conversion import SwfOptions
+from pybatsched.workload.formats import batsim4, batsim5
+from pybatsched.workload.formats.conversion import LogOptions
+from pybatsched.workload.formats.detection import format_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import with_cpu_load
 from pybatsched.workload.report import Report
@@ -123,7 +124,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     arguments.add_workload_settings(log, "lenient")
 
 
-def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> SwfOptions:
+def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> LogOptions:
     """Return the options for reading a file. Raises InputError for an option that is not for its format."""
     spec = replace(arguments.workload_spec(args, path), n_procs=n_procs)
     check_formats([spec])
@@ -251,7 +252,7 @@ def _loaded(platform: Platform, workload: Workload, report: Report) -> tuple[Wor
 
 
 def _convert_weeks(
-    args: argparse.Namespace, selection: Selection, options: SwfOptions, changes: Sequence[Change]
+    args: argparse.Namespace, selection: Selection, options: LogOptions, changes: Sequence[Change]
 ) -> int:
     if args.begin is not None or args.end is not None or args.window_clock is not None:
         window = "--from, --submitted-before and --window-clock"
@@ -309,7 +310,7 @@ def check_name(path: str) -> None:
 
 def refuse_empty(workload: Workload, report: Report) -> None:
     """Raise InputError if all jobs of a file have been dropped, or if a log has no jobs."""
-    if not workload.jobs and (report.n_dropped or files.format_of(workload.source) != "Batsim JSON"):
+    if not workload.jobs and (report.n_dropped or format_of(workload.source) != "Batsim JSON"):
         raise InputError(f"{workload.source}: no job is left ({workload.why_empty}); expected at least one")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,12 +13,10 @@ from pybatsched.errors import InputError, setting
 from pybatsched.workload import progress
 from pybatsched.workload.checks.job_order import check_order
 from pybatsched.workload.formats.checks import is_number
-from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
-from pybatsched.workload.formats.rackham_reader import JobClass, RackhamJob, RackhamTrace
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
 from pybatsched.workload.reading import Content, read_file
-from pybatsched.workload.report import LintReport, Tally
+from pybatsched.workload.report import LintReport
 
 Readers = Mapping[str, type[FieldModel]]
 #: The name of the metrics among the readers of fields.
@@ -49,108 +47,13 @@ def lint_content(
     """Check the content of a workload file, as `read_file` returns it. O(n log n)."""
     if isinstance(found, Workload):
         return lint_workload(found, n_procs, readers)
-    if isinstance(found, RackhamTrace):
-        _check_has_jobs(path, found.jobs, found.bad)
-        return lint_rackham(found, n_procs)
-    # These modules need polars, which is slow to import.
-    from pybatsched.workload.checks.lint_job_log import lint_job_log  # noqa: PLC0415
-    from pybatsched.workload.checks.lint_log import lint_log  # noqa: PLC0415
-    from pybatsched.workload.logs.table import LogTable  # noqa: PLC0415
+    from pybatsched.workload.checks.lint_log import lint_log  # noqa: PLC0415  it needs polars, which is slow to import
 
-    if isinstance(found, LogTable):
-        _check_has_jobs(path, found, found.bad)
-        return lint_log(found, n_procs)
-    _check_has_jobs(path, found.jobs, found.bad, found.where)
-    return lint_job_log(found, n_procs)
-
-
-def _check_has_jobs(path: str | Path, jobs: Sized, bad: Mapping[str, Tally], where: str = "line") -> None:
-    if bad and not len(jobs):
-        first = next(iter(bad.values()))
+    if found.bad and not len(found):
+        first = next(iter(found.bad.values()))
+        where = found.where
         raise InputError(f"{path}: {where} {first.places[0]}: {first.rule}; no {where} of the file is a job")
-
-
-def lint_rackham(trace: RackhamTrace, n_procs: int | None = None) -> LintReport:
-    """Check a Rackham log, line by line. O(n)."""
-    found = LintReport(trace.source, "Rackham", len(trace.jobs), n_procs or N_NODES * NODE_CORES)
-    found.add_bad_lines(trace.bad)
-    zero_at = _check_time_zero(trace, found)
-    seen: set[int] = set()
-    sizes: dict[str, float] = {}
-    latest_at = -1.0
-    for job in trace.jobs:
-        if 0 <= job.submitted_at < latest_at:
-            found.add("submitted before the job above it", "put in order of submission", job.line)
-        latest_at = max(latest_at, job.submitted_at)
-        if job.number in seen:
-            found.add("id given before", f"renumbered (or {setting('duplicates', 'error')})", job.line)
-        seen.add(job.number)
-        if sizes.setdefault(job.file, job.size_gb) != job.size_gb:
-            found.add("data_size is not that of the same data above", "kept; the policy locality rejects it", job.line)
-        _check_rackham_times(job, found)
-        _check_cores(job, found)
-        if zero_at is not None:
-            _check_class(job, zero_at, found)
-    if zero_at is not None:
-        _check_rackham_order(trace, zero_at, found)
-    return found
-
-
-def _check_rackham_order(trace: RackhamTrace, zero_at: float, found: LintReport) -> None:
-    """Count the submission times whose jobs are not in the order of their ids. A conversion pads ids with zeros."""
-    n_digits = len(str(max(job.number for job in trace.jobs)))
-    runnable = (job for job in trace.jobs if job.submitted_at >= 0 and job.run_s > 0 and job.n_cores > 0)
-    check_order(((submitted_at(job, zero_at), f"{job.number:0{n_digits}}", job.line) for job in runnable), found)
-
-
-def _check_time_zero(trace: RackhamTrace, found: LintReport) -> float | None:
-    try:
-        zero_at, remark = time_zero(trace)
-    except InputError:
-        found.add("no job of class 0, 1 or 2, whose submission is time 0", "an error", trace.jobs[0].line)
-        return None
-    if remark:
-        found.add("no job of class 0", "time 0 is the first submission of class 1 or 2", trace.jobs[0].line, "note")
-    return zero_at
-
-
-def _check_rackham_times(job: RackhamJob, found: LintReport) -> None:
-    if job.submitted_at < 0:
-        found.add("subtime unknown or negative", "dropped", job.line)
-    if job.run_s <= 0:
-        found.add("delay of 0, unknown or negative", f"dropped (or {setting('min_runtime')})", job.line)
-    if job.walltime_s <= 0:
-        found.add("walltime of 0, unknown or negative", "kept without a walltime", job.line)
-    elif job.run_s >= job.walltime_s:
-        found.add("ran at least as long as its walltime", "kept; it will be killed", job.line)
-
-
-def _check_cores(job: RackhamJob, found: LintReport) -> None:
-    if job.n_cores <= 0:
-        found.add("no cores", "dropped", job.line)
-    elif job.n_cores > found.n_procs:
-        remedy = f"kept, schedulers reject it (or {setting('max_size')})"
-        found.add(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
-    elif job.n_cores > NODE_CORES:
-        remedy = "kept; schedulers of single nodes reject it"
-        found.add(f"larger than a node of {NODE_CORES} cores", remedy, job.line)
-
-
-def _check_class(job: RackhamJob, zero_at: float, found: LintReport) -> None:
-    """Find jobs whose history contradicts their class at time 0."""
-    if job.kind >= JobClass.WARM_UP:
-        if 0 <= job.submitted_at < zero_at:
-            found.add("of class 0, 1 or 2, but submitted before time 0", "submitted at time 0", job.line)
-        return
-    if job.kind != JobClass.RUNNING:
-        return
-    if job.started_at > zero_at:
-        found.add("ran at time 0, but was started later", "taken to start at time 0", job.line)
-    elif is_over(job.run_s, job.walltime_s, zero_at - job.started_at):
-        found.add("ran at time 0, but its run time or walltime was over", "1 s is left", job.line, "note")
-    if job.node > N_NODES:
-        remedy = "kept; schedulers take it modulo their nodes"
-        found.add(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
+    return lint_log(found, n_procs)
 
 
 def lint_workload(workload: Workload, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> LintReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -10,10 +11,19 @@ import polars as pl
 from pybatsched.errors import setting
 from pybatsched.workload.checks.job_order import check_order
 from pybatsched.workload.checks.log_checks import check_beyond, check_gaps, check_times, check_units, check_use
+from pybatsched.workload.formats.conversion import SIZES
+from pybatsched.workload.logs import rackham
+from pybatsched.workload.logs.records import MISSING_TIMES
 from pybatsched.workload.logs.table import PART_STATUS, WHOLE_NUMBER, LogTable, applying, size_of, spans
 from pybatsched.workload.report import Level, LintReport
 
 _CANCELLED: Final = 5
+_HOUR_S: Final = 3600
+_DAY_S: Final = 86_400
+_SLACK_S: Final = 60  # Slurm kills jobs up to a minute after their limit
+IN_FUTURE: Final = "submitted in the future: is the unit of times right?"
+ESTIMATE: Final = "the size of the machine is an estimate: the most {} in use at one time"
+LARGEST: Final = "the size of the machine is an estimate: the {} of the largest job"
 #: Columns that no simulation needs: unknown values are only a note.
 _OPTIONAL: Final = (
     *("wait_s", "cpu_s", "used_memory", "requested_memory", "status"),
@@ -32,17 +42,41 @@ class _Check(NamedTuple):
 
 def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
     """Check a log. O(n log n) for the processors in use at one time, the rest is linear."""
-    jobs = log.jobs
-    largest = log.largest()
+    if log.zone:
+        log = log.with_sizes_in(next((one for one in (log.size_in, *SIZES) if log.has_sizes_in(one)), log.size_in))
     known = n_procs or log.known_procs
+    largest = log.largest()
     peak = 0 if known else log.peak_use()
-    found = LintReport(log.source, log.format, len(log), known or max(largest, peak, 1))
+    found = LintReport(log.source, log.format, len(log), known or max(largest, peak, 1), where=log.where)
     found.add_bad_lines(log.bad)
     if not len(log):
         found.add("no line is a job", "an error: no job is left", 1)
+        if log.zone:
+            return found
     if known is None:
-        taken = f"the largest job, {largest:,}," if peak <= largest else f"the most processors in use, {peak:,},"
-        found.add("header: no MaxProcs or MaxNodes", f"{taken} is taken (or {setting('n_procs')})", 1, "note")
+        rule = ESTIMATE if peak > largest or (log.zone and log.has_starts) else LARGEST
+        found.add(rule.format(log.unit), f"taken (or {setting('n_procs')})", log.first_line, "note")
+    for tally in log.tallies:
+        found.add_tally(tally, "dropped" if tally.fate == "dropped" else "ignored")
+    for remark in log.remarks:
+        found.add(remark, "nothing", log.first_line, "note")
+    {"SWF": _check_swf, "Rackham": _check_rackham}.get(log.format, _check_records)(log, found)
+    if log.format == "Rackham":
+        return found
+    jobs = log.jobs.filter(pl.col("left_out").is_null()) if log.zone else log.jobs
+    check_units(jobs["requested_s"].filter(jobs["requested_s"] > 0), found, log.first_line)
+    submitted = jobs.filter(pl.col("submitted_at") >= 0)
+    _check_plausible(log, jobs, submitted["submitted_at"], found)
+    check_gaps(submitted.select("submitted_at", "line"), found)
+    if known is not None:  # nothing exceeds an estimate by the peak
+        runnable = log.runnable()
+        check_use(spans(runnable.filter(pl.col("left_out").is_null()) if log.zone else runnable), log.unit, found)
+    return found
+
+
+def _check_swf(log: LogTable, found: LintReport) -> None:
+    """Find problems in a log in SWF."""
+    jobs = log.jobs
     records = log.header_count("MaxRecords")
     if records is not None and records != len(log) + log.n_bad:
         what = f"header: MaxRecords is {records:,}, the file has {len(log) + log.n_bad:,} jobs"
@@ -50,25 +84,119 @@ def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
     if len(partitions := log.partitions) > 1:
         what = f"jobs of {len(partitions):,} partitions, the largest {partitions.most_common(1)[0][0]}"
         found.add(what, f"all are taken (or {setting('partitions')})", log.first_line, "note")
-    for remark in log.remarks:
-        found.add(remark, "taken", log.first_line, "note")
     _add(_order_and_numbers(jobs), jobs, found)
     _add((*_times(), *_sizes(found.n_procs)), jobs, found)
-    runnable = log.runnable()
-    together = runnable.filter(pl.col("submitted_at").is_duplicated())  # others are in order
+    together = log.runnable().filter(pl.col("submitted_at").is_duplicated())  # others are in order
     check_order(together.select("submitted_at", pl.col("id").cast(pl.String), "line").iter_rows(), found)
-    check_units(jobs["requested_s"].filter(jobs["requested_s"] > 0), found, log.first_line)
-    submitted = jobs.filter(pl.col("submitted_at") >= 0)
-    _check_plausible(log, submitted["submitted_at"], found)
-    check_gaps(submitted.select("submitted_at", "line"), found)
     for name in _OPTIONAL:
         for check in _unknown(name, log):
             _add([check], jobs, found)
-    if log.ignored.count:
-        found.add_tally(log.ignored, "ignored")
-    if known is not None:  # a guessed machine size would only cause false findings
-        check_use(spans(runnable), "processors", found)
-    return found
+
+
+def _check_records(log: LogTable, found: LintReport) -> None:
+    """Find problems in records of a batch system."""
+    jobs = log.jobs
+    if log.n_local and log.zone.upper() == "UTC":
+        found.add("times have no zone", f"read as UTC (or {setting('timezone')})", log.first_line, "note")
+    if log.n_missing:
+        found.add(MISSING_TIMES, f"read as an hour later (or {setting('timezone')})", log.first_line)
+    latest = time.time() + _DAY_S  # clocks of other zones are up to a day ahead
+    reasons = jobs["left_out"].drop_nulls().unique().to_list()
+    left_out = [_Check(one.removesuffix(": dropped"), "dropped", pl.col("left_out") == one, "note") for one in reasons]
+    remedy = f"a job of its own, as after a requeue (or {setting('duplicates', 'error')})"
+    repeated = _Check("id given before", remedy, ~pl.col("given_id").is_first_distinct())
+    _add((*left_out, _Check(IN_FUTURE, "kept", pl.col("submitted_at") > latest), repeated), jobs, found)
+    ended = jobs.filter(pl.col("left_out").is_null()).with_columns(size_of(size_in=log.size_in).alias("n_procs"))
+    _add(_of_records(ended, log.unit, found.n_procs), ended, found)
+    _check_clock(jobs, found)
+
+
+def _of_records(ended: pl.DataFrame, unit: str, n_procs: int) -> Iterator[_Check]:
+    """Yield the checks of the times, the size and the limit of each job."""
+    ran = pl.col("run_s") > 0
+    apart_s = (pl.col("ended_at") - pl.col("started_at") - pl.col("elapsed_s")).abs()
+    remedy = f"dropped (or {setting('min_runtime')})"
+    yield _Check("run time 0 or unknown", remedy, pl.col("run_s").fill_null(0) == 0)
+    yield _Check("started before it was submitted", "kept; its wait is unknown", pl.col("wait_s") < 0)
+    remedy = f"the run time is taken (or {setting('timezone')})"
+    yield _Check("run time differs from end - start by an hour: daylight saving time", remedy, apart_s == _HOUR_S)
+    remedy = "the run time is taken, which is without suspended time"
+    yield _Check("run time is not end - start", remedy, (apart_s > 1) & (apart_s != _HOUR_S))
+    yield _Check(f"no {unit}", "dropped", ran & (pl.col("n_procs") == 0))
+    remedy = f"kept, schedulers reject it (or {setting('max_size')})"
+    yield _Check(f"larger than the machine of {n_procs:,}", remedy, ran & (pl.col("n_procs") > n_procs))
+    beyond_s = pl.col("run_s") - pl.col("requested_s")
+    most = ended.select(beyond_s.max()).item() or 0
+    strict = setting("walltimes", "requested-strict")
+    remedy = f"walltime is raised, the limit stays the estimate (or {strict}: killed)"
+    yield _Check(f"ran longer than its time limit (by up to {most:,.0f} s)", remedy, beyond_s > _SLACK_S)
+    is_little = (beyond_s > 0) & (beyond_s <= _SLACK_S)
+    yield _Check("ran up to a minute longer than its time limit", "walltime is raised", is_little, "note")
+    remedy = "planned with its run time"
+    yield _Check("time limit unknown, UNLIMITED or Partition_Limit", remedy, pl.col("requested_s").is_null(), "note")
+
+
+def _check_clock(jobs: pl.DataFrame, found: LintReport) -> None:
+    """Find submissions that are earlier than that of a lower id. Ids of attempts do not count."""
+    is_whole = pl.col("task").is_null() & pl.col("part").is_null()
+    single = jobs.filter((is_whole.sum().over("number") <= 1) & pl.col("number").is_not_null())
+    single = single.filter(pl.col("submitted_at").is_not_null())
+    steps = single.with_columns(back_s=-pl.col("submitted_at").diff()).filter(pl.col("number").diff() > 0)
+    most = steps.select(pl.col("back_s").max()).item() or 0
+    what = (
+        f"submitted before the job with the lower id on the line above (by up to {most:,.0f} s): the clock was set back"
+    )
+    _add([_Check(what, "put in order of submission", pl.col("back_s") > 1)], steps, found)
+
+
+def _check_rackham(log: LogTable, found: LintReport) -> None:
+    """Find problems in a log of the Rackham format."""
+    jobs = log.jobs
+    if not jobs.select(rackham.IS_OF_STUDY.any()).item():
+        found.add("no job of class 0, 1 or 2, whose submission is time 0", "an error", log.first_line)
+    _add(_of_rackham(found.n_procs), jobs, found)
+    if not jobs.select(rackham.IS_OF_STUDY.any()).item():
+        return
+    _add(_of_classes(log.zero_at), jobs, found)
+    n_digits = len(str(jobs["id"].max()))  # a conversion pads ids with zeros
+    ids = pl.col("id").cast(pl.String).str.zfill(n_digits)
+    check_order(log.runnable().select("subtime", ids, "line").iter_rows(), found)
+
+
+def _of_rackham(n_procs: int) -> Iterator[_Check]:
+    """Yield the checks of the order, the times and the size of each job."""
+    at, run_s, walltime_s, n = (pl.col(one) for one in ("submitted_at", "run_s", "requested_s", "allocated_cores"))
+    yield _Check("submitted before the job above it", "put in order of submission", (at >= 0) & (at < at.cum_max()))
+    yield _Check(
+        "id given before", f"renumbered (or {setting('duplicates', 'error')})", ~pl.col("id").is_first_distinct()
+    )
+    is_other = pl.col("size_gb") != pl.col("size_gb").first().over("file")
+    yield _Check("data_size is not that of the same data above", "kept; the policy locality rejects it", is_other)
+    yield _Check("subtime unknown or negative", "dropped", at < 0)
+    yield _Check("delay of 0, unknown or negative", f"dropped (or {setting('min_runtime')})", run_s <= 0)
+    yield _Check("walltime of 0, unknown or negative", "kept without a walltime", walltime_s <= 0)
+    is_killed = (walltime_s > 0) & (run_s >= walltime_s)
+    yield _Check("ran at least as long as its walltime", "kept; it will be killed", is_killed)
+    yield _Check("no cores", "dropped", n <= 0)
+    remedy = f"kept, schedulers reject it (or {setting('max_size')})"
+    yield _Check(f"larger than the machine of {n_procs:,}", remedy, n > n_procs)
+    is_large = (n > rackham.NODE_CORES) & (n <= n_procs)
+    what = f"larger than a node of {rackham.NODE_CORES} cores"
+    yield _Check(what, "kept; schedulers of single nodes reject it", is_large)
+
+
+def _of_classes(zero_at: float) -> Iterator[_Check]:
+    """Yield the checks of jobs whose history contradicts their class at time 0."""
+    is_running = pl.col("kind") == rackham.JobClass.RUNNING
+    is_early = rackham.IS_OF_STUDY & (pl.col("submitted_at") < zero_at)
+    yield _Check("of class 0, 1 or 2, but submitted before time 0", "submitted at time 0", is_early)
+    is_late = is_running & (pl.col("started_at") > zero_at)
+    yield _Check("ran at time 0, but was started later", "taken to start at time 0", is_late)
+    what = "ran at time 0, but its run time or walltime was over"
+    yield _Check(what, "1 s is left", is_running & ~is_late & rackham.is_over(), "note")
+    what = f"ran on a node beyond the machine's {rackham.N_NODES}"
+    remedy = "kept; schedulers take it modulo their nodes"
+    yield _Check(what, remedy, is_running & (pl.col("node") > rackham.N_NODES), "note")
 
 
 def _add(checks: Iterable[_Check], jobs: pl.DataFrame, found: LintReport) -> None:
@@ -79,11 +207,8 @@ def _add(checks: Iterable[_Check], jobs: pl.DataFrame, found: LintReport) -> Non
         found.add_tally(tally, check.remedy, check.level)
 
 
-def _check_plausible(log: LogTable, submissions: pl.Series, found: LintReport) -> None:
+def _check_plausible(log: LogTable, jobs: pl.DataFrame, submissions: pl.Series, found: LintReport) -> None:
     """Check the units of submissions, run times and requested times over all jobs."""
-    if not len(log):
-        return
-    jobs = log.jobs
     names = (log.names["submitted_at"], log.names["run_s"])
     check_times(submissions, jobs["run_s"].filter(jobs["run_s"] > 0), names, found, log.first_line)
     limited = jobs.filter(pl.col("requested_s") > 0)

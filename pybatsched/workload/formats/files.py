@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
 from pybatsched.errors import InputError
 from pybatsched.results.atomic_files import whole
 from pybatsched.workload import progress
-from pybatsched.workload.formats import slurm_columns
-from pybatsched.workload.formats.tables import mapping as table_mapping
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -29,7 +27,7 @@ _SKIPPABLE: Final = b"\x50\x2a\x4d\x18"  # the first of 16
 _ZSTD_CHUNK: Final = 2048  # small, because a few bytes can be 128 KiB of text
 PARQUET_MAGIC: Final = b"PAR1"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 #: Endings of the files of a directory, the likeliest first.
 _KINDS_OF_PARTS: Final = (".parquet", ".csv", ".txt", ".json")
 #: Limit of the size of a decompressed file: this many bytes, plus this many times the compressed size.
@@ -191,7 +189,7 @@ def lines_of(content: BinaryIO) -> Iterator[bytes]:
 
 def text_of_line(path: str | Path, line: int, raw: bytes) -> str:
     """Return a line as text, without its end. Raises InputError for files that are not text."""
-    if line == 1 and raw[:2] in _UTF16:
+    if line == 1 and raw[:2] in UTF16:
         raise InputError(f"{path}: expected text in UTF-8, found UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)")
     if b"\0" in raw:
         raise InputError(f"{path}: line {line}: expected text, found a binary file")
@@ -283,6 +281,8 @@ def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> No
             buffered.writelines(piece.encode() for piece in pieces)
 
 
+#: Public sets with a mapping of this package. Frontier's log is in SWF and has none.
+SETS: Final = ("pm100", "fdata", "eagle", "supercloud", "alcf", "lumos", "helios", "philly")
 Format = Literal["Batsim JSON", "SWF", "Rackham", "Slurm", "table"]
 #: Names of formats on the command line: of readers, and of public sets, most of which are tables.
 FORMATS: Final[Mapping[str, Format]] = {
@@ -291,76 +291,5 @@ FORMATS: Final[Mapping[str, Format]] = {
     "slurm": "Slurm",
     "rackham": "Rackham",
     "frontier": "SWF",
-    **dict.fromkeys(table_mapping.SETS, "table"),
+    **dict.fromkeys(SETS, "table"),
 }
-#: A brace and a name without quotes, which is not JSON.
-_RACKHAM: Final = re.compile(rb"\{\s*[A-Za-z_][A-Za-z0-9_]*\s*:")
-#: Separators of columns in a log of Slurm, the likeliest first.
-_SEPARATORS: Final = ("|", ",", ";", "\t")
-_HEAD: Final = 4096
-_LONGEST_HEADER: Final = 1 << 20
-#: The start of an array of objects. A file of Batsim is an object.
-_ARRAY: Final = re.compile(rb"\[\s*\{")
-
-
-def format_of(path: str | Path, format: str | None = None, mapping: str | None = None) -> Format:  # noqa: A002
-    """Return the format of a workload file: the named one, or that of its content.
-
-    A file with a `mapping` is a table, and so are Parquet files, arrays of JSON, and files that start with the columns
-    of a public set. Otherwise it is a JSON value, a line of the Rackham format, a header of Slurm, another line of
-    columns, else SWF. A directory has the parts of a log of Slurm or of a table. Raises InputError.
-    """
-    if mapping is not None:
-        if format is not None:
-            raise InputError(f"format {format!r:.40}: cannot be used with a mapping, which is for other tables")
-        return "table"
-    if format is not None:
-        if format not in FORMATS:
-            raise InputError(f"format {format!r:.40}: expected one of {', '.join(FORMATS)}")
-        return FORMATS[format]
-    if Path(path).is_dir():
-        return "Slurm" if format_of(parts_of(path)[0]) == "Slurm" else "table"
-    if Path(path).exists() and not Path(path).is_file():
-        raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
-    with progress.paused(), opened(path) as content:
-        while head := content.read(_HEAD):
-            text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
-            if text:
-                return _format_of_text(text, content)
-    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF, Rackham, Slurm or a table), found an empty file")
-
-
-def _format_of_text(text: bytes, rest: BinaryIO) -> Format:
-    """Return the format of a file by the start of its content."""
-    if text.startswith(PARQUET_MAGIC) or _ARRAY.match(text):
-        return "table"
-    if text[:2] in _UTF16:
-        return "Slurm" if b"J\0o\0b\0" in text[:200] or b"\0J\0o\0b" in text[:200] else "SWF"
-    while text[:1] not in b";{[" and b"\n" not in text and (more := rest.read(_HEAD)) and len(text) < _LONGEST_HEADER:
-        text += more
-    if (kind := _kind_of_table(text)) is not None:
-        return kind
-    if text[:1] not in b'{["':
-        return "SWF"
-    return "Rackham" if _RACKHAM.match(text + rest.read(80)) else "Batsim JSON"
-
-
-def _kind_of_table(text: bytes) -> Format | None:
-    """Return whether a text starts with the header of a log of Slurm, or as another table; None for neither."""
-    if text[:1] in b";{[":
-        return None
-    line = text.splitlines()[0].decode("latin-1")
-    separator = separator_of(line)
-    cells = [cell.strip(' "') for cell in (line.split(separator) if separator else line.split())]
-    if table_mapping.detected(cells) is not None:
-        return "table"
-    if slurm_columns.is_header(cells):
-        return "Slurm"
-    if separator is None or len(line.split()) >= 18:
-        return None
-    return "table" if line.count(separator) >= 3 else None
-
-
-def separator_of(line: str) -> str | None:
-    """Return what separates the columns of a header: |, a comma, a semicolon or a tab."""
-    return next((one for one in _SEPARATORS if one in line), None)

@@ -3,68 +3,83 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from pybatsched.errors import InputError, setting, spelled
+from pybatsched.errors import InputError, quantity, setting, spelled
 from pybatsched.workload import progress
 from pybatsched.workload.formats.conversion import (
     CUT,
     LOOSE,
     NO_REQUEST,
     NO_RUN_TIME,
-    NO_SUBMISSION,
+    NO_SIZE,
     OTHER_SIZE,
     RAISED,
     RENUMBERED,
     TOO_LARGE,
+    LogOptions,
     MemoryUnit,
-    SwfOptions,
-    about_conversion,
     gc_paused,
     move,
     profile_of,
-    report_of_reading,
 )
-from pybatsched.workload.logs.selection import chosen, first_of
-from pybatsched.workload.logs.table import PART_STATUS, WHOLE_NUMBER, LogTable, applying, size_of
+from pybatsched.workload.logs import rackham, slurm_values
+from pybatsched.workload.logs.table import WHOLE_NUMBER, LogTable, applying, first_of, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Fate, Report
-from pybatsched.workload.selection import NOT_COUNTED, Selection
-from pybatsched.workload.walltimes import Times, plain
+from pybatsched.workload.selection import MOVED, NOT_COUNTED, TOO_MANY, Selection
+from pybatsched.workload.walltimes import Times, Walltimes, plain, tidy
 
-PART: Final = "a part of a job that also has a line for the whole: dropped"
-NO_SIZE: Final = "no processors, neither allocated nor requested: dropped"
 UNKNOWN: Final = "unknown run time: set to the given one"
 UNPLANNED: Final = "neither run time nor requested time is known: no walltime and no estimate"
+UNLIMITED: Final = "time limit UNLIMITED or Partition_Limit: no requested time"
+ATTEMPT: Final = "an id given before (a further attempt of a requeued job, for example): a job of its own"
 WHOLE_MACHINE: Final = (
     f"of some partitions alone: the machine is still the whole one, {{:,}} processors (or {setting('n_procs')})"
 )
-ESTIMATED: Final = "neither MaxProcs nor MaxNodes in the header: the machine is"
+_SIZE_UNKNOWN: Final = "the log does not have the size of its machine"
+ESTIMATED: Final = f"{_SIZE_UNKNOWN}: estimated as the most {{}} in use at one time, {{:,}} (or {setting('n_procs')})"
+LARGEST: Final = (
+    "the log has neither the size of its machine nor starts of jobs: the machine has the {} of the largest job, {:,} "
+    f"(or {setting('n_procs')})"
+)
 
-_LABELS: Final = ("user", "group", "application", "queue", "partition")
+_LABELS: Final = ("user", "group", "application", "account", "queue", "partition", "qos", "job_name", "exit_code")
 _IN_A_GB: Final[Mapping[MemoryUnit, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
 _EXACT: Final = 1 << 53
 _WHOLE: Final = re.compile(WHOLE_NUMBER)
 _UNPLANNED: Final = Times(None, None, UNPLANNED)
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,15}\.[0-9]{1,15}")
+_DEPENDENCY: Final = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+([0-9]{1,9}))?(?![0-9])")
 
 
 def to_workload(
-    log: LogTable, options: SwfOptions | None = None, selection: Selection | None = None
+    log: LogTable, options: LogOptions | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Convert a log, or the jobs that a selection keeps. About 3 µs per job. Raises InputError."""
-    options, selection = options or SwfOptions(), selection or Selection()
-    if selection.partitions:
-        log = log.of_partitions(selection.partitions)
+    """Convert a log, or the jobs that a selection keeps. About 3 µs per job. Raises InputError.
+
+    Options that do not apply to the format are ignored.
+    """
+    options, selection = options or LogOptions(), selection or Selection()
+    if log.format == "Rackham":
+        rackham.check_time_zero(log)
+        if options.walltimes.rule == "requested":
+            options = replace(options, walltimes=Walltimes("requested-strict"))
+    if log.format != "SWF":
+        options = replace(options, unknown_runtime_s=None, with_waits=log.format != "Rackham")
+    log = log.with_sizes_in(options.size_in)
     with gc_paused():
         conversion = _Conversion(log, options, selection)
         return conversion.workload(), conversion.report
 
 
-def machine_of(log: LogTable, options: SwfOptions) -> tuple[int, str | None]:
+def machine_of(log: LogTable, options: LogOptions) -> tuple[int, str | None]:
     """Return the processors of a log's machine, and a remark if the number is not from MaxProcs."""
     if options.n_procs is not None:
         return options.n_procs, None
@@ -73,76 +88,116 @@ def machine_of(log: LogTable, options: SwfOptions) -> tuple[int, str | None]:
     if (found := log.known_procs) is not None:
         return found, f"no MaxProcs in the header: the machine has its MaxNodes, {found:,} processors"
     largest = log.largest(options.size) or 1
-    if (peak := log.peak_use(options.size)) > largest:
-        what = f"estimated as the most processors in use at one time, {peak:,} (or {setting('n_procs')})"
-        return peak, f"{ESTIMATED} {what}"
-    return largest, f"{ESTIMATED} as large as the largest job, {largest:,}"
+    peak = log.peak_use(options.size)
+    if peak > largest or (log.zone and log.has_starts):
+        return max(peak, largest), ESTIMATED.format(log.unit, max(peak, largest))
+    return largest, LARGEST.format(log.unit, largest)
 
 
 class _Conversion:
     """The conversion of one log. `_jobs` are the rows that become jobs, in order of submission."""
 
-    def __init__(self, log: LogTable, options: SwfOptions, selection: Selection) -> None:
-        self.report = report_of_reading(len(log), log.bad, log.others)
-        self._log = log
+    def __init__(self, log: LogTable, options: LogOptions, selection: Selection) -> None:
+        self._whole = log
+        self._log = log = log.of_partitions(selection.partitions) if selection.partitions else log
         self._options = options
         self._selection = selection
-        rows = log.jobs.with_columns(size_of(options.size).alias("n_procs"))
-        rows = rows.with_columns(first_of(self._drop_rules(rows)).alias("dropped_by"))
-        self._jobs, self._origin_at = chosen(rows, selection, self.report, log.source)
+        self.report = _report_of_reading(log)
+        rows = log.jobs
+        if "subtime" not in rows.columns:
+            from_zero = rows["submitted_at"] if log.format == "SWF" else tidied(rows["submitted_at"] - log.zero_at)
+            rows = rows.with_columns(from_zero.alias("subtime"))
+        rows = rows.with_columns(size_of(options.size, log.size_in).alias("n_procs"))
+        rows = rows.with_columns(pl.coalesce("left_out", first_of(self._drop_rules().items())).alias("dropped_by"))
+        self._jobs, self._origin_at = self._chosen(rows)
 
     def workload(self) -> Workload:
         """Return the workload. O(n)."""
+        log, report = self._log, self.report
         times = self._plan()
         jobs, profiles = self._job_fields(times)
-        for note in self._log.field_notes:
-            self.report.note(note)
-        if self._log.ignored.count:
-            self.report.tallies[self._log.ignored.rule] = self._log.ignored
-        n_procs, remark = machine_of(self._log, self._options)
-        for note in (*self._log.remarks, *([] if remark is None else [remark])):
-            self.report.note(note)
-        self._count("changed", {LOOSE: pl.col("is_loose")})
-        if self._selection.partitions and self._options.n_procs is None:
-            self.report.note(WHOLE_MACHINE.format(n_procs))
-        moved_by_s, is_counted = move(jobs, self._selection, self._log.source, self._origin_at)
+        report.tallies |= {tally.rule: tally for tally in log.tallies if tally.fate == "noted"}
+        n_procs, remark = machine_of(log if log.format == "SWF" else self._whole, self._options)
+        first = datetime.fromtimestamp(log.zero_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if log.zone and jobs else ""
+        time_0 = [f"time 0 is the first submission, {first}"] if first else []
+        for note in (*([] if remark is None else [remark]), *log.remarks, *time_0, *log.notes):
+            report.note(note)
+        if log.format == "SWF" and self._selection.partitions and self._options.n_procs is None:
+            report.note(WHOLE_MACHINE.format(n_procs))
+        moved_by_s, is_counted = move(jobs, self._selection, log.source, self._origin_at)
         if is_counted is not None:
             self._count("noted", {NOT_COUNTED: ~pl.lit(pl.Series(is_counted))})
         self._count("noted", {TOO_LARGE: pl.col("n_procs") > n_procs})
-        self.report.n_kept = len(jobs)
-        about = about_conversion(self._log.source, self._options, self._selection, self.report, moved_by_s)
-        if remark is not None and remark.startswith(ESTIMATED):
+        report.n_kept = len(jobs)
+        about = self._about(moved_by_s + log.zero_at)
+        if remark is not None and log.known_procs is None:
             about["estimated_machine"] = spelled(remark)
-        about["swf_header"] = dict(self._log.header)
-        return Workload(jobs, profiles, n_procs, self._log.source, about)
+        if log.format == "SWF":
+            about["swf_header"] = dict(log.header)
+        elif log.zone:
+            about["clock"] = {"UnixStartTime": "0", "TimeZoneString": log.zone}
+        return Workload(jobs, profiles, n_procs, log.source, about)
+
+    def _about(self, moved_by_s: float) -> dict[str, Any]:
+        """Return the members of a workload file that describe its conversion. Its jobs were moved by `moved_by_s`."""
+        log = self._log
+        options = self._options.as_json(log.format) | (
+            {"size_in": log.size_in, "timezone": log.zone} if log.zone else {}
+        )
+        about: dict[str, Any] = {"source": Path(log.source).name, "conversion": options}
+        if chosen := self._selection.as_json():
+            about["selection"] = chosen
+        if moved_by_s:
+            about["shifted_by"] = tidy(moved_by_s)
+        return about | {"report": self.report.as_json()}
 
     def _count(self, fate: Fate, rules: Mapping[str, pl.Expr]) -> None:
         """Count the jobs to which rules apply."""
         self.report.add(applying(self._jobs, rules, fate))
 
-    def _drop_rules(self, rows: pl.DataFrame) -> Iterator[tuple[str, pl.Expr]]:
-        """Yield each rule that drops jobs that did not run, and whether it applies."""
-        is_part = pl.col("status").is_in(PART_STATUS).fill_null(value=False)
-        whole = rows.filter(~is_part)["id"]
-        if len(whole) < len(rows):
-            yield PART, is_part & pl.col("id").is_in(whole.implode())
-        yield NO_SUBMISSION, _known("submitted_at") < 0
-        if self._options.min_runtime_s is None:
-            keeps_unknown = self._options.unknown_runtime_s is not None
-            yield NO_RUN_TIME, _known("run_s") == 0 if keeps_unknown else _known("run_s") <= 0
-        yield NO_SIZE, pl.col("n_procs") == 0
-        if self._options.run_times == "cut":
-            yield NO_REQUEST, _known("requested_s") <= 0
+    def _drop_rules(self) -> dict[str, pl.Expr]:
+        """Return the rules that drop jobs that did not run, and where they apply."""
+        run_s, options = _known("run_s"), self._options
+        rules = {}
+        if options.min_runtime_s is None:
+            rules[NO_RUN_TIME] = run_s == 0 if options.unknown_runtime_s is not None else run_s <= 0
+        rules[NO_SIZE.format(self._log.unit)] = pl.col("n_procs") <= 0
+        if options.run_times == "cut" and self._log.format != "Rackham":
+            rules[NO_REQUEST] = _known("requested_s") <= 0
+        return rules
+
+    def _chosen(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, float]:
+        """Return the rows that become jobs, in order of submission, and the time that a window counts from."""
+        selection, report = self._selection, self.report
+        rows = rows.with_row_index("place")
+        runnable = rows.filter(pl.col("dropped_by").is_null())
+        origin_at = selection.origin(runnable["subtime"])
+        times = rows["subtime"].fill_null(-1)
+        times = tidied(times - origin_at) if origin_at else times
+        limit = first_of(selection.limits(pl.lit(times), pl.col("n_procs")))
+        rows = rows.with_columns(pl.coalesce("dropped_by", limit))
+        dropped_by = rows["dropped_by"].drop_nulls().unique().to_list()
+        report.add(applying(rows, {rule: pl.col("dropped_by") == rule for rule in dropped_by}, "dropped"))
+        kept = rows.filter(pl.col("dropped_by").is_null())
+        if len(runnable) and not len(kept) and not selection.may_be_empty:
+            raise selection.no_jobs_error(self._log.source, rows["subtime"].fill_null(-1).to_list())
+        at = pl.col("subtime")
+        kept = kept.with_columns((at < at.cum_max().shift(1)).alias("is_moved")).sort(at, maintain_order=True)
+        most = len(kept) if selection.max_jobs is None else selection.max_jobs
+        too_many = TOO_MANY.format(quantity(most, "job"))
+        report.add(applying(kept[most:].sort("place"), {too_many: pl.lit(value=True)}, "dropped"))
+        report.add(applying(kept[:most].sort("place"), {MOVED: pl.col("is_moved")}, "changed"))
+        return kept[:most], origin_at
 
     def _plan(self) -> list[Times]:
         """Set run times and numbers of the jobs, count changes, and return their walltimes and estimates."""
-        options = self._options
+        log, options = self._log, self._options
         sets_unknown = options.unknown_runtime_s is not None
         is_unknown = (_known("run_s") < 0) & sets_unknown
         is_raised = (_known("run_s") <= 0) & ~is_unknown
         run_s = pl.when(is_unknown).then(options.unknown_runtime_s).when(is_raised).then(options.min_runtime_s)
-        is_cut = (pl.col("run_s") > pl.col("requested_s")) & (options.run_times == "cut")
-        first_size = pl.lit(value=1) if options.size == "larger" else _known(f"{options.size}_procs")
+        cuts = options.run_times == "cut" and log.format != "Rackham"
+        is_cut = (pl.col("run_s") > pl.col("requested_s")) & cuts
         jobs = self._jobs.with_columns(
             run_s.otherwise("run_s").alias("run_s"),
             pl.when(_known("requested_s") > 0).then("requested_s"),
@@ -152,6 +207,8 @@ class _Conversion:
         jobs = jobs.with_columns(
             pl.when(is_cut).then("requested_s").otherwise("run_s").alias("run_s"), is_cut.alias("is_cut")
         )
+        if log.format == "Rackham":
+            jobs = rackham.from_time_zero(jobs)
         rule = options.walltimes
         is_longer = (pl.col("requested_s") > pl.col("run_s")) & rule.is_by_request  # the run time does not matter
         run_times = jobs.select(pl.when(is_longer).then(0.0).otherwise("run_s")).to_series()
@@ -167,73 +224,143 @@ class _Conversion:
             RAISED: pl.col("is_raised"),
             UNKNOWN: pl.col("is_unknown"),
             CUT: pl.col("is_cut"),
-            OTHER_SIZE: first_size <= 0,
+            **(rackham.CHANGES if log.format == "Rackham" else {}),
             **{changed: pl.col("times_changed") == changed for changed in jobs["times_changed"].drop_nulls().unique()},
-            RENUMBERED: pl.col("is_renumbered"),
         }
-        self._count("changed", rules)
+        if log.has_allocated and options.size != "larger" and (log.format == "SWF" or options.size == "allocated"):
+            rules[OTHER_SIZE] = _known(f"{options.size}_{log.size_in}") <= 0
+        self._count("changed", rules | {RENUMBERED: pl.col("is_renumbered"), LOOSE: pl.col("is_loose")})
+        if log.zone:
+            is_unlimited = pl.col("is_unlimited") & pl.col("requested_s").is_null()
+            self._count("noted", {UNLIMITED: is_unlimited, ATTEMPT: pl.col("attempt") > 1})
         return times
 
     def _with_numbers(self, jobs: pl.DataFrame) -> pl.DataFrame:
-        """Return jobs with unique numbers, and without dependencies on jobs that are not among them."""
-        again = ~pl.col("id").is_first_distinct()
+        """Return jobs with unique ids, and without dependencies on jobs that are not among them."""
+        is_number = jobs.schema["id"] == pl.Int64
+        again = ~pl.col("id").is_first_distinct() if is_number else pl.col("attempt").fill_null(1) > 1
         repeated = jobs.filter(again)
         if len(repeated) and self._options.duplicates == "error":
-            number, line = repeated["id"][0], repeated["line"][0]
-            first_line = jobs.filter(pl.col("id") == number)["line"][0]
+            name = "id" if is_number else "given_id"
+            given, line = repeated[name][0], repeated["line"][0]
+            first_line = (jobs if is_number else self._whole.jobs).filter(pl.col(name) == given)["line"][0]
+            where = self._log.where
             raise InputError(
-                f"{self._log.source}: line {line}, {self._log.names['id']}: expected a unique number, found {number}, "
-                f"which is also on line {first_line}"
+                f"{self._log.source}: {where} {line}, {self._log.names['id']}: expected a unique id, found {given}, "
+                f"which is also on {where} {first_line}"
             )
+        if not is_number:
+            return self._with_dependencies(jobs)
         greatest = self._log.jobs["id"].max()
         number = pl.when(again).then(pl.lit(greatest) + again.cum_sum()).otherwise("id")
         jobs = jobs.with_columns(number.alias("id"), again.alias("is_renumbered"))
+        if "depends_on" not in jobs.columns:
+            return jobs.with_columns(pl.lit(value=False).alias("is_loose"))
         depends_on = pl.when(pl.col("depends_on") > 0).then("depends_on")  # some logs write 0 for none
         is_loose = depends_on.is_not_null() & ~depends_on.is_in(jobs["id"].implode())
         jobs = jobs.with_columns(is_loose.alias("is_loose"), pl.when(~is_loose).then(depends_on).alias("depends_on"))
         has_think_time = pl.col("depends_on").is_not_null() & (pl.col("think_s") >= 0)
         return jobs.with_columns(pl.when(has_think_time).then("think_s"))
 
+    def _with_dependencies(self, jobs: pl.DataFrame) -> pl.DataFrame:
+        """Return jobs with `depends_on`, the jobs that a dependency such as afterok:123:124 names."""
+        ids: dict[str, list[str]] = {}
+        depends_on: list[list[str] | None] = [None] * len(jobs)
+        is_loose = [False] * len(jobs)
+        texts = jobs["dependency"].to_list() if jobs["dependency"].is_not_null().any() else []
+        if texts:
+            for given, number, name, text in jobs.select("id", "number", "name", "given_id").iter_rows():
+                for one in {text} if name else {text, f"{number}", f"{number}_*"}:
+                    ids.setdefault(one, []).append(given)
+        has_names = len(self._log) > 0 and self._log.jobs["name"][0] is not None
+        for place, (own, text) in enumerate(zip(jobs["id"], texts, strict=False)):
+            if text is None:
+                continue
+            wanted = [match[0] for match in _DEPENDENCY.finditer(text.partition("(")[0])]
+            if has_names:
+                wanted = [one for one in re.split(r"[\s,:;?|]+", text.partition("(")[0]) if one in ids]
+            found = dict.fromkeys(one for name in wanted for one in ids.get(name, ()) if one != own)
+            is_loose[place] = any(name not in ids for name in wanted)
+            depends_on[place] = list(found) or None
+        made = pl.Series("depends_on", depends_on, dtype=pl.List(pl.String))
+        return jobs.with_columns(
+            made, pl.Series("is_loose", is_loose, dtype=pl.Boolean), pl.lit(value=False).alias("is_renumbered")
+        )
+
     def _job_fields(self, times: Sequence[Times]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
         """Return the jobs, with all their known fields, and the profiles. O(n) for each field."""
-        rows, options = self._jobs, self._options
-        in_a_gb = _IN_A_GB[options.memory_unit]
+        rows, options, log = self._jobs, self._options, self._log
         names = {run_s: str(plain(run_s)) for run_s in rows["run_s"].unique(maintain_order=True).to_list()}
         profiles = {
             name: profile_of(plain(run_s), options.profile, options.speed_flops) for run_s, name in names.items()
         }
-        columns = (
-            rows["id"].to_list(),
-            plains(rows["submitted_at"]),
-            rows["n_procs"].to_list(),
-            rows["run_s"].to_list(),
-        )
+        columns = (rows["id"].to_list(), plains(rows["subtime"]), rows["n_procs"].to_list(), rows["run_s"].to_list())
         jobs: list[dict[str, Any]] = [
-            {"id": number, "subtime": at, "res": n, "profile": names[run_s]}
-            for number, at, n, run_s in progress.with_progress(zip(*columns, strict=True), len(rows))
+            {"id": given, "subtime": at, "res": n, "profile": names[run_s]}
+            for given, at, n, run_s in progress.with_progress(zip(*columns, strict=True), len(rows))
         ]
         _add(jobs, "walltime", [one.walltime_s for one in times])
         _add(jobs, "estimate", [one.estimate_s for one in times])
+        if log.format == "Rackham":
+            _add(jobs, "estimate", [one.walltime_s if one.estimate_s is None else one.estimate_s for one in times])
+            for place in rackham.add_fields(jobs, rows, log.jobs["id"].to_list()):
+                self.report.count("noted", rackham.OUT_OF_TURN, rows["line"][place])
+            return jobs, profiles
         for name in _LABELS:
-            _add(jobs, name, values_of(rows[name], _label))
-        known = rows.select(
-            pl.when(pl.col("status") >= 0).then("status"),
-            pl.coalesce(_positive("requested_memory"), _positive("used_memory")).alias("memory"),
-            pl.when(pl.col("wait_s") >= 0).then("wait_s"),
-            _positive("requested_procs"),
-        )
-        _add(jobs, "status", known["status"].to_list())
-        # Python divides: polars multiplies by 1 / in_a_gb, which may differ in the last digit.
-        _add(jobs, "memory_gb", values_of(known["memory"], lambda amount: plain(amount / in_a_gb)))
+            if name in rows.columns:
+                _add(jobs, name, values_of(rows[name], _label) if log.format == "SWF" else rows[name].to_list())
+        if log.format == "SWF":
+            # Python divides: polars multiplies by 1 / in_a_gb, which may differ in the last digit.
+            in_a_gb = _IN_A_GB[options.memory_unit]
+            memory = rows.select(pl.coalesce(_positive("requested_memory"), _positive("used_memory"))).to_series()
+            _add(jobs, "memory_gb", values_of(memory, lambda amount: plain(amount / in_a_gb)))
+            _add(jobs, "status", rows.select(pl.when(pl.col("status") >= 0).then("status")).to_series().to_list())
+        else:
+            self._add_record_fields(jobs)
         if options.with_waits:
-            _add(jobs, "logged_wait_s", plains(known["wait_s"]))
-        _add(jobs, "requested_procs", known["requested_procs"].to_list())
+            waits = rows.select(pl.when(pl.col("wait_s") >= 0).then("wait_s")).to_series()
+            _add(jobs, "logged_wait_s", plains(waits if log.format == "SWF" else tidied(waits)))
+        wanted = rows.select(_positive(f"requested_{log.size_in}")).to_series()
+        _add(jobs, "requested_procs", wanted.to_list())
         _add(jobs, "requested_time", values_of(rows["requested_s"], plain))
-        for name, column in self._log.extras.items():
+        for name, column in log.extras.items():
             _add(jobs, name, values_of(rows[column], extra_value))
         _add(jobs, "depends_on", rows["depends_on"].to_list())
-        _add(jobs, "think_time", values_of(rows["think_s"], plain))
+        if "think_s" in rows.columns:
+            _add(jobs, "think_time", values_of(rows["think_s"], plain))
         return jobs, profiles
+
+    def _add_record_fields(self, jobs: Sequence[dict[str, Any]]) -> None:
+        """Add the state, the sizes and the amounts that the record of a batch system has."""
+        rows = self._jobs
+        _add(jobs, "queue", rows["partition"].to_list())
+        _add(jobs, "dependency", rows["dependency"].to_list())
+        _add(jobs, "exit_state", rows["state"].to_list())
+        _add(jobs, "status", values_of(rows["state"], slurm_values.ENDED.get))
+        for name in ("nodes", "gpus"):
+            _add(jobs, name, rows.select(pl.coalesce(f"allocated_{name}", f"requested_{name}")).to_series().to_list())
+        of_each = zip(rows["memory_gb"], rows["n_procs"], strict=True)
+        memory_gb = [None if total is None else plain(round(total / n, 9)) or None for total, n in of_each]
+        _add(jobs, "memory_gb", memory_gb)
+        _add(jobs, "used_memory_gb", values_of(rows["used_gb"], lambda amount: plain(round(amount, 9))))
+        for name, column in (("priority", "priority"), ("energy_j", "energy_j"), ("mean_power_w", "power_w")):
+            _add(jobs, name, values_of(rows[column], plain))
+        later_s = tidied(rows["eligible_at"] - rows["submitted_at"])
+        _add(jobs, "eligible_after_s", [plain(one) if one and one > 0 else None for one in later_s])
+        _add(jobs, "attempt", rows["attempt"].to_list())
+
+
+def _report_of_reading(log: LogTable) -> Report:
+    """Return the report of a log, with the lines and jobs that are dropped already."""
+    report = Report(len(log) + log.n_bad, where=log.where)
+    for tally in log.bad.values():
+        dropped = replace(tally, rule=f"bad {log.where}, {tally.rule}: dropped")
+        report.tallies[dropped.rule] = dropped
+    for tally in (*log.tallies, *([] if log.others is None else [log.others])):
+        if tally.fate == "dropped":
+            report.n_read += tally.count
+            report.tallies[tally.rule] = tally
+    return report
 
 
 def _known(name: str) -> pl.Expr:
@@ -244,6 +371,13 @@ def _known(name: str) -> pl.Expr:
 def _positive(name: str) -> pl.Expr:
     """Return a column without values of 0 or below."""
     return pl.when(pl.col(name) > 0).then(name)
+
+
+def tidied(seconds: pl.Series) -> pl.Series:
+    """Return computed times, rounded to six decimals as `tidy` does. O(n)."""
+    if (seconds == seconds.floor()).all():
+        return seconds
+    return pl.Series([None if one is None else float(tidy(one)) for one in seconds.to_list()], dtype=pl.Float64)
 
 
 def plains(values: pl.Series) -> list[int | float | None]:

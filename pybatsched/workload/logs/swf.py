@@ -16,8 +16,9 @@ from typing import Final, Literal, NamedTuple
 import polars as pl
 
 from pybatsched.errors import InputError, setting
+from pybatsched.workload.formats.conversion import NO_SUBMISSION
 from pybatsched.workload.formats.files import BYTE_ORDER_MARK, decoded, opened, text_of_line
-from pybatsched.workload.logs.table import WHOLE_NUMBER, LogTable
+from pybatsched.workload.logs.table import PART_STATUS, WHOLE_NUMBER, LogTable, first_of
 from pybatsched.workload.report import Tally
 
 
@@ -72,6 +73,7 @@ _NODES: Final = r"^[^:]+:[^:]+:([0-9]{1,9})x[0-9]{1,9}$"
 DESCRIBED: Final = "sizes are the numbers of nodes in {}, not those in fields 5 and 8 ({:,} jobs have others)"
 #: Names of the fields after the 18th in logs as Alea NG and Frontier's have them, by index.
 FRONTIER: Final[Mapping[int, str]] = {18: "used_GPUs", 19: "soft_walltime", 20: "required_properties"}
+PART: Final = "a part of a job that also has a line for the whole: dropped"
 UNNAMED: Final = "more than 18 fields, and the header does not name the others: these are ignored"
 EXTRA_FIELDS: Final = "fields after the 18th that the header names: kept as {}"
 TAKEN_FIELDS: Final = "fields after the 18th with the name of another field of jobs: ignored ({})"
@@ -185,17 +187,27 @@ class _Reader:
                 kept[name] = column
         notes = [EXTRA_FIELDS.format(", ".join(kept))] if kept else []
         notes += [TAKEN_FIELDS.format(", ".join(taken))] if taken else []
+        is_part = pl.col("status").is_in(PART_STATUS).fill_null(value=False)
+        whole = jobs.filter(~is_part)["id"]
+        waits = pl.when(pl.col("wait_s") >= 0).then("wait_s")
+        reasons = {
+            PART: is_part & pl.col("id").is_in(whole.implode()),
+            NO_SUBMISSION: pl.col("submitted_at").fill_null(-1) < 0,
+        }
+        jobs = jobs.with_columns(
+            (pl.col("submitted_at") + waits).alias("started_at"), first_of(reasons.items()).alias("left_out")
+        )
         return LogTable(
             self._source,
             "SWF",
             jobs,
-            self._unnamed,
             header=self._header,
             names={field.column: f"field {index + 1} ({field.name})" for index, field in enumerate(FIELDS)},
             extras=kept,
             bad=self._bad,
+            tallies=[self._unnamed] if self._unnamed.count else [],
             remarks=remarks,
-            field_notes=notes,
+            notes=notes,
         )
 
     def _take_comment(self, line: bytes) -> None:

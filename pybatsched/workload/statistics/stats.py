@@ -13,10 +13,8 @@ from zoneinfo import ZoneInfo
 
 from pybatsched.core.services.derive import delay_of
 from pybatsched.errors import InputError
-from pybatsched.workload.formats import rackham
 from pybatsched.workload.formats.checks import is_number
-from pybatsched.workload.formats.conversion import JobLogOptions, LogOptions, SizeIn
-from pybatsched.workload.formats.rackham_reader import RackhamTrace
+from pybatsched.workload.formats.conversion import LogOptions, SizeIn
 from pybatsched.workload.model import Workload
 from pybatsched.workload.reading import read_file
 from pybatsched.workload.selection import Selection
@@ -92,22 +90,17 @@ def sample(
 ) -> Sample:
     """Read a sample from a workload file of any format, or from some of its partitions. Raises InputError."""
     found = read_file(path, format=format, mapping=mapping, timezone=timezone)
-    if partitions and isinstance(found, Workload | RackhamTrace):
-        kind = "Batsim JSON" if isinstance(found, Workload) else "Rackham"
-        raise InputError(f"{path}: partitions: expected a log in SWF or of Slurm, found {kind}")
     if isinstance(found, Workload):
+        if partitions:
+            raise InputError(f"{path}: partitions: expected a log in SWF or of Slurm, found Batsim JSON")
         return sample_workload(found, n_procs)
-    if isinstance(found, RackhamTrace):  # converted: time 0 of the log is long before most of its jobs
-        workload, report = rackham.to_workload(found, LogOptions(n_procs=n_procs))
-    else:
-        # These modules need polars, which is slow to import.
-        from pybatsched.workload.formats import job_log  # noqa: PLC0415
-        from pybatsched.workload.logs.table import LogTable  # noqa: PLC0415
+    if found.format == "SWF":
+        return sample_log(found.of_partitions(partitions) if partitions else found, n_procs)
+    from pybatsched.workload.logs.conversion import to_workload  # noqa: PLC0415  it needs polars
 
-        if isinstance(found, LogTable):
-            return sample_log(found.of_partitions(partitions) if partitions else found, n_procs)
-        options = JobLogOptions(Walltimes("requested-strict"), n_procs=n_procs, size_in=size_in, timezone=timezone)
-        workload, report = job_log.to_workload(found, options, Selection(partitions=tuple(partitions)))
+    # Other logs are converted, because their time 0 is long before the first job.
+    options = LogOptions(Walltimes("requested-strict"), n_procs=n_procs, size_in=size_in, timezone=timezone)
+    workload, report = to_workload(found, options, Selection(partitions=tuple(partitions)))
     made = sample_workload(workload)
     made.n_left_out += report.n_dropped
     return made

@@ -16,11 +16,10 @@ from support.logs import line
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats import batsim4
-from pybatsched.workload.formats.slurm_values import JobId
-from pybatsched.workload.formats.tables import reader as table_reader
+from pybatsched.workload.logs.cells import quick_numbers
 from pybatsched.workload.logs.conversion import plains
 from pybatsched.workload.logs.swf import FIELDS, read_swf
-from pybatsched.workload.logs.table import procs_in_use, spans_frame
+from pybatsched.workload.logs.table import procs_in_use
 from pybatsched.workload.report import Report
 from pybatsched.workload.walltimes import plain
 
@@ -229,33 +228,25 @@ _CELLS = [
 
 
 @examples(200)
-@given(
-    st.one_of(
-        st.lists(st.sampled_from(_CELLS), min_size=1, max_size=4),
-        st.lists(st.sampled_from(["1", "20", "300"]), min_size=1),
-        st.lists(st.integers(-2, 10**16), min_size=1, max_size=4),
-        st.lists(st.sampled_from(["1", 1, 1.0, None, True]), min_size=1, max_size=3),
-    )
-)
-def test_columns_of_plain_numbers_are_read_at_once(cells: list[Any]) -> None:
-    """Only texts of 1 to 15 ASCII digits, or integers, are read at once, each as a reader of single cells would."""
-    one_kind = {type(cell) for cell in cells} in ({str}, {int})
-    plain_texts = all(str(cell).isascii() and str(cell).isdigit() and len(str(cell)) <= 15 for cell in cells)
-    most_s = 100 * 366 * 86_400
-    if not one_kind or not plain_texts:
-        assert (table_reader._plain_seconds(cells), table_reader._plain_ids(cells)) == (None, None)
-        return
-    numbers = [int(cell) for cell in cells]
-    in_range = all(0 < number < most_s for number in numbers)
-    assert table_reader._plain_seconds(cells) == (numbers if in_range else None)
-    assert table_reader._plain_ids(cells) == [JobId(number) for number in numbers]
+@given(st.one_of(st.lists(st.sampled_from(_CELLS)), st.lists(st.integers(-2, 10**16)), st.lists(st.floats(-1, 1e16))))
+def test_plain_numbers_are_read_at_once(cells: list[Any]) -> None:
+    """Only texts of 1 to 15 ASCII digits, or numbers, are read at once, each as a reader of single cells would."""
+    quick = quick_numbers(pl.Series(cells, dtype=None if cells else pl.String), 1, 1e12, are_whole=True)
+    expected: list[float | None] = []
+    for cell in cells:
+        is_plain = not isinstance(cell, str) or re.fullmatch("[0-9]{1,15}", cell)
+        value = float(cell) if is_plain else None
+        expected.append(value if value is not None and 1 <= value < 1e12 and value.is_integer() else None)
+    assert quick.to_list() == expected
 
 
 @examples(200)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4), st.integers(1, 3)), max_size=8))
 def test_processors_in_use_equal_those_of_a_slow_count(jobs: list[tuple[int, int, int]]) -> None:
     """Ends come before starts at one instant, and starts are in the order of the jobs."""
-    found = procs_in_use(spans_frame((at, run_s, n, number) for number, (at, run_s, n) in enumerate(jobs))).rows()
+    rows = [(float(at), float(run_s), n, number) for number, (at, run_s, n) in enumerate(jobs)]
+    schema = {"started_at": pl.Float64, "run_s": pl.Float64, "n_procs": pl.Int64, "line": pl.Int64}
+    found = procs_in_use(pl.DataFrame(rows, schema=schema, orient="row")).rows()
     expected = []
     used = 0
     for now in range(12):

@@ -202,7 +202,7 @@ def test_a_log_without_a_machine_size_gives_no_size_warning(tmp_path: Path) -> N
         *["simulate", "--procs", "200", "--mmax-workload", "-w", "log.swf", "--policy", "easy", "-e", "cut"],
         cwd=tmp_path,
     )
-    assert "the machine is as large as the largest job, 16" in cut.stderr  # which is what was asked for
+    assert "the machine has the processors of the largest job, 16" in cut.stderr  # which is what was asked for
     assert json.loads((tmp_path / "cut_summary.json").read_text())["n_procs"] == 16
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from support import tables
-from support.logs import log as swf_log
+from support.logs import log as swf_log, rows_of
 from support.process import run_cli
 from support.tables import HEADER, MAPPING, ROWS, mapping, text_table
 
@@ -19,9 +19,10 @@ from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
 from pybatsched.workload import load, progress
-from pybatsched.workload.formats.files import digest_of, format_of, parts_of
-from pybatsched.workload.formats.slurm_reader import read_slurm
-from pybatsched.workload.formats.tables.reader import read_table
+from pybatsched.workload.formats.detection import format_of
+from pybatsched.workload.formats.files import digest_of, parts_of
+from pybatsched.workload.logs.slurm import read_slurm
+from pybatsched.workload.logs.tables.reader import read_table
 
 
 def months(folder: Path) -> Path:
@@ -94,7 +95,7 @@ def test_errors_name_the_part_of_json(tmp_path: Path) -> None:
         read_table(there, mapping=mapping(tmp_path))
     (there / "b.json").write_text(json.dumps(rows[1:]))
     log = read_table(there, mapping=mapping(tmp_path))
-    assert [(job.id.number, job.line) for job in log.jobs] == [(7, 1), (8, 2)]
+    assert [(job.number, job.line) for job in rows_of(log)] == [(7, 1), (8, 2)]
 
 
 def test_months_of_slurm(tmp_path: Path) -> None:
@@ -102,12 +103,12 @@ def test_months_of_slurm(tmp_path: Path) -> None:
     there = sacct_months(tmp_path)
     assert format_of(there) == "Slurm"
     log = read_slurm(there)
-    assert [(job.id.number, job.run_s, job.line, job.labels) for job in log.jobs] == [
-        (1, 90, 2, {}),
-        (2, 789, 5, {"user": "eve"}),
-        (3, 1, 6, {"user": "bob"}),
+    assert [(job.number, job.run_s, job.line, job.user) for job in rows_of(log)] == [
+        (1, 90, 2, None),
+        (2, 789, 5, "eve"),
+        (3, 1, 6, "bob"),
     ]
-    assert [tally.places for tally in log.dropped.values()] == [[3]]
+    assert [tally.places for tally in log.tallies] == [[3]]
     sacct_months(tmp_path, state="ODD")
     with pytest.raises(InputError, match=r"02.txt: line 3: field State: expected a state of Slurm .*, found \"ODD\""):
         read_slurm(there)

@@ -15,9 +15,10 @@ from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadTable
 from pybatsched.workload import load
 from pybatsched.workload.checks.lint import lint
-from pybatsched.workload.formats.files import FORMATS, format_of
-from pybatsched.workload.formats.tables import mapping as table_mapping
+from pybatsched.workload.formats.detection import format_of
+from pybatsched.workload.formats.files import FORMATS, SETS
 from pybatsched.workload.logs.swf import DESCRIBED
+from pybatsched.workload.logs.tables import mapping as table_mapping
 from pybatsched.workload.statistics.stats import sample
 
 
@@ -63,7 +64,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", table_mapping.SETS)
+@pytest.mark.parametrize("name", SETS)
 def test_sets_by_name_and_by_their_columns(tmp_path: Path, name: str) -> None:
     file = tables.one_of(name, tmp_path)
     assert format_of(file) == FORMATS[name] == "table"
@@ -85,7 +86,7 @@ def test_the_unit_of_a_limit_is_that_of_the_set(tmp_path: Path) -> None:
 
 def test_helios_in_other_units(tmp_path: Path) -> None:
     file = tables.one_of("helios", tmp_path)
-    assert load(file).about["report"]["rules"]["no gpus in the log: dropped"]["count"] == 1
+    assert load(file).about["report"]["rules"]["no gpus, neither allocated nor requested: dropped"]["count"] == 1
     assert [job["res"] for job in load(file, size_in="cores").jobs] == [64, 4]
 
 
@@ -98,7 +99,7 @@ def test_another_name_is_an_error_with_the_missing_columns(tmp_path: Path) -> No
 
 
 def test_mappings_of_sets_are_complete() -> None:
-    for name in table_mapping.SETS:
+    for name in SETS:
         known = table_mapping.shipped(name)
         assert known.name == name
         assert table_mapping.detected(known.detect) == name

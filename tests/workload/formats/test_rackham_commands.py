@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 from support import process
-from support.logs import ONE_OF_EACH, rackham_file, rackham_line, real
-from support.simulated import rows
+from support.logs import ONE_OF_EACH, rackham_file, rackham_line, real, rows_of
 
 from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.checks.job_order import OTHER_ORDER
 from pybatsched.workload.checks.lint import lint
 from pybatsched.workload.formats import batsim4
-from pybatsched.workload.formats.rackham import OVER, RUNNING, WAITING, time_zero, to_workload
-from pybatsched.workload.formats.rackham_reader import JobClass, read_rackham
+from pybatsched.workload.logs.conversion import to_workload
+from pybatsched.workload.logs.rackham import OVER, RUNNING, WAITING, JobClass, read_rackham
 from pybatsched.workload.statistics import stats
 from pybatsched.workload.walltimes import OVERRAN_STRICT
 
@@ -69,15 +68,6 @@ def test_convert_rejects_options_of_other_formats(tmp_path: Path, option: str, f
     assert not (tmp_path / "w.json").exists()
 
 
-def test_weeks_need_a_choice_without_waits(tmp_path: Path) -> None:
-    file = rackham_file(tmp_path, *ONE_OF_EACH)
-    done = run_cli("workload", "convert", file, tmp_path / "w.json", "--weeks")
-    assert done.returncode == 2
-    assert f"{file}: the log has no waits, so the utilisation of its weeks is unknown; choose weeks by" in done.stderr
-    assert not (tmp_path / "w.json").exists()
-    assert run_cli("workload", "convert", file, tmp_path / "w.json", "--week", "1").returncode == 0
-
-
 def test_a_shift_of_a_batsim_file_moves_logged_starts(tmp_path: Path) -> None:
     workload = load(rackham_file(tmp_path, *ONE_OF_EACH))
     for job in workload.jobs:
@@ -85,16 +75,6 @@ def test_a_shift_of_a_batsim_file_moves_logged_starts(tmp_path: Path) -> None:
     batsim4.write(workload, tmp_path / "w.json")
     assert run_cli("workload", "convert", tmp_path / "w.json", tmp_path / "v.json", "--shift-to-zero").returncode == 0
     assert [job.get("history_start") for job in batsim4.read(tmp_path / "v.json").jobs] == [None, -80, *[None] * 3]
-
-
-def test_simulate_takes_it_and_says_what_was_changed(tmp_path: Path) -> None:
-    file = rackham_file(tmp_path, *ONE_OF_EACH)
-    done = run_cli("simulate", "--procs", "40", "-w", file, "--policy", "fcfs", "-e", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
-    assert f"{file}: 1 job: {RUNNING}" in done.stderr
-    states = {row["job_id"]: row["final_state"] for row in rows(tmp_path / "out_jobs.csv")}
-    assert states["11"] == "COMPLETED_WALLTIME_REACHED"
-    assert {states[name] for name in ("07", "08", "09", "10")} == {"COMPLETED_SUCCESSFULLY"}
 
 
 def test_stats_are_those_of_the_workload(tmp_path: Path) -> None:
@@ -128,7 +108,8 @@ def test_lint_of_a_clean_file_has_no_findings(tmp_path: Path) -> None:
         ([rackham_line(1, 5, kind=-2, started=10), rackham_line(2, 9)], {"ran at time 0, but was started later": [1]},
          {}),
         ([rackham_line(1, kind=-1)], {"no job of class 0, 1 or 2, whose submission is time 0": [1]}, {}),
-        ([rackham_line(1, kind=1)], {}, {"no job of class 0": [1]}),
+        ([rackham_line(1, kind=1)], {},
+         {"no job of class 0: time 0 is the first submission of class 1 or 2, at 0 s": [1]}),
         ([rackham_line(1, kind=-2, node=487), rackham_line(2, 60)], {},
          {"ran at time 0, but its run time or walltime was over": [1], "ran on a node beyond the machine's 486": [1]}),
         ([rackham_line(1), "{ id: x }"], {"bad line: field subtime: expected on every line": [2]}, {}),
@@ -177,9 +158,9 @@ def test_real_files(
 ) -> None:
     """All jobs are kept; time 0 is where the first line of class 0 is; texts of ids are in the order of the file."""
     trace = read_rackham(real(name))
-    assert time_zero(trace) == (zero_at, "")
-    assert next(job.submitted_at for job in trace.jobs if job.kind == JobClass.WARM_UP) == zero_at
-    assert all((job.submitted_at < zero_at) == (job.kind < JobClass.WARM_UP) for job in trace.jobs)
+    assert (trace.zero_at, trace.remarks) == (zero_at, [])
+    assert next(job.submitted_at for job in rows_of(trace) if job.kind == JobClass.WARM_UP) == zero_at
+    assert all((job.submitted_at < zero_at) == (job.kind < JobClass.WARM_UP) for job in rows_of(trace))
     workload, report = to_workload(trace)
     assert (report.n_read, report.n_kept, len(workload.jobs), workload.n_procs) == (n_jobs, n_jobs, n_jobs, 9720)
     assert {rule: tally.count for rule, tally in report.tallies.items()} == {
@@ -195,10 +176,10 @@ def test_real_files(
     delays = {profile: content["delay"] for profile, content in workload.profiles.items()}
     assert sum(delays[job["profile"]] > job["walltime"] for job in jobs) == n_overran
     assert all(job["input_size_gb"] == pytest.approx(6.4 * job["res"]) for job in jobs)
-    for row, job in zip(trace.jobs, jobs, strict=True):
+    for row, job in zip(rows_of(trace), jobs, strict=True):
         passed = zero_at - row.started_at if row.kind == JobClass.RUNNING else 0
         assert delays[job["profile"]] == max(row.run_s - passed, 1)
-        assert job["walltime"] == job["estimate"] == row.walltime_s - passed
+        assert job["walltime"] == job["estimate"] == row.requested_s - passed
         assert job["alone_s"] == pytest.approx(row.run_s + row.size_gb / 0.1, abs=1e-6)
         assert job.get("history_start") == (-passed if row.kind == JobClass.RUNNING else None)
         assert job.get("history_node") == (row.node - 1 if row.kind == JobClass.RUNNING else None)

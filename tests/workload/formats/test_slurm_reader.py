@@ -9,31 +9,33 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from support.logs import SACCT_COLUMNS, SACCT_ZERO, sacct, sacct_line
+from support.logs import SACCT_COLUMNS, SACCT_ZERO, rows_of, sacct, sacct_line
 
 from pybatsched.errors import InputError
 from pybatsched.workload import load
-from pybatsched.workload.formats import slurm_values as values
-from pybatsched.workload.formats.files import format_of
-from pybatsched.workload.formats.job_log import COPY, JobLog
-from pybatsched.workload.formats.slurm_reader import read_slurm
-from pybatsched.workload.formats.slurm_values import A_LIMIT, A_STATE, JobId, LoggedTime, Memory
+from pybatsched.workload.formats.detection import format_of
+from pybatsched.workload.logs import slurm_values as values
+from pybatsched.workload.logs.records import COPY, RUNNING
+from pybatsched.workload.logs.slurm import LOST_STEPS, read_slurm
+from pybatsched.workload.logs.slurm_values import A_LIMIT, A_STATE, JobId, LoggedTime, Memory
+from pybatsched.workload.logs.table import LogTable
 
 CSV = "JobID,NCPUS,Submit,Start,End,State"
 
 
-def ids(trace: JobLog) -> list[str]:
-    return [job.id.text() for job in trace.jobs]
+def ids(trace: LogTable) -> list[str]:
+    return trace.jobs["given_id"].to_list()
 
 
 def test_a_record(tmp_path: Path) -> None:
     file = sacct(tmp_path, sacct_line("7", 10, 5, 90, 4, AllocTRES="billing=4,cpu=4,mem=8G,node=2,gres/gpu:a100=3"))
-    (job,) = read_slurm(file).jobs
+    (job,) = rows_of(read_slurm(file))
     assert format_of(file) == "Slurm"
     assert (job.submitted_at, job.started_at, job.ended_at) == (SACCT_ZERO + 10, SACCT_ZERO + 15, SACCT_ZERO + 105)
-    assert (job.run_s, job.limit_s, job.memory, job.state) == (90, 600, Memory(4), "COMPLETED")
-    assert job.allocated == {"cores": 4, "nodes": 2, "gpus": 3}
-    assert job.labels == {"user": "ann", "account": "physics", "partition": "main", "qos": "normal", "exit_code": "0:0"}
+    assert (job.run_s, job.requested_s, job.memory_gb, job.state) == (90, 600, 4, "COMPLETED")
+    assert (job.allocated_cores, job.allocated_nodes, job.allocated_gpus) == (4, 2, 3)
+    labels = (job.user, job.account, job.partition, job.qos, job.exit_code)
+    assert labels == ("ann", "physics", "main", "normal", "0:0")
     assert job.line == 2
 
 
@@ -48,8 +50,8 @@ def test_any_order_of_columns_with_and_without_a_last_separator(
         lines.append("|".join(cells[name] for name in order) + end)
     trace = read_slurm(sacct(tmp_path, *lines, header="|".join(order) + end))
     assert ids(trace) == ["1", "2"]
-    assert trace.jobs[0].allocated["cores"] == 2
-    assert trace.jobs[0].labels["account"] == "physics"
+    assert rows_of(trace)[0].allocated_cores == 2
+    assert rows_of(trace)[0].account == "physics"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +69,8 @@ def test_csv(tmp_path: Path, header: str, separator: str) -> None:
     file = tmp_path / "log.csv"
     file.write_bytes(b"\xef\xbb\xbf" + text.encode())
     assert format_of(file) == "Slurm"
-    (job,) = read_slurm(file).jobs
-    assert (job.run_s, job.allocated["cores"]) == (60, 4)
+    (job,) = rows_of(read_slurm(file))
+    assert (job.run_s, job.allocated_cores) == (60, 4)
 
 
 @pytest.mark.parametrize("header", ["JobID,Submit,NNodes,User", "JobIDRaw%20|Elapsed|State|User"])
@@ -87,8 +89,8 @@ def test_csv_with_quotes_commas_and_line_ends(tmp_path: Path) -> None:
         '2,c,"cpu=2,node=1",1704067201,61,COMPLETED,x',
     )
     trace = read_slurm(sacct(tmp_path, *lines, header=header))
-    assert [(job.id.number, job.line, job.allocated["cores"]) for job in trace.jobs] == [(1, 2, 4), (2, 6, 2)]
-    assert trace.jobs[0].labels["job_name"] == 'a, "b"'
+    assert [(job.number, job.line, job.allocated_cores) for job in rows_of(trace)] == [(1, 2, 4), (2, 6, 2)]
+    assert rows_of(trace)[0].job_name == 'a, "b"'
 
 
 @pytest.mark.parametrize("text", ["sbatch a\nb", "sbatch a\n\nb\n", "a | b", "x || y\n| z"])
@@ -104,7 +106,7 @@ def test_submit_lines_over_several_lines(tmp_path: Path, text: str) -> None:
             continue  # the last column ends with the line: see below
         trace = read_slurm(sacct(tmp_path, *lines, header="|".join(columns)))
         assert ids(trace) == ["1", "2"]
-        assert {job.labels["exit_code"] for job in trace.jobs} == {"0:0"}
+        assert {job.exit_code for job in rows_of(trace)} == {"0:0"}
 
 
 def test_a_text_at_the_end_of_a_record_continues_on_lines_without_an_id(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_gzip_blank_lines_and_repeated_headers(tmp_path: Path) -> None:
 def test_names_in_another_encoding(tmp_path: Path) -> None:
     file = tmp_path / "sacct.txt"
     file.write_bytes(sacct(tmp_path, sacct_line(User="Umeå")).read_text().encode("latin-1"))
-    assert read_slurm(file).jobs[0].labels["user"] == "Umeå"
+    assert rows_of(read_slurm(file))[0].user == "Umeå"
 
 
 def test_steps_are_merged_into_their_job(tmp_path: Path) -> None:
@@ -140,8 +142,9 @@ def test_steps_are_merged_into_their_job(tmp_path: Path) -> None:
         "9.0|1704067200|1704067200|1704067260|4|COMPLETED|2048M|9",
     )
     trace = read_slurm(sacct(tmp_path, *lines, header=header))
-    assert [(job.id.text(), job.used_gb, job.energy_j) for job in trace.jobs] == [("1", 3, 150), ("2_1", 2, 7)]
-    assert (trace.n_steps, trace.lost_steps.count, trace.lost_steps.places) == (5, 1, [8])
+    assert [(job.given_id, job.used_gb, job.energy_j) for job in rows_of(trace)] == [("1", 3, 150), ("2_1", 2, 7)]
+    assert "lines of steps: merged into their jobs (4 lines)" in trace.notes
+    assert [(tally.rule, tally.places) for tally in trace.tallies] == [(LOST_STEPS, [8])]
 
 
 def test_steps_of_a_requeued_job_belong_to_the_attempt_above_them(tmp_path: Path) -> None:
@@ -152,15 +155,15 @@ def test_steps_of_a_requeued_job_belong_to_the_attempt_above_them(tmp_path: Path
         "1|1704067260|1704067300|1704067400|4|COMPLETED|",
         "1.0|1704067260|1704067300|1704067400|4|COMPLETED|2G",
     )
-    assert [job.used_gb for job in read_slurm(sacct(tmp_path, *lines, header=header)).jobs] == [1, 2]
+    assert [job.used_gb for job in rows_of(read_slurm(sacct(tmp_path, *lines, header=header)))] == [1, 2]
 
 
 def test_copies_and_unfinished_records_are_dropped(tmp_path: Path) -> None:
     running = sacct_line("2", End="Unknown", State="RUNNING")
     lines = (sacct_line("1"), running, sacct_line("1"), sacct_line("2"), running, sacct_line("3"))
     trace = read_slurm(sacct(tmp_path, *lines))
-    assert [(job.id.number, job.line) for job in trace.jobs] == [(1, 2), (2, 5), (3, 7)]
-    assert trace.dropped[COPY].places == [3, 4, 6]
+    assert [(job.number, job.line) for job in rows_of(trace)] == [(1, 2), (2, 5), (3, 7)]
+    assert [(tally.rule, tally.places) for tally in trace.tallies] == [(COPY, [3, 4, 6])]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +180,7 @@ def test_copies_and_unfinished_records_are_dropped(tmp_path: Path) -> None:
         ({"NCPUS": "-2"}, 'field NCPUS: expected a whole number, 0 or more, found "-2"'),
         ({"NCPUS": "0", "NNodes": "0", "AllocTRES": ""},
          'field NCPUS: expected at least 1, because the job ran, found "0"'),
-        ({"AllocTRES": "cpu=x"}, 'field AllocTRES: cpu: expected a whole number, 0 or more, found "x"'),
+        ({"AllocTRES": "cpu=x"}, 'field AllocTRES: cpu: expected a whole number, 0 or more, found "cpu=x"'),
         ({"AllocTRES": "cpu"},
          'field AllocTRES: expected resources such as cpu=4,mem=16G,node=1,gres/gpu=2, found "cpu"'),
         ({"ReqMem": "lots"}, 'field ReqMem: expected an amount of memory such as 4000M, 16G, 4Gn or 2Gc, found "lots"'),
@@ -250,8 +253,8 @@ def test_csv_without_quotes_is_an_error(tmp_path: Path) -> None:
 
 def test_a_start_without_an_end_is_a_running_job(tmp_path: Path) -> None:
     header = "JobID,NCPUS,Submit,Start,End,ElapsedRaw"
-    (job,) = read_slurm(sacct(tmp_path, "1,4,1704067200,1704067200,Unknown,60", header=header)).jobs
-    assert (job.state, job.has_ended) == ("RUNNING", False)
+    (job,) = rows_of(read_slurm(sacct(tmp_path, "1,4,1704067200,1704067200,Unknown,60", header=header)))
+    assert (job.state, job.left_out) == ("RUNNING", RUNNING)
 
 
 def test_a_quote_without_end(tmp_path: Path) -> None:
@@ -296,19 +299,7 @@ def test_an_unknown_time_zone(tmp_path: Path) -> None:
 def test_unknown_columns_are_listed(tmp_path: Path) -> None:
     header = "JobID|Submit|Elapsed|NCPUS|Sunshine|Layout"
     trace = read_slurm(sacct(tmp_path, "1|1704067200|60|4|a|b", header=header))
-    assert trace.ignored == ("Sunshine", "Layout")
-
-
-def test_hours_that_exist_twice_or_never(tmp_path: Path) -> None:
-    """Clocks in Paris go back on 27 October 2024 at 03:00. The end is the second 02:10: the first is too early."""
-    header = "JobID|Submit|Start|End|NCPUS"
-    line = "1|2024-10-27T01:50:00|2024-10-27T02:50:00|2024-10-27T02:10:00|1"
-    log = read_slurm(sacct(tmp_path, line, header=header), timezone="Europe/Paris")
-    assert (log.jobs[0].run_s, log.n_ambiguous, log.n_missing) == (1200, 2, 0)
-    line = "1|2024-03-31T01:50:00|2024-03-31T02:10:00|2024-03-31T03:20:00|1"
-    log = read_slurm(sacct(tmp_path, line, header=header), timezone="Europe/Paris")
-    assert (log.jobs[0].run_s, log.n_ambiguous, log.n_missing) == (600, 0, 1)
-    assert read_slurm(sacct(tmp_path, line, header=header)).n_missing == 0
+    assert trace.notes == ["columns that are not used: Sunshine, Layout"]
 
 
 def test_a_second_header_with_other_columns(tmp_path: Path) -> None:
@@ -479,17 +470,22 @@ def test_states(text: str, state: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "job_id", "padded"),
+    ("text", "job_id"),
     [
-        ("123", JobId(123, None, None, None, is_waiting=False), "0123"),
-        ("123_4", JobId(123, 4, None, None, is_waiting=False), "0123_04"),
-        ("123+1", JobId(123, None, 1, None, is_waiting=False), "0123+1"),
-        ("123.batch", JobId(123, None, None, "batch", is_waiting=False), "0123"),
-        ("123_4.0", JobId(123, 4, None, "0", is_waiting=False), "0123_04"),
-        ("123+1.extern", JobId(123, None, 1, "extern", is_waiting=False), "0123+1"),
-        ("123_[5-9%2]", JobId(123, None, None, None, is_waiting=True), "0123"),
+        ("123", JobId(123, None, None, None, is_waiting=False)),
+        ("123_4", JobId(123, 4, None, None, is_waiting=False)),
+        ("123+1", JobId(123, None, 1, None, is_waiting=False)),
+        ("123.batch", JobId(123, None, None, "batch", is_waiting=False)),
+        ("123_4.0", JobId(123, 4, None, "0", is_waiting=False)),
+        ("123+1.extern", JobId(123, None, 1, "extern", is_waiting=False)),
+        ("123_[5-9%2]", JobId(123, None, None, None, is_waiting=True)),
     ],
 )
-def test_ids(text: str, job_id: JobId, padded: str) -> None:
+def test_ids(text: str, job_id: JobId) -> None:
     assert values.job_id_of(text) == job_id
-    assert job_id.text(4, 2, 1) == padded
+
+
+def test_ids_have_equal_lengths(tmp_path: Path) -> None:
+    lines = [sacct_line(given) for given in ("123", "1234_4", "123_12", "123+1", "12_[5-9%2]")]
+    rows = rows_of(read_slurm(sacct(tmp_path, *lines)))
+    assert [job.id for job in rows] == ["0123", "1234_04", "0123_12", "0123+1", "0012"]

@@ -17,20 +17,22 @@ from pybatsched.workload.formats.conversion import (
     LOOSE,
     NO_REQUEST,
     NO_RUN_TIME,
+    NO_SIZE,
     NO_SUBMISSION,
     OTHER_SIZE,
     RAISED,
     RENUMBERED,
     TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE,
+    LogOptions,
     MemoryUnit,
-    SwfOptions,
 )
-from pybatsched.workload.logs.conversion import NO_SIZE, PART, UNKNOWN, UNPLANNED, to_workload
-from pybatsched.workload.logs.swf import read_swf
+from pybatsched.workload.logs.conversion import UNKNOWN, UNPLANNED, to_workload
+from pybatsched.workload.logs.swf import PART, read_swf
 from pybatsched.workload.selection import MOVED, Selection
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
 
 EXACT = Walltimes("exact")
+NO_PROCS = NO_SIZE.format("processors")
 
 
 def test_a_whole_job(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_a_whole_job(tmp_path: Path) -> None:
 
 
 def test_unknown_members_are_left_out(tmp_path: Path) -> None:
-    workload, _ = to_workload(trace(tmp_path, line(status=-1, preceding=0, think=0)), SwfOptions(Walltimes("none")))
+    workload, _ = to_workload(trace(tmp_path, line(status=-1, preceding=0, think=0)), LogOptions(Walltimes("none")))
     assert workload.jobs == [{"id": 1, "subtime": 0, "res": 2, "profile": "60"}]
 
 
@@ -85,7 +87,7 @@ def test_memory_is_the_requested_else_the_used(tmp_path: Path) -> None:
 )
 def test_the_unit_of_memory(unit: MemoryUnit, expected: list[float], tmp_path: Path) -> None:
     lines = (line(1, requested_kb=61_500), line(2, used_kb=1_000_000), line(3, requested_kb=1.5))
-    made, _ = to_workload(read_swf(log(tmp_path, *lines)), SwfOptions(memory_unit=unit))
+    made, _ = to_workload(read_swf(log(tmp_path, *lines)), LogOptions(memory_unit=unit))
     assert [job["memory_gb"] for job in made.jobs] == expected
     assert [type(job["memory_gb"]) for job in made.jobs] == [type(memory_gb) for memory_gb in expected]
     assert made.about["conversion"]["memory_unit"] == unit
@@ -101,7 +103,7 @@ def test_run_times_are_cut_to_the_request(tmp_path: Path) -> None:
         line(5, run=60, requested_s=60),
         line(6, run=0, requested_s=60),
     )
-    made, report = to_workload(trace(tmp_path, *lines), SwfOptions(Walltimes("exact"), run_times="cut"))
+    made, report = to_workload(trace(tmp_path, *lines), LogOptions(Walltimes("exact"), run_times="cut"))
     assert [(job["id"], job["profile"], job["walltime"]) for job in made.jobs] == [
         (1, "60", 61),
         (2, "60", 61),
@@ -119,7 +121,7 @@ def test_run_times_are_cut_to_the_request(tmp_path: Path) -> None:
 
 def test_unknown_units_of_memory_are_rejected() -> None:
     with pytest.raises(InputError, match=r"^memory unit: expected one of KB, MB, GB, found 'kb'"):
-        SwfOptions(memory_unit="kb")  # type: ignore[arg-type]
+        LogOptions(memory_unit="kb")  # type: ignore[arg-type]
 
 
 def test_dropped_jobs_are_counted(tmp_path: Path) -> None:
@@ -133,43 +135,43 @@ def test_dropped_jobs_are_counted(tmp_path: Path) -> None:
         line(6),
         line(7, run=0, allocated=-1),
     )
-    workload, report = to_workload(made, SwfOptions(EXACT))
+    workload, report = to_workload(made, LogOptions(EXACT))
     assert [job["id"] for job in workload.jobs] == [6]
-    assert counts(report) == {NO_RUN_TIME: (3, [3, 4, 9]), NO_SIZE: (2, [5, 6]), NO_SUBMISSION: (1, [7])}
+    assert counts(report) == {NO_RUN_TIME: (3, [3, 4, 9]), NO_PROCS: (2, [5, 6]), NO_SUBMISSION: (1, [7])}
     assert (report.n_read, report.n_kept, report.n_dropped) == (7, 1, 6)
-    assert workload.about["report"]["rules"][NO_SIZE] == {"fate": "dropped", "count": 2, "first_lines": [5, 6]}
+    assert workload.about["report"]["rules"][NO_PROCS] == {"fate": "dropped", "count": 2, "first_lines": [5, 6]}
 
 
 def test_a_minimum_run_time_keeps_jobs_that_did_not_run_and_no_other_changes(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1, run=0), line(2, run=-1), line(3, run=5), line(4, run=0, allocated=-1))
-    workload, report = to_workload(made, SwfOptions(EXACT, min_runtime_s=10))
+    workload, report = to_workload(made, LogOptions(EXACT, min_runtime_s=10))
     assert [(job["id"], job["profile"]) for job in workload.jobs] == [(1, "10"), (2, "10"), (3, "5")]
-    assert counts(report) == {RAISED: (2, [3, 4]), NO_SIZE: (1, [6])}
+    assert counts(report) == {RAISED: (2, [3, 4]), NO_PROCS: (1, [6])}
 
 
 def test_an_unknown_run_time_is_set_and_one_of_zero_is_dropped(tmp_path: Path) -> None:
     """A job of which neither run time nor request is known has no estimate. The rule `exact` plans with the set one."""
     rows = line(1, run=0), line(2, run=-1), line(3, run=5), line(4, run=-1, requested_s=60)
-    workload, report = to_workload(trace(tmp_path, *rows), SwfOptions(unknown_runtime_s=10))
+    workload, report = to_workload(trace(tmp_path, *rows), LogOptions(unknown_runtime_s=10))
     found = [(job["id"], job["profile"], job.get("walltime"), job.get("estimate")) for job in workload.jobs]
     assert found == [(2, "10", None, None), (3, "5", 6, 5), (4, "10", 60, None)]
     assert counts(report) == {NO_RUN_TIME: (1, [3]), UNKNOWN: (2, [4, 6]), UNPLANNED: (1, [4]), UNREQUESTED: (1, [5])}
     assert workload.about["conversion"]["unknown_runtime"] == 10
-    exact, _ = to_workload(trace(tmp_path, *rows), SwfOptions(EXACT, unknown_runtime_s=10, min_runtime_s=3))
+    exact, _ = to_workload(trace(tmp_path, *rows), LogOptions(EXACT, unknown_runtime_s=10, min_runtime_s=3))
     assert [(job["profile"], job["walltime"]) for job in exact.jobs] == [("3", 4), ("10", 11), ("5", 6), ("10", 11)]
 
 
 def test_the_larger_of_allocated_and_requested_size_is_used(tmp_path: Path) -> None:
     rows = line(1, allocated=4, requested=2), line(2, allocated=-1, requested=3), line(3, allocated=5, requested=6)
-    workload, report = to_workload(trace(tmp_path, *rows, line(4, allocated=-1)), SwfOptions(EXACT, size="larger"))
+    workload, report = to_workload(trace(tmp_path, *rows, line(4, allocated=-1)), LogOptions(EXACT, size="larger"))
     assert [job["res"] for job in workload.jobs] == [4, 3, 6]
-    assert counts(report) == {NO_SIZE: (1, [6])}
+    assert counts(report) == {NO_PROCS: (1, [6])}
 
 
 def test_sizes(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1, allocated=4, requested=2), line(2, allocated=-1, requested=3), line(3, allocated=5))
     for size, expected, places in (("allocated", [4, 3, 5], [4]), ("requested", [2, 3, 5], [5])):
-        workload, report = to_workload(made, SwfOptions(EXACT, size=size))  # type: ignore[arg-type]
+        workload, report = to_workload(made, LogOptions(EXACT, size=size))  # type: ignore[arg-type]
         assert [job["res"] for job in workload.jobs] == expected
         assert counts(report) == {OTHER_SIZE: (1, places)}
 
@@ -189,32 +191,32 @@ def test_requests_that_are_missing_or_were_overrun(tmp_path: Path) -> None:
 
 def test_numbers_given_twice(tmp_path: Path) -> None:
     made = trace(tmp_path, line(3, 0), line(9, 1), line(3, 2), line(9, 3), line(10, 4, preceding=9))
-    workload, report = to_workload(made, SwfOptions(EXACT))
+    workload, report = to_workload(made, LogOptions(EXACT))
     assert [job["id"] for job in workload.jobs] == [3, 9, 11, 12, 10]
     assert counts(report) == {RENUMBERED: (2, [5, 6])}
     with pytest.raises(InputError) as caught:
-        to_workload(made, SwfOptions(EXACT, duplicates="error"))
-    message = "line 5, field 1 (job number): expected a unique number, found 3, which is also on line 3"
+        to_workload(made, LogOptions(EXACT, duplicates="error"))
+    message = "line 5, field 1 (job number): expected a unique id, found 3, which is also on line 3"
     assert str(caught.value) == f"{made.source}: {message}"
 
 
 def test_parts_of_a_job_are_dropped_if_the_whole_job_is_listed(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1, status=1), line(1, status=2), line(1, status=3), line(2, status=2))
-    workload, report = to_workload(made, SwfOptions(EXACT))
+    workload, report = to_workload(made, LogOptions(EXACT))
     assert [job["id"] for job in workload.jobs] == [1, 2]
     assert counts(report) == {PART: (2, [4, 5])}
 
 
 def test_order_of_submission(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1, 5), line(2, 9), line(3, 5), line(4, 9), line(5, 1))
-    workload, report = to_workload(made, SwfOptions(EXACT))
+    workload, report = to_workload(made, LogOptions(EXACT))
     assert [job["id"] for job in workload.jobs] == [5, 1, 3, 2, 4]
     assert counts(report) == {MOVED: (2, [5, 7])}
 
 
 def test_dependencies_on_jobs_that_are_not_there(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1, run=0), line(2, preceding=1, think=5), line(3, preceding=2), line(4, preceding=99))
-    workload, report = to_workload(made, SwfOptions(EXACT))
+    workload, report = to_workload(made, LogOptions(EXACT))
     assert [(job["id"], job.get("depends_on"), job.get("think_time")) for job in workload.jobs] == [
         (2, None, None),
         (3, 2, None),
@@ -234,26 +236,26 @@ def test_dependencies_on_jobs_that_are_not_there(tmp_path: Path) -> None:
             4,
             "no MaxProcs in the header: the machine has its MaxNodes, 4",
         ),
-        ("; Version: 2\n", None, 3, "the machine is as large as the largest job, 3"),
+        ("; Version: 2\n", None, 3, "the machine has the processors of the largest job, 3"),
     ],
 )
 def test_the_machine(tmp_path: Path, header: str, n_procs: int | None, given: int, noted: str | None) -> None:
     made = trace(tmp_path, line(1, allocated=3), line(2, allocated=1), header=header)
-    workload, report = to_workload(made, SwfOptions(EXACT, n_procs=n_procs))
+    workload, report = to_workload(made, LogOptions(EXACT, n_procs=n_procs))
     assert workload.n_procs == given
     assert [noted in rule for rule in report.tallies if noted] == ([True] if noted else [])
     assert bool(report.tallies) == bool(noted)
 
 
 def test_jobs_larger_than_the_machine_stay(tmp_path: Path) -> None:
-    workload, report = to_workload(trace(tmp_path, line(1, allocated=9)), SwfOptions(EXACT))
+    workload, report = to_workload(trace(tmp_path, line(1, allocated=9)), LogOptions(EXACT))
     assert workload.jobs[0]["res"] == 9
     assert counts(report) == {TOO_LARGE_FOR_THE_MACHINE: (1, [3])}
     assert report.n_kept == 1
 
 
 def test_parallel_tasks_take_as_long(tmp_path: Path) -> None:
-    workload, _ = to_workload(trace(tmp_path, line(run=2.5)), SwfOptions(EXACT, profile="parallel", speed_flops=4e9))
+    workload, _ = to_workload(trace(tmp_path, line(run=2.5)), LogOptions(EXACT, profile="parallel", speed_flops=4e9))
     assert workload.profiles == {"2.5": {"type": "parallel_homogeneous", "cpu": 10_000_000_000, "com": 0}}
 
 
@@ -269,12 +271,12 @@ def test_parallel_tasks_take_as_long(tmp_path: Path) -> None:
 )
 def test_impossible_options(options: Any) -> None:
     with pytest.raises(InputError, match="expected"):
-        SwfOptions(**options)
+        LogOptions(**options)
 
 
 def test_bad_lines_are_in_the_report(tmp_path: Path) -> None:
     made = read_swf(log(tmp_path, line(1), "x y", line(2)), lenient=True)
-    workload, report = to_workload(made, SwfOptions(EXACT))
+    workload, report = to_workload(made, LogOptions(EXACT))
     assert (report.n_read, report.n_kept, report.n_dropped) == (3, 2, 1)
     assert counts(report) == {"bad line, expected at least 18 fields, found 2: dropped": (1, [4])}
     assert len(workload.jobs) == 2
@@ -282,7 +284,7 @@ def test_bad_lines_are_in_the_report(tmp_path: Path) -> None:
 
 def test_the_report_as_text(tmp_path: Path) -> None:
     lines = [line(k, run=0 if k < 8 else 60) for k in range(1, 10)]
-    assert to_workload(trace(tmp_path, *lines, line(10, allocated=20)), SwfOptions(EXACT))[1].lines() == [
+    assert to_workload(trace(tmp_path, *lines, line(10, allocated=20)), LogOptions(EXACT))[1].lines() == [
         "10 jobs read, 3 kept, 7 dropped",
         "dropped:",
         f"        7  {NO_RUN_TIME} (lines 3, 4, 5, 6, 7, ...)",
@@ -337,7 +339,7 @@ def test_every_job_is_accounted_for(
         for number, at, run, n, asked, request, status, before in rows
     ]
     made = trace(tmp_path_factory.getbasetemp(), *lines)
-    options = SwfOptions(
+    options = LogOptions(
         Walltimes.parse(rule), size="requested" if by_request else "allocated", min_runtime_s=min_runtime_s
     )
     try:

@@ -11,41 +11,24 @@ from support.logs import counts, line, log, real, trace
 
 from pybatsched.errors import InputError
 from pybatsched.workload.checks.lint import lint
+from pybatsched.workload.checks.lint_log import ESTIMATE
 from pybatsched.workload.checks.log_checks import GAP, MINUTES
 from pybatsched.workload.logs.conversion import to_workload
-from pybatsched.workload.logs.swf import EXTRA_FIELDS, TAKEN_FIELDS, UNNAMED, extra_names, read_swf
+from pybatsched.workload.logs.swf import EXTRA_FIELDS, FIELDS, TAKEN_FIELDS, UNNAMED, extra_names, read_swf
 from pybatsched.workload.selection import Selection
+
+COLUMNS = (*(field.column for field in FIELDS), "line")
 
 
 def test_all_fields_of_a_line(tmp_path: Path) -> None:
     text = "  5 10.5  3  60 4 12.25 100 8 120 200 1 7 8 9 10 11 3 2.5  "
-    assert trace(tmp_path, text).jobs.rows() == [
+    assert trace(tmp_path, text).jobs.select(*COLUMNS).rows() == [
         (5, 10.5, 3, 60, 4, 12.25, 100, 8, 120, 200, 1, "7", "8", "9", "10", "11", 3, 2.5, 3)
     ]
 
 
 def test_unknown_values_are_null_and_other_negative_values_stay(tmp_path: Path) -> None:
-    fields = [
-        "-1.0",
-        "-1",
-        "-01",
-        "-2",
-        "-1",
-        "-1",
-        "-1",
-        "-7",
-        "0",
-        "-1",
-        "-1",
-        "-1",
-        "-01",
-        "-2",
-        "ann",
-        "-1",
-        "0",
-        "-1",
-    ]
-    (job,) = trace(tmp_path, " ".join(fields)).jobs.rows()
+    (job,) = trace(tmp_path, "-1.0 -1 -01 -2 -1 -1 -1 -7 0 -1 -1 -1 -01 -2 ann -1 0 -1").jobs.select(*COLUMNS).rows()
     known = {0: -1, 3: -2, 7: -7, 8: 0, 13: "-2", 14: "ann", 16: 0, 18: 3}  # the job number is the id of the job
     assert job == tuple(known.get(index) for index in range(19))
 
@@ -278,7 +261,7 @@ def test_the_machine_of_a_log_without_its_size_is_the_peak(tmp_path: Path) -> No
     assert any("estimated as the most processors in use at one time, 7" in rule for rule in report.tallies)
     found = lint(log(tmp_path, *lines, header="; Version: 2\n"))
     assert found.n_procs == 7
-    assert "the most processors in use, 7, is taken" in found.findings["header: no MaxProcs or MaxNodes"].remedy
+    assert ESTIMATE.format("processors") in found.findings
 
 
 def test_gaps_and_units_of_logs(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
+import polars as pl
+
 from pybatsched.errors import InputError
 from pybatsched.workload import progress
 from pybatsched.workload.formats.checks import shown
@@ -27,7 +29,7 @@ from pybatsched.workload.formats.files import (
 )
 
 _CHUNK: Final = 1 << 22  # bytes of text
-_ROWS: Final = 1 << 16
+_ROWS: Final = 1 << 18
 _MOST_JOINED: Final = 1000  # lines of one record
 _LONGEST_LINE: Final = 1 << 24
 _MARK: Final = "\0"
@@ -38,11 +40,11 @@ Bad = Callable[[str, int, str, str], None]
 
 
 class Chunk(NamedTuple):
-    """Some rows: the file, the places of the rows in it, and their values by column."""
+    """Some rows: the file, the places of the rows in it, and their cells."""
 
     file: str
     places: Sequence[int]
-    columns: Mapping[str, Sequence[Any]]
+    cells: pl.DataFrame
 
 
 @dataclass(slots=True)
@@ -173,18 +175,25 @@ class _Rows:
 
     def _fast(self, text: str, n_before: int) -> Chunk | None:
         """Return the rows of a piece; None if some line is not a row."""
-        if '"' in text or "\r" in text:
+        if '"' in text or "\r" in text or not self._delimiter.isascii():
             return None
         text = text if text.endswith("\n") else text + "\n"
-        n = text.count("\n")
-        width = self._n + 1
         if any(one in text for one in self._header_marks) or text.startswith(self._header_marks[1][1:]):
             return None
-        cells = text.replace("\n", f"{self._delimiter}{_MARK}{self._delimiter}").split(self._delimiter)
-        if len(cells) != width * n + 1 or cells[self._n :: width].count(_MARK) != n:
+        lines = pl.select(pl.lit(text[:-1]).str.split("\n")).to_series().explode()
+        if (lines.str.count_matches(self._delimiter, literal=True) != self._n - 1).any():
             return None
-        found = {name: cells[index::width][:n] for name, index in self._wanted.items()}
-        return Chunk(self._file, range(n_before + 1, n_before + n + 1), found)
+        header = self._delimiter.join(map(str, range(self._n)))
+        columns = [str(index) for index in self._wanted.values()]
+        cells = pl.read_csv(
+            f"{header}\n{text}".encode(),
+            columns=columns,
+            separator=self._delimiter,
+            quote_char=None,
+            infer_schema=False,
+        )
+        found = cells.select(pl.col(str(index)).alias(name) for name, index in self._wanted.items())
+        return Chunk(self._file, range(n_before + 1, n_before + len(lines) + 1), found)
 
     def _careful(self, text: str, n_before: int) -> Chunk:
         """Return the rows of a piece, and report the lines that are not rows."""
@@ -214,7 +223,8 @@ class _Rows:
                 rule = f"expected {self._n} fields"
                 self._bad_lines(line, n_before + reader.line_num, rule, f", found {len(cells)}")
             line = n_before + reader.line_num + 1
-        return Chunk(self._file, places, {name: [row[i] for row in rows] for name, i in self._wanted.items()})
+        found = {name: [row[i] for row in rows] for name, i in self._wanted.items()}
+        return Chunk(self._file, places, pl.DataFrame(found, schema=dict.fromkeys(found, pl.String)))
 
     def _check_is_no_header(self, line: int, cells: Sequence[str]) -> None:
         """Raise InputError for another header: the rows after it cannot be read by the first one."""
@@ -232,12 +242,10 @@ class _Rows:
         return last + 1
 
 
-def _parquet(file: Path, read: Callable[[Any], Any]) -> Any:
+def _parquet(file: Path, read: Callable[[], Any]) -> Any:
     """Read a Parquet file by polars. Errors of polars, and its panics, are InputErrors."""
-    import polars as pl  # noqa: PLC0415  slow to import
-
     try:
-        return read(pl)
+        return read()
     except (InputError, KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # noqa: BLE001  a panic is not an Exception
@@ -263,7 +271,7 @@ def _check_ends(file: Path) -> None:
 
 def _parquet_columns(file: Path) -> list[str]:
     _check_ends(file)
-    return list(_parquet(file, lambda pl: pl.read_parquet_schema(file)))
+    return list(_parquet(file, lambda: pl.read_parquet_schema(file)))
 
 
 def _parquet_chunks(file: Path, wanted: Sequence[str]) -> Iterator[Chunk]:
@@ -272,16 +280,15 @@ def _parquet_chunks(file: Path, wanted: Sequence[str]) -> Iterator[Chunk]:
     for name in wanted:
         if name not in names:
             raise InputError(f"{file}: expected a column {name!r:.60}, as the other files of the table have")
-    frame = _parquet(file, lambda pl: _plain(pl, pl.read_parquet(file, columns=list(wanted), use_pyarrow=False)))
+    frame = _parquet(file, lambda: _plain(pl.read_parquet(file, columns=list(wanted), use_pyarrow=False)))
     for begin in range(0, frame.height, _ROWS):
         part = frame.slice(begin, _ROWS)
-        values = {name: _without_bytes(part[name].to_list()) for name in wanted}
         progress.report((begin + part.height) / frame.height)
-        yield Chunk(str(file), range(begin + 1, begin + part.height + 1), values)
+        yield Chunk(str(file), range(begin + 1, begin + part.height + 1), part)
 
 
-def _plain(pl: Any, frame: Any) -> Any:
-    """Convert lists to their means, categories to texts, decimals to numbers, zoned times to UTC."""
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """Convert lists to their means, categories and bytes to texts, decimals to numbers, zoned times to UTC."""
     made = []
     for name, kind in frame.schema.items():
         column = pl.col(name)
@@ -293,15 +300,11 @@ def _plain(pl: Any, frame: Any) -> Any:
             column = column.cast(pl.String)
         elif isinstance(kind, pl.Decimal):
             column = column.cast(pl.Float64)
+        elif isinstance(kind, pl.Binary):
+            texts = [None if cell is None else decoded(cell) for cell in frame[name]]
+            column = pl.lit(pl.Series(texts, dtype=pl.String))
         made.append(column.alias(name))
     return frame.select(made)
-
-
-def _without_bytes(cells: list[Any]) -> list[Any]:
-    """Return cells whose binary values are texts, in UTF-8 or else Latin-1."""
-    if isinstance(next((cell for cell in cells if cell is not None), None), bytes):
-        return [None if cell is None else decoded(cell) for cell in cells]
-    return cells
 
 
 def _objects(file: Path) -> list[dict[str, Any]]:
@@ -359,8 +362,15 @@ def _object_chunks(file: str, rows: Sequence[Mapping[str, Any]], wanted: Sequenc
     for begin in range(0, len(rows), _ROWS):
         part = rows[begin : begin + _ROWS]
         progress.report(begin / len(rows))
-        values = {name: [_scalar(row.get(name)) for row in part] for name in wanted}
-        yield Chunk(file, range(begin + 1, begin + len(part) + 1), values)
+        cells = [_series(name, [_scalar(row.get(name)) for row in part]) for name in wanted]
+        yield Chunk(file, range(begin + 1, begin + len(part) + 1), pl.DataFrame(cells))
+
+
+def _series(name: str, cells: Sequence[Any]) -> pl.Series:
+    """Return cells as a column; if they have several types, as objects."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    is_plain = len(kinds) <= 1 and not any(isinstance(cell, int) and abs(cell) >> 53 for cell in cells)
+    return pl.Series(name, cells, dtype=None if is_plain else pl.Object)
 
 
 def _scalar(value: Any) -> Any:

@@ -222,11 +222,16 @@ def gpus_of(resources: Mapping[str, str]) -> int | None:
     return sum(known) if known else None
 
 
+def gres_gpus_of(text: str) -> int | None:
+    """Read generic resources of old versions: `gpu:2` or `gpu:v100:2`, for each node."""
+    counts = [int(n) for n in re.findall(r"(?:^|,)gpu(?::[A-Za-z][^:,(]*)?:([0-9]{1,6})", text)]
+    return sum(counts) if counts else None
+
+
 class JobId(NamedTuple):
     """The parts of an id: job, task of an array, part of a heterogeneous job, and step.
 
-    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9]`). An id
-    of another batch system that is not a number is a `name`.
+    `is_waiting` marks the tasks of an array that have not started, which Slurm writes as one line (`123_[5-9]`).
     """
 
     number: int
@@ -234,22 +239,6 @@ class JobId(NamedTuple):
     part: int | None = None
     step: str | None = None
     is_waiting: bool = False
-    name: str = ""
-
-    @property
-    def whole(self) -> JobId:
-        """The id of the job of a step."""
-        return self._replace(step=None)
-
-    def text(self, n_digits: int = 1, n_task: int = 1, n_part: int = 1) -> str:
-        """Return the id with leading zeros."""
-        if self.name:
-            return self.name
-        if self.task is None and self.part is None:
-            return str(self.number).zfill(n_digits)
-        task = "" if self.task is None else f"_{self.task:0{n_task}}"
-        part = "" if self.part is None else f"+{self.part:0{n_part}}"
-        return f"{self.number:0{n_digits}}{task}{part}"
 
 
 def job_id_of(text: str) -> JobId:

@@ -13,10 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from pybatsched.errors import InputError, toml_problem
-from pybatsched.workload.formats import slurm_values
-
-#: Public sets with a mapping of this package. Frontier's log is in SWF and has none.
-SETS: Final = ("pm100", "fdata", "eagle", "supercloud", "alcf", "lumos", "helios", "philly")
+from pybatsched.workload.formats.files import SETS
+from pybatsched.workload.logs import slurm_values
 
 Kind = Literal["id", "time", "duration", "count", "memory", "energy", "power", "number", "state", "text"]
 #: What a column can be, and the kind of its values.
@@ -169,7 +167,7 @@ def shipped(name: str) -> TableMapping:
     """Return the mapping of a public set."""
     from importlib import resources  # noqa: PLC0415  rarely needed
 
-    file = resources.files("pybatsched.workload.formats").joinpath("tables", f"{name}.toml")
+    file = resources.files("pybatsched.workload.logs").joinpath("tables", f"{name}.toml")
     return replace(mapping_of(file.read_text(encoding="utf-8"), f"the mapping {name}", is_of_set=True), name=name)
 
 

@@ -7,18 +7,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from pybatsched.errors import InputError
-from pybatsched.workload.formats import slurm_values as values
-from pybatsched.workload.formats.files import format_of
-from pybatsched.workload.formats.job_log import JobLog
-from pybatsched.workload.formats.tables.dates import DAY_FIRST, MONTH_FIRST, Dates, Order, dates_of
-from pybatsched.workload.formats.tables.files import Table, open_table
-from pybatsched.workload.formats.tables.mapping import FIELDS, detected, mapping_of
-from pybatsched.workload.formats.tables.reader import DECIMAL_COMMA, DECIMAL_POINT, read_rows
+from pybatsched.workload.formats.detection import format_of
+from pybatsched.workload.logs import slurm_values as values
+from pybatsched.workload.logs.table import LogTable
+from pybatsched.workload.logs.tables.dates import DAY_FIRST, MONTH_FIRST, Dates, Order, dates_of
+from pybatsched.workload.logs.tables.files import Table, open_table
+from pybatsched.workload.logs.tables.mapping import FIELDS, detected, mapping_of
+from pybatsched.workload.logs.tables.reader import DECIMAL_COMMA, DECIMAL_POINT, read_rows
 
 #: How a comment with a question begins.
 QUESTION: Final = "# Is "
@@ -102,7 +103,7 @@ def describe_table(path: str | Path) -> str:
     chosen = _chosen(table.columns)
     dates = _dates(table, chosen, samples)
 
-    def log_of(mapping: str) -> JobLog | None:
+    def log_of(mapping: str) -> LogTable | None:
         try:
             return read_rows(replace(table, objects=[rows]), mapping_of(mapping, "proposal"))
         except InputError:  # a column is missing
@@ -174,10 +175,9 @@ def _mapping(
 
 def _first_rows(table: Table) -> list[dict[str, Any]]:
     """Return the first rows, by column."""
-    names = list(filter(None, table.columns))
+    names = list(dict.fromkeys(filter(None, table.columns)))
     chunk = next(table.chunks(names, lambda *_: None), None)
-    rows = () if chunk is None else islice(zip(*(chunk.columns[name] for name in names), strict=True), _ROWS)
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    return [] if chunk is None else chunk.cells.head(_ROWS).rows(named=True)
 
 
 def _dates(table: Table, chosen: Mapping[str, str], samples: Mapping[str, Sequence[Any]]) -> dict[str, Dates]:
@@ -188,7 +188,7 @@ def _dates(table: Table, chosen: Mapping[str, str], samples: Mapping[str, Sequen
     if undecided:
         for chunk in table.chunks(list(undecided), lambda *_: None):
             for column, one in undecided.items():
-                one.take(chunk.columns[column])
+                one.take(chunk.cells[column])
             if not any(one.is_undecided for one in undecided.values()):
                 break
     for one in undecided.values():  # columns with the same character between day and month are alike
@@ -198,7 +198,7 @@ def _dates(table: Table, chosen: Mapping[str, str], samples: Mapping[str, Sequen
     return found
 
 
-def _plausible(day_first: JobLog | None, month_first: JobLog | None) -> Order | None:
+def _plausible(day_first: LogTable | None, month_first: LogTable | None) -> Order | None:
     """Return the order of day and month with which no time is too early, if some are with the other order."""
     if day_first is not None and month_first is not None:
         for day, month in zip(_disorder(day_first), _disorder(month_first), strict=True):
@@ -207,17 +207,17 @@ def _plausible(day_first: JobLog | None, month_first: JobLog | None) -> Order | 
     return None
 
 
-def _disorder(log: JobLog) -> tuple[bool, bool]:
+def _disorder(log: LogTable) -> tuple[bool, bool]:
     """Return whether a job starts before its submission or ends before its start, and whether submissions decrease."""
-    pairs = [(at, job.started_at) for job in log.jobs if (at := job.submitted_at) is not None]
-    is_early = any(started is not None and started < submitted for submitted, started in pairs)
-    return is_early or bool(log.bad), any(before > after for (before, _), (after, _) in pairwise(pairs))
+    at = log.jobs["submitted_at"].drop_nulls()
+    is_early = bool((log.jobs["started_at"] < log.jobs["submitted_at"]).any())
+    return is_early or bool(log.bad), not at.is_sorted()
 
 
-def _most_ran_longer(log: JobLog) -> bool:
+def _most_ran_longer(log: LogTable) -> bool:
     """Return whether most jobs ran longer than their limits."""
-    longer = [run_s > job.limit_s for job in log.jobs if job.limit_s and (run_s := job.run_s)]
-    return 2 * sum(longer) > len(longer)
+    with_limit = log.jobs.filter((pl.col("requested_s") > 0) & (pl.col("run_s") != 0))
+    return 2 * with_limit.filter(pl.col("run_s") > pl.col("requested_s")).height > with_limit.height
 
 
 def _decimal(samples: Mapping[str, Sequence[Any]]) -> list[str]:
