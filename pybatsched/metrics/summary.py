@@ -208,7 +208,8 @@ def nothing_completed(n_by_state: Mapping[str, int]) -> str:
 
 def losses(result: Result) -> list[str]:
     """Return the number of rejected jobs for each rule, with the first reason, and of killed jobs."""
-    n = result.figures.n_by_state.get(e.COMPLETED_KILLED, 0)
+    # In a truncated run, killed jobs might have run again.
+    n = 0 if result.cut_at is not None else result.figures.n_by_state.get(e.COMPLETED_KILLED, 0)
     found = [f"{quantity(n, 'job')} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
     return [*found, f"{quantity(n, 'job')} killed, which did not run again"] if n else found
 

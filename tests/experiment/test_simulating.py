@@ -518,7 +518,7 @@ def test_labels_follow_the_options() -> None:
     tables = [{"name": name, "start": 0, "duration": "1h", "hosts": 2} for name in ("upgrade", "b", "c")]
     assert pb.policy("easy", host_reservations=tables[:1]).title == "easy(host_reservations=upgrade)"
     assert pb.policy("easy", host_reservations=tables).title == "easy(host_reservations=upgrade and 2 more)"
-    with pytest.raises(InputError, match=r"^upgrade: cannot be read: "):
+    with pytest.raises(InputError, match="^host_reservations='upgrade': cannot be read: "):
         pb.policy("easy", host_reservations="upgrade")
 
 

@@ -146,7 +146,7 @@ def test_a_cell_depends_on_the_code_of_its_predictor_and_on_its_configuration(tm
     assert addresses(tmp_path, name="easy", config="conf.toml")[0][0] != before_change
     config.write_text("[policy.ujfb]\nseed = 7\n")
     ((first, options),) = addresses(tmp_path, name="ujfb", config="conf.toml")
-    assert options == {}
+    assert options == {"seed": 7}  # the campaign has no seeds
     config.write_text("[policy.ujfb]\nseed = 8\n")
     assert addresses(tmp_path, name="ujfb", config="conf.toml")[0][0] != first
     config.write_text("[policy.ujfb]\nsed = 8\n")

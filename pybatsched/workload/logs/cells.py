@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-#: Whole numbers as text that are exact in floating point.
-_DIGITS: Final = r"^[0-9]{1,15}$"
+_MOST_DIGITS: Final = 15  # such whole numbers are exact in floating point
 
 
 class Fault(NamedTuple):
@@ -75,7 +74,9 @@ def read_list(cells: Sequence[Any], read: Callable[[Any], Any]) -> tuple[list[An
 def quick_numbers(cells: pl.Series, least: float, below: float, *, are_whole: bool = False) -> pl.Series:
     """Return cells that are plain numbers in a range, null for others: texts of digits only, or typed numbers. O(n)."""
     if cells.dtype == pl.String:
-        numbers = pl.when(pl.col("cell").str.contains(_DIGITS)).then(pl.col("cell")).cast(pl.Float64, strict=False)
+        cell = pl.col("cell")
+        are_digits = (cell.str.len_bytes() <= _MOST_DIGITS) & ~cell.str.starts_with("+") & ~cell.str.starts_with("-")
+        numbers = pl.when(are_digits).then(cell.cast(pl.Int64, strict=False)).cast(pl.Float64)
     elif cells.dtype.is_numeric():
         numbers = pl.col("cell").cast(pl.Float64)
     else:

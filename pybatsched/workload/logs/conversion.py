@@ -294,60 +294,61 @@ class _Conversion:
         profiles = {
             name: profile_of(plain(run_s), options.profile, options.speed_flops) for run_s, name in names.items()
         }
-        columns = (rows["id"].to_list(), plains(rows["subtime"]), rows["n_procs"].to_list(), rows["run_s"].to_list())
-        jobs: list[dict[str, Any]] = [
-            {"id": given, "subtime": at, "res": n, "profile": names[run_s]}
-            for given, at, n, run_s in progress.with_progress(zip(*columns, strict=True), len(rows))
-        ]
-        _add(jobs, "walltime", [one.walltime_s for one in times])
-        _add(jobs, "estimate", [one.estimate_s for one in times])
+        fields: dict[str, Sequence[Any]] = {
+            "id": rows["id"].to_list(),
+            "subtime": plains(rows["subtime"]),
+            "res": rows["n_procs"].to_list(),
+            "profile": [names[run_s] for run_s in rows["run_s"].to_list()],
+            "walltime": [one.walltime_s for one in times],
+            "estimate": [one.estimate_s for one in times],
+        }
         if log.format == "Rackham":
-            _add(jobs, "estimate", [one.walltime_s if one.estimate_s is None else one.estimate_s for one in times])
+            fields["estimate"] = [one.walltime_s if one.estimate_s is None else one.estimate_s for one in times]
+            jobs = _dictionaries(fields)
             for place in rackham.add_fields(jobs, rows, log.jobs["id"].to_list()):
                 self.report.count("noted", rackham.OUT_OF_TURN, rows["line"][place])
             return jobs, profiles
         for name in _LABELS:
             if name in rows.columns:
-                _add(jobs, name, values_of(rows[name], _label) if log.format == "SWF" else rows[name].to_list())
+                fields[name] = values_of(rows[name], _label) if log.format == "SWF" else rows[name].to_list()
         if log.format == "SWF":
             # Python divides: polars multiplies by 1 / in_a_gb, which may differ in the last digit.
             in_a_gb = _IN_A_GB[options.memory_unit]
             memory = rows.select(pl.coalesce(_positive("requested_memory"), _positive("used_memory"))).to_series()
-            _add(jobs, "memory_gb", values_of(memory, lambda amount: plain(amount / in_a_gb)))
-            _add(jobs, "status", rows.select(pl.when(pl.col("status") >= 0).then("status")).to_series().to_list())
+            fields["memory_gb"] = values_of(memory, lambda amount: plain(amount / in_a_gb))
+            fields["status"] = rows.select(pl.when(pl.col("status") >= 0).then("status")).to_series().to_list()
         else:
-            self._add_record_fields(jobs)
+            fields |= self._record_fields()
         if options.with_waits:
             waits = rows.select(pl.when(pl.col("wait_s") >= 0).then("wait_s")).to_series()
-            _add(jobs, "logged_wait_s", plains(waits if log.format == "SWF" else tidied(waits)))
-        wanted = rows.select(_positive(f"requested_{log.size_in}")).to_series()
-        _add(jobs, "requested_procs", wanted.to_list())
-        _add(jobs, "requested_time", values_of(rows["requested_s"], plain))
-        for name, column in log.extras.items():
-            _add(jobs, name, values_of(rows[column], extra_value))
-        _add(jobs, "depends_on", rows["depends_on"].to_list())
+            fields["logged_wait_s"] = plains(waits if log.format == "SWF" else tidied(waits))
+        fields["requested_procs"] = rows.select(_positive(f"requested_{log.size_in}")).to_series().to_list()
+        fields["requested_time"] = values_of(rows["requested_s"], plain)
+        fields |= {name: values_of(rows[column], extra_value) for name, column in log.extras.items()}
+        fields["depends_on"] = rows["depends_on"].to_list()
         if "think_s" in rows.columns:
-            _add(jobs, "think_time", values_of(rows["think_s"], plain))
-        return jobs, profiles
+            fields["think_time"] = values_of(rows["think_s"], plain)
+        return _dictionaries(fields), profiles
 
-    def _add_record_fields(self, jobs: Sequence[dict[str, Any]]) -> None:
-        """Add the state, the sizes and the amounts that the record of a batch system has."""
+    def _record_fields(self) -> dict[str, Sequence[Any]]:
+        """Return the state, the sizes and the amounts that the record of a batch system has."""
         rows = self._jobs
-        _add(jobs, "queue", rows["partition"].to_list())
-        _add(jobs, "dependency", rows["dependency"].to_list())
-        _add(jobs, "exit_state", rows["state"].to_list())
-        _add(jobs, "status", values_of(rows["state"], slurm_values.ENDED.get))
-        for name in ("nodes", "gpus"):
-            _add(jobs, name, rows.select(pl.coalesce(f"allocated_{name}", f"requested_{name}")).to_series().to_list())
-        of_each = zip(rows["memory_gb"], rows["n_procs"], strict=True)
-        memory_gb = [None if total is None else plain(round(total / n, 9)) or None for total, n in of_each]
-        _add(jobs, "memory_gb", memory_gb)
-        _add(jobs, "used_memory_gb", values_of(rows["used_gb"], lambda amount: plain(round(amount, 9))))
-        for name, column in (("priority", "priority"), ("energy_j", "energy_j"), ("mean_power_w", "power_w")):
-            _add(jobs, name, values_of(rows[column], plain))
-        later_s = tidied(rows["eligible_at"] - rows["submitted_at"])
-        _add(jobs, "eligible_after_s", [plain(one) if one and one > 0 else None for one in later_s])
-        _add(jobs, "attempt", rows["attempt"].to_list())
+        amounts = {"priority": "priority", "energy_j": "energy_j", "mean_power_w": "power_w"}
+        both = {name: pl.coalesce(f"allocated_{name}", f"requested_{name}") for name in ("nodes", "gpus")}
+        of_each = zip(rows["memory_gb"].to_list(), rows["n_procs"].to_list(), strict=True)
+        later_s = tidied(rows["eligible_at"] - rows["submitted_at"]).to_list()
+        return {
+            "queue": rows["partition"].to_list(),
+            "dependency": rows["dependency"].to_list(),
+            "exit_state": rows["state"].to_list(),
+            "status": values_of(rows["state"], slurm_values.ENDED.get),
+            **{name: rows.select(either).to_series().to_list() for name, either in both.items()},
+            "memory_gb": [None if gb is None else plain(round(gb / n, 9)) or None for gb, n in of_each],
+            "used_memory_gb": values_of(rows["used_gb"], lambda amount: plain(round(amount, 9))),
+            **{name: values_of(rows[column], plain) for name, column in amounts.items()},
+            "eligible_after_s": [plain(one) if one and one > 0 else None for one in later_s],
+            "attempt": rows["attempt"].to_list(),
+        }
 
 
 def _report_of_reading(log: LogTable) -> Report:
@@ -404,8 +405,14 @@ def values_of(column: pl.Series, value_of: Callable[[Any], Any]) -> list[Any]:
     return [values[value] for value in column.to_list()]
 
 
-def _add(jobs: Sequence[dict[str, Any]], name: str, values: Sequence[Any]) -> None:
-    """Add a field to the jobs whose value is known."""
-    for job, value in zip(jobs, values, strict=True):
-        if value is not None:
-            job[name] = value
+def _dictionaries(fields: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return a dictionary for each job, with the fields whose value is known. O(n) for each field."""
+    n_known = {name: len(values) - values.count(None) for name, values in fields.items()}
+    full = [name for name, values in fields.items() if n_known[name] == len(values)]
+    rows = zip(*(fields[name] for name in full), strict=True)
+    jobs = [dict(zip(full, row, strict=True)) for row in progress.with_progress(rows, len(fields["id"]))]
+    for name in [name for name in fields if 0 < n_known[name] < len(jobs)]:
+        for job, value in zip(jobs, fields[name], strict=True):
+            if value is not None:
+                job[name] = value
+    return jobs

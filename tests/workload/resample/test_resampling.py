@@ -220,7 +220,7 @@ def test_resamples_of_a_campaign(tmp_path: Path) -> None:
     for members, text in (
         ({"weeks": "all"}, "resample: cannot be used with weeks or sequences"),
         ({"warm_up": "1d"}, "resample: cannot be used with warm_up or cool_down"),
-        ({"resample": {"load": 0}}, "greater than 0"),
+        ({"resample": {"load": 0}}, "expected a number above 0, found 0"),
     ):
         with pytest.raises(ValidationError, match=text):
             WorkloadTable.model_validate(given | members)
