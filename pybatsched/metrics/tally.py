@@ -67,7 +67,7 @@ class _Sums:
     def count(self, state: str, wait_s: float, runtime_s: float) -> None:
         """Count a job that ran."""
         self.n_by_state[state] += 1
-        wait_s = round(wait_s, 6) if wait_s > 0 else 0.0
+        wait_s = int(wait_s * 1e6 + 0.5) / 1e6 if wait_s > 0 else 0.0  # as `round`, in much less time
         self.waits_s.append(wait_s)
         self.slowdowns.append(bounded_slowdown(wait_s, runtime_s, self.tau_s))
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
-from zoneinfo import ZoneInfo
 
 from pybatsched.errors import InputError, setting
 from pybatsched.workload.formats.files import Format
@@ -123,6 +122,8 @@ def zone_of(name: str) -> tzinfo:
     """Return a time zone by its name, such as Europe/Paris. Raises InputError."""
     if name.upper() in {"UTC", "Z"}:
         return UTC
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  slow to import
+
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
