@@ -66,7 +66,7 @@ def read(
     lenient: bool = False,
     check: Callable[[Content], object] | None = None,
 ) -> tuple[Workload, Report]:
-    """Read the jobs of a file that a selection keeps, and report dropped and changed jobs. Up to 20 µs per job.
+    """Read the jobs of a file that a selection keeps, and report dropped and changed jobs. Up to 100 µs per job.
 
     `check` is called with the content before it is converted. Options that do not apply to the format are ignored: a
     Batsim file uses the walltimes and the size of the machine. Raises InputError.

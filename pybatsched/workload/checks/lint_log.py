@@ -42,7 +42,7 @@ class _Check(NamedTuple):
 
 def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
     """Check a log. O(n log n) for the processors in use at one time, the rest is linear."""
-    if log.zone:
+    if log.has_records:
         log = log.with_sizes_in(next((one for one in (log.size_in, *SIZES) if log.has_sizes_in(one)), log.size_in))
     known = n_procs or log.known_procs
     largest = log.largest()
@@ -51,10 +51,10 @@ def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
     found.add_bad_lines(log.bad)
     if not len(log):
         found.add("no line is a job", "an error: no job is left", 1)
-        if log.zone:
+        if log.has_records:
             return found
     if known is None:
-        rule = ESTIMATE if peak > largest or (log.zone and log.has_starts) else LARGEST
+        rule = ESTIMATE if peak > largest or (log.has_records and log.has_starts) else LARGEST
         found.add(rule.format(log.unit), f"taken (or {setting('n_procs')})", log.first_line, "note")
     for tally in log.tallies:
         found.add_tally(tally, "dropped" if tally.fate == "dropped" else "ignored")
@@ -63,14 +63,16 @@ def lint_log(log: LogTable, n_procs: int | None = None) -> LintReport:
     {"SWF": _check_swf, "Rackham": _check_rackham}.get(log.format, _check_records)(log, found)
     if log.format == "Rackham":
         return found
-    jobs = log.jobs.filter(pl.col("left_out").is_null()) if log.zone else log.jobs
+    jobs = log.jobs.filter(pl.col("left_out").is_null()) if log.has_records else log.jobs
     check_units(jobs["requested_s"].filter(jobs["requested_s"] > 0), found, log.first_line)
     submitted = jobs.filter(pl.col("submitted_at") >= 0)
     _check_plausible(log, jobs, submitted["submitted_at"], found)
     check_gaps(submitted.select("submitted_at", "line"), found)
     if known is not None:  # nothing exceeds an estimate by the peak
         runnable = log.runnable()
-        check_use(spans(runnable.filter(pl.col("left_out").is_null()) if log.zone else runnable), log.unit, found)
+        check_use(
+            spans(runnable.filter(pl.col("left_out").is_null()) if log.has_records else runnable), log.unit, found
+        )
     return found
 
 

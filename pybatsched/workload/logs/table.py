@@ -93,6 +93,11 @@ class LogTable:
         return UNITS[self.size_in]
 
     @property
+    def has_records(self) -> bool:
+        """Whether the rows are records of a batch system, with times since 1970, states and several sizes."""
+        return self.format in {"Slurm", "table"}
+
+    @property
     def known_procs(self) -> int | None:
         """The size of the machine by the header, None if unknown."""
         return self.header_count("MaxProcs") or self.header_count("MaxNodes")
@@ -131,7 +136,7 @@ class LogTable:
 
     def with_sizes_in(self, unit: str | None) -> LogTable:
         """Return the log with sizes in another unit. O(n). Raises InputError if no job has such a size."""
-        if unit is None or self.format not in {"Slurm", "table"}:
+        if unit is None or not self.has_records:
             return self
         present = [one for one in UNITS if f"allocated_{one}" in self.jobs.columns and self.has_sizes_in(one)]
         if present and unit not in present:

@@ -31,7 +31,6 @@ FIELDS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("user", "group", "account", "partition", "qos", "job_name", "exit_code", "dependency"), "text"),
 }
 SIZES: Final = tuple(name for name, kind in FIELDS.items() if kind == "count")
-TEXTS: Final = tuple(name for name, kind in FIELDS.items() if kind == "text")
 
 #: Seconds of a unit of time.
 SECONDS: Final[Mapping[str, float]] = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}

@@ -18,7 +18,7 @@ from pybatsched.workload.formats.conversion import zone_of
 from pybatsched.workload.formats.files import SETS
 from pybatsched.workload.logs import slurm_values as values
 from pybatsched.workload.logs.cells import quick_numbers, read_cells
-from pybatsched.workload.logs.records import MEMORY, TIME, Records, as_dict, has_ended, not_before
+from pybatsched.workload.logs.records import MEMORY, SCHEMA, TIME, Records, as_dict, has_ended, not_before
 from pybatsched.workload.logs.slurm_values import LoggedTime, Memory
 from pybatsched.workload.logs.table import LogTable
 from pybatsched.workload.logs.tables.files import Chunk, Table, open_table
@@ -411,14 +411,8 @@ class _Reader:
             raise InputError(f"{where}{error}") from None
         of = _Values(mapping, self._zone)
         self._read = {what: of.of(what, one) for what, one in self._columns.items()}
-        self._quick = {
-            what
-            for what, column in self._columns.items()
-            if what == "id"
-            or (FIELDS[what] in {"time", "duration"} and column.unit in {AUTO, "s"} and not column.format)
-        }
-        if mapping.origin or mapping.unknown:
-            self._quick = set()
+        are_numbers = not (mapping.origin or mapping.unknown)
+        self._quick = {what for what, column in self._columns.items() if are_numbers and _is_plain(what, column)}
         self._has_origin = mapping.origin is not None
         self._n_rows = 0
         self._dropped: list[int] = []
@@ -475,16 +469,15 @@ class _Reader:
         self._check(jobs, faults)
         for place in sorted(faults):
             self._bad(chunk.file, chunk.places[place], *faults[place], count_as=lines[place])
-        is_valid = ~pl.int_range(pl.len()).is_in(list(faults))
-        is_dropped = pl.col("state").eq_missing(DROPPED) if "state" in jobs.columns else pl.lit(value=False)
-        jobs = jobs.with_columns(is_dropped.alias("is_dropped")).filter(is_valid)
-        self._dropped += jobs.filter("is_dropped")["line"].to_list()
-        self._records.parts.append(jobs.filter(~pl.col("is_dropped")).drop("is_dropped", "wait_s", strict=False))
+        jobs = jobs.filter(~pl.int_range(pl.len()).is_in(list(faults)))
+        is_dropped = pl.col("state").eq_missing(DROPPED)
+        self._dropped += jobs.filter(is_dropped)["line"].to_list()
+        self._records.parts.append(jobs.filter(~is_dropped).select(name for name in jobs.columns if name in SCHEMA))
 
     def _values(self, what: str, column: Column, cells: pl.Series, faults: dict[int, tuple[str, str]]) -> pl.Series:
         """Read a column. Invalid cells are null and are added to the faults, by row."""
         quick = None
-        if what in self._quick and what != "limit" and cells.dtype != pl.Object:  # limits have numbers that mean: none
+        if what in self._quick and cells.dtype != pl.Object:
             is_id = what == "id"
             quick = quick_numbers(cells, 0 if is_id else 1e-9, _MOST_ID if is_id else _MOST_S, are_whole=is_id)
             quick = _structs(quick, FIELDS[what])
@@ -544,11 +537,10 @@ class _Reader:
                 (limit_s == _UNLIMITED).fill_null(value=False).alias("is_unlimited"), pl.when(limit_s > 0).then(limit_s)
             )
         made = made.with_columns(self._amounts(made.columns))
-        if "state" not in made.columns and {"start", "end"} <= set(found.columns) and "run_time" not in found.columns:
-            is_running = pl.col("started_at").is_not_null() & pl.col("ended_at").is_null()
+        if "state" not in made.columns:
+            knows_ends = {"start", "end"} <= set(found.columns) and "run_time" not in found.columns
+            is_running = pl.col("started_at").is_not_null() & pl.col("ended_at").is_null() & knows_ends
             made = made.with_columns(pl.when(is_running).then(pl.lit("RUNNING")).alias("state"))
-        elif "state" not in made.columns:
-            made = made.with_columns(pl.lit(None, pl.String).alias("state"))
         return made
 
     def _amounts(self, columns: Sequence[str]) -> Iterator[pl.Expr]:
@@ -572,6 +564,12 @@ class _Reader:
             )
         if "used_memory" in columns:
             yield pl.col("used_memory").struct.field("gb").alias("used_gb")
+
+
+def _is_plain(what: str, column: Column) -> bool:
+    """Return whether most cells of a column are numbers that need no look. Some numbers are limits that mean: none."""
+    in_seconds = FIELDS[what] in {"time", "duration"} and column.unit in {AUTO, "s"} and not column.format
+    return what == "id" or (in_seconds and what != "limit")
 
 
 def _structs(numbers: pl.Series, kind: Kind) -> pl.Series:
